@@ -32,7 +32,8 @@ from twisted.python.failure import Failure
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
-from msmq.membership.objects import DirectoryObject, QueueObject, UserObject
+from msmq.membership.attributes import DirectoryObject
+from msmq.membership.objects import QueueObject, UserObject
 from msmq.membership.queries import SortOrder
 from msmq.net.clock import SystemClock
 from msmq.service.collector import settle

@@ -41,10 +41,11 @@ from pyarrow import compute, parquet
 from msmq.control.client.client import Receipt
 from msmq.control.protocol.records import StreamRecord
 from msmq.errors import MsmqError
-from msmq.pipeline.rows import StoredPacket, message_batch
+from msmq.pipeline.rows import message_batch
 from msmq.pipeline.schema import MESSAGE_COLUMNS, names_of
 from msmq.pipeline.spark.command import main as run_job
 from msmq.pipeline.spark.session import find_java, find_spark
+from msmq.pipeline.stored_packets import StoredPacket
 from msmq.structures.packet.user_message_view import UserMessageView
 
 ALPHA, BETA, DEAD = "127.0.0.2", "127.0.0.3", "127.0.0.9"

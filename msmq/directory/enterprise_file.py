@@ -22,9 +22,9 @@ from msmq.directory.enterprise_tables import GUID, REQUIRED, TABLES, read_public
 from msmq.errors import MsmqError
 from msmq.interfaces.access import Account
 from msmq.interfaces.topology import add_objects
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.objects import (
     NO_KEYS,
-    DirectoryObject,
     EnterpriseObject,
     QueueManagerObject,
     QueueObject,

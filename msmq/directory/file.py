@@ -35,8 +35,9 @@ from msmq.interfaces.directory import (
     IObservedDirectory,
     IWatchedDirectory,
 )
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.entry import DirectoryEntry
-from msmq.membership.objects import DirectoryObject, QueueManagerObject, QueueObject
+from msmq.membership.objects import QueueManagerObject, QueueObject
 from msmq.membership.queries import AttributeFilter, SortOrder
 from msmq.membership.requests import Attributes
 from msmq.structures.names.format_name import DistributionListFormatName, FormatName

@@ -19,9 +19,9 @@ from msmq.interfaces.directory import (
     IConditionalDirectory,
     IDirectory,
 )
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.entry import DirectoryEntry
 from msmq.membership.objects import (
-    DirectoryObject,
     EnterpriseObject,
     QueueManagerObject,
     QueueObject,

@@ -10,8 +10,8 @@ from typing import Any, Final, Protocol
 import attrs
 
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.entry import DirectoryEntry
-from msmq.membership.objects import DirectoryObject
 from msmq.membership.queries import SortOrder, directions, sort_key
 
 MOST_READS: Final = 1000

@@ -10,9 +10,9 @@ import attrs
 from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
 
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.entry import DirectoryEntry
 from msmq.membership.enumerations import DirectoryError, DirectoryOperationResult
-from msmq.membership.objects import DirectoryObject
 from msmq.membership.queries import AttributeFilter, SortOrder
 from msmq.membership.requests import Attributes
 from msmq.structures.names.format_name import DistributionListFormatName, FormatName

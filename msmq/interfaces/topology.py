@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from msmq.membership.objects import (
-    ConnectedNetworkObject,
-    DirectoryObject,
-    QueueManagerObject,
-    RoutingLinkObject,
-    SiteObject,
-)
+from msmq.membership.attributes import DirectoryObject
+from msmq.membership.objects import ConnectedNetworkObject, QueueManagerObject, RoutingLinkObject, SiteObject
 from msmq.routing.topology_builder import TopologyBuilder
 
 

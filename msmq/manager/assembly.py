@@ -74,9 +74,9 @@ from msmq.manager.securing.signatures import Signer
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.manager.trace_reports import Reports
 from msmq.membership.access import NO_DIRECTORY
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.divergence import DirectoryChanges
 from msmq.membership.local import HostIdentity
-from msmq.membership.objects import DirectoryObject
 from msmq.membership.queries import AttributeFilter
 from msmq.membership.requests import DirectoryEffect, Outcome, Procedure
 from msmq.membership.rights import is_untranslated

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import attrs
 
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.divergence import (
     DirectoryChanges,
     Divergence,
@@ -18,7 +19,7 @@ from msmq.membership.divergence import (
 from msmq.membership.entry import DirectoryEntry
 from msmq.membership.enumerations import ChangeOperation, DirectoryOperationResult
 from msmq.membership.local import LocalQueueManager, queue_change
-from msmq.membership.objects import DirectoryObject, QueueManagerObject, QueueObject
+from msmq.membership.objects import QueueManagerObject, QueueObject
 from msmq.membership.queries import AttributeFilter, SortOrder, check_query, equals, select
 from msmq.membership.requests import (
     AskDirectory,

@@ -1,19 +1,18 @@
-"""What is known of the attributes of each type of directory objects."""
+"""[MS-MQDMPR] 3.1.1 DirectoryObject, and the attributes that each type of directory object declares."""
 
 from __future__ import annotations
 
 import typing
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import ClassVar, Final
+from uuid import UUID
 
 import attrs
 
 from msmq.membership.attribute_kinds import INTEGER, AttributeKind, kind_of
 from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
-
-if TYPE_CHECKING:
-    from msmq.membership.objects import DirectoryObject
+from msmq.wire.guid import NULL_GUID
 
 
 @attrs.frozen
@@ -46,6 +45,30 @@ class DirectoryAttribute:
             least, greatest = self.range
             if not least <= value <= greatest:
                 raise illegal(of, self.name, f"{value} is not within {least}..{greatest}")
+
+
+@attrs.frozen(kw_only=True)
+class DirectoryObject:
+    """[MS-MQDMPR] 3.1.1 DirectoryObject.
+
+    @cvar TYPE: the document's name of the element.
+    @cvar NAME: the attributes that no two objects of the type have in common; none if there is one object.
+    @cvar NOT_PUBLISHED: the attributes that never stand in a directory.
+    @cvar RANGES: the least and the greatest value of whole numbers that may not be 0 to 0xFFFFFFFF.
+    @ivar identifier: never changes; null as long as no directory has given one.
+    @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a value that an attribute cannot have.
+    """
+
+    TYPE: ClassVar[str] = "DirectoryObject"
+    NAME: ClassVar[tuple[str, ...]] = ()
+    NOT_PUBLISHED: ClassVar[frozenset[str]] = frozenset()
+    RANGES: ClassVar[Mapping[str, tuple[int, int]]] = {}
+
+    identifier: UUID = NULL_GUID
+
+    def __attrs_post_init__(self) -> None:
+        for name, attribute in attributes_of_type(type(self)).items():
+            attribute.check(type(self), getattr(self, name))
 
 
 _KNOWN: Final[dict[type[DirectoryObject], Mapping[str, DirectoryAttribute]]] = {}

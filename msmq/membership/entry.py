@@ -8,8 +8,7 @@ from typing import Any, Generic, TypeVar
 import attrs
 
 from msmq.errors import LocalProtocolError
-from msmq.membership.attributes import attributes_of_type, directory_attributes
-from msmq.membership.objects import DirectoryObject
+from msmq.membership.attributes import DirectoryObject, attributes_of_type, directory_attributes
 
 T = TypeVar("T", bound=DirectoryObject)
 

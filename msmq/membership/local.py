@@ -12,11 +12,11 @@ from uuid import UUID
 
 import attrs
 
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.enumerations import QueueManagerState
 from msmq.membership.object_json import StateDamaged, from_json, pack_object, to_json, unpack_object
 from msmq.membership.objects import (
     DEFAULT_TIME_TO_LIVE,
-    DirectoryObject,
     EnterpriseObject,
     QueueManagerObject,
     QueueObject,

@@ -6,8 +6,7 @@ import json
 from typing import Any, TypeVar
 
 from msmq.errors import MsmqError
-from msmq.membership.attributes import attributes_of_type
-from msmq.membership.objects import DirectoryObject
+from msmq.membership.attributes import DirectoryObject, attributes_of_type
 from msmq.structures.status import MQError
 
 T = TypeVar("T", bound=DirectoryObject)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import attrs
 
-from msmq.membership.attributes import attributes_of_type, illegal
+from msmq.membership.attributes import DirectoryObject, illegal
 from msmq.membership.enumerations import DirectoryServerType, OperatingSystemType, QueueScope
 from msmq.persistence.definition import LABEL_LENGTH, UNLIMITED, QueuePrivacy, QueueType
 from msmq.structures.directory.public_keys import MqdsPublicKeys
@@ -28,30 +28,6 @@ DEFAULT_TIME_TO_LIVE = TIME_TO_REACH_QUEUE
 
 NO_KEYS: Final = MqdsPublicKeys()
 NO_CERTIFICATES: Final = MqUserSignCerts()
-
-
-@attrs.frozen(kw_only=True)
-class DirectoryObject:
-    """[MS-MQDMPR] 3.1.1 DirectoryObject.
-
-    @cvar TYPE: the document's name of the element.
-    @cvar NAME: the attributes that no two objects of the type have in common; none if there is one object.
-    @cvar NOT_PUBLISHED: the attributes that never stand in a directory.
-    @cvar RANGES: the least and the greatest value of whole numbers that may not be 0 to 0xFFFFFFFF.
-    @ivar identifier: never changes; null as long as no directory has given one.
-    @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a value that an attribute cannot have.
-    """
-
-    TYPE: ClassVar[str] = "DirectoryObject"
-    NAME: ClassVar[tuple[str, ...]] = ()
-    NOT_PUBLISHED: ClassVar[frozenset[str]] = frozenset()
-    RANGES: ClassVar[Mapping[str, tuple[int, int]]] = {}
-
-    identifier: UUID = NULL_GUID
-
-    def __attrs_post_init__(self) -> None:
-        for name, attribute in attributes_of_type(type(self)).items():
-            attribute.check(type(self), getattr(self, name))
 
 
 @attrs.frozen(kw_only=True)

@@ -10,9 +10,8 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from msmq.errors import LocalProtocolError
-from msmq.membership.attributes import attributes_of_type
+from msmq.membership.attributes import DirectoryObject, attributes_of_type
 from msmq.membership.entry import DirectoryEntry, check_names
-from msmq.membership.objects import DirectoryObject
 from msmq.quoting import quoted
 
 T = TypeVar("T", bound=DirectoryObject)

@@ -14,9 +14,10 @@ from uuid import UUID
 
 import attrs
 
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.entry import DirectoryEntry
 from msmq.membership.enumerations import ChangeOperation, DirectoryOperationResult
-from msmq.membership.objects import DirectoryObject, QueueManagerObject, QueueObject
+from msmq.membership.objects import QueueManagerObject, QueueObject
 from msmq.membership.queries import AttributeFilter, SortOrder
 from msmq.moment import Moment
 from msmq.persistence.changes import Change

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import typing
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 from uuid import UUID
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
     IPushProducer,
+    IReactorTime,
     ISSLTransport,
     ITransport,
     IWriteDescriptor,
@@ -21,8 +23,11 @@ from zope.interface import implementer
 
 from msmq.deadline_timer import DeadlineTimer
 from msmq.errors import RemoteProtocolError
+from msmq.interfaces.broker import IBroker
+from msmq.interfaces.clock import IClock
 from msmq.interfaces.session import ISession
 from msmq.moment import Moment
+from msmq.net.receive_memory import ReceiveMemory
 from msmq.session.effects import (
     Abort,
     Acknowledged,
@@ -45,20 +50,43 @@ from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.packet.user_message_view import UserMessageView, measure_user_message
 from msmq.wire.framer import StreamFramer
 
-if TYPE_CHECKING:
-    from msmq.net.session_factory import SessionFactory
-
 READ_SIZE: Final = 0x40000
 """Bytes that are read from a connection at once; so many may come beyond the limit on receive memory."""
 
 _OVER = (SessionState.CLOSED, SessionState.WAITING_RECONNECT)
 
 
+class SessionOwner(typing.Protocol):
+    """What a session needs of its factory, the L{session factory<msmq.net.session_factory>}.
+
+    @ivar broker: notified by the default hooks; C{None} for no broker.
+    @ivar receive_memory: the bound on what all sessions hold of unfinished packets.
+    """
+
+    reactor: IReactorTime
+    clock: IClock
+    broker: IBroker | None
+    receive_memory: ReceiveMemory
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it takes no more sessions."""
+
+    def connection_made(self, connection: SessionProtocol) -> None:
+        """A connection was established."""
+
+    def handshake_done(self, connection: SessionProtocol) -> None:
+        """The handshake of a session is complete."""
+
+    def connection_lost(self, connection: SessionProtocol) -> None:
+        """A connection was lost."""
+
+
 @implementer(ISession, IPushProducer)
 class SessionProtocol(Protocol):
     """One session over one connection.
 
-    Subclass it, and name the subclass in L{SessionFactory.protocol}, to build a broker, a proxy, a
+    Subclass it, and name the subclass in C{SessionFactory.protocol}, to build a broker, a proxy, a
     recorder or a test double.
     The hooks are L{connection_accepted}, L{may_open}, L{session_opened}, L{messages_arriving},
     L{message_arriving}, L{message_sent}, L{messages_acknowledged}, L{message_acknowledged},
@@ -75,7 +103,7 @@ class SessionProtocol(Protocol):
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, factory: SessionFactory, session: Session) -> None:
+    def __init__(self, factory: SessionOwner, session: Session) -> None:
         self.factory = factory
         self._factory = factory
         self.session = session

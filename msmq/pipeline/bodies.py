@@ -7,7 +7,8 @@ import json
 from twisted.plugin import getPlugins
 
 from msmq.decoding.bodies import AUTO, Body, BodyDecoders, IBodyDecoder, extension_headers
-from msmq.pipeline.rows import BodyReaders, Headers, text
+from msmq.pipeline.rows import BodyReaders, Headers
+from msmq.pipeline.stored_packets import text
 from msmq.quoting import quoted
 from msmq.structures.packet.user_message_view import UserMessageView
 

@@ -21,7 +21,7 @@ import pyarrow.compute
 from msmq.decoding.message_json import acknowledge_names, queue_text
 from msmq.decoding.values import base64_text, correlation_text, plain_text
 from msmq.errors import RemoteProtocolError
-from msmq.pipeline.rows import LATEST, StoredPacket, signed, text
+from msmq.pipeline.stored_packets import LATEST, StoredPacket, signed, text
 from msmq.structures.packet.base_header import INFINITE
 from msmq.structures.packet.message_class import class_name
 from msmq.structures.packet.user_message_view import UserMessageView

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Generic
+from typing import Generic
 
 import attrs
 
@@ -43,11 +43,9 @@ from msmq.transfer.stream_changes import (
     place_of,
     wanted_of,
 )
+from msmq.transfer.stream_context import StreamContext
 from msmq.transfer.transfer_info import NO_SEQUENCE, OutgoingTransferInfo, sequence_info
 from msmq.transfer.transfer_sequence import OutgoingTransferSequence
-
-if TYPE_CHECKING:
-    from msmq.transfer.outgoing_streams import StreamContext
 
 _LARGEST = 0xFFFFFFFF
 _SLACK = 64
@@ -60,7 +58,7 @@ class OutgoingStream(Generic[M]):
     Messages that others sent first, and messages that are not transactional, pass through untouched.
     """
 
-    _shared: StreamContext[M]
+    _shared: StreamContext[OutgoingStream[M]]
     _numbering: int | None = attrs.field(default=None, init=False)
     _next_number: int = attrs.field(default=1, init=False)
     _assigned: deque[Assignment[M]] = attrs.field(factory=deque, init=False)

@@ -7,50 +7,19 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Generic
 from uuid import UUID
 
-import attrs
-
 from msmq.moment import Moment
 from msmq.persistence.state_records import StateChange
 from msmq.settings import SessionSettings
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck
-from msmq.transfer.deadlines import Deadlines
 from msmq.transfer.outgoing_stream import OutgoingStream
 from msmq.transfer.sequence_identifiers import SequenceIdentifiers
 from msmq.transfer.stream_changes import AckOutcome, M
+from msmq.transfer.stream_context import StreamContext
 from msmq.transfer.transfer_sequence import resend_timer_table
 
 EARLY_FINAL_ACKS = 10_000
 """FinalAcks that are remembered after a restart, until the messages they are about have been read."""
-
-
-@attrs.define(eq=False)
-class StreamContext(Generic[M]):
-    """What the streams of a queue manager share.
-
-    @ivar source: the bytes of its identifier.
-    @ivar resend_timer_table: ResendTimerTable, in seconds.
-    @ivar by_sequence: whose sequence is on the way.
-    @ivar restoring: the streams that have not read all that the store kept for them.
-    @ivar early: by sequence and number, MessageID and class of FinalAcks that came before those had.
-    @ivar ignored: acknowledgements that changed nothing, by the reason.
-    """
-
-    source: bytes
-    settings: SessionSettings
-    identifiers: SequenceIdentifiers
-    resend_timer_table: tuple[float, ...]
-    deadlines: Deadlines[OutgoingStream[M]] = attrs.field(factory=Deadlines)
-    by_sequence: dict[int, OutgoingStream[M]] = attrs.field(factory=dict)
-    restoring: set[OutgoingStream[M]] = attrs.field(factory=set)
-    early: dict[tuple[int, int], tuple[int, int]] = attrs.field(factory=dict)
-    ignored: Counter[str] = attrs.field(factory=Counter)
-
-    def forget_restoring(self, stream: OutgoingStream[M]) -> None:
-        """A stream has read all that the store kept for it."""
-        self.restoring.discard(stream)
-        if not self.restoring:
-            self.early.clear()
 
 
 class OutgoingStreams(Generic[M]):
@@ -65,7 +34,7 @@ class OutgoingStreams(Generic[M]):
         self, identifier: UUID, settings: SessionSettings, state: Mapping[str, bytes], now: Moment
     ) -> None:
         self._identifier = identifier
-        self._shared: StreamContext[M] = StreamContext(
+        self._shared: StreamContext[OutgoingStream[M]] = StreamContext(
             identifier.bytes_le,
             settings,
             SequenceIdentifiers.resume(state, now),

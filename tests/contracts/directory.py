@@ -11,10 +11,9 @@ from zope.interface.verify import verifyObject
 
 from msmq.errors import LocalProtocolError
 from msmq.interfaces import DirectoryError, IDirectory
-from msmq.membership.attributes import directory_attributes
+from msmq.membership.attributes import DirectoryObject, directory_attributes
 from msmq.membership.enumerations import DirectoryOperationResult, OperatingSystemType
 from msmq.membership.objects import (
-    DirectoryObject,
     EnterpriseObject,
     QueueManagerObject,
     QueueObject,

@@ -24,7 +24,7 @@ from msmq.directory.ldap.transport.filters import ANYTHING
 from msmq.directory.ldap.transport.wire import Scope
 from msmq.interfaces import DirectoryError, IDirectory
 from msmq.manager.securing.public_descriptors import own_entries, published_list
-from msmq.membership.attributes import directory_attributes
+from msmq.membership.attributes import DirectoryObject, directory_attributes
 from msmq.membership.enumerations import (
     DirectoryOperationResult,
     DirectoryServerType,
@@ -32,7 +32,6 @@ from msmq.membership.enumerations import (
 )
 from msmq.membership.objects import (
     ConnectedNetworkObject,
-    DirectoryObject,
     EnterpriseObject,
     QueueManagerObject,
     QueueObject,

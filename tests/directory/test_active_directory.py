@@ -24,14 +24,9 @@ from msmq.interfaces import IDirectory
 from msmq.interfaces.access import IAccounts
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.manager.securing.public_descriptors import published_list
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.enumerations import DirectoryOperationResult
-from msmq.membership.objects import (
-    DirectoryObject,
-    QueueManagerObject,
-    QueueObject,
-    SiteObject,
-    UserObject,
-)
+from msmq.membership.objects import QueueManagerObject, QueueObject, SiteObject, UserObject
 from msmq.membership.queries import AttributeFilter, SortOrder, equals
 from msmq.membership.rights_change import to_directory
 from msmq.net.clock import SystemClock

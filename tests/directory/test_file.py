@@ -17,15 +17,9 @@ from msmq.directory.file import LOOK_EVERY, RETRY_EVERY, FileDirectory
 from msmq.interfaces import DirectoryError, IAddressBook, IDirectory, IObservedDirectory, IWatchedDirectory
 from msmq.interfaces.access import IAccounts
 from msmq.interfaces.directory import DirectoryCondition
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.enumerations import DirectoryOperationResult
-from msmq.membership.objects import (
-    DirectoryObject,
-    EnterpriseObject,
-    QueueManagerObject,
-    QueueObject,
-    SiteObject,
-    UserObject,
-)
+from msmq.membership.objects import EnterpriseObject, QueueManagerObject, QueueObject, SiteObject, UserObject
 from msmq.membership.queries import equals
 from msmq.structures.names.format_name import DistributionListFormatName
 from msmq.testing.ciphers import MemoryCiphers

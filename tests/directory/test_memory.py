@@ -11,15 +11,9 @@ from twisted.trial.unittest import TestCase
 from msmq.directory.memory import MemoryDirectory
 from msmq.directory.reads import MOST_READS
 from msmq.interfaces import IDirectory
-from msmq.membership.attributes import directory_attributes
+from msmq.membership.attributes import DirectoryObject, directory_attributes
 from msmq.membership.enumerations import DirectoryOperationResult
-from msmq.membership.objects import (
-    ConnectedNetworkObject,
-    DirectoryObject,
-    EnterpriseObject,
-    QueueManagerObject,
-    SiteObject,
-)
+from msmq.membership.objects import ConnectedNetworkObject, EnterpriseObject, QueueManagerObject, SiteObject
 from msmq.membership.queries import equals
 from msmq.structures.names.format_name import DistributionListFormatName, FormatName
 from msmq.testing.clock import ManualClock

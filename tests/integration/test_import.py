@@ -17,8 +17,9 @@ from msmq.interfaces.storage import StoredEvent
 from msmq.persistence.changes import AppendEvent
 from msmq.pipeline.files.errors import FilesError
 from msmq.pipeline.files.importer import Importer, ImportProgress, Row, UnsendableRow, files_in, record_of
-from msmq.pipeline.rows import StoredPacket, event_batch, message_batch
+from msmq.pipeline.rows import event_batch, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
+from msmq.pipeline.stored_packets import StoredPacket
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import parse_format_name

@@ -9,11 +9,12 @@ from uuid import UUID
 import attrs
 
 from msmq.membership.access import DirectoryAccess
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.divergence import DirectoryChanges
 from msmq.membership.entry import DirectoryEntry
 from msmq.membership.enumerations import DirectoryOperationResult
 from msmq.membership.local import LocalQueueManager
-from msmq.membership.objects import DirectoryObject, QueueManagerObject, QueueObject
+from msmq.membership.objects import QueueManagerObject, QueueObject
 from msmq.membership.requests import (
     Answer,
     AskDirectory,

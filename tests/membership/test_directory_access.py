@@ -12,14 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.enumerations import ChangeOperation, DirectoryOperationResult
-from msmq.membership.objects import (
-    DirectoryObject,
-    EnterpriseObject,
-    QueueManagerObject,
-    QueueObject,
-    SiteObject,
-)
+from msmq.membership.objects import EnterpriseObject, QueueManagerObject, QueueObject, SiteObject
 from msmq.membership.queries import AttributeFilter, FilterOperator, SortOrder, equals
 from msmq.membership.requests import (
     AskDirectory,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
-from msmq.membership.attributes import attributes_of_type, directory_attributes
+from msmq.membership.attributes import DirectoryObject, attributes_of_type, directory_attributes
 from msmq.membership.entry import DirectoryEntry
 from msmq.membership.enumerations import (
     DirectoryError,
@@ -27,7 +27,6 @@ from msmq.membership.object_json import from_json, pack_object, to_json, unpack_
 from msmq.membership.objects import (
     DIRECTORY_OBJECT_TYPES,
     ConnectedNetworkObject,
-    DirectoryObject,
     EnterpriseObject,
     QueueManagerObject,
     QueueObject,

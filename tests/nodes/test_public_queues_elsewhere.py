@@ -6,7 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from msmq.manager.membership.public_names import FRESH
-from msmq.membership.objects import DirectoryObject, QueueManagerObject, QueueObject
+from msmq.membership.attributes import DirectoryObject
+from msmq.membership.objects import QueueManagerObject, QueueObject
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.queues.reading.descriptor import QueueAccessType
 from msmq.structures.names.format_name import PublicFormatName, parse_format_name

@@ -21,7 +21,7 @@ from msmq.structures.directory.public_keys import AES_PROVIDER, MqdsPublicKey, M
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.security_header import ProviderInfo, SecurityHeader, SenderIdType
 from msmq.structures.packet.signature_input import signature_input_2_0
-from msmq.structures.packet.user_message_patches import patch_security_header
+from msmq.structures.packet.user_message_rewrites import patch_security_header
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.security.unproven_senders import LIFETIME
 from msmq.wire.sid import parse_sid

@@ -9,7 +9,8 @@ import pyarrow
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.pipeline.bodies import reading
-from msmq.pipeline.rows import StoredPacket, message_batch, message_row
+from msmq.pipeline.rows import message_batch, message_row
+from msmq.pipeline.stored_packets import StoredPacket
 from msmq.queues.arriving.message import Message
 from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.names.format_name import PrivateFormatName

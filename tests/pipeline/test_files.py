@@ -10,9 +10,10 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 
 from msmq.pipeline.files.exporter import Exporter, store_at, wish
-from msmq.pipeline.rows import StoredPacket, message_batch
+from msmq.pipeline.rows import message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
 from msmq.pipeline.spark import reason
+from msmq.pipeline.stored_packets import StoredPacket
 from tests.decoding.builders import link, pcap
 from tests.decoding.test_captures import session
 from tests.pipeline.spark_support import SparkTestCase

@@ -13,10 +13,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import StoredEvent
 from msmq.persistence.changes import AppendEvent
-from msmq.pipeline.rows import StoredPacket, event_batch, message_batch
+from msmq.pipeline.rows import event_batch, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
 from msmq.pipeline.spark.command import main
 from msmq.pipeline.spark.inputs import parse_input
+from msmq.pipeline.stored_packets import StoredPacket
 from msmq.queues.arriving.message import Message
 from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.names.format_name import parse_format_name

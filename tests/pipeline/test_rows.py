@@ -14,14 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.decoding.message_json import message_json
 from msmq.interfaces.storage import StoredEvent
 from msmq.persistence.changes import AppendEvent
-from msmq.pipeline.rows import (
-    BodyReaders,
-    StoredPacket,
-    event_batch,
-    event_row,
-    message_batch,
-    message_row,
-)
+from msmq.pipeline.rows import BodyReaders, event_batch, event_row, message_batch, message_row
 from msmq.pipeline.schema import (
     EVENT_COLUMNS,
     EXPORTED_COLUMNS,
@@ -32,6 +25,7 @@ from msmq.pipeline.schema import (
     arrow_schema,
     names_of,
 )
+from msmq.pipeline.stored_packets import StoredPacket
 from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import ALPHA, user_packet
 from tests.strategies import spoilt_packets, user_packets

@@ -21,7 +21,8 @@ from msmq.queues.queue import Queue
 from msmq.queues.queue_names import one_of
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.names.path_name import parse_path_name
-from msmq.structures.packet.user_message_patches import patch_sequence, patch_transaction
+from msmq.structures.packet.user_message_patches import patch_sequence
+from msmq.structures.packet.user_message_rewrites import patch_transaction
 from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import ALPHA
 from tests.queues.builders import NOW, arriving

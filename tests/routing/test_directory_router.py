@@ -20,15 +20,10 @@ from msmq.manager.membership.directory_router import DirectoryRouter
 from msmq.manager.membership.kept_topology import TOPOLOGY, TOPOLOGY_READ, KeptTopology
 from msmq.manager.membership.procedure_runner import DirectoryRunner
 from msmq.membership.access import DirectoryAccess
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.divergence import DirectoryChanges
 from msmq.membership.local import LocalQueueManager
-from msmq.membership.objects import (
-    ConnectedNetworkObject,
-    DirectoryObject,
-    QueueManagerObject,
-    RoutingLinkObject,
-    SiteObject,
-)
+from msmq.membership.objects import ConnectedNetworkObject, QueueManagerObject, RoutingLinkObject, SiteObject
 from msmq.membership.queries import equals
 from msmq.membership.requests import (
     BeginRead,

@@ -24,7 +24,8 @@ from msmq.persistence.changes import (
     RemoveMessages,
     TrimLog,
 )
-from msmq.pipeline.rows import StoredPacket, message_row
+from msmq.pipeline.rows import message_row
+from msmq.pipeline.stored_packets import StoredPacket
 from msmq.storage.readers import StoreReader, open_beside
 from msmq.storage.readers.shape import HEAD, LARGE, PAGE_BYTES, PAGE_ROWS, without_body
 from msmq.storage.sqlite.database import FileDatabase

@@ -14,7 +14,7 @@ from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.names.format_name import PrivateFormatName
 from msmq.structures.packet.kept_packet import DeadLetterHeader, ExtensionHeader, kept_headers, packet_of
 from msmq.structures.packet.message_class import MessageClass
-from msmq.structures.packet.user_message_patches import patch_dead_letter, patch_message_class
+from msmq.structures.packet.user_message_rewrites import patch_dead_letter, patch_message_class
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.reader import Reader
 from tests.builders import ALPHA, BETA

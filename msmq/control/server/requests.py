@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, cast
 from urllib.parse import unquote_to_bytes
 
 from twisted.web.server import Request
@@ -13,13 +13,10 @@ from twisted.web.server import Request
 from msmq.control.authentication.callers import Caller, caller_of
 from msmq.control.protocol.records import CONTENT_TYPE, json_problem
 from msmq.control.protocol.refusals import http_status, invalid, refusal, too_large, wrong_content
+from msmq.control.server.limits import ControlLimits
 from msmq.control.server.responses import json_answer
 from msmq.control.server.send_stream import SendStream
 from msmq.quoting import quoted
-
-if TYPE_CHECKING:
-    from msmq.control.server.factory import ControlSite
-
 
 _STREAM: Final = b"/v1/send"
 
@@ -62,6 +59,18 @@ class Connection(Protocol):
         """Close without writing what is still to be written."""
 
 
+class RequestSite(Protocol):
+    """What a request needs of the factory of its connection.
+
+    @ivar limits: how much one request may carry.
+    """
+
+    limits: ControlLimits
+
+    def take_in(self, pause: Callable[[], None], resume: Callable[[], None]) -> SendStream:
+        """Where a stream of records goes that begins to arrive; the arguments steer its connection."""
+
+
 class ControlRequest(Request):
     """A request to send a stream of records goes to the queue manager while it arrives.
 
@@ -83,7 +92,7 @@ class ControlRequest(Request):
 
     def gotLength(self, length: int | None) -> None:
         """The headers are in: choose where the body goes."""
-        site: ControlSite = vars(self.channel)["site"]
+        site: RequestSite = vars(self.channel)["site"]
         if _content_type(self) == CONTENT_TYPE and self._is_for_stream():
             connection = self.connection
             self.content = site.take_in(connection.pauseProducing, connection.resumeProducing)

@@ -28,15 +28,9 @@ from msmq.directory.ldap.transport.filters import Equal, Filter, Present, of_cla
 from msmq.directory.ldap.transport.root import Root
 from msmq.directory.ldap.transport.wire import Entry, Scope
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
-from msmq.membership.attributes import attributes_of_type
+from msmq.membership.attributes import DirectoryObject, attributes_of_type
 from msmq.membership.entry import DirectoryEntry
-from msmq.membership.objects import (
-    DirectoryObject,
-    QueueManagerObject,
-    QueueObject,
-    SiteObject,
-    UserObject,
-)
+from msmq.membership.objects import QueueManagerObject, QueueObject, SiteObject, UserObject
 from msmq.membership.queries import AttributeFilter, FilterOperator, is_match
 from msmq.wire.sid import format_sid
 

@@ -45,10 +45,9 @@ from msmq.directory.ldap.settings import Dialect
 from msmq.directory.ldap.transport.filters import Equal, of_class
 from msmq.directory.ldap.transport.wire import Add, Delete, Entry, Modify, Scope, Values
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
-from msmq.membership.attributes import attributes_of_type
+from msmq.membership.attributes import DirectoryObject, attributes_of_type
 from msmq.membership.entry import DirectoryEntry
 from msmq.membership.objects import (
-    DirectoryObject,
     EnterpriseObject,
     QueueManagerObject,
     QueueObject,

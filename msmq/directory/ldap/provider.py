@@ -32,9 +32,9 @@ from msmq.interfaces.directory import (
     IObservedDirectory,
     IServedDirectory,
 )
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.entry import DirectoryEntry, check_names
 from msmq.membership.names import MOST_ELEMENTS
-from msmq.membership.objects import DirectoryObject
 from msmq.membership.queries import AttributeFilter, SortOrder, check_query
 from msmq.membership.requests import Attributes
 from msmq.structures.names.format_name import (

@@ -17,14 +17,9 @@ from msmq.interfaces.clock import IClock
 from msmq.interfaces.routing import IRouter
 from msmq.manager.membership.kept_topology import KeptTopology
 from msmq.membership.access import DirectoryAccess
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.enumerations import DirectoryOperationResult
-from msmq.membership.objects import (
-    ConnectedNetworkObject,
-    DirectoryObject,
-    QueueManagerObject,
-    RoutingLinkObject,
-    SiteObject,
-)
+from msmq.membership.objects import ConnectedNetworkObject, QueueManagerObject, RoutingLinkObject, SiteObject
 from msmq.membership.requests import Outcome, Procedure
 from msmq.moment import Moment
 from msmq.routing.alternates import Alternates

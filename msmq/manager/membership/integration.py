@@ -27,6 +27,7 @@ from msmq.manager.peers.online import OnlineChecks
 from msmq.manager.performer import Performer
 from msmq.manager.public_search import find_public_queues
 from msmq.membership.access import DirectoryAccess
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.divergence import DirectoryChanges
 from msmq.membership.entry import DirectoryEntry
 from msmq.membership.enumerations import (
@@ -38,13 +39,7 @@ from msmq.membership.enumerations import (
 from msmq.membership.initialization import Provisioning, initialize
 from msmq.membership.local import QUEUE_MANAGER, HostIdentity, LocalQueueManager
 from msmq.membership.names import read_machine_sid
-from msmq.membership.objects import (
-    NO_KEYS,
-    DirectoryObject,
-    QueueManagerObject,
-    QueueObject,
-    UserObject,
-)
+from msmq.membership.objects import NO_KEYS, QueueManagerObject, QueueObject, UserObject
 from msmq.membership.public_queues import PublicQueues, definition_of
 from msmq.membership.publication import publish_keys, publish_roles
 from msmq.membership.queries import AttributeFilter, equals

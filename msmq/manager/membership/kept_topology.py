@@ -10,14 +10,9 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.object_json import from_json, pack_object, to_json, unpack_object
-from msmq.membership.objects import (
-    ConnectedNetworkObject,
-    DirectoryObject,
-    QueueManagerObject,
-    RoutingLinkObject,
-    SiteObject,
-)
+from msmq.membership.objects import ConnectedNetworkObject, QueueManagerObject, RoutingLinkObject, SiteObject
 from msmq.persistence.changes import Change, PutState
 
 TOPOLOGY: Final = "directory.topology"

@@ -13,7 +13,8 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import MessagePosition
 from msmq.queues.queue import Queue
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.packet.user_message_patches import patch_sequence, patch_transaction
+from msmq.structures.packet.user_message_patches import patch_sequence
+from msmq.structures.packet.user_message_rewrites import patch_transaction
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.stream_changes import Assignment
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from msmq.interfaces.queue_manager import IQueueManager
 from msmq.manager.assembly import Parts
 from msmq.manager.securing.permissions import Permissions
 from msmq.manager.securing.restricted_manager import RestrictedQueueManager
 from msmq.structures.status import MQError, Status
-
-if TYPE_CHECKING:
-    from msmq.manager.service import QueueManagerService
 
 
 class AccessRequests:
@@ -50,7 +48,7 @@ class AccessRequests:
         """
         permissions = self._permissions
         sid = await permissions.sid_of(principal)
-        service = cast("QueueManagerService", self)
+        service = cast(IQueueManager, self)
         return RestrictedQueueManager(service, self._work, permissions.descriptors, sid)
 
     @property

@@ -22,8 +22,9 @@ from msmq.interfaces.session import ISession
 from msmq.interfaces.signing import CertificateFacts, ISigning, Unusable
 from msmq.manager.securing.certificates import Certificates
 from msmq.manager.securing.inspection import Accepted, Answer, Outcome, Refused
+from msmq.membership.attributes import DirectoryObject
 from msmq.membership.enumerations import DirectoryOperationResult
-from msmq.membership.objects import DirectoryObject, QueueManagerObject, UserObject
+from msmq.membership.objects import QueueManagerObject, UserObject
 from msmq.membership.queries import AttributeFilter, equals
 from msmq.membership.requests import Outcome as DirectoryOutcome
 from msmq.moment import Moment

@@ -21,7 +21,7 @@ from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.security_header import SecurityHeader
 from msmq.structures.packet.user_header import UserHeader
-from msmq.structures.packet.user_message_patches import patch_authentication_level
+from msmq.structures.packet.user_message_rewrites import patch_authentication_level
 from msmq.structures.packet.user_message_view import UserMessageView
 
 PATIENCE: Final = 30.0

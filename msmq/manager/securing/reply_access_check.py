@@ -20,7 +20,7 @@ from msmq.queues.model import QueueManagerModel
 from msmq.queues.queue import Queue
 from msmq.structures.names.format_name import PrivateFormatName
 from msmq.structures.packet.message_class import MessageClass
-from msmq.structures.packet.user_message_patches import without_acknowledgements
+from msmq.structures.packet.user_message_rewrites import without_acknowledgements
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 from msmq.wire.guid import NULL_GUID

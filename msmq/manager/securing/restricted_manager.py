@@ -7,12 +7,12 @@ What an application does without this is done in the name of the owner, who may 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from msmq.interfaces.access import AccountUnknown
-from msmq.interfaces.queue_manager import IReservation, ITransaction, MessageLocation
+from msmq.interfaces.queue_manager import IQueueManager, IReservation, ITransaction, MessageLocation
 from msmq.manager.applications.targets import SendTarget, readable_queue
 from msmq.manager.assembly import Parts
 from msmq.manager.securing.protection import Protection
@@ -37,9 +37,6 @@ from msmq.windows.access_masks import (
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.sid import format_sid
 
-if TYPE_CHECKING:
-    from msmq.manager.service import QueueManagerService
-
 _Q = QueueAccess
 _M = QueueManagerAccess
 
@@ -54,19 +51,19 @@ class RestrictedQueueManager:
     """
 
     def __init__(
-        self, service: QueueManagerService, parts: Parts, descriptors: SecurityDescriptors, sid: bytes
+        self, service: IQueueManager, parts: Parts, descriptors: SecurityDescriptors, sid: bytes
     ) -> None:
         self.sid = sid
         self._service = service
         self._parts = parts
         self._descriptors = descriptors
 
-    async def status(self) -> dict[str, Any]:
+    async def status(self) -> Mapping[str, Any]:
         """See L{IQueueManager.status}; needs MQSEC_GET_MACHINE_PROPERTIES."""
         await self._may(None, _M.MQSEC_GET_MACHINE_PROPERTIES)
         return self._service.status()
 
-    async def public_queues(self, **wanted: Any) -> list[dict[str, Any]]:
+    async def public_queues(self, **wanted: Any) -> Sequence[Mapping[str, Any]]:
         """See L{IQueueManager.public_queues}; needs MQSEC_GET_MACHINE_PROPERTIES."""
         await self._may(None, _M.MQSEC_GET_MACHINE_PROPERTIES)
         return await self._service.public_queues(**wanted)
@@ -76,12 +73,12 @@ class RestrictedQueueManager:
         await self._may(None, _M.MQSEC_CREATE_QUEUE)
         return await self._parts.administration.create(path, creator=self.sid, **properties)
 
-    async def queue(self, path: str) -> dict[str, Any]:
+    async def queue(self, path: str) -> Mapping[str, Any]:
         """See L{IQueueManager.queue}; needs MQSEC_GET_QUEUE_PROPERTIES."""
         await self._may(self._find(path), _Q.MQSEC_GET_QUEUE_PROPERTIES)
         return self._service.queue(path)
 
-    async def set_queue(self, path: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    async def set_queue(self, path: str, properties: Mapping[str, Any]) -> Mapping[str, Any]:
         """See L{IQueueManager.set_queue}; needs MQSEC_SET_QUEUE_PROPERTIES."""
         await self._may(self._find(path), _Q.MQSEC_SET_QUEUE_PROPERTIES)
         return await self._service.set_queue(path, properties)
@@ -99,7 +96,7 @@ class RestrictedQueueManager:
 
     async def send(
         self, destination: str, messages: Sequence[Message], *, transaction: ITransaction | None = None
-    ) -> list[MessageIdentifier]:
+    ) -> Sequence[MessageIdentifier]:
         """See L{IQueueManager.send}; of a queue of this queue manager, needs MQSEC_WRITE_MESSAGE.
 
         So it does of one that gets the dead letters or the acknowledgements. A message is signed with a
@@ -136,7 +133,7 @@ class RestrictedQueueManager:
             queue, count=count, timeout=timeout, peek=peek, transaction=transaction
         )
 
-    async def dead_letters(self, limit: int = 1000) -> list[MessageLocation]:
+    async def dead_letters(self, limit: int = 1000) -> Sequence[MessageLocation]:
         """See L{IQueueManager.dead_letters}; needs MQSEC_PEEK_DEADLETTER_MESSAGE."""
         await self._may(None, _M.MQSEC_PEEK_DEADLETTER_MESSAGE)
         return await self._service.dead_letters(limit)
@@ -147,22 +144,22 @@ class RestrictedQueueManager:
         await self._may_write(await self._parts.search.destination_of(message))
         return await self._service.requeue(message)
 
-    async def acl(self, path: str) -> dict[str, Any]:
+    async def acl(self, path: str) -> Mapping[str, Any]:
         """See L{IQueueManager.acl}; needs MQSEC_GET_QUEUE_PERMISSIONS, or of the machine its like."""
         await self._may_of(path, _Q.MQSEC_GET_QUEUE_PERMISSIONS)
         return await self._service.acl(path)
 
-    async def allow(self, path: str, principal: str, rights: Sequence[str]) -> dict[str, Any]:
+    async def allow(self, path: str, principal: str, rights: Sequence[str]) -> Mapping[str, Any]:
         """See L{IQueueManager.allow}; needs MQSEC_CHANGE_QUEUE_PERMISSIONS, or of the machine its like."""
         await self._may_of(path, _Q.MQSEC_CHANGE_QUEUE_PERMISSIONS)
         return await self._service.allow(path, principal, rights)
 
-    async def deny(self, path: str, principal: str, rights: Sequence[str]) -> dict[str, Any]:
+    async def deny(self, path: str, principal: str, rights: Sequence[str]) -> Mapping[str, Any]:
         """See L{IQueueManager.deny}; needs the same."""
         await self._may_of(path, _Q.MQSEC_CHANGE_QUEUE_PERMISSIONS)
         return await self._service.deny(path, principal, rights)
 
-    async def revoke(self, path: str, principal: str) -> dict[str, Any]:
+    async def revoke(self, path: str, principal: str) -> Mapping[str, Any]:
         """See L{IQueueManager.revoke}; needs the same."""
         await self._may_of(path, _Q.MQSEC_CHANGE_QUEUE_PERMISSIONS)
         return await self._service.revoke(path, principal)

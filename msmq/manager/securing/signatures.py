@@ -20,7 +20,7 @@ from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.security_header import SecurityHeader, SenderIdType
 from msmq.structures.packet.signature_input import SIGNATURE_INPUTS
 from msmq.structures.packet.user_header import UserHeader
-from msmq.structures.packet.user_message_patches import (
+from msmq.structures.packet.user_message_rewrites import (
     patch_authentication_level,
     patch_message_class,
     patch_security_header,

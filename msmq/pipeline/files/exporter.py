@@ -20,16 +20,9 @@ from msmq.pipeline.files.errors import parquet
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.slices import LEVEL, LEVELS
 from msmq.pipeline.reading.streams import Topic, find_topic, topics_of
-from msmq.pipeline.rows import (
-    EVENTS_TOPIC,
-    PLAIN,
-    BodyReaders,
-    StoredPacket,
-    event_batch,
-    message_batch,
-    signed,
-)
+from msmq.pipeline.rows import EVENTS_TOPIC, PLAIN, BodyReaders, event_batch, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
+from msmq.pipeline.stored_packets import StoredPacket, signed
 from msmq.storage.readers import StoreReader, open_beside
 from msmq.structures.names.name_text import is_format_name
 from msmq.wire.guid import NULL_GUID

@@ -15,8 +15,9 @@ from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.options import ReadOptions
 from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.reading.streams import is_called
-from msmq.pipeline.rows import EVENTS_TOPIC, StoredPacket
+from msmq.pipeline.rows import EVENTS_TOPIC
 from msmq.pipeline.schema import PACKET_COLUMN, VERSION, VERSION_KEY
+from msmq.pipeline.stored_packets import StoredPacket
 from msmq.storage.readers import STORE_FILE
 from msmq.structures.names.name_text import is_outgoing_path
 from msmq.wire.framer import SIGNATURE

@@ -9,8 +9,8 @@ import attrs
 from msmq.pipeline.bodies import NONE
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.options import ReadOptions
-from msmq.pipeline.rows import StoredPacket
 from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, names_of
+from msmq.pipeline.stored_packets import StoredPacket
 from msmq.quoting import quoted
 
 BODY_COLUMNS = frozenset({"value", "body", "body_base64", "decoded", "packet"})

@@ -14,7 +14,8 @@ from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
 from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut, level_spans
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
-from msmq.pipeline.rows import EVENTS_TOPIC, StoredPacket
+from msmq.pipeline.rows import EVENTS_TOPIC
+from msmq.pipeline.stored_packets import StoredPacket
 from msmq.storage.readers import StoreReader, open_beside
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView

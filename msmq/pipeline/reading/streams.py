@@ -12,7 +12,7 @@ import attrs
 from msmq.persistence.definition import QueueDefinition, QueueType
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
-from msmq.pipeline.rows import text
+from msmq.pipeline.stored_packets import text
 from msmq.quoting import quoted
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError

@@ -13,7 +13,8 @@ from msmq.pipeline.bodies import NONE, reading
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.options import ReadOptions
 from msmq.pipeline.reading.row_selection import known_names
-from msmq.pipeline.rows import PLAIN, BodyReaders, StoredPacket, event_batch, message_batch
+from msmq.pipeline.rows import PLAIN, BodyReaders, event_batch, message_batch
+from msmq.pipeline.stored_packets import StoredPacket
 
 
 def _reading(decode: str, headers: bool) -> BodyReaders:

@@ -17,7 +17,7 @@ from msmq.structures.names.path_name import PathName, parse_path_name
 from msmq.structures.packet.kept_packet import is_marked_for_dead_letters, packet_of
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_header import UserHeader
-from msmq.structures.packet.user_message_patches import patch_dead_letter, patch_message_class
+from msmq.structures.packet.user_message_rewrites import patch_dead_letter, patch_message_class
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 
@@ -157,7 +157,7 @@ class MessageCopies:
     def _bury_in_transit(
         self, position: MessagePosition, view: UserMessageView, message_class: int, changes: list[Change]
     ) -> MessagePosition | None:
-        if view.is_transactional or not is_marked_for_dead_letters(view):
+        if view.is_transactional or not is_marked_for_dead_letters(view.packet):
             return None
         return self._copy_of_peer(view, message_class, position, changes)
 

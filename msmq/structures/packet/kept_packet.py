@@ -9,7 +9,7 @@ an ExtensionHeader that tells of a DeadLetterHeader, and that.
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 import attrs
 
@@ -18,9 +18,6 @@ from msmq.structures.packet.base_header import BaseHeader
 from msmq.wire.reader import Reader
 from msmq.wire.structure import Structure
 from msmq.wire.writer import Writer
-
-if TYPE_CHECKING:
-    from msmq.structures.packet.user_message_view import UserMessageView
 
 DEAD_LETTERS: Final = ".\\system$;deadletter"
 """The path that is kept with a message in transit which becomes a dead letter of this queue manager if it
@@ -123,9 +120,12 @@ def marked_for_dead_letters(packet: bytes) -> bytes:
     return packet + _DEAD_LETTER_MARK
 
 
-def is_marked_for_dead_letters(view: UserMessageView) -> bool:
-    """Whether a message in transit becomes a dead letter here if it fails here."""
-    return view.packet.endswith(_DEAD_LETTER_MARK) and dead_letter_queue_of(view) == DEAD_LETTERS
+def is_marked_for_dead_letters(record: bytes) -> bool:
+    """Whether a message in transit becomes a dead letter here if it fails here.
+
+    @param record: its packet, with what is kept behind it.
+    """
+    return record.endswith(_DEAD_LETTER_MARK) and dead_letter_queue_of(record) == DEAD_LETTERS
 
 
 def without_kept_headers(record: bytes) -> bytes | None:
@@ -151,10 +151,13 @@ def packet_of(record: bytes) -> bytes:
     return record[:size]
 
 
-def dead_letter_queue_of(view: UserMessageView) -> str:
-    """[MS-MQDMPR] 3.1.1.12 ApplicationDeadletterQueue of a message that was sent here; empty without one."""
-    (size,) = _PACKET_SIZE(view.packet)
-    return _read(view.packet, size).path_name if size != len(view.packet) else ""
+def dead_letter_queue_of(record: bytes) -> str:
+    """[MS-MQDMPR] 3.1.1.12 ApplicationDeadletterQueue of a message that was sent here; empty without one.
+
+    @param record: its packet, with what is kept behind it.
+    """
+    (size,) = _PACKET_SIZE(record)
+    return _read(record, size).path_name if size != len(record) else ""
 
 
 def _read(record: bytes, position: int) -> DeadLetterHeader:

@@ -367,7 +367,7 @@ class UserMessageView:
     @property
     def dead_letter_queue(self) -> str:
         """[MS-MQDMPR] 3.1.1.12 ApplicationDeadletterQueue, a path; empty without one, or from afar."""
-        return dead_letter_queue_of(self)
+        return dead_letter_queue_of(self.packet)
 
     # TransactionHeader
 

@@ -29,12 +29,8 @@ from msmq.directory.ldap.transport.filters import ANYTHING
 from msmq.directory.ldap.transport.wire import Scope
 from msmq.interfaces import DirectoryError
 from msmq.manager.service import QueueManagerService
-from msmq.membership.objects import (
-    DirectoryObject,
-    QueueManagerObject,
-    RoutingLinkObject,
-    SiteObject,
-)
+from msmq.membership.attributes import DirectoryObject
+from msmq.membership.objects import QueueManagerObject, RoutingLinkObject, SiteObject
 from msmq.membership.queries import equals
 from msmq.net.clock import SystemClock
 from msmq.queues.arriving.message import Message

@@ -18,7 +18,7 @@ from msmq.structures.packet.signature_input import (
     signature_input_3_0,
 )
 from msmq.structures.packet.user_message import UserMessage
-from msmq.structures.packet.user_message_patches import patch_dead_letter, patch_transaction
+from msmq.structures.packet.user_message_rewrites import patch_dead_letter, patch_transaction
 from msmq.structures.packet.user_message_view import (
     UserMessageView,
     measure_user_message,

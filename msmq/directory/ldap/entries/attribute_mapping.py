@@ -9,9 +9,8 @@ import attrs
 
 from msmq.directory.ldap.entries import values
 from msmq.directory.ldap.entries.values import Syntax
-from msmq.membership.attributes import directory_attributes
+from msmq.membership.attributes import DirectoryObject, directory_attributes
 from msmq.membership.objects import (
-    DirectoryObject,
     EnterpriseObject,
     QueueManagerObject,
     QueueObject,

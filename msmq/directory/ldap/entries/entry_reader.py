@@ -21,17 +21,10 @@ from msmq.directory.ldap.entries.faults import Faults
 from msmq.directory.ldap.entries.values import unpack_guid, unpack_time
 from msmq.directory.ldap.names import DistinguishedNameError, folded, parent, queue_name, value_at
 from msmq.directory.ldap.transport.wire import Entry
-from msmq.membership.attributes import attributes_of_type
+from msmq.membership.attributes import DirectoryObject, attributes_of_type
 from msmq.membership.entry import DirectoryEntry
 from msmq.membership.enumerations import DirectoryServerType
-from msmq.membership.objects import (
-    DirectoryObject,
-    EnterpriseObject,
-    QueueManagerObject,
-    QueueObject,
-    SiteObject,
-    UserObject,
-)
+from msmq.membership.objects import EnterpriseObject, QueueManagerObject, QueueObject, SiteObject, UserObject
 from msmq.structures.status import MQError
 
 ROUTES: Final = 0x01

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from msmq.directory.ldap.entries.attribute_mapping import CLASSES, MappedAttribute
 from msmq.directory.ldap.entries.entry_reader import REMOTE_ACCESS, ROUTES, SERVER_BITS
-from msmq.membership.objects import DirectoryObject, QueueManagerObject, QueueObject
+from msmq.membership.attributes import DirectoryObject
+from msmq.membership.objects import QueueManagerObject, QueueObject
 
 SERVICES: Final = frozenset(
     {

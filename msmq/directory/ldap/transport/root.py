@@ -10,7 +10,8 @@ import attrs
 from msmq.directory.ldap.names import SERVICES, child
 from msmq.directory.ldap.settings import Dialect, LdapSettings
 from msmq.directory.ldap.transport.wire import Entry
-from msmq.membership.objects import DirectoryObject, EnterpriseObject, RoutingLinkObject, SiteObject
+from msmq.membership.attributes import DirectoryObject
+from msmq.membership.objects import EnterpriseObject, RoutingLinkObject, SiteObject
 
 ROOT_ATTRIBUTES: Final = (
     "defaultNamingContext",

@@ -1,0 +1,44 @@
+"""State that all outgoing streams of a queue manager share: deadlines, sequences, early FinalAcks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Generic, TypeVar
+
+import attrs
+
+from msmq.settings import SessionSettings
+from msmq.transfer.deadlines import Deadlines
+from msmq.transfer.sequence_identifiers import SequenceIdentifiers
+
+S = TypeVar("S")
+"""The streams."""
+
+
+@attrs.define(eq=False)
+class StreamContext(Generic[S]):
+    """What the streams of a queue manager share.
+
+    @ivar source: the bytes of its identifier.
+    @ivar resend_timer_table: ResendTimerTable, in seconds.
+    @ivar by_sequence: whose sequence is on the way.
+    @ivar restoring: the streams that have not read all that the store kept for them.
+    @ivar early: by sequence and number, MessageID and class of FinalAcks that came before those had.
+    @ivar ignored: acknowledgements that changed nothing, by the reason.
+    """
+
+    source: bytes
+    settings: SessionSettings
+    identifiers: SequenceIdentifiers
+    resend_timer_table: tuple[float, ...]
+    deadlines: Deadlines[S] = attrs.field(factory=Deadlines)
+    by_sequence: dict[int, S] = attrs.field(factory=dict)
+    restoring: set[S] = attrs.field(factory=set)
+    early: dict[tuple[int, int], tuple[int, int]] = attrs.field(factory=dict)
+    ignored: Counter[str] = attrs.field(factory=Counter)
+
+    def forget_restoring(self, stream: S) -> None:
+        """A stream has read all that the store kept for it."""
+        self.restoring.discard(stream)
+        if not self.restoring:
+            self.early.clear()
