@@ -166,10 +166,13 @@ class Network:
         address = ip_address(address).compressed
         host = self._hosts.pop(address)
         for pair, link in self._link_ends:
-            if address in pair and link.is_connected:
-                dead = link.initiator if link.initiator.getHost().host == address else link.acceptor
-                dead.protocol = None
-                link.cut()
+            if address in pair:
+                # Also of a connection that the other end has closed, of which this end would yet be notified.
+                for end in (link.initiator, link.acceptor):
+                    if end.getHost().host == address:
+                        end.protocol = None
+                if link.initiator.connected or link.acceptor.connected:
+                    link.cut()
         host.forget()
 
     def _links_between(self, pair: frozenset[str]) -> Iterator[Link]:

@@ -299,6 +299,20 @@ class ConnectionTests(NetworkTestCase):
         self.assertEqual((listener.heard, listener.is_stopped), ([], False))
         self.failureResultOf(answer, ConnectionRefusedError)
 
+    def test_crash_of_a_closing_connection(self) -> None:
+        """What the other end wrote before it closed never arrives at a dead host, nor does the end."""
+        for is_begun_here in (False, True):
+            near, far = self.connect()
+            closing = near.transport if is_begun_here else far.transport
+            assert closing is not None
+            closing.write(b"late")
+            closing.loseConnection()
+            self.network.crash(BETA)
+            self.clock.advance(5)
+            self.assertEqual((far.data, far.lost), (b"", []))
+            self.assertEqual(len(near.lost), 1)
+            self.beta = self.network.host(BETA)
+
     def test_host_comes_back_after_a_crash(self) -> None:
         """The same address can listen again."""
         self.connect()
