@@ -27,6 +27,7 @@ from msmq.queues.queue_names import one_of
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.base_header import INFINITE
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 from msmq.testing.clock import ManualClock
@@ -37,6 +38,7 @@ from tests.nodes.slow_store import SlowStore
 
 PAYMENTS = ".\\private$\\payments"
 LETTERS = ".\\private$\\letters"
+MISSING = ".\\private$\\missing"
 ADMIN = ".\\private$\\admin"
 JOURNAL = ".\\system$;journal"
 DEADLETTER = ".\\system$;deadletter"
@@ -54,6 +56,10 @@ WISHES = (
 TROUBLE = {"full": StorageFull("there is no space"), "broken": StorageError("the disk is on fire")}
 
 QUEUES = {"payments": PAYMENTS, "letters": LETTERS}
+"""Where applications receive."""
+
+DESTINATIONS = {**QUEUES, "missing": MISSING}
+"""Where applications send: a queue that no queue manager has as well."""
 
 Step = tuple[Any, ...]
 
@@ -290,12 +296,24 @@ class World:
         destination = f"DIRECT=TCP:{receiver.address}\\{queue[2:]}"
         Deferred.fromCoroutine(sender.service.send(destination, messages)).addCallbacks(confirmed, failed)
 
+    def strand(self, way: int, queue: str, count: int) -> None:
+        """Send messages over an open session on which nothing arrives before they have expired."""
+        self.send(way, queue, 1, INFINITE, INFINITE)
+        self.clock.advance(2)
+        ends = self._addresses(way)
+        self.network.partition(*ends)
+        self.send(way, queue, count, 2, INFINITE)
+        self.clock.advance(5)
+        self.network.heal(*ends)
+
     def step(self, step: Step) -> None:
         """Do one thing."""
         count = len(self.hosts)
         match step:
             case ("send", way, queue, number, reach, received):
-                self.send(way, QUEUES[queue], number, reach, received)
+                self.send(way, DESTINATIONS[queue], number, reach, received)
+            case ("strand", way, queue, number):
+                self.strand(way, DESTINATIONS[queue], number)
             case ("receive", host, queue, number):
                 self.hosts[host % count].receive(QUEUES[queue], number)
             case ("purge", host, queue):

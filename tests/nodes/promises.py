@@ -28,10 +28,20 @@ from tests.nodes.any_network import (
 
 _REACHED, _RECEIVED = MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE
 _LATE = MessageClass.NACK_REACH_QUEUE_TIMEOUT
+_NOWHERE = MessageClass.NACK_BAD_DST_Q
 _PURGED, _TIMED_OUT = MessageClass.NACK_Q_PURGED, MessageClass.NACK_RECEIVE_TIMEOUT
 
 _ARRIVED = {"received", "purged", "timed out"}
 """The fates of what was in its queue."""
+
+_CLASSES = {
+    "expired": _LATE,
+    "late": _LATE,
+    "nowhere": _NOWHERE,
+    "purged": _PURGED,
+    "timed out": _TIMED_OUT,
+}
+"""The class that a dead letter has, by the fate of its message; the first one decides."""
 
 
 class Broken(Exception):
@@ -42,13 +52,13 @@ class Broken(Exception):
 class Found:
     """What lies in the queues of one host that tell of the messages that it sent.
 
-    Each is told of by the numbers of the messages; acknowledgements with their class.
+    Each is told of by the numbers of the messages; acknowledgements and dead letters with their class.
     """
 
     acknowledgements: Counter[tuple[int, int]] = attrs.field(factory=Counter)
     journal: Counter[int] = attrs.field(factory=Counter)
-    deadletter: Counter[int] = attrs.field(factory=Counter)
-    deadxact: Counter[int] = attrs.field(factory=Counter)
+    deadletter: Counter[tuple[int, int]] = attrs.field(factory=Counter)
+    deadxact: Counter[tuple[int, int]] = attrs.field(factory=Counter)
 
 
 class Judge:
@@ -72,6 +82,7 @@ class Judge:
         """
         self._collect()
         self._events = {host: self._world.events(host) for host in self._world.hosts}
+        self._check_queues()
         for batch in self._world.batches:
             self._judge(batch)
         for host in self._world.hosts:
@@ -95,17 +106,21 @@ class Judge:
                 number = view.application_tag
                 self._ids[number] = int.from_bytes(view.correlation_id[16:], "little")
                 found.acknowledgements[number, view.message_class] += 1
-            for queue, counter in (
-                (JOURNAL, found.journal),
-                (DEADLETTER, found.deadletter),
-                (DEADXACT, found.deadxact),
-            ):
-                counter.update(view.application_tag for view in self._note(self._drain(host, queue)))
+            found.journal.update(view.application_tag for view in self._copies(host, JOURNAL))
+            for queue, counter in ((DEADLETTER, found.deadletter), (DEADXACT, found.deadxact)):
+                copies = self._copies(host, queue)
+                counter.update((view.application_tag, view.message_class) for view in copies)
             self._seen[host] = {queue: self._look_at_receipts(host, queue) for queue in host.receipts}
             _check(world.was_full or not host.service.status()["bytes"], f"{host.name}: bytes of nothing")
 
     def _drain(self, host: Host, queue: str) -> list[UserMessageView]:
         return list(self._world.drain(host, queue))
+
+    def _copies(self, host: Host, queue: str) -> Iterable[UserMessageView]:
+        """The copies of messages in a queue of the system."""
+        for view in self._note(self._drain(host, queue)):
+            _check_body(view)
+            yield view
 
     def _note(self, views: Iterable[UserMessageView]) -> Iterable[UserMessageView]:
         for view in views:
@@ -119,7 +134,7 @@ class Judge:
         for receipt in host.receipts[queue]:
             for lookup_id, view in receipt.views.items():
                 number = view.application_tag
-                _check(bytes(view.body) == b"%06d" % number, f"{number}: has another body")
+                _check_body(view)
                 _check(lookup_id not in received, f"{number}: received, and there again")
                 _check(seen.setdefault(lookup_id, number) == number, f"{number}: in the place of another")
                 list(self._note((view,)))
@@ -159,6 +174,7 @@ class Judge:
         for fate, events, event in (
             ("expired", here, ("expired", int(_LATE))),
             ("late", there, ("refused", int(_LATE))),
+            ("nowhere", there, ("refused", int(_NOWHERE))),
             ("purged", there, ("purged", int(_PURGED))),
             ("timed out", there, ("expired", int(_TIMED_OUT))),
         ):
@@ -166,9 +182,8 @@ class Judge:
             _check(count <= 1, f"{number}: {fate} {count} times")
             if count:
                 fates.add(fate)
-        lookup_ids = [
-            lookup_id for lookup_id, seen in self._seen[batch.receiver][batch.queue].items() if seen == number
-        ]
+        in_queue = self._seen[batch.receiver].get(batch.queue, {})
+        lookup_ids = [lookup_id for lookup_id, seen in in_queue.items() if seen == number]
         if lookup_ids:
             [lookup_id] = lookup_ids
             states = [
@@ -199,14 +214,30 @@ class Judge:
             tell[number, message_class] += fate in fates and bit in wanted
         if batch.is_transactional:
             here.journal[number] += is_journaled(number) and fates == {"received"}
-            here.deadxact[number] += is_mourned(number) and ("expired" in fates or "received" not in fates)
+            failed = [fate for fate in _CLASSES if fate in fates]
+            if is_mourned(number) and failed:
+                here.deadxact[number, _CLASSES[failed[0]]] += 1
         else:
             here.journal[number] += is_journaled(number) and "expired" not in fates
-            here.deadletter[number] += is_mourned(number) and "expired" in fates
             there = self._expected[batch.receiver].deadletter
-            there[number] += is_mourned(number) and "timed out" in fates
             # What the receiver refuses is kept where it failed (reading 64).
-            there[number] += is_mourned(number) and "late" in fates
+            for fate, letters in (
+                ("expired", here.deadletter),
+                ("timed out", there),
+                ("late", there),
+                ("nowhere", there),
+            ):
+                letters[number, _CLASSES[fate]] += is_mourned(number) and fate in fates
+
+    def _check_queues(self) -> None:
+        """No message is in another queue than its own, on whatever host."""
+        own = {
+            number: (batch.receiver, batch.queue) for batch in self._world.batches for number in batch.numbers
+        }
+        for host, queues in self._seen.items():
+            for queue, seen in queues.items():
+                astray = [number for number in seen.values() if own.get(number) != (host, queue)]
+                _check(not astray, f"{host.name}, {queue}: messages for another queue: {astray}")
 
     def _check_order(self, host: Host) -> None:
         for sender in self._world.hosts:
@@ -219,6 +250,11 @@ class Judge:
         _check(not found - expected, f"{host.name}: {name} that nobody asked for: {found - expected}")
         missing = expected - found
         _check(self._world.was_full or not missing, f"{host.name}: {name} that are missing: {missing}")
+
+
+def _check_body(view: UserMessageView) -> None:
+    number = view.application_tag
+    _check(bytes(view.body) == b"%06d" % number, f"{number}: has another body")
 
 
 def _check(is_kept: bool, what: str) -> None:
