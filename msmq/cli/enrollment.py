@@ -322,7 +322,7 @@ def _run(
     async def do() -> list[EnrollmentStep]:
         connection = LdapConnection(target.settings, reactor)
         try:
-            connection.check()
+            await connection.check()
             return await enroll(Enrollment(Operations(connection), uuid4, dry_run=target.dry_run))
         finally:
             connection.close()
@@ -342,7 +342,7 @@ def _run(
 def _refusal(error: BaseException) -> BaseException:
     """What a command answers with for what went wrong."""
     from msmq.directory.ldap.enrollment.plan import EnrollmentError
-    from msmq.directory.ldap.transport.connection import LdapConfigurationError
+    from msmq.directory.ldap.transport.certificates import LdapConfigurationError
     from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 
     if isinstance(error, DirectoryError):

@@ -35,16 +35,22 @@ def _authority(name: str) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]
 
 @cache
 def make_credentials(
-    authority: str = "An authority", address: str = "127.0.0.1", *, is_expired: bool = False
+    authority: str = "An authority",
+    address: str = "127.0.0.1",
+    *,
+    is_expired: bool = False,
+    is_early: bool = False,
 ) -> Credentials:
     """Credentials of an authority of this name; there is one authority of each name.
 
     @param is_expired: the certificate has expired; the authority has not.
+    @param is_early: the certificate is not valid yet.
     """
     root_key, root = _authority(authority)
     key = ec.generate_private_key(ec.SECP256R1())
     end = _BEGIN + timedelta(days=365) if is_expired else _END
-    leaf = _builder(root.subject, _named("localhost"), end).public_key(key.public_key())
+    begin = _END - timedelta(days=1) if is_early else _BEGIN
+    leaf = _builder(root.subject, _named("localhost"), end, begin).public_key(key.public_key())
     names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(address))]
     leaf = leaf.add_extension(x509.SubjectAlternativeName(names), critical=False)
     pem = serialization.Encoding.PEM
@@ -59,6 +65,8 @@ def _named(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _builder(issuer: x509.Name, subject: x509.Name, end: datetime) -> x509.CertificateBuilder:
+def _builder(
+    issuer: x509.Name, subject: x509.Name, end: datetime, begin: datetime = _BEGIN
+) -> x509.CertificateBuilder:
     made = x509.CertificateBuilder().issuer_name(issuer).subject_name(subject)
-    return made.serial_number(x509.random_serial_number()).not_valid_before(_BEGIN).not_valid_after(end)
+    return made.serial_number(x509.random_serial_number()).not_valid_before(begin).not_valid_after(end)

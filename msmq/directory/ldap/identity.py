@@ -9,7 +9,8 @@ from msmq.directory.ldap.entries.values import unpack_guid
 from msmq.directory.ldap.names import CONFIGURATION, child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.settings import LdapSettings
-from msmq.directory.ldap.transport.connection import LdapConfigurationError, LdapConnection
+from msmq.directory.ldap.transport.certificates import LdapConfigurationError
+from msmq.directory.ldap.transport.connection import LdapConnection
 from msmq.interfaces.directory import DirectoryError
 from msmq.interfaces.plugins import DirectoryContext
 
@@ -24,7 +25,7 @@ async def identify(settings: LdapSettings, computer_name: str, context: Director
     """
     connection = LdapConnection(settings, context.reactor, context.find_servers)
     try:
-        connection.check()
+        await connection.check()
         return await _identify(Operations(connection), computer_name)
     except DirectoryError as error:
         raise ValueError(error.detail) from error

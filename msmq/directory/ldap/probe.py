@@ -7,7 +7,8 @@ from typing import Any, Final
 import attrs
 
 from msmq.directory.ldap.settings import LdapSettings
-from msmq.directory.ldap.transport.connection import LdapConfigurationError, LdapConnection
+from msmq.directory.ldap.transport.certificates import LdapConfigurationError
+from msmq.directory.ldap.transport.connection import LdapConnection
 from msmq.interfaces.directory import DirectoryError
 
 TIMEOUT: Final = 5.0
@@ -23,7 +24,7 @@ async def probe(settings: LdapSettings, reactor: Any) -> str:
     """
     connection = LdapConnection(attrs.evolve(settings, connect_timeout=TIMEOUT), reactor)
     try:
-        connection.check()
+        await connection.check()
         if settings.servers:
             await connection.root()
     except LdapConfigurationError as error:

@@ -101,7 +101,7 @@ class LdapDirectory:
         @raise LdapConfigurationError: a file that the configuration names cannot be used.
         """
         self._connection.reopen()
-        return execute(self._connection.check)
+        return _run(self._connection.check())
 
     def observe(self, changed: Callable[[DirectoryCondition], None]) -> None:
         """See L{IObservedDirectory.observe}."""

@@ -58,7 +58,7 @@ class ConfigurationTests(SynchronousTestCase):
         authority.write_bytes(make_credentials().authority)
         tls = f"ldaps://127.0.0.1:{self.server.tls_port}/{SUFFIX}"
         self.assertEqual(self.problems(tls, f'ca_file = "{authority}"'), [])
-        self.assertIn("certificate verify failed", self.problems(tls)[0])
+        self.assertIn("which the system does not trust; name the authority's", self.problems(tls)[0])
 
     def test_wrong(self) -> None:
         """A base that is not there, a wrong account or password, and a password without TLS are told."""

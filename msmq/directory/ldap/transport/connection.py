@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import HostnameEndpoint, connectProtocol, wrapClientTLS
-from twisted.internet.ssl import Certificate, optionsForClientTLS, trustRootFromCertificates
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
+from msmq.directory.ldap.transport.certificates import (
+    LdapConfigurationError,
+    VerifiedServer,
+    read_certificates,
+)
 from msmq.directory.ldap.transport.filters import ANYTHING
 from msmq.directory.ldap.transport.kerberos.bind_exchange import BindRefusedError
 from msmq.directory.ldap.transport.kerberos.keytab import KeytabError
@@ -34,7 +38,6 @@ from msmq.directory.ldap.transport.referrals import (
 from msmq.directory.ldap.transport.results import SUCCESS, describe
 from msmq.directory.ldap.transport.root import ROOT_ATTRIBUTES, Root, UnsuitableServerError, read_root
 from msmq.directory.ldap.transport.wire import Bind, LdapControl, Request, Scope, SearchRequest, StartTls
-from msmq.errors import MsmqError
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 
 LONGEST_PASSWORD: Final = 1024
@@ -51,16 +54,13 @@ FindServers: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
 Noted: TypeAlias = Callable[[LdapServer | None, str], None]
 """Is told which server is reached, or why none is."""
 
-_BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
-_END: Final = b"-----END CERTIFICATE-----"
-
 
 class LdapRefusedError(LdapDisconnectedError):
     """A server that is reached does not take our account, or does not have our base."""
 
 
-class LdapConfigurationError(MsmqError):
-    """A file that the configuration names cannot be used."""
+class UntrustedServerError(LdapDisconnectedError):
+    """The certificate of a server is refused."""
 
 
 def read_password(settings: LdapSettings) -> bytes:
@@ -156,16 +156,16 @@ class LdapConnection:
         if self._find_servers is not None:
             self.add_servers(await self._find_servers())
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """See that the files of the configuration can be used.
 
         @raise LdapConfigurationError: naming the first that cannot.
         """
         read_password(self.settings)
-        self._certificates()
+        read_certificates(self.settings.ca_file)
         if self._account is not None:
             try:
-                self._account.check()
+                await self._account.check()
             except KeytabError as error:
                 raise LdapConfigurationError(str(error)) from error
 
@@ -385,12 +385,26 @@ class LdapConnection:
 
     async def _connect(self, server: LdapServer) -> None:
         settings = self.settings
-        password, certificates = read_password(settings), self._certificates()
+        verified = None
+        if settings.is_encrypted:
+            verified = VerifiedServer(server.host, read_certificates(settings.ca_file))
+        try:
+            await self._connect_verified(server, verified)
+        except LdapDisconnectedError as error:
+            if verified is not None and verified.fault:
+                raise UntrustedServerError(verified.fault) from error
+            raise
+
+    async def _connect_verified(self, server: LdapServer, verified: VerifiedServer | None) -> None:
+        """Connect and bind.
+
+        @param verified: verifies the server's certificate; C{None} without TLS.
+        """
+        settings, options = self.settings, cast(Any, verified)
+        password = read_password(settings)
         endpoint: Any = HostnameEndpoint(
             self._reactor, server.host, server.port, timeout=settings.connect_timeout
         )
-        trusted = trustRootFromCertificates(certificates) if certificates else None
-        options: Any = optionsForClientTLS(server.host, trusted) if settings.is_encrypted else None
         if settings.is_tls:
             endpoint = wrapClientTLS(options, endpoint)
         protocol = LdapProtocol(self._reactor, settings.answer_timeout)
@@ -412,21 +426,6 @@ class LdapConnection:
         there = await protocol.ask(SearchRequest(root.configuration, Scope.ENTRY, ANYTHING, ("objectClass",)))
         _check(there, f"there is no {root.configuration}")
         self._root = root
-
-    def _certificates(self) -> list[Certificate]:
-        path = self.settings.ca_file
-        if path is None:
-            return []
-        try:
-            texts = path.read_bytes().split(_BEGIN)[1:]
-            found = [Certificate.loadPEM(_BEGIN + text.partition(_END)[0] + _END + b"\n") for text in texts]
-        except OSError as error:
-            raise LdapConfigurationError(f"ca_file {path}: {error.strerror}") from error
-        except Exception as error:
-            raise LdapConfigurationError(f"ca_file {path} holds a damaged certificate") from error
-        if not found:
-            raise LdapConfigurationError(f"ca_file {path} holds no certificate")
-        return found
 
     def _away(self, detail: str) -> DirectoryError:
         return DirectoryError(
@@ -457,6 +456,7 @@ class LdapConnection:
 
 _REFUSALS: Final = (
     LdapRefusedError,
+    UntrustedServerError,
     UnsuitableServerError,
     LdapConfigurationError,
     KeytabError,
@@ -471,8 +471,7 @@ def _check(answered: Answered, refusal: str) -> None:
 
 def _is_refusal(error: Exception) -> bool:
     """Whether an error is of the configuration: of account, base, files, or trust in a certificate."""
-    is_of_tls = type(error).__module__ == "OpenSSL.SSL"
-    return is_of_tls or isinstance(error, _REFUSALS)
+    return isinstance(error, _REFUSALS)
 
 
 def _explain(failure: BaseException) -> str:

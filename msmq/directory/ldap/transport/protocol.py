@@ -193,7 +193,7 @@ class LdapProtocol(Protocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """See L{Protocol.connectionLost}."""
-        self._end(self._fault or f"the connection was lost: {reason.getErrorMessage()}")
+        self._end(self._fault or f"the connection was lost: {_describe_loss(reason)}")
 
     def _take_some(self) -> None:
         self._next_turn = None
@@ -298,3 +298,11 @@ class LdapProtocol(Protocol):
             if each.timeout.active():
                 each.timeout.cancel()
             each.deferred.errback(LdapDisconnectedError(fault))
+
+
+def _describe_loss(reason: Failure) -> str:
+    """Why a connection was lost; of an error of OpenSSL the last of its texts."""
+    arguments = getattr(reason.value, "args", ())
+    if type(reason.value).__module__ == "OpenSSL.SSL" and arguments and arguments[0]:
+        return f"TLS failed: {arguments[0][-1][-1]}"
+    return reason.getErrorMessage()

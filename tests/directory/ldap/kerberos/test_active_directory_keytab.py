@@ -17,7 +17,8 @@ from msmq.directory.ldap.enrollment.plan import MemberRequest
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
-from msmq.directory.ldap.transport.connection import LdapConfigurationError, LdapConnection
+from msmq.directory.ldap.transport.certificates import LdapConfigurationError
+from msmq.directory.ldap.transport.connection import LdapConnection
 from msmq.directory.ldap.transport.filters import ANYTHING
 from msmq.directory.ldap.transport.kerberos.tickets import KerberosAccount
 from msmq.directory.ldap.transport.wire import Scope
@@ -174,13 +175,14 @@ class KeytabBindTests(TestCase):
         self.kerberos(samba.ADDRESS)
         await connection.root()
 
-    def test_missing(self) -> None:
+    async def test_missing(self) -> None:
         """Without gssapi the directory is not opened, and what to install is named."""
         self.addCleanup(sys.modules.__setitem__, "gssapi", sys.modules["gssapi"])
         sys.modules["gssapi"] = None  # type: ignore[assignment]
-        error = self.assertRaises(LdapConfigurationError, self.connection(self.tls).check)
-        self.assertIn("a keytab needs gssapi; install msmq[kerberos]", str(error))
-        self.assertIn("libkrb5-dev", str(error))
+        with self.assertRaises(LdapConfigurationError) as refused:
+            await self.connection(self.tls).check()
+        self.assertIn("a keytab needs gssapi; install msmq[kerberos]", str(refused.exception))
+        self.assertIn("libkrb5-dev", str(refused.exception))
 
     def test_configuration(self) -> None:
         """C{msmq config check} binds with the keytab, and finds one without its principal."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from threading import Thread, current_thread, main_thread
+from typing import Any
 
+from twisted.internet import reactor
 from twisted.internet.task import Clock
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from msmq.directory.ldap.settings import parse_settings
 from msmq.directory.ldap.transport.decoder import decode
+from msmq.directory.ldap.transport.kerberos.keytab import KeytabError
 from msmq.directory.ldap.transport.kerberos.tickets import CACHES, CACHES_APART, KerberosAccount
 from msmq.directory.ldap.transport.wire import SaslBind, encode
 
@@ -61,6 +66,35 @@ class TicketTests(SynchronousTestCase):
         self.assertEqual(len(set(names)), CACHES)
         self.assertTrue(all(name.startswith("MEMORY:") for name in names))
         self.assertNotIn(KerberosAccount(Path("keytab"), "", clock).cache_name, names)
+
+
+class LoadingTests(TestCase):
+    """What is loaded for Kerberos, and where."""
+
+    async def test_in_a_thread(self) -> None:
+        """The package gssapi and the keytab, which take long to load, do not occupy the reactor."""
+        loading: list[Thread] = []
+
+        class Finder:
+            def find_spec(self, name: str, path: object, target: object = None) -> None:
+                if name == "gssapi":
+                    loading.append(current_thread())
+                    raise ImportError("not here")
+
+        finder: Any = Finder()
+        sys.meta_path.insert(0, finder)
+        self.addCleanup(sys.meta_path.remove, finder)
+        loaded = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "gssapi"}
+        self.addCleanup(sys.modules.update, loaded)
+        for name in loaded:
+            del sys.modules[name]
+        account = KerberosAccount(Path("keytab"), "", reactor)
+        for asked in (account.check(), account.start("dc.example.com", None)):
+            with self.assertRaises(KeytabError) as refused:
+                await asked
+            self.assertIn("a keytab needs gssapi", str(refused.exception))
+        self.assertEqual(len(loading), 2)
+        self.assertNotIn(main_thread(), loading)
 
 
 class SaslWireTests(SynchronousTestCase):

@@ -108,13 +108,20 @@ class KerberosAccount:
         """The credential cache in which the tickets are, in memory alone."""
         return f"MEMORY:msmq-{self._number}-{self._cache}"
 
-    def check(self) -> str:
+    async def check(self) -> str:
         """The principal, if everything that this computer can tell is right.
+
+        Loading C{gssapi} takes 25 ms of processor time and reading the keytab may block, so both are done in
+        a thread; it does not wait for one that waits for a domain controller.
 
         @raise KeytabError: it is not.
         """
-        require_gssapi()
-        return read_principal(self._keytab, self._principal)
+
+        def read() -> str:
+            require_gssapi()
+            return read_principal(self._keytab, self._principal)
+
+        return await self._start_thread(read)
 
     async def start(self, host: str, binding: bytes | None) -> tuple[ClientContext, bytes | None, bool]:
         """Begin a context with the LDAP server at a host.
@@ -125,7 +132,7 @@ class KerberosAccount:
         @raise KdcUnreachableError: no domain controller answers.
         @raise BindRefusedError: the domain refuses the account, or does not know the server.
         """
-        principal = self.check()
+        principal = await self.check()
         service = f"ldap/{host}@{principal.rpartition('@')[2]}"
         cache = self.cache_name
 
@@ -170,11 +177,28 @@ class KerberosAccount:
             raise BindRefusedError(failure.text) from error
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
+        """The result of a call that no other of the account is concurrent with.
+
+        A wait for it can be cancelled; the call itself cannot, and the next one begins when it has ended.
+        """
         await self._lock.acquire()
+        try:
+            done = self._start_thread(call, self._lock.release)
+        except KdcUnreachableError:
+            self._lock.release()
+            raise
+        return await done
+
+    def _start_thread(self, call: Callable[[], T], ended: Callable[[], Any] = lambda: None) -> Deferred[T]:
+        """The result of a call in a daemon thread.
+
+        @param ended: called in the thread of the reactor when the call has ended.
+        @raise KdcUnreachableError: no thread can be started.
+        """
         done: Deferred[T] = Deferred()
 
         def finish(outcome: T | Failure) -> None:
-            self._lock.release()
+            ended()
             done.callback(outcome)
 
         def work() -> None:
@@ -188,9 +212,8 @@ class KerberosAccount:
         try:
             Thread(target=work, name="msmq-kerberos", daemon=True).start()
         except RuntimeError as error:
-            self._lock.release()
             raise KdcUnreachableError(f"no thread can be started for Kerberos: {error}") from error
-        return await done
+        return done
 
 
 def _context(principal: str, service: str, binding: bytes | None, keytab: str, cache: str) -> Any:
