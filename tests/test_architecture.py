@@ -11,7 +11,7 @@ import io
 import re
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -168,6 +168,10 @@ SHARED_NAMES: frozenset[str] = frozenset()
 
 LINE_LIMIT = 800
 FORBIDDEN_NAMES = ("utils", "util")
+
+
+IMPORT_CIRCLES: frozenset[frozenset[str]] = frozenset()
+"""Modules that may import each other in a circle, types included: none."""
 
 
 @attrs.frozen
@@ -372,6 +376,50 @@ class ImportTests(SynchronousTestCase):
         self.assertEqual(self.offences("msmq.service.tap", f"def make():\n    {source}"), [])
 
 
+def import_graph(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
+    """Which of the modules each module imports, in functions and for types alone included."""
+    graph: dict[str, set[str]] = {}
+    for module, tree in trees.items():
+        needed = graph[module] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                for alias in node.names:
+                    name = f"{node.module}.{alias.name}"
+                    needed.add(name if name in trees else node.module)
+            elif isinstance(node, ast.Import):
+                needed |= {alias.name for alias in node.names}
+        needed &= trees.keys() - {module}
+    return graph
+
+
+def circles(graph: Mapping[str, set[str]]) -> set[frozenset[str]]:
+    """The strongly connected parts of a graph that have more than one node (Tarjan's algorithm)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: set[frozenset[str]] = set()
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in graph[node]:
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            place = stack.index(node)
+            if len(stack) - place > 1:
+                found.add(frozenset(stack[place:]))
+            del stack[place:]
+
+    for node in graph:
+        if node not in index:
+            visit(node)
+    return found
+
+
 @cache
 def parsed_package() -> dict[str, ast.Module]:
     """The modules of the package by their names."""
@@ -382,6 +430,31 @@ def parsed_package() -> dict[str, ast.Module]:
 def vocabulary() -> Vocabulary:
     """What the package says about its attributes."""
     return Vocabulary.of(parsed_package().values())
+
+
+class CircleTests(SynchronousTestCase):
+    """No module needs, by whatever way, a module that needs it."""
+
+    def test_no_import_circles(self) -> None:
+        """The modules of the package can be put in an order in which each imports earlier ones only."""
+        found = circles(import_graph(parsed_package()))
+        self.assertEqual([sorted(each) for each in found - IMPORT_CIRCLES], [])
+        self.assertEqual(IMPORT_CIRCLES - found, set(), "what is allowed is still there")
+
+    def test_circles_are_found(self) -> None:
+        """A circle is found if an import is for types alone, in a function, or of a package's module."""
+        for source in (
+            "if TYPE_CHECKING:\n    from room.a import A",
+            "def late():\n    import room.a",
+            "from room import a",
+        ):
+            trees = {
+                "room.a": ast.parse("from room.b import B"),
+                "room.b": ast.parse("from room.c import C"),
+                "room.c": ast.parse(source),
+                "room.d": ast.parse("from room.a import A"),
+            }
+            self.assertEqual(circles(import_graph(trees)), {frozenset({"room.a", "room.b", "room.c"})})
 
 
 class WiringTests(SynchronousTestCase):

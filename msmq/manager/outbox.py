@@ -26,8 +26,7 @@ from msmq.queues.arriving.message import Message
 from msmq.queues.holdings import forget_queues
 from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition
-from msmq.queues.queue import Queue
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.names.format_name import FormatName
 from msmq.structures.packet.message_class import MessageClass, is_application_class
 from msmq.structures.packet.security_header import SenderIdType

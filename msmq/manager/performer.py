@@ -20,8 +20,8 @@ from msmq.queues.effects import Effect, OutgoingReady, ReadCompleted, ReadFailed
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition, PacketHolder, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PacketHolder, PositionState
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 

@@ -43,6 +43,7 @@ from msmq.session.effects import (
     Transmit,
     WindowOpened,
 )
+from msmq.session.packet_counts import PacketCounts
 from msmq.session.session import Session
 from msmq.session.state import SessionState
 from msmq.session.statistics import SessionStatistics
@@ -61,12 +62,14 @@ class SessionOwner(typing.Protocol):
 
     @ivar broker: notified by the default hooks; C{None} for no broker.
     @ivar receive_memory: the bound on what all sessions hold of unfinished packets.
+    @ivar counts: the packets and bytes of all its sessions.
     """
 
     reactor: IReactorTime
     clock: IClock
     broker: IBroker | None
     receive_memory: ReceiveMemory
+    counts: PacketCounts
 
     @property
     def is_full(self) -> bool:

@@ -15,8 +15,8 @@ from msmq.persistence.definition import UNLIMITED, QueueDefinition, QueueType
 from msmq.persistence.snapshot import Snapshot
 from msmq.queues.creation import Alteration, Creation
 from msmq.queues.outgoing import OutgoingQueue, OutgoingState
-from msmq.queues.position import MessagePosition, PacketHolder
-from msmq.queues.queue import Queue
+from msmq.queues.position import PacketHolder
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.queues.queue_names import QueueNames
 from msmq.quoting import quoted
 from msmq.structures.names.direct_format_name import DirectFormatName

@@ -10,8 +10,7 @@ import attrs
 from msmq.persistence.changes import Change
 from msmq.persistence.definition import QueueDefinition
 from msmq.queues.effects import Effect
-from msmq.queues.position import MessagePosition
-from msmq.queues.queue import Queue
+from msmq.queues.queue import MessagePosition, Queue
 
 
 @attrs.frozen

@@ -12,7 +12,7 @@ from msmq.structures.status import Status
 
 if TYPE_CHECKING:
     from msmq.queues.outgoing import OutgoingQueue
-    from msmq.queues.position import MessagePosition
+    from msmq.queues.queue import MessagePosition
 
 
 @attrs.frozen

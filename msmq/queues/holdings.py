@@ -9,8 +9,8 @@ import attrs
 from msmq.persistence.changes import Change, MoveMessage, PutMessage, PutQueue, RemoveMessages
 from msmq.queues.counters import ReservedCounter
 from msmq.queues.leaving.deadlines import due_time
-from msmq.queues.position import MessagePosition, PacketHolder, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PacketHolder, PositionState
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.packet.user_message_view import UserMessageView
 
 _ENDLESS = 1 << 62

@@ -34,8 +34,7 @@ from msmq.queues.leaving.purge import PurgePending, finish_purge, purge_availabl
 from msmq.queues.leaving.transaction import Abortion, Commitment
 from msmq.queues.leaving.transactions import QueueTransactions
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition
-from msmq.queues.queue import Queue
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.queues.queue_names import QueueNames
 from msmq.queues.reading.descriptors import OpenQueueDescriptors
 from msmq.queues.reading.operations import OnTaken, WaitingReader

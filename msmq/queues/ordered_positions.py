@@ -7,17 +7,29 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from operator import attrgetter
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 import attrs
-
-from msmq.queues.position import MessagePosition
 
 CHUNK_LENGTH: Final = 512
 """How many positions of a chunk suffice to begin another at its side."""
 
 
-class Chunk(deque[MessagePosition]):
+class Ordered(Protocol):
+    """What has a position in the order.
+
+    @ivar lookup_id: LookupIdentifier, which decides.
+    @ivar insertion: see L{OrderedPositions.number}.
+    """
+
+    lookup_id: int
+    insertion: int
+
+
+P = TypeVar("P", bound=Ordered)
+
+
+class Chunk(deque[P]):
     """A run of positions, ascending.
 
     @ivar newest: what L{OrderedPositions.number} gave at most to any of them.
@@ -25,17 +37,17 @@ class Chunk(deque[MessagePosition]):
 
     __slots__ = ("newest",)
 
-    def __init__(self, positions: Iterable[MessagePosition] = ()) -> None:
+    def __init__(self, positions: Iterable[P] = ()) -> None:
         super().__init__(positions)
         self.newest = 0
 
 
-def _one_empty() -> list[Chunk]:
+def _one_empty() -> list[Chunk[P]]:
     return [Chunk()]
 
 
 @attrs.define(eq=False)
-class OrderedPositions:
+class OrderedPositions(Generic[P]):
     """A list that stays sorted: cheap at both ends, and not dear anywhere else.
 
     Nearly all positions come behind all others and go from the front, which costs what it costs a deque.
@@ -47,9 +59,9 @@ class OrderedPositions:
     @ivar last: the chunk at the back.
     """
 
-    _chunks: list[Chunk] = attrs.field(factory=_one_empty, init=False, repr=False)
-    first: Chunk = attrs.field(init=False, repr=False)
-    last: Chunk = attrs.field(init=False, repr=False)
+    _chunks: list[Chunk[P]] = attrs.field(factory=_one_empty, init=False, repr=False)
+    first: Chunk[P] = attrs.field(init=False, repr=False)
+    last: Chunk[P] = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self.first = self.last = self._chunks[0]
@@ -62,11 +74,11 @@ class OrderedPositions:
         """Whether there is any."""
         return bool(self.first)
 
-    def __iter__(self) -> Iterator[MessagePosition]:
+    def __iter__(self) -> Iterator[P]:
         """All, in order; none may be added or removed meanwhile."""
         return chain.from_iterable(self._chunks)
 
-    def __contains__(self, position: MessagePosition) -> bool:
+    def __contains__(self, position: P) -> bool:
         """Whether this very position is there."""
         chunk = self._chunks[self._chunk_of(position.lookup_id)]
         place = bisect_left(chunk, position.lookup_id, key=_lookup_id)
@@ -74,7 +86,7 @@ class OrderedPositions:
 
     # Positions come and go
 
-    def add(self, position: MessagePosition) -> None:
+    def add(self, position: P) -> None:
         """Put a position in its place."""
         lookup_id = position.lookup_id
         first, last = self.first, self.last
@@ -95,13 +107,13 @@ class OrderedPositions:
             if len(chunk) > 2 * CHUNK_LENGTH:
                 self._split(number)
 
-    def pop(self, count: int) -> list[MessagePosition]:
+    def pop(self, count: int) -> list[P]:
         """Remove the first C{count}, or as many as there are, and answer them in order."""
         first = self.first
         if count < len(first):
             popleft = first.popleft
             return [popleft() for _ in range(count)]
-        taken: list[MessagePosition] = []
+        taken: list[P] = []
         while first and len(taken) < count:
             if len(first) <= count - len(taken):
                 taken += first
@@ -112,7 +124,7 @@ class OrderedPositions:
             first = self.first
         return taken
 
-    def discard(self, position: MessagePosition) -> None:
+    def discard(self, position: P) -> None:
         """Remove this very position, if it is there."""
         number = self._chunk_of(position.lookup_id)
         chunk = self._chunks[number]
@@ -124,7 +136,7 @@ class OrderedPositions:
 
     # Places
 
-    def after(self, lookup_id: int) -> MessagePosition | None:
+    def after(self, lookup_id: int) -> P | None:
         """The first with a greater LookupIdentifier."""
         number = self._chunk_of(lookup_id)
         chunk = self._chunks[number]
@@ -133,7 +145,7 @@ class OrderedPositions:
             return chunk[place]
         return self._chunks[number + 1][0] if number + 1 < len(self._chunks) else None
 
-    def before(self, lookup_id: int) -> MessagePosition | None:
+    def before(self, lookup_id: int) -> P | None:
         """The last with a smaller LookupIdentifier."""
         chunk = self._chunks[self._chunk_of(lookup_id - 1)]
         place = bisect_left(chunk, lookup_id, key=_lookup_id)
@@ -141,12 +153,12 @@ class OrderedPositions:
 
     # Numbers
 
-    def number(self, position: MessagePosition, insertion: int) -> None:
+    def number(self, position: P, insertion: int) -> None:
         """Remember that a position which is there has come as the C{insertion}th, later than all others."""
         position.insertion = insertion
         self._chunks[self._chunk_of(position.lookup_id)].newest = insertion
 
-    def first_since(self, insertion: int) -> MessagePosition | None:
+    def first_since(self, insertion: int) -> P | None:
         """The first of those with a greater number."""
         for chunk in self._chunks:
             if chunk.newest > insertion:
@@ -168,7 +180,7 @@ class OrderedPositions:
 
     def _split(self, number: int) -> None:
         chunk = self._chunks[number]
-        rest = Chunk(islice(chunk, CHUNK_LENGTH, None))
+        rest = Chunk[P](islice(chunk, CHUNK_LENGTH, None))
         rest.newest = chunk.newest
         for _ in rest:
             chunk.pop()
@@ -187,5 +199,5 @@ class OrderedPositions:
 _lookup_id = attrgetter("lookup_id")
 
 
-def _first_lookup_id(chunk: Chunk) -> int:
+def _first_lookup_id(chunk: Chunk[P]) -> int:
     return chunk[0].lookup_id

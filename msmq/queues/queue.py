@@ -1,26 +1,107 @@
-"""[MS-MQDMPR] 3.1.1.2 Queue: its messages in their order, and who waits for them."""
+"""[MS-MQDMPR] 3.1.1.2 Queue and 3.1.1.11 MessagePosition: a queue, and its messages in their order."""
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Collection, Hashable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import Final
 
 import attrs
 
+from msmq.errors import LocalProtocolError
 from msmq.persistence.definition import QueueDefinition, QueueType, quota_in_bytes
 from msmq.queues.ordered_positions import CHUNK_LENGTH, OrderedPositions
-from msmq.queues.position import MessagePosition, PositionState
-
-if TYPE_CHECKING:
-    from msmq.queues.reading.descriptor import OpenQueueDescriptor
-    from msmq.queues.reading.operations import WaitingReader
+from msmq.queues.position import PacketHolder, PositionState
+from msmq.structures.packet.kept_packet import packet_of
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message_view import UserMessageView
 
 PRIORITIES = 8
 
 SEQUENTIAL_MASK = (1 << 56) - 1
 """The part of a LookupIdentifier that is the SequentialID."""
+
+
+_JN: Final = UserHeader.JN
+
+_AT_REST = frozenset({PositionState.AVAILABLE, PositionState.LOCKED_READER, PositionState.PURGE_PENDING})
+
+
+@attrs.define(eq=False, weakref_slot=False)
+class MessagePosition:
+    """[MS-MQDMPR] 3.1.1.11 a message's place in a queue.
+
+    @ivar lookup_id: LookupIdentifier ([MS-MQDMPR] 3.1.1.12), by which the messages of a queue are ordered:
+        the high byte is 7 minus the priority, the rest counts what this queue manager took in.
+    @ivar view: the packet; C{None} while only the store has it.
+    @ivar size: bytes of the packet.
+    @ivar arrived: ArrivalTime, seconds since 1970-01-01 UTC.
+    @ivar owner: whose lock it is: the tag of a read, a transaction, or a session.
+    @ivar due: when it has to leave its queue, seconds since 1970-01-01 UTC; C{None} for never.
+    @ivar aborts: AbortCount, how many transactions that had received it were aborted.
+    @ivar moves: MoveCount, how often it was moved.
+    @ivar insertion: when it last became available, as L{Queue.insertions} counts; 0 if nobody had to know.
+    @ivar is_cached: the store has the packet, and C{view} is counted as a copy of it.
+    """
+
+    queue: Queue = attrs.field(repr=False)
+    lookup_id: int
+    view: UserMessageView | None = attrs.field(repr=False)
+    size: int
+    arrived: float
+    state: PositionState = PositionState.ARRIVING
+    owner: Hashable = None
+    kept: PacketHolder = PacketHolder.MEMORY
+    due: int | None = None
+    aborts: int = 0
+    moves: int = 0
+    is_cached: bool = False
+    insertion: int = 0
+
+    @property
+    def is_recoverable(self) -> bool:
+        """Whether it is in the store for good, or on its way there."""
+        return self.kept is PacketHolder.STORE
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the store has it, or is getting it, be it for good or not."""
+        return self.kept is not PacketHolder.MEMORY
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether it lies in its queue or with a reader, and nothing is being stored for it."""
+        return self.state in _AT_REST
+
+    @property
+    def priority(self) -> int:
+        """The effective priority, 7 first: that of the message, 0 if it is transactional."""
+        return 7 - (self.lookup_id >> 56)
+
+    @property
+    def packet(self) -> bytes:
+        """The UserMessage packet, as it is sent to other queue managers.
+
+        @raise LocalProtocolError: it was not read from the store yet.
+        """
+        view = self.view
+        if view is None:
+            raise self._unread()
+        return packet_of(view.packet) if view.flags & _JN else view.packet
+
+    @property
+    def record(self) -> bytes:
+        """The UserMessage packet with what is kept behind it, as it is stored.
+
+        @raise LocalProtocolError: it was not read from the store yet.
+        """
+        if self.view is None:
+            raise self._unread()
+        return self.view.packet
+
+    def _unread(self) -> LocalProtocolError:
+        return LocalProtocolError(f"message {self.lookup_id:#x} was not read from the store yet")
 
 
 @attrs.define(eq=False)
@@ -30,14 +111,14 @@ class Queue:
     @ivar positions: every message by its LookupIdentifier, whatever its state, in no order.
     @ivar total_bytes: TotalBytes, the packets of all of them; charged when a message is put in and
         given back when it leaves, whatever happens to it in between.
-    @ivar readers: who waits for a message, by tag, in the order in which they came.
+    @ivar readers: the tags of the reads that wait here, in the order in which they came.
     @ivar is_deleted: the queue is gone; what refers to it still finds this.
     @ivar is_stored: the store has its definition, or was asked to keep it.
     @ivar parent: the queue of which this is the journal or a subqueue.
     @ivar journal: JournalQueueReference; journals, subqueues and system queues have none.
     @ivar subqueues: SubqueueCollection, by name in lower case.
     @ivar subqueue_bytes: TotalBytes of all subqueues together.
-    @ivar descriptors: OpenQueueDescriptorCollection, by handle.
+    @ivar descriptors: OpenQueueDescriptorCollection, as handles.
     @ivar ends: how many cursors are at its end; while there are any, what comes is numbered.
     @ivar insertions: the number of what came last.
     @ivar peekable: locked messages that may be looked at all the same; C{None} if there are none.
@@ -50,7 +131,7 @@ class Queue:
     definition: QueueDefinition
     positions: dict[int, MessagePosition] = attrs.field(factory=dict, repr=False)
     total_bytes: int = 0
-    readers: OrderedDict[Hashable, WaitingReader] = attrs.field(factory=OrderedDict, repr=False)
+    readers: OrderedDict[Hashable, None] = attrs.field(factory=OrderedDict, repr=False)
     is_deleted: bool = False
     is_stored: bool = False
     parent: Queue | None = attrs.field(default=None, repr=False)
@@ -60,11 +141,11 @@ class Queue:
     users: int = 0
     arrived_count: int = 0
     received_count: int = 0
-    descriptors: dict[int, OpenQueueDescriptor] = attrs.field(factory=dict, repr=False)
+    descriptors: set[int] = attrs.field(factory=set, repr=False)
     ends: int = 0
     insertions: int = 0
-    peekable: OrderedPositions | None = attrs.field(default=None, repr=False)
-    _levels: list[OrderedPositions | None] = attrs.field(
+    peekable: OrderedPositions[MessagePosition] | None = attrs.field(default=None, repr=False)
+    _levels: list[OrderedPositions[MessagePosition] | None] = attrs.field(
         factory=lambda: [None] * PRIORITIES, init=False, repr=False
     )
 

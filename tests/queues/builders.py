@@ -13,8 +13,7 @@ from msmq.queues.arriving.packet_builder import build_packet
 from msmq.queues.effects import Effect, ReadCompleted
 from msmq.queues.leaving.departure_kinds import Departure, DepartureCommit
 from msmq.queues.model import DEFAULT_QUEUE_MANAGER_QUOTA, QueueManagerModel
-from msmq.queues.position import MessagePosition
-from msmq.queues.queue import Queue
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.queues.queue_names import one_of
 from msmq.structures.names.format_name import FormatName, PrivateFormatName, parse_format_name
 from msmq.structures.names.path_name import parse_path_name

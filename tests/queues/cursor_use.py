@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from msmq.queues.position import MessagePosition, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.queues.reading.cursor import Cursor
 from msmq.queues.reading.descriptor import OpenQueueDescriptor, QueueAccessType
 from tests.queues.simulation import Alpha

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.moment import Moment
 from msmq.queues.effects import Effect, ReadCompleted, ReadFailed
-from msmq.queues.position import MessagePosition
+from msmq.queues.queue import MessagePosition
 from msmq.queues.reading.cursor import Cursor
 from msmq.queues.reading.descriptor import OpenQueueDescriptor, QueueAccessType, QueueShareMode
 from msmq.queues.reading.seek import MessageSeekAction

@@ -16,8 +16,8 @@ from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.leaving.relocation import Relocation
 from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.model import QueueManagerModel
-from msmq.queues.position import MessagePosition, PacketHolder, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PacketHolder, PositionState
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.queues.queue_names import one_of
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.names.path_name import parse_path_name

@@ -14,7 +14,7 @@ from msmq.moment import Moment
 from msmq.queues.arriving.admission import Admission
 from msmq.queues.effects import Effect, ReadCompleted, ReadFailed
 from msmq.queues.leaving.departure_kinds import Departure, Removal
-from msmq.queues.position import MessagePosition
+from msmq.queues.queue import MessagePosition
 from tests.queues.builders import NOW, arriving, create, model
 
 FOREVER = 0xFFFFFFFF

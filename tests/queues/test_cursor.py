@@ -26,7 +26,7 @@ class OpenCursorTests(HandleTestCase):
         """
         self.put(b"1")
         cursor = self.cursor()
-        self.assertEqual(list(self.handle.cursors.values()), [cursor])
+        self.assertEqual(list(self.handle.cursors), [cursor.handle])
         self.assertIs(cursor.descriptor, self.handle)
         self.assertEqual((cursor.place, cursor.state), (START, CursorState.UNREAD))
 
@@ -77,7 +77,7 @@ class OpenCursorTests(HandleTestCase):
         self.peek(other, seconds=None)
         effects = self.descriptors.close_cursor(cursor)
         self.assertEqual(failures(effects), [(closed, Status.MQ_ERROR_OPERATION_CANCELLED)])
-        self.assertEqual(list(self.handle.cursors.values()), [other])
+        self.assertEqual(list(self.handle.cursors), [other.handle])
         self.assertEqual(list(self.handle.waiting), [self.last_tag])
         with self.assertRaises(MQError) as caught:
             self.descriptors.find_cursor(cursor.handle)
@@ -181,7 +181,7 @@ class PeekTests(HandleTestCase):
         """A look that may not wait fails at once, and leaves the cursor unread."""
         cursor = self.cursor()
         self.assertEqual(self.peek(cursor), LATE)
-        self.assertEqual((cursor.state, cursor.reader), (CursorState.UNREAD, None))
+        self.assertEqual((cursor.state, cursor.waiting), (CursorState.UNREAD, ()))
 
 
 class PeekNextTests(HandleTestCase):
@@ -270,7 +270,8 @@ class PeekNextTests(HandleTestCase):
         cursor = self.cursor()
         self.peek(cursor)
         self.peek_next(cursor, seconds=None)
-        [reader] = self.handle.waiting.values()
+        [reader] = map(self.model.readers.waiting, self.handle.waiting)
+        assert reader is not None
         self.assertEqual((reader.is_peek, reader.cursor), (True, cursor))
 
     def test_nothing_comes(self) -> None:
@@ -324,7 +325,8 @@ class ReceiveTests(HandleTestCase):
         cursor = self.cursor()
         self.assertIsNone(self.receive(cursor, seconds=5))
         self.assertEqual(cursor.state, CursorState.WAIT_RECEIVE)
-        [reader] = self.handle.waiting.values()
+        [reader] = map(self.model.readers.waiting, self.handle.waiting)
+        assert reader is not None
         self.assertEqual((reader.is_peek, reader.tag, reader.cursor), (False, self.last_tag, cursor))
 
     def test_what_comes_while_it_waits(self) -> None:

@@ -14,7 +14,7 @@ from msmq.moment import Moment
 from msmq.queues.arriving.admission import Admission
 from msmq.queues.effects import Effect, ReadCompleted, ReadFailed
 from msmq.queues.leaving.departure_kinds import Departure, Removal
-from msmq.queues.position import MessagePosition
+from msmq.queues.queue import MessagePosition
 from msmq.queues.reading.cursor import Cursor, CursorState
 from msmq.queues.reading.descriptor import OpenQueueDescriptor, QueueAccessType
 from msmq.queues.reading.seek import END, START, MessageSeekAction
@@ -383,8 +383,7 @@ class CursorHistory(RuleBasedStateMachine):
         for naive in self.cursors:
             assert (naive.cursor.state, naive.cursor.place) == (naive.state, naive.place)
             waits = [tag for tag, wait in self.waits.items() if wait.naive is naive]
-            reader = naive.cursor.reader
-            assert waits == ([] if reader is None else [reader.tag])
+            assert waits == list(naive.cursor.waiting)
         assert self.queue.ends == sum(naive.place == END for naive in self.cursors)
 
     @invariant()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.position import MessagePosition
+from msmq.queues.queue import MessagePosition
 from msmq.queues.reading.cursor import CURSOR_MACHINE, Cursor, CursorAnswer, CursorState
 from msmq.queues.reading.descriptor import QueueAccessType
 from msmq.queues.reading.seek import END, START

@@ -17,10 +17,10 @@ class WaitingCursorTests(HandleTestCase):
     """A cursor with which somebody waits already (reading 40)."""
 
     def check_refused(self, cursor: Cursor) -> None:
-        state, waits = cursor.state, cursor.reader
+        state, waits = cursor.state, cursor.waiting
         for read in (self.peek, self.peek_next, self.receive):
             self.assertEqual(read(cursor), ILLEGAL)
-        self.assertEqual((cursor.state, cursor.reader), (state, waits))
+        self.assertEqual((cursor.state, cursor.waiting), (state, waits))
 
     def test_a_second_read(self) -> None:
         """It is refused, and the first waits on."""
@@ -42,7 +42,7 @@ class WaitingCursorTests(HandleTestCase):
             read(cursor, seconds=None)
             cancelled = failures(self.model.cancel(self.last_tag))
             self.assertEqual(cancelled, [(self.last_tag, Status.MQ_ERROR_OPERATION_CANCELLED)])
-            self.assertEqual((cursor.state, cursor.reader), (CursorState.UNREAD, None))
+            self.assertEqual((cursor.state, cursor.waiting), (CursorState.UNREAD, ()))
         self.put(b"1")
         self.assertEqual(self.receive(cursor), b"1")
 

@@ -57,7 +57,7 @@ class OpenTests(DescriptorTestCase):
         self.assertEqual((handle.queue, handle.format_name), (self.queue, str(ORDERS)))
         self.assertEqual((handle.is_multiple, handle.children), (False, []))
         self.assertIs(handle.remote_read_state, RemoteReadState.NONE)
-        self.assertEqual(list(self.queue.descriptors.values()), [handle])
+        self.assertEqual(self.queue.descriptors, {handle.handle})
         self.assertIs(self.descriptors.find(handle.handle), handle)
 
     def test_handles(self) -> None:
@@ -193,7 +193,7 @@ class OpenTests(DescriptorTestCase):
             self.open(QueueAccessType.MOVE, name="DIRECT=OS:.\\private$\\orders;ASIDE").queue, queue
         )
         self.assertEqual(queue.users, 2)
-        for each in list(queue.descriptors.values()):
+        for each in map(self.descriptors.find, sorted(queue.descriptors)):
             self.assertEqual(self.model.collection.forget_empty(queue), [])
             self.assertFalse(queue.is_deleted)
             self.descriptors.close(each)

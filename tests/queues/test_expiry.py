@@ -13,7 +13,8 @@ from msmq.queues.effects import Effect, OutgoingReady, ReadFailed
 from msmq.queues.leaving import expiry
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView

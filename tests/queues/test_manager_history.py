@@ -17,8 +17,8 @@ from msmq.queues.arriving.message import Delivery, Message
 from msmq.queues.arriving.packet_builder import build_packet
 from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.names.name_text import QueueSuffix
 from msmq.structures.packet.user_message_view import UserMessageView

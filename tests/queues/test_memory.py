@@ -5,8 +5,8 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.changes import PutMessage, PutQueue, PutState, RemoveMessages
-from msmq.queues.position import MessagePosition, PacketHolder
-from msmq.queues.queue import Queue
+from msmq.queues.position import PacketHolder
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.names.name_text import QueueSuffix
 from msmq.structures.packet.user_message_view import UserMessageView

@@ -6,8 +6,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.changes import Change, MoveMessage, PutQueue, RemoveQueue
 from msmq.persistence.definition import QueueType
-from msmq.queues.position import MessagePosition, PacketHolder, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PacketHolder, PositionState
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.names.name_text import SUBQUEUE_LENGTH, QueueSuffix
 from msmq.structures.status import MQError, Status

@@ -9,8 +9,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.persistence.definition import QueueDefinition
 from msmq.queues import ordered_positions as ordered
 from msmq.queues.ordered_positions import OrderedPositions
-from msmq.queues.position import MessagePosition, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition, Queue
 from tests.builders import ALPHA
 
 QUEUE = Queue(QueueDefinition(identifier=ALPHA, path="private$\\orders"))
@@ -45,7 +45,7 @@ class OrderedPositionsTests(SynchronousTestCase):
     ) -> None:
         """Whatever comes, goes and comes back: what is left is in order, and is found from any place."""
         self.patch(ordered, "CHUNK_LENGTH", length)
-        line = OrderedPositions()
+        line: OrderedPositions[MessagePosition] = OrderedPositions()
         there: dict[int, MessagePosition] = {}
         held: dict[int, MessagePosition] = {}
         youngest = insertions = 0
@@ -86,7 +86,7 @@ class OrderedPositionsTests(SynchronousTestCase):
 
     def test_another_position_of_the_same_number(self) -> None:
         """Only the very position counts, and not one that is like it."""
-        line = OrderedPositions()
+        line: OrderedPositions[MessagePosition] = OrderedPositions()
         line.add(position(1))
         line.discard(position(1))
         self.assertEqual(len(line), 1)
@@ -94,7 +94,7 @@ class OrderedPositionsTests(SynchronousTestCase):
 
     def test_it_splits_and_shrinks(self) -> None:
         """Very many that come into the middle and go again, in any order, leave nothing behind."""
-        line = OrderedPositions()
+        line: OrderedPositions[MessagePosition] = OrderedPositions()
         positions = {number: position(number) for number in range(20_000)}
         for start in (0, 19_999):
             line.add(positions[start])
@@ -108,7 +108,7 @@ class OrderedPositionsTests(SynchronousTestCase):
 
     def test_many_are_taken_at_once(self) -> None:
         """However many, and wherever that ends."""
-        line = OrderedPositions()
+        line: OrderedPositions[MessagePosition] = OrderedPositions()
         for number in range(3000):
             line.add(position(number))
         for count, first in ((700, 0), (1000, 700), (5, 1700), (9999, 1705)):

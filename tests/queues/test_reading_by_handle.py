@@ -141,7 +141,8 @@ class DequeueTests(HandleTestCase):
         cursor = self.cursor()
         self.receive(seconds=5)
         self.peek(cursor, seconds=7)
-        receiver, peeker = self.handle.waiting.values()
+        receiver, peeker = map(self.model.readers.waiting, self.handle.waiting)
+        assert receiver is not None and peeker is not None
         self.assertEqual((receiver.is_peek, receiver.tag, receiver.cursor), (False, "read 1", None))
         self.assertEqual((peeker.is_peek, peeker.tag, peeker.cursor), (True, "read 2", cursor))
         self.assertEqual(self.model.deadline(self.now), self.now.later(5).monotonic)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from msmq.queues.leaving.departure_kinds import Departure
-from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import Status
 from tests.builders import ALPHA

@@ -13,8 +13,8 @@ from msmq.persistence.changes import (
     RemoveMessages,
 )
 from msmq.queues.leaving.transaction import TransactionState
-from msmq.queues.position import MessagePosition, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.status import Status
 from tests.queues.simulation import Alpha
 from tests.queues.test_transactions import TransactionCase

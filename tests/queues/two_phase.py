@@ -10,7 +10,8 @@ import attrs
 from msmq.moment import Moment
 from msmq.queues.effects import Effect
 from msmq.queues.leaving.departure_kinds import Removal
-from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition
 from msmq.queues.reading.descriptor import OpenQueueDescriptor
 from msmq.structures.status import Status
 

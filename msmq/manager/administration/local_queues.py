@@ -17,8 +17,7 @@ from msmq.manager.outbox import Outbox
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import Change
 from msmq.queues.creation import Deletion
-from msmq.queues.position import MessagePosition
-from msmq.queues.queue import Queue
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError
 

@@ -16,7 +16,7 @@ from msmq.manager.peers.sequences import Sequences
 from msmq.manager.performer import RETRY, Performer
 from msmq.persistence.changes import AppendEvent, Change
 from msmq.queues.leaving.departure_kinds import Departure, DepartureCommit
-from msmq.queues.position import MessagePosition
+from msmq.queues.queue import MessagePosition
 from msmq.quoting import shown
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError

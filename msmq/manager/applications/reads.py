@@ -16,7 +16,8 @@ from msmq.manager.outbox import Outbox, told_of
 from msmq.manager.performer import Performer
 from msmq.queues.effects import Effect
 from msmq.queues.leaving.transaction import Transaction
-from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition
 from msmq.queues.reading.operations import OnTaken
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView

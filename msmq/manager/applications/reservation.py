@@ -12,7 +12,7 @@ from msmq.manager.atomic_steps import undivided
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import Change
 from msmq.queues.leaving.departure_kinds import Removal
-from msmq.queues.position import MessagePosition
+from msmq.queues.queue import MessagePosition
 from msmq.structures.packet.user_message_view import UserMessageView
 
 

@@ -26,8 +26,8 @@ from msmq.queues.holdings import forget_queues
 from msmq.queues.leaving.departure_kinds import removals
 from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition, PacketHolder, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PacketHolder, PositionState
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.algorithms import PrivacyLevel
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import FormatName

@@ -27,8 +27,7 @@ from msmq.persistence.changes import AppendEvent, Change
 from msmq.queues.leaving.relocation import Relocation
 from msmq.queues.leaving.transaction import Abortion, Dequeue, Enqueue, Transaction
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition
-from msmq.queues.queue import Queue
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.quoting import shown
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status

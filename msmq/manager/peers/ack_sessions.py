@@ -9,7 +9,7 @@ from msmq.interfaces.session import ISession
 from msmq.manager.peers.peer_table import Peers
 from msmq.manager.routes.moved_senders import MovedSenders
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition
+from msmq.queues.queue import MessagePosition
 from msmq.queues.redirects import Redirects
 from msmq.structures.internal.final_ack import LOWEST_CLASS, FinalAck
 from msmq.structures.internal.order_queue import ORDER_QUEUE_NUMBER, ORDER_QUEUE_PATH

@@ -11,7 +11,7 @@ from msmq.interfaces.session import ISession
 from msmq.manager.answers import AcknowledgementBatch
 from msmq.manager.securing.inspection import Refused
 from msmq.persistence.changes import Change
-from msmq.queues.position import MessagePosition
+from msmq.queues.queue import MessagePosition
 from msmq.session.effects import CloseReason
 from msmq.structures.packet.user_message_view import UserMessageView
 

@@ -6,7 +6,8 @@ from typing import Final
 
 from msmq.moment import Moment
 from msmq.persistence.changes import AppendEvent
-from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition
 from msmq.structures.packet.message_class import class_name
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.stream_changes import Disposal

@@ -9,7 +9,7 @@ from typing import Final
 from msmq.interfaces.session import ISession
 from msmq.moment import Moment
 from msmq.persistence.changes import AppendEvent
-from msmq.queues.position import MessagePosition
+from msmq.queues.queue import MessagePosition
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.packet.user_header import UserHeader

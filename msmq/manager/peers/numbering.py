@@ -10,8 +10,7 @@ from msmq.manager.peers.sequences import Sequences, Stream
 from msmq.persistence.changes import Change
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition
-from msmq.queues.queue import Queue
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.packet.user_message_patches import patch_sequence
 from msmq.structures.packet.user_message_rewrites import patch_transaction

@@ -13,7 +13,7 @@ import attrs
 from msmq.interfaces.session import ISession
 from msmq.persistence.state_records import StateChange, numbered, reading
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition
+from msmq.queues.queue import MessagePosition
 from msmq.queues.redirects import Redirects
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck

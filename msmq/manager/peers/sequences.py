@@ -30,8 +30,8 @@ from msmq.moment import Moment
 from msmq.persistence.changes import Change
 from msmq.queues.leaving.departure_kinds import removals
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.queues.redirects import Redirects
 from msmq.settings import SessionSettings
 from msmq.structures.internal.final_ack import FinalAck

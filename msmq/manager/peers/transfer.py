@@ -40,7 +40,8 @@ from msmq.queues.effects import OutgoingReady
 from msmq.queues.holds import Holds
 from msmq.queues.leaving.departure_kinds import Removal
 from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingQueue, OutgoingState
-from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition
 from msmq.queues.redirects import Redirects
 from msmq.session.effects import CloseReason, ConnectionProgress
 from msmq.structures.management import ConnectionStatus

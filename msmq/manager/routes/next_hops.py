@@ -16,7 +16,7 @@ from msmq.manager.routes.next_hop import NOBODY, STILL, Key, NextHop
 from msmq.manager.routes.route_table import RouteTable
 from msmq.queues.holds import HoldReason, Holds
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition
+from msmq.queues.queue import MessagePosition
 from msmq.queues.redirects import Redirects
 from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import PrivateFormatName, PublicFormatName

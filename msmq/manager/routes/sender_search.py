@@ -13,7 +13,7 @@ from msmq.manager.performer import Performer
 from msmq.manager.routes.next_hop import NextHop
 from msmq.manager.routes.next_hops import NextHops
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition
+from msmq.queues.queue import MessagePosition
 from msmq.structures.status import MQError
 
 

@@ -19,7 +19,7 @@ from msmq.errors import LocalProtocolError
 from msmq.interfaces.ciphers import CipherError, ICiphers
 from msmq.interfaces.clock import IClock
 from msmq.moment import Moment
-from msmq.queues.position import MessagePosition
+from msmq.queues.queue import MessagePosition
 from msmq.structures.directory.public_keys import MqdsPublicKeys
 from msmq.structures.names.queue_names import QueueNameKind
 from msmq.structures.packet.body_encryption import (

@@ -13,8 +13,8 @@ from msmq.persistence.changes import AppendLog, Change, PutMessage, PutQueue
 from msmq.queues.holdings import Holdings, room_in
 from msmq.queues.leaving.deadlines import due_time, time_limit
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition, PacketHolder
-from msmq.queues.queue import Queue
+from msmq.queues.position import PacketHolder
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.packet.base_header import BaseHeader
 from msmq.structures.packet.message_lifetime import FOREVER, SENT_TIME, TIME_TO_BE_RECEIVED, is_late
 from msmq.structures.packet.user_header import UserHeader

@@ -18,8 +18,8 @@ from msmq.queues.holdings import Holdings, forget_queues
 from msmq.queues.leaving.copies import MessageCopies
 from msmq.queues.leaving.departure_kinds import gone_with_queue, removals
 from msmq.queues.leaving.expiry import Expiry
-from msmq.queues.position import MessagePosition, PacketHolder, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PacketHolder, PositionState
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_header import UserHeader
 

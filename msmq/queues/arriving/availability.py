@@ -14,8 +14,8 @@ from msmq.queues.holdings import Holdings
 from msmq.queues.leaving.departure_kinds import by_queue, gone_with_queue
 from msmq.queues.leaving.expiry import Expiry
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.queues.reading.readers import Readers
 
 _lookup_id = attrgetter("lookup_id")

@@ -11,8 +11,8 @@ from msmq.queues.arriving.acknowledgement import is_quiet
 from msmq.queues.holdings import Holdings, room_in
 from msmq.queues.leaving.departure_kinds import Departure, DepartureCommit, Removal, removals
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition, PacketHolder
-from msmq.queues.queue import Queue
+from msmq.queues.position import PacketHolder
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.names.path_name import PathName, parse_path_name
 from msmq.structures.packet.kept_packet import is_marked_for_dead_letters, packet_of
 from msmq.structures.packet.message_class import MessageClass

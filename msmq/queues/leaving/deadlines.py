@@ -15,7 +15,7 @@ import attrs
 
 from msmq.persistence.definition import QueueType
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition
+from msmq.queues.queue import MessagePosition
 from msmq.structures.packet.message_lifetime import (
     FOREVER,
     TIME_TO_BE_RECEIVED,

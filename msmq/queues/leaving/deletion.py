@@ -17,8 +17,8 @@ from msmq.queues.leaving.copies import MessageCopies
 from msmq.queues.leaving.departure_kinds import Removal
 from msmq.queues.leaving.expiry import Expiry
 from msmq.queues.leaving.transaction import Transaction, TransactionState
-from msmq.queues.position import MessagePosition, PacketHolder, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PacketHolder, PositionState
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.queues.reading.readers import Readers
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from msmq.persistence.changes import Change, RemoveMessages
-from msmq.queues.position import MessagePosition, PacketHolder, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PacketHolder, PositionState
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.packet.message_class import MessageClass
 
 

@@ -23,7 +23,8 @@ from msmq.queues.leaving.departure_kinds import (
 )
 from msmq.queues.leaving.expiry import Expiry
 from msmq.queues.leaving.purge import finish_purge
-from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition
 from msmq.structures.packet.message_class import MessageClass
 
 

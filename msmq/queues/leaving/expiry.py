@@ -10,7 +10,8 @@ from msmq.moment import Moment
 from msmq.queues.leaving.deadlines import ExpiringMessages
 from msmq.queues.leaving.departure_kinds import Departure, by_queue, departure
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition, PositionState
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition
 from msmq.structures.packet.message_class import MessageClass
 
 EXPIRED_AT_ONCE = 50

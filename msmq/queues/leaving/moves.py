@@ -21,8 +21,8 @@ from msmq.queues.leaving.relocation import (
     relocate,
     undo_move,
 )
-from msmq.queues.position import MessagePosition, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition, Queue
 
 
 @attrs.define(eq=False)

@@ -9,8 +9,8 @@ import attrs
 from msmq.persistence.changes import Change
 from msmq.queues.holdings import Holdings
 from msmq.queues.leaving.deadlines import due_time
-from msmq.queues.position import MessagePosition, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.status import MQError, Status
 
 

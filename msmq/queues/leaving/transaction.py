@@ -18,8 +18,7 @@ import attrs
 from msmq.persistence.changes import Change
 from msmq.queues.leaving.departure_kinds import Departure, Removal
 from msmq.queues.leaving.relocation import Relocation
-from msmq.queues.position import MessagePosition
-from msmq.queues.queue import Queue
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.status import MQError, Status
 
 

@@ -28,8 +28,8 @@ from msmq.queues.leaving.transaction import (
     Uncommitted,
 )
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import MessagePosition, PacketHolder, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PacketHolder, PositionState
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.packet.message_class import MessageClass
 
 if TYPE_CHECKING:

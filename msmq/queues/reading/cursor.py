@@ -7,20 +7,17 @@ survives the message there (reading 8).
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Hashable
+from typing import Protocol
 
 import attrs
 from automat import TypeMachine, TypeMachineBuilder
 
 from msmq.machines import indexed
 from msmq.moment import Moment
-from msmq.queues.position import MessagePosition
-from msmq.queues.queue import Queue
+from msmq.queues.queue import MessagePosition, Queue
+from msmq.queues.reading.descriptor import OpenQueueDescriptor
 from msmq.queues.reading.seek import END, START, seek
-
-if TYPE_CHECKING:
-    from msmq.queues.reading.descriptor import OpenQueueDescriptor
-    from msmq.queues.reading.operations import WaitingReader
 
 
 class CursorState(enum.Enum):
@@ -63,7 +60,7 @@ class Cursor:
     @ivar answer: rStatus of what was asked last.
     @ivar position: rPosition; C{None} unless the answer is SUCCEEDED.
     @ivar passes_end: it waits for a peek-next, which leaves its place even if nothing comes (reading 40).
-    @ivar reader: who waits with it.
+    @ivar waiting: the tag of the read that waits with it, if one does.
     @ivar inputs: its machine.
     @ivar is_open: it was not closed.
     """
@@ -77,7 +74,7 @@ class Cursor:
     answer: CursorAnswer = CursorAnswer.NOT_FOUND
     position: MessagePosition | None = None
     passes_end: bool = False
-    reader: WaitingReader | None = attrs.field(default=None, repr=False)
+    waiting: tuple[Hashable, ...] = ()
     inputs: CursorInputs = attrs.field(init=False, repr=False)
     is_open: bool = True
 

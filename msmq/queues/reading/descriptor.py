@@ -10,8 +10,6 @@ from typing import Final, TypeAlias
 import attrs
 
 from msmq.queues.queue import Queue
-from msmq.queues.reading.cursor import Cursor
-from msmq.queues.reading.operations import WaitingReader
 from msmq.structures.names.format_name import FormatName
 
 
@@ -136,8 +134,8 @@ class OpenQueueDescriptor:
     @ivar names: the format names that were opened; several of a parent.
     @ivar is_multiple: Multiple, whether it is a parent, which has no queue but C{children}.
     @ivar children: OpenQueueDescriptorCollection, one for each of C{names}, in their order.
-    @ivar cursors: CursorCollection, by handle.
-    @ivar waiting: WaitingMessageReadOperationCollection, by tag, in the order in which they came.
+    @ivar cursors: CursorCollection, as handles in the order in which they were opened.
+    @ivar waiting: WaitingMessageReadOperationCollection, as tags in the order in which they came.
     @ivar is_open: it was not closed.
     """
 
@@ -150,8 +148,8 @@ class OpenQueueDescriptor:
     remote_read_state: RemoteReadState = RemoteReadState.NONE
     opened: Queue | None = attrs.field(default=None, repr=False)
     children: list[OpenQueueDescriptor] = attrs.field(factory=list, repr=False)
-    cursors: dict[int, Cursor] = attrs.field(factory=dict, repr=False)
-    waiting: dict[Hashable, WaitingReader] = attrs.field(factory=dict, repr=False)
+    cursors: dict[int, None] = attrs.field(factory=dict, repr=False)
+    waiting: dict[Hashable, None] = attrs.field(factory=dict, repr=False)
     is_open: bool = True
 
     @property

@@ -120,7 +120,7 @@ class OpenQueueDescriptors:
                     )
         descriptor = self._new((name,), access, share_mode)
         descriptor.opened = queue
-        queue.descriptors[descriptor.handle] = descriptor
+        queue.descriptors.add(descriptor.handle)
         queue.users += 1
         if kind is not None:
             self._kinds.setdefault(queue, Counter())[kind] += 1
@@ -182,12 +182,12 @@ class OpenQueueDescriptors:
         effects: list[Effect] = []
         for child in descriptor.children:
             effects += self.close(child)
-        effects += self._readers.end(descriptor.waiting.values(), Status.MQ_ERROR_OPERATION_CANCELLED)
-        for cursor in list(descriptor.cursors.values()):
-            effects += self.close_cursor(cursor)
+        effects += self._readers.end_waiting(descriptor.waiting, Status.MQ_ERROR_OPERATION_CANCELLED)
+        for handle in list(descriptor.cursors):
+            effects += self.close_cursor(self._cursors[handle])
         queue, kind = descriptor.opened, descriptor.reader_kind
         if queue is not None:
-            del queue.descriptors[descriptor.handle]
+            queue.descriptors.remove(descriptor.handle)
             queue.users -= 1
             if kind is not None:
                 kinds = self._kinds[queue]
@@ -212,7 +212,8 @@ class OpenQueueDescriptors:
         if isinstance(queue, Status):
             raise _refused(descriptor, QueueOperation.PEEK, queue)
         cursor = Cursor(next(self._numbers), descriptor, queue)
-        self._cursors[cursor.handle] = descriptor.cursors[cursor.handle] = cursor
+        self._cursors[cursor.handle] = cursor
+        descriptor.cursors[cursor.handle] = None
         return cursor
 
     def find_cursor(self, handle: int) -> Cursor:
@@ -229,8 +230,7 @@ class OpenQueueDescriptors:
         """[MS-MQDMPR] 3.1.7.1.2 Close Cursor; who waits with it does so no more (reading 24)."""
         if self._cursors.pop(cursor.handle, None) is None:
             return []
-        waiting = () if cursor.reader is None else (cursor.reader,)
-        effects = self._readers.end(waiting, Status.MQ_ERROR_OPERATION_CANCELLED)
+        effects = self._readers.end_waiting(cursor.waiting, Status.MQ_ERROR_OPERATION_CANCELLED)
         del cursor.descriptor.cursors[cursor.handle]
         cursor.close()
         return effects

@@ -5,18 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
 from msmq.errors import LocalProtocolError
-from msmq.queues.position import MessagePosition
-from msmq.queues.queue import Queue
+from msmq.queues.queue import MessagePosition, Queue
+from msmq.queues.reading.cursor import Cursor
+from msmq.queues.reading.descriptor import OpenQueueDescriptor
 from msmq.quoting import quoted
-
-if TYPE_CHECKING:
-    from msmq.queues.reading.cursor import Cursor
-    from msmq.queues.reading.descriptor import OpenQueueDescriptor
 
 ENDED_AT_ONCE: Final = 500
 """How many waits end in one step because their time is over."""
@@ -99,11 +96,11 @@ class WaitingReaders:
         """Let a reader wait behind those that wait already; nobody may wait under its tag."""
         tag = reader.tag
         self.by_tag[tag] = reader
-        reader.queue.readers[tag] = reader
+        reader.queue.readers[tag] = None
         if reader.descriptor is not None:
-            reader.descriptor.waiting[tag] = reader
+            reader.descriptor.waiting[tag] = None
         if reader.cursor is not None:
-            reader.cursor.reader = reader
+            reader.cursor.waiting = (tag,)
         if reader.is_owned:
             self._by_owner.setdefault(reader.owner, {})[tag] = reader
         if reader.is_cut_short:
@@ -121,7 +118,7 @@ class WaitingReaders:
         if reader.descriptor is not None:
             del reader.descriptor.waiting[tag]
         if reader.cursor is not None:
-            reader.cursor.reader = None
+            reader.cursor.waiting = ()
         if reader.is_owned:
             owned = self._by_owner[reader.owner]
             del owned[tag]

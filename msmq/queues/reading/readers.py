@@ -16,8 +16,8 @@ from msmq.moment import Moment
 from msmq.queues.effects import Effect, ReadCompleted, ReadFailed
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.leaving.expiry import Expiry
-from msmq.queues.position import MessagePosition, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.queues.reading.cursor import Cursor, CursorAnswer
 from msmq.queues.reading.operations import WaitingReader, WaitingReaders
 from msmq.queues.reading.seek import MessageSeekAction, is_visible, look, seek_with_id
@@ -190,7 +190,7 @@ class Readers:
         served: list[tuple[WaitingReader, list[MessagePosition]]] = []
         arrivals: list[MessagePosition] | None = None
         while queue.readers:
-            reader = next(iter(queue.readers.values()))
+            reader = self._waiting.by_tag[next(iter(queue.readers))]
             if reader.cursor is None:
                 found, departures = self._look(reader, reader.count if reader.is_peek else 1, now)
                 effects += departures
@@ -253,10 +253,9 @@ class Readers:
 
         @return: MQ_OK, or STATUS_NOT_FOUND if no read waits at this queue under this tag.
         """
-        reader = queue.readers.get(tag)
-        if reader is None:
+        if tag not in queue.readers:
             return STATUS_NOT_FOUND, []
-        return Status.MQ_OK, [self._fail(reader, status)]
+        return Status.MQ_OK, self.end_waiting((tag,), status)
 
     def cancel_owned(
         self, owner: Hashable, status: Status = Status.MQ_ERROR_OPERATION_CANCELLED
@@ -268,9 +267,17 @@ class Readers:
         """End these waits."""
         return [self._fail(reader, status) for reader in list(readers)]
 
+    def waiting(self, tag: Hashable) -> WaitingReader | None:
+        """The read that waits under this tag."""
+        return self._waiting.by_tag.get(tag)
+
+    def end_waiting(self, tags: Iterable[Hashable], status: Status) -> list[Effect]:
+        """End the waits with these tags."""
+        return self.end([self._waiting.by_tag[tag] for tag in tags], status)
+
     def queue_deleted(self, queue: Queue) -> list[Effect]:
         """[MS-MQDMPR] 3.1.7.1.4 end the waits at a queue that is gone (reading 17)."""
-        return self.end(queue.readers.values(), Status.MQ_ERROR_QUEUE_DELETED)
+        return self.end_waiting(queue.readers, Status.MQ_ERROR_QUEUE_DELETED)
 
     def deadline(self, now: Moment) -> float | None:
         """When L{expire} has something to do next, in seconds of the monotonic clock."""

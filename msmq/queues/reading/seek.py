@@ -12,8 +12,8 @@ from operator import attrgetter
 from typing import Final
 
 from msmq.moment import Moment
-from msmq.queues.position import MessagePosition, PositionState
-from msmq.queues.queue import Queue
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.status import Status
 
 START: Final = -1
