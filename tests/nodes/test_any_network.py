@@ -133,3 +133,20 @@ class AnyNetworkTests(SynchronousTestCase):
             for world in (self.run_through(schedule), self.run_through(schedule))
         )
         self.assertEqual(first, second)
+
+    def test_refusal_over_a_failing_store(self) -> None:
+        """A refused message that comes again, since its refusal could not be stored, has one event."""
+        self.run_through(
+            (
+                2,
+                0.005,
+                None,
+                [
+                    ("send", 0, "missing", 1, INFINITE, INFINITE),
+                    ("wait", 2.0),
+                    ("send", 0, "missing", 9, INFINITE, INFINITE),
+                    ("wait", 0.0095),
+                    ("broken", 1, 0.5),
+                ],
+            )
+        )

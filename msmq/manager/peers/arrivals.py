@@ -19,7 +19,7 @@ from msmq.manager.peers.arrival_commits import ArrivalCommits
 from msmq.manager.peers.connectors import Connectors
 from msmq.manager.peers.express_history import ExpressHistory
 from msmq.manager.peers.forwarding import Forwarding
-from msmq.manager.peers.peer_dead_letters import KEPT, PeerDeadLetters
+from msmq.manager.peers.peer_dead_letters import PeerDeadLetters
 from msmq.manager.performer import Performer
 from msmq.manager.securing.inspection import Inspection, Inspector
 from msmq.manager.securing.trusted_peers import TrustedPeers
@@ -455,7 +455,8 @@ class Arrivals:
             int(why) if isinstance(why, MessageClass) else 0,
             destination,
         )
-        if kept == KEPT and message.is_recoverable:
+        if message.is_recoverable and isinstance(why, MessageClass) and not comes_again:
+            # It is acknowledged, so its trace is stored with that, and neither lost by a crash nor repeated.
             batch.changes += self._events.trim([event])
         else:
             self._events.record(event)
