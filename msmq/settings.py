@@ -95,7 +95,7 @@ class SessionSettings:
     """Ping Requests answered in a second, over all sources; the rest is dropped."""
 
     session_port: int = 1801
-    """TCP port of a next hop whose address names none (2.1.1)."""
+    """TCP port of a next hop whose address names none ([MS-MQQB] 1.9, 2.1.1)."""
 
     is_server: bool = False
     """Whether to claim a server-class system in OS and RC (2.2.3.1, 2.2.7, notes 14 and 19)."""

@@ -1,5 +1,7 @@
 """[MS-MQSD] 3.1: a queue manager without a directory asks its networks for the directory servers.
 
+Its state is that of 3.1.1.1 and 3.1.1.2, initialized as 3.1.3 says.
+
 One run asks one network after the other with the same request, and waits up to 15 seconds for the
 replies of each.
 A server of the client's own site lists no servers: what the client has been configured with is right.

@@ -1,6 +1,6 @@
-"""[MS-MQSD] 3.2: a queue manager that knows the directory servers tells those who ask.
+"""[MS-MQSD] 3.2: a queue manager that knows the directory servers answers requests for them.
 
-The server keeps nothing of a request and has no timers.
+The server keeps nothing of a request and has no timers (3.2.2); what it reports is the state of 3.2.1.1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the senders of messages are told, stored together with what they are told of."""
+"""Administration acknowledgements, stored with what they report. [MS-MQQB] 3.1.5.8.10 and 3.1.7.2.1."""
 
 from __future__ import annotations
 

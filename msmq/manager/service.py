@@ -178,14 +178,14 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
             raise
 
     def startService(self) -> None:
-        """Begin to send what waits."""
+        """[MS-MQQB] 3.1.4.1 Queue Manager Started: begin to send pending messages."""
         Service.startService(self)
         self.state = ServiceState.READY
         self._parts.start()
         self._subscriptions.tell(QueueManagerEvent.STARTED)
 
     def stopService(self) -> Deferred[None]:
-        """End the sessions and the waits, then close the store."""
+        """[MS-MQQB] 3.1.4.2 Queue Manager Stopped: end the sessions and the waits, then close the store."""
         Service.stopService(self)
         self.state = ServiceState.STOPPING
         return self._parts.stop().addBoth(self._stopped)

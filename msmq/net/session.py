@@ -315,7 +315,7 @@ class SessionProtocol(Protocol):
         self._account()
 
     def connectionLost(self, reason: Failure | None = None) -> None:
-        """The connection is gone, whoever closed it."""
+        """[MS-MQQB] 3.1.7.3 Handling a Network Disconnect: the connection is closed, by either side."""
         self._is_connected = False
         self._perform(self.session.connection_lost(self._now()))
         self._account()

@@ -33,7 +33,7 @@ class QueueType(enum.Enum):
 
 
 class QueuePrivacy(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.2 PrivacyLevel: which messages a queue takes.
+    """[MS-MQDMPR] 3.1.1.2, [MS-MQMQ] 2.3.1.12 PrivacyLevel: which messages a queue takes.
 
     NONE takes only what was not encrypted on its way, BODY only what was, OPTIONAL both.
     """
@@ -61,8 +61,8 @@ class QueueDefinition:
     @ivar application_type: Type, a GUID that only applications give a meaning to.
     @ivar created: CreateTime, seconds since 1970-01-01 UTC.
     @ivar modified: ModifyTime, the same.
-    @ivar base_priority: BasePriority, -32768 to 32767; 0 for a private queue. That of an outgoing queue is
-        added to the priority of each message when it is decided which is sent next.
+    @ivar base_priority: BasePriority ([MS-MQMQ] 2.3.1.6), -32768 to 32767; 0 for a private queue. That of
+        an outgoing queue is added to the priority of each message when the next one to send is chosen.
     @ivar security: Security, the security descriptor, self-relative; empty for none, which lets everybody do
         everything.
     @ivar parent: the identifier of the queue of which it is the journal or a subqueue; else C{None}.

@@ -103,7 +103,7 @@ class MessageNumbers:
                 counter.resume(value)
 
     def take_message_ids(self, count: int) -> int:
-        """The MessageIDs of C{count} new messages, which follow each other, as the first of them.
+        """[MS-MQQB] 3.1.7.1.1 the MessageIDs of C{count} new messages: consecutive, the first is returned.
 
         They may be sent once an admission that was made after this call is committed.
         """

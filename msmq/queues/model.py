@@ -1,7 +1,7 @@
-"""[MS-MQDMPR] 3.1.1.1 QueueManager: its queues, and the events that change them.
+"""[MS-MQDMPR] 3.1.1.1 QueueManager: its queues, and the events that change them (3.1.7.1 to 3.1.7.3).
 
-Everything here is synchronous and answers with values: what has to be stored, and who is to be told what.
-What has to be stored is asked for first and takes effect for others when its caller says that it is stored.
+Everything here is synchronous and returns values: the changes to store, and the effects to perform.
+A change is requested first, and takes effect for others when the caller reports that it is stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""[MS-MQBR] 3.1.5 GetNextHops and its companions: to whom a queue manager hands a message on.
+"""[MS-MQBR] 3.1.5 GetNextHops: the next hops of a message, inside a site and between sites (1.3.1 to 1.3.3).
 
-L{decide} is the algorithm.
-Its answer says besides which rule was taken, so that whoever asks why can be told.
+L{decide} is the algorithm, the only event of the protocol (3.1.4); priorities make no difference to it (3.1).
+The decision names the rule that was applied, so that a route can be explained.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.5, 3.1.6.3, 3.1.6.4: session acknowledgements, in both directions.
+"""[MS-MQQB] 3.1.1.6, 3.1.1.7.2, 3.1.5.5, 3.1.6.3, 3.1.6.4: session acknowledgements, in both directions.
 
 Each side counts the user messages that it sent and received on the session.
 A SessionHeader states all four counts of its sender, alone in a SessionAck packet or riding at the

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.2 to 3.1.5.4 and 3.1.5.10: the handshake, from both sides."""
+"""Session handshake, from both sides. [MS-MQQB] 3.1.1.7.1, 3.1.5.2, 3.1.5.3, 3.1.5.4 and 3.1.5.10."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.1 and 3.1.5.8.2: user messages come in."""
+"""Receives user messages on a session. [MS-MQQB] 3.1.5.1, 3.1.5.8.2 and 3.1.5.8.4."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _receive_portion(core: SessionCore, frames: Sequence[Frame], now: Moment) ->
     """Count, judge and hand on these messages as one.
 
     Every message is counted, whatever becomes of it (readings 31, 33, 34), and the one that carries
-    a SessionHeader is counted before the header's own counts are compared.
+    a SessionHeader is counted before the header's own counts are compared ([MS-MQQB] 3.1.5.8.4).
     """
     first_recoverable = core.recoverable_message_received_count + 1
     messages: list[UserMessageView] = []

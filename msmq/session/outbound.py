@@ -1,4 +1,7 @@
-"""[MS-MQQB] 3.1.7.1.3 and 3.1.7.1.6: user messages leave."""
+"""Sends user messages on a session. [MS-MQQB] 3.1.7.1.3 and 3.1.7.1.6.
+
+These are the sender of express messages (3.1.1.1.1.3) and of recoverable ones (3.1.1.1.1.5).
+"""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class PingEnded:
 
 @attrs.define
 class PingRequest:
-    """One Ping Request and its Ping Response Timer.
+    """[MS-MQQB] 3.1.7.6 one Ping Request, with its Ping Response Timer (3.1.2.9).
 
     @ivar datagram: the packet to send to the ping port of C{host}.
     @ivar deadline: the monotonic second at which the timer expires.

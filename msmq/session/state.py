@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3.1: the state that every session keeps for itself."""
+"""[MS-MQQB] 3.1.1.3.1 and 3.1.1.4: the state of one session, with its message numbers."""
 
 from __future__ import annotations
 

@@ -10,7 +10,17 @@ from msmq.moment import Moment
 
 
 class Timer(enum.Enum):
-    """The session's own timers; ping has its own, and later rule groups add theirs."""
+    """The timers of a session; those of ping requests, streams and caches belong to these.
+
+    @cvar INITIALIZATION: [MS-MQQB] 3.1.2.1, from EstablishConnection to the ConnectionParameters response.
+    @cvar CLEANUP: [MS-MQQB] 3.1.2.2, after which a session closes that had no UserMessage.
+    @cvar RETRY_CONNECT: [MS-MQQB] 3.1.2.3, from a failed connection to the next attempt.
+    @cvar ACK_WAIT: [MS-MQQB] 3.1.2.4, in which the peer has to acknowledge or send something.
+    @cvar ACK_SEND: [MS-MQQB] 3.1.2.5, from the first message to its acknowledgement.
+    @cvar WINDOW_RECOVERY: [MS-MQMQ] note 15, from a window that the peer cut to the next doubling.
+    @cvar WINDOW_GROWTH: the same for the window of this side.
+    @cvar LINGER: ours, from the decision to close to the close, so that the peer reads what was sent.
+    """
 
     INITIALIZATION = "Session Initialization Timer"
     CLEANUP = "Session Cleanup Timer"

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.12 to 2.2.16 PROPVARIANT: one property of any of the types that properties have."""
+"""[MS-MQMQ] 2.2.12 to 2.2.16 PROPVARIANT, with VARTYPE (2.2.12.1) and counted arrays (2.2.16.1)."""
 
 from __future__ import annotations
 

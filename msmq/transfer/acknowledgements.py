@@ -1,4 +1,4 @@
-r"""[MS-MQQB] 3.1.7.17: OrderAcks and FinalAcks as messages, and messages as OrderAcks and FinalAcks."""
+r"""OrderAcks and FinalAcks as messages, and back. [MS-MQQB] 3.1.1.7.3 and 3.1.7.17."""
 
 from __future__ import annotations
 

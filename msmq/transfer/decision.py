@@ -2,6 +2,8 @@
 
 L{decide} is where every rule about an arriving message stands: what closes the session, what is a duplicate
 or out of order, which class refuses a message, what is forwarded, what is acknowledged to the session.
+These are the decisions of the receivers of [MS-MQQB] 3.1.1.1.1.4 (express), 3.1.1.1.1.6 (recoverable) and
+3.1.1.1.1.8 (transactional); administration acknowledgements are messages like any other (3.1.5.11).
 It reads no clock and no store. What a core cannot know is among its facts: the queue that a message is for,
 the verdict about its signature and its sender, whether this queue manager forwards, how much may be stored.
 """

@@ -217,6 +217,7 @@ class DuplicateHistory:
         self._start_timer(now)
 
     def _start_timer(self, now: Moment) -> None:
+        # [MS-MQQB] 3.1.2.8 MessageIDHistory Cleanup Timer.
         self._deadline = now.monotonic + self._settings.duplicate_lifetime if self._entries else None
 
     def _evict(self) -> None:

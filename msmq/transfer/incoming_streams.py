@@ -315,7 +315,7 @@ class IncomingStreams:
     # OrderAcks
 
     def _schedule(self, stream: IncomingStream, now: Moment) -> None:
-        """[MS-MQQB] 3.1.1.6.2: start the Order Ack Send Timer, or start it over unless it is late already."""
+        """[MS-MQQB] 3.1.1.6.2, 3.1.2.7: start the Order Ack Send Timer; restart it unless it is late."""
         settings = self._settings
         if stream.connection is not None and (
             self._deadlines.get(stream) is None

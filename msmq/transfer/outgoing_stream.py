@@ -1,5 +1,7 @@
 """[MS-MQQB] 3.1.1.5, 3.1.5.6, 3.1.6.5 and 3.1.7.1.3: the transactional messages of one outgoing queue.
 
+This is the sender of transactional messages (3.1.1.1.1.7).
+
 A message goes through four places, always in the order of its number:
 
   assigned    it has its number and is on its way to the store;

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.4 and 3.1.1.5: what management shows of transactional transfer."""
+"""Statistics of transactional transfer for management. [MS-MQDMPR] 3.1.1.4, 3.1.1.5; [MS-MQQB] 3.1.1.2."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class OutgoingTransferSequence:
 
     @property
     def resend_interval(self) -> float:
-        """How long an OrderAck is waited for, in seconds."""
+        """[MS-MQQB] 3.1.2.6 the duration of the Transactional Ack Wait Timer, in seconds."""
         return self.resend_timer_table[self.resend_interval_index]
 
     def connected(self, now: Moment) -> None:
@@ -58,7 +58,7 @@ class OutgoingTransferSequence:
         self.resend_interval_index = 0
 
     def wait(self, now: Moment) -> float:
-        """Begin to wait; answers with the monotonic second at which that is over."""
+        """[MS-MQQB] 3.1.2.6 start the Transactional Ack Wait Timer; returns its monotonic deadline."""
         self.resend_time = now.unix_seconds + int(self.resend_interval)
         return now.monotonic + self.resend_interval
 

@@ -1,4 +1,4 @@
-"""A writer of little-endian structures."""
+"""A writer of little-endian structures ([MS-MQMQ] 2.2.18)."""
 
 from __future__ import annotations
 

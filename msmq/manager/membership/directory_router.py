@@ -1,4 +1,7 @@
-"""Routes by what a directory says of the enterprise."""
+"""The router of a queue manager in a directory, whose topology it reads and refreshes. [MS-MQBR] 2.3.
+
+Direct names need no routing (1.4); routing has no messages of its own (2.1).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Recoverable and transactional arrivals go to the store in turns, together with what is remembered of them.
+"""Group commit of arrivals with their duplicate and stream state. [MS-MQQB] 3.1.5.8.6.
 
-While one turn is under way the next one gathers; there are never two, since the second could succeed where
-the first had failed, and then the store would remember messages that it does not have.
+While one batch is committed the next one is collected. There are never two commits at once: the second could
+succeed where the first had failed, and the store would then remember messages that it does not have.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class _Waiting:
 
 
 class ArrivalCommits:
-    """[MS-MQQB] 3.1.5.8.1 and 3.1.5.8.6: judges arrivals, and stores them with the state that judged them.
+    """Commits arrivals together with their duplicate and stream state. [MS-MQQB] 3.1.5.8.1, 3.1.5.8.6.
+
+    Both survive a failure as one (3.1.1.3.2).
 
     @ivar streams: the incoming sequences.
     @ivar history: the recoverable messages that came lately.

@@ -206,7 +206,7 @@ class MessageTransfer:
         self.hops.forget(queue)
 
     def _dispatch(self, session: ISession, queues: Iterable[OutgoingQueue]) -> None:
-        """[MS-MQQB] 3.1.7.1, [MS-MQDMPR] 3.1.7.3.9 Dispatch Send Message: send what may go.
+        """[MS-MQQB] 3.1.7.1, 3.1.7.16 and [MS-MQDMPR] 3.1.7.1.29, 3.1.7.3.9 Dispatch Send Message.
 
         The highest sum of BasePriority and priority comes first, then what is oldest; each session is a
         dispatcher of its own, and what is paused or locked takes no part (reading 52).

@@ -214,7 +214,7 @@ class NextHops:
             self._drop(hop)
 
     def forget(self, queue: OutgoingQueue) -> None:
-        """A queue is deleted; its next hop goes with the last one."""
+        """[MS-MQDMPR] 3.1.7.1.34: forget a deleted queue, and its next hop with the last queue."""
         if queue in self._divided:
             self._divided.discard(queue)
             self._acks.forget(queue)

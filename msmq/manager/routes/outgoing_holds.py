@@ -69,7 +69,7 @@ class OutgoingHolds:
         return described
 
     async def pause(self, text: str) -> dict[str, Any]:
-        """Pause one name, whether anything was sent to it or not.
+        """[MS-MQDMPR] 3.1.4.14 Pause one name, whether anything was sent to it or not.
 
         @raise MQError: it is not the format name of a queue of another queue manager; or the store failed.
         """
@@ -82,7 +82,7 @@ class OutgoingHolds:
         return self.describe_queue(queue)
 
     async def resume(self, text: str) -> dict[str, Any]:
-        """End the pause of one name; it may be paused otherwise still.
+        """[MS-MQDMPR] 3.1.4.15 End the pause of one name; it may still be paused otherwise.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if there is no such outgoing queue, or as L{pause}.
         """

@@ -319,7 +319,10 @@ def _is_journaled_here(position: MessagePosition) -> bool:
 
 
 def _is_copied(position: MessagePosition) -> bool:
-    """Whether a copy is kept of a message when it has been received, or has been delivered."""
+    """Whether a copy is kept of a message when it has been received, or has been delivered.
+
+    [MS-MQQB] 3.1.5.5.4 Source Journaling: of a delivered message, the system journal of its source.
+    """
     queue = position.queue
     if isinstance(queue, OutgoingQueue):
         # A copy of a transactional message waits for what becomes of it (reading 68).

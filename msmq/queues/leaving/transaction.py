@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.8 Transaction and 3.1.1.9 TransactionalOperation, with 3.1.4.3 to 3.1.4.5.
+"""[MS-MQDMPR] 3.1.1.14 Transaction and 3.1.1.13 TransactionalOperation, with 3.1.4.3 to 3.1.4.5.
 
 Until it is committed a transaction exists in memory alone: what it sends is in its queue and what it
 receives or moves is locked, but the store knows of nothing.
@@ -79,7 +79,7 @@ NOTHING_UNCOMMITTED: Final = Uncommitted()
 
 @attrs.define(eq=False)
 class Transaction:
-    """[MS-MQDMPR] 3.1.1.8 Transaction, of the internal kind (SinglePhase): there is one resource manager, us.
+    """[MS-MQDMPR] 3.1.1.14 Transaction, an internal one (SinglePhase): there is one resource manager, us.
 
     @ivar identifier: TransactionIdentifier.
     @ivar began: when, seconds since 1970-01-01 UTC.

@@ -1,4 +1,7 @@
-"""[MS-MQDMPR] 3.1.4.3 to 3.1.4.5: what is done in transactions, and how they end."""
+"""Transactions: their operations, commit and abort. [MS-MQDMPR] 3.1.4.3 to 3.1.4.5.
+
+There is no distributed transaction coordinator, hence none of the events of 3.1.4.6 to 3.1.4.11.
+"""
 
 from __future__ import annotations
 

@@ -264,4 +264,4 @@ def _wait(cursor: Cursor, state: CursorState, *, passes_end: bool = False) -> No
 
 
 CURSOR_MACHINE: TypeMachine[CursorInputs, Cursor] = indexed(_build().build())
-"""[MS-MQDMPR] 3.2.1.1: makes the inputs of one cursor."""
+"""[MS-MQDMPR] 3.2.1.1, 3.2.7.1 Initialize: makes the inputs of one cursor."""

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.10 WaitingMessageReadOperation: reads, and those of them that wait."""
+"""[MS-MQDMPR] 3.1.1.10 WaitingMessageReadOperation, and 3.1.7.3.1 Wait For New Message."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class WaitingReaders:
             raise LocalProtocolError(f"a reader waits under the tag {quoted(tag)} already")
 
     def add(self, reader: WaitingReader) -> None:
-        """Let a reader wait behind those that wait already; nobody may wait under its tag."""
+        """[MS-MQDMPR] 3.1.7.3.4 let a read wait behind the others; no other may wait under its tag."""
         tag = reader.tag
         self.by_tag[tag] = reader
         reader.queue.readers[tag] = None
@@ -110,7 +110,7 @@ class WaitingReaders:
             self._forget_stale()
 
     def discard(self, reader: WaitingReader) -> None:
-        """End a wait."""
+        """[MS-MQDMPR] 3.1.7.3.5 end a wait, with its timer."""
         tag = reader.tag
         del self.by_tag[tag]
         del reader.queue.readers[tag]

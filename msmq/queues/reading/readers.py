@@ -178,7 +178,7 @@ class Readers:
     # Messages come
 
     def serve(self, queue: Queue, fresh: Collection[MessagePosition], now: Moment) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.2.2 give what has become available to those who wait, in order of waiting.
+        """[MS-MQDMPR] 3.1.7.2.2, 3.1.7.3.6, 3.1.7.3.7: give new messages to the reads that wait, in order.
 
         Each gets one message, or a look at it; what is left then goes to the same receivers in equal parts,
         up to the count that each asked for.

@@ -54,6 +54,7 @@ class BaseHeader(Structure):
     VERSION_NUMBER: ClassVar[int] = 0x10
     SIGNATURE: ClassVar[int] = 0x524F494C
     MAXIMUM_PACKET_SIZE: ClassVar[int] = 0x00400000
+    """[MS-MQQB] 1.6: larger messages are not in the scope of the protocol."""
     SMALLEST_USER_PACKET: ClassVar[int] = 16 + 48 + 56
     """A BaseHeader, a UserHeader without names and a MessagePropertiesHeader without text."""
     INTERNAL_PACKET_SIZES: ClassVar[tuple[int, ...]] = (32, 36, 572)

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.20 UserMessage Packet: every header of a message, read into values.
+"""[MS-MQMQ] 2.2.20 UserMessage Packet: every header of a message, read into values ([MS-MQDMPR] 3.1.7.1.31).
 
 This is for those who look at all of a packet or build one; what only passes a message on looks at
 it through L{UserMessageView<msmq.structures.packet.user_message_view.UserMessageView>}.

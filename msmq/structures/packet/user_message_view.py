@@ -66,6 +66,8 @@ _LEVELS: Final = frozenset(AuthenticationLevel)
 class UserMessageView:
     """[MS-MQMQ] 2.2.20 UserMessage Packet without a SessionHeader, in the bytes that it came in.
 
+    It is the message that [MS-MQQB] 3.1.7.10 and [MS-MQDMPR] 3.1.7.1.31 deserialize a packet to.
+
     The constructor finds every header and checks all that makes a packet well formed; afterwards each
     question is answered from the bytes, and an answer that takes making is made each time anew.
 
