@@ -88,7 +88,7 @@ async def _measure(manager: QueueManagerService, count: int, reactor: Any) -> di
 
 async def _drain(manager: QueueManagerService, count: int, reactor: Any) -> dict[str, float]:
     """Receive all that is left, and let the store give its space back."""
-    await _receive(manager, manager.queue(QUEUE)["messages"])
+    await _receive(manager, manager.inspection.queue(QUEUE).messages)
     started = time.perf_counter()
     while time.perf_counter() - started < GIVING_BACK:
         await deferLater(reactor, 1.0)

@@ -96,7 +96,7 @@ async def work(reactor: Any, manager: QueueManagerService) -> None:
     while len(begun) < 2:
         await deferLater(reactor, 0.01)
     await consumer.stopService()
-    print(f"{manager.queue(ORDERS)['messages']} left")
+    print(f"{manager.inspection.queue(ORDERS).messages} left")
 
 
 async def main(reactor: Any, data: str = "msmq-data", address: str = "127.0.0.1") -> None:

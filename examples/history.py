@@ -42,7 +42,7 @@ async def bury(reactor: Any, manager: QueueManagerService) -> MessageIdentifier:
     """A dead letter is kept of what was not received in time, if its sender asked for it."""
     [identifier] = await manager.send(ORDERS, [order("flowers", time_to_be_received=2, dead_letter=True)])
     await deferLater(reactor, 2.1)
-    explanation = await manager.explain(identifier)
+    explanation = await manager.inspection.explain(identifier)
     for event in explanation.events:
         print(f"{event.event} in {event.queue}: {event.reason}")
     for place in explanation.places:
@@ -54,13 +54,13 @@ async def send_again(manager: QueueManagerService, identifier: MessageIdentifier
     """A dead letter can be sent again, under a new identifier, and is none any more then."""
     await manager.requeue(identifier)
     print(f"received {(await manager.receive(ORDERS, timeout=0)).label}")
-    print(f"{len(await manager.dead_letters())} dead letters")
+    print(f"{len(await manager.inspection.dead_letters())} dead letters")
 
 
 async def replay(manager: QueueManagerService) -> None:
     """A message log has everything that arrived, whatever became of it."""
     await manager.create_queue(AUDIT)
-    extent = await manager.log_extent(ORDERS)
+    extent = await manager.inspection.log_extent(ORDERS)
     count = await manager.replay(ORDERS, AUDIT, first=extent.first, last=extent.last)
     print(f"sent {count} again: {await labels(manager, AUDIT)}")
 

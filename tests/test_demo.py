@@ -19,6 +19,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.net.resolver import NextHopAddress
 from msmq.queues.arriving.message import Message
 from msmq.queues.arriving.packet_builder import build_packet
+from msmq.session.packet_counts import KindCounts
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.base_header import BaseHeader
 from msmq.structures.status import MQError, Status
@@ -169,11 +170,11 @@ class WitnessTests(NodesTestCase):
         self.send(self.alpha, r"DIRECT=TCP:127.0.0.3\private$\orders", *[b"x" * 5000] * 40)
         self.clock.advance(30)
         self.assertEqual(len(self.take(self.beta, path)), 40)
-        sent, received = (node.service.status()["packets"] for node in (self.alpha, self.beta))
-        self.assertEqual(dict(self.there), {kind: count for kind, count in sent["sent"].items() if count})
-        self.assertEqual(sent["sent"], received["received"])
-        self.assertEqual(dict(self.back), {kind: count for kind, count in sent["received"].items() if count})
-        self.assertEqual(sent["received"], received["sent"])
+        sent, received = (node.service.inspection.status().packets for node in (self.alpha, self.beta))
+        self.assertEqual(dict(self.there), _counted(sent.sent))
+        self.assertEqual(sent.sent, received.received)
+        self.assertEqual(dict(self.back), _counted(sent.received))
+        self.assertEqual(sent.received, received.sent)
         self.assertEqual(self.there["user_message"], 40)
 
     def test_passes_on_what_it_cannot_read(self) -> None:
@@ -218,3 +219,8 @@ class DemoTests(SynchronousTestCase):
             done.stderr,
             f"demo: ALPHA cannot start: cannot listen on TCP {own_address(4)}:1801: Address already in use\n",
         )
+
+
+def _counted(counts: KindCounts) -> dict[str, int]:
+    """The kinds of which there were any."""
+    return {kind: count for kind, count in attrs.asdict(counts).items() if count}

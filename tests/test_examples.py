@@ -107,7 +107,7 @@ class OneNodeTestCase(NodesTestCase):
 
     def waiting(self) -> int:
         """The messages of ALPHA that nobody has acknowledged."""
-        return sum(queue["messages"] for queue in self.alpha.service.outgoing())
+        return sum(queue.messages for queue in self.alpha.service.inspection.outgoing())
 
 
 class CustomBrokerTests(OneNodeTestCase):
@@ -237,18 +237,18 @@ class PolicyTests(NodesTestCase):
         self.policy.known = frozenset({BETA})
         self.to_beta(b"one")
         self.assertEqual(self.bodies(self.beta, self.path), [])
-        [queue] = self.alpha.service.outgoing()
-        self.assertEqual((queue["messages"], queue["history"][-1]["status"]), (1, "ConnectionRefused"))
+        [queue] = self.alpha.service.inspection.outgoing()
+        self.assertEqual((queue.messages, queue.history[-1].status), (1, "ConnectionRefused"))
 
     def test_shuts_out_who_sends_what_is_forbidden(self) -> None:
         """Such a message reaches no queue, and its sender does not come in again."""
         self.to_beta(b"one", label="drop table")
         self.clock.advance(60)
         self.assertEqual(self.bodies(self.beta, self.path), [])
-        self.assertEqual(self.beta.service.status()["sessions"], 0)
+        self.assertEqual(self.beta.service.inspection.status().sessions, 0)
         self.assertEqual(self.policy.shut_out, {ALPHA})
-        [queue] = self.alpha.service.outgoing()
-        self.assertEqual((queue["messages"], queue["history"][-1]["status"]), (1, "ConnectionRefused"))
+        [queue] = self.alpha.service.inspection.outgoing()
+        self.assertEqual((queue.messages, queue.history[-1].status), (1, "ConnectionRefused"))
 
 
 class ProgramTests(SynchronousTestCase):
@@ -529,9 +529,9 @@ class JournalPluginTests(NodesTestCase):
         to = r"DIRECT=TCP:127.0.0.3\private$\orders"
         self.send(self.alpha, to, b"kept", delivery=Delivery.RECOVERABLE)
         self.clock.advance(30)
-        self.assertEqual(self.alpha.service.outgoing()[0]["messages"], 0)
+        self.assertEqual(self.alpha.service.inspection.outgoing()[0].messages, 0)
         self.network.crash("127.0.0.3")
         again = self.node("BETA", BETA)
         again.start()
-        self.assertEqual(again.service.status()["storage"], "journal")
+        self.assertEqual(again.service.inspection.status().storage, "journal")
         self.assertEqual(self.bodies(again, path), [b"kept"])

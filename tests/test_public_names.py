@@ -55,6 +55,21 @@ MSMQ = [
 ]
 
 INTERFACES = [
+    "ManagerStatus",
+    "OutgoingQueueSummary",
+    "PublicQueueSummary",
+    "QueueSummary",
+    "SessionSummary",
+    "TransactionDetails",
+    "TransactionSummary",
+    "AccessList",
+    "AccessVerdict",
+    "CertificateSummary",
+    "ExplainedRoute",
+    "IAccessAdministration",
+    "IAdministration",
+    "IInspection",
+    "IMessaging",
     "AppendEvent",
     "AppendLog",
     "Body",

@@ -1,5 +1,6 @@
 """The zope interfaces behind which storage, the clock and what stands behind the sessions can be replaced."""
 
+from msmq.interfaces.access_summaries import AccessList, AccessVerdict, CertificateSummary
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDecoder
@@ -16,7 +17,12 @@ from msmq.interfaces.directory import (
 )
 from msmq.interfaces.plugins import IStorageFactory, IStorageProbe
 from msmq.interfaces.queue_manager import (
+    ExplainedRoute,
     Explanation,
+    IAccessAdministration,
+    IAdministration,
+    IInspection,
+    IMessaging,
     IQueueManager,
     IReservation,
     ITransaction,
@@ -37,6 +43,15 @@ from msmq.interfaces.storage import (
     StoreNotOpen,
     UnknownQueue,
 )
+from msmq.interfaces.summaries import (
+    ManagerStatus,
+    OutgoingQueueSummary,
+    PublicQueueSummary,
+    QueueSummary,
+    SessionSummary,
+    TransactionDetails,
+    TransactionSummary,
+)
 from msmq.persistence.changes import (
     AppendEvent,
     AppendLog,
@@ -56,16 +71,22 @@ from msmq.persistence.definition import QueueDefinition
 from msmq.persistence.snapshot import Snapshot, StoredMessage
 
 __all__ = [
+    "AccessList",
+    "AccessVerdict",
     "AppendEvent",
     "AppendLog",
     "Body",
     "BodyNotDecoded",
+    "CertificateSummary",
     "Change",
     "DecodedBody",
     "DirectoryCondition",
     "DirectoryError",
+    "ExplainedRoute",
     "Explanation",
+    "IAccessAdministration",
     "IAddressBook",
+    "IAdministration",
     "IBodyDecoder",
     "IBroker",
     "IClock",
@@ -73,7 +94,9 @@ __all__ = [
     "IConnector",
     "IControlBook",
     "IDirectory",
+    "IInspection",
     "IMessageStore",
+    "IMessaging",
     "IObservedDirectory",
     "IQueueManager",
     "IReservation",
@@ -87,25 +110,32 @@ __all__ = [
     "IWatchedDirectory",
     "LogEntry",
     "LogExtent",
+    "ManagerStatus",
     "MessageLocation",
     "MessageNotStored",
     "MoveMessage",
     "NoRoute",
+    "OutgoingQueueSummary",
+    "PublicQueueSummary",
     "PutAborts",
     "PutMessage",
     "PutQueue",
     "PutState",
     "QueueDefinition",
+    "QueueSummary",
     "ReceivedMessage",
     "RemoveMessages",
     "RemoveQueue",
     "RemoveState",
+    "SessionSummary",
     "Snapshot",
     "StorageError",
     "StorageFull",
     "StoreNotOpen",
     "StoredEvent",
     "StoredMessage",
+    "TransactionDetails",
+    "TransactionSummary",
     "TrimEvents",
     "TrimLog",
     "UnknownQueue",

@@ -1,4 +1,4 @@
-"""What an application, the control API among them, asks of a queue manager."""
+"""The interfaces of a queue manager, by their callers: messaging, administration, access, inspection."""
 
 from __future__ import annotations
 
@@ -9,10 +9,22 @@ from uuid import UUID
 import attrs
 from zope.interface import Attribute, Interface
 
+from msmq.interfaces.access_summaries import AccessList, AccessVerdict, CertificateSummary
 from msmq.interfaces.storage import LogExtent
+from msmq.interfaces.summaries import (
+    ManagerStatus,
+    OutgoingQueueSummary,
+    PublicQueueSummary,
+    QueueSummary,
+    SessionSummary,
+    TransactionDetails,
+    TransactionSummary,
+)
 from msmq.persistence.changes import AppendEvent
 from msmq.queues.arriving.message import Message
 from msmq.queues.arriving.reports import Hop
+from msmq.routing.route import Route
+from msmq.routing.topology import Topology
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.packet.user_message_view import UserMessageView
 
@@ -128,164 +140,19 @@ class Explanation:
     reports: Sequence[FoundReport] = ()
 
 
-class IQueueManager(Interface):
-    """A queue manager, as those see it who send and receive.
+@attrs.frozen
+class ExplainedRoute:
+    """The route of a message, and the topology that it was computed from."""
+
+    topology: Topology = attrs.field(repr=False)
+    route: Route
+
+
+class IMessaging(Interface):
+    """Applications send, receive and move messages, with transactions or without.
 
     Every refusal is an L{msmq.structures.status.MQError}.
-    The mappings have the keys of the command's JSON output; whoever gets one may change it.
     """
-
-    def status() -> Mapping[str, Any]:
-        """What it is and how it does: identifier, name, version, state, counts."""
-
-    def route(source: str, destination: str, down: Sequence[str] = ()) -> Awaitable[Mapping[str, Any]]:
-        """The way of a message between two queue managers, by name or GUID, and why it goes there.
-
-        @param down: queue managers that are down, by name or GUID: what becomes of the message meanwhile.
-
-        MQ_ERROR_NO_DS without a directory; MQ_ERROR_MACHINE_NOT_FOUND for who is not in it.
-        """
-
-    def public_queues(
-        *, label: str | None = None, application_type: UUID | None = None, path: str | None = None
-    ) -> Awaitable[Sequence[Mapping[str, Any]]]:
-        """[MS-MQDMPR] 3.1.7.1.21 the public queues of the enterprise that match all that is given.
-
-        @param label: without regard to case, as is C{path}; C{*} and C{?} stand for any characters.
-        @return: C{path}, C{format_name}, C{identifier}, C{label}, C{application_type} (C{None} without one),
-            C{transactional} and C{authenticate} of each, in order of their paths.
-        """
-
-    def topology() -> Awaitable[Mapping[str, Any]]:
-        """The sites, links and queue managers of the enterprise, as routing knows them.
-
-        MQ_ERROR_NO_DS without a directory.
-        """
-
-    def acl(path: str) -> Awaitable[Mapping[str, Any]]:
-        """Who may do what with a queue, or with the queue manager itself, which is named C{.}.
-
-        It has C{queue}, C{source} (where that stands), C{owner}, C{everything} (whether nothing protects it),
-        C{entries} (in the order in which they are judged: C{action}, C{principal}, C{name}, C{rights},
-        C{mask}, C{inherited}, C{inherit_only}), C{differences} (how the directory's list of a public queue is
-        another, a text each) and C{sddl}.
-        MQ_ERROR_ILLEGAL_OPERATION if nobody is asked who may do what, as of all methods about that.
-        """
-
-    def allow(path: str, principal: str, rights: Sequence[str]) -> Awaitable[Mapping[str, Any]]:
-        """Let somebody do something, for good; answers what L{acl} would.
-
-        @param principal: a SID or a name.
-        @param rights: words, C{send} for example, or names of [MS-MQMQ] 2.2.24.
-        @raise MQError: MQ_ERROR_COULD_NOT_GET_USER_SID for somebody nobody knows, MQ_ERROR_INVALID_PARAMETER
-            for a right that is none, MQ_ERROR_PROPERTY_NOTALLOWED where a rule stands in the place of the
-            descriptor, MQ_ERROR_NO_DS for a public queue while the directory is away.
-        """
-
-    def deny(path: str, principal: str, rights: Sequence[str]) -> Awaitable[Mapping[str, Any]]:
-        """Keep somebody from something, for good; as L{allow}."""
-
-    def revoke(path: str, principal: str) -> Awaitable[Mapping[str, Any]]:
-        """Take out all that is said of somebody; as L{allow}."""
-
-    def why(path: str, principal: str, right: str) -> Awaitable[Mapping[str, Any]]:
-        """Whether somebody may do something, and what decides it.
-
-        It has C{queue}, C{principal}, C{name}, C{right}, C{granted}, C{reason}, C{source} and C{groups}, and
-        of sending by somebody who is anonymous C{unauthenticated}, which decides before, and C{demanded} if
-        the queue does so too.
-        """
-
-    def certificates() -> Sequence[Mapping[str, Any]]:
-        """The certificates that messages can be signed with, without their keys.
-
-        Each has C{fingerprint} (SHA-256), C{subject}, C{issuer}, C{serial_number}, C{not_before} and
-        C{not_after} (seconds since 1970-01-01 UTC), C{key}, C{sid}, C{internal}, C{valid}, and
-        C{certificate}, its DER.
-        MQ_ERROR_CERTIFICATE_NOT_PROVIDED if the queue manager has nowhere to keep any.
-        """
-
-    def certificate(fingerprint: str = "") -> Mapping[str, Any]:
-        """One of them, by the first eight hex digits or more; by default the one that is signed with.
-
-        MQ_ERROR_CERTIFICATE_NOT_PROVIDED if there is none.
-        """
-
-    def create_certificate(
-        *, sid: str = "", name: str = "", days: int = 3650, renew: bool = False
-    ) -> Awaitable[Mapping[str, Any]]:
-        """[MS-MQDMPR] 3.1.1.19 generate a key and the internal certificate of a user, who has one at most.
-
-        MQ_ERROR_INTERNAL_USER_CERT_EXIST if there is one; with C{renew} the new one takes its place.
-
-        @param sid: of the user; by default whoever sends here.
-        @param name: for people to read; by default the SID.
-        """
-
-    def import_certificate(data: bytes, *, password: bytes | None = None, sid: str = "") -> Mapping[str, Any]:
-        """Take over a certificate with its key from a file: PEM, DER or PKCS#12.
-
-        MQ_ERROR_INVALID_CERTIFICATE tells what is wrong with it.
-        """
-
-    def delete_certificate(fingerprint: str) -> Mapping[str, Any]:
-        """Forget a certificate and its key; a directory still has it."""
-
-    def publish_certificate(fingerprint: str = "") -> Awaitable[Mapping[str, Any]]:
-        """[MS-MQDMPR] 3.1.1.15 register a certificate with its user in the directory.
-
-        MQ_ERROR_NO_DS without a directory, MQ_ERROR_DS_ERROR if it does not take it.
-        """
-
-    def queues() -> Sequence[Mapping[str, Any]]:
-        """Every queue of its own."""
-
-    def queue(path: str) -> Mapping[str, Any]:
-        """One queue, by its path or format name."""
-
-    def system_queues() -> Sequence[Mapping[str, Any]]:
-        """The machine journal and the dead-letter queues; L{queues} has none of them."""
-
-    def create_queue(
-        path: str,
-        *,
-        transactional: bool = False,
-        journal: bool = False,
-        log: bool = False,
-        quota: int | None = None,
-        journal_quota: int | None = None,
-        label: str = "",
-        authenticate: bool = False,
-        privacy: str = "optional",
-        log_age: int = 0,
-        log_size: int | None = None,
-        security: str | None = None,
-        application_type: UUID | None = None,
-    ) -> Awaitable[Mapping[str, Any]]:
-        """Make a queue and answer what L{queue} would.
-
-        @param quota: kilobytes, as is C{journal_quota}; C{None} sets no limit.
-        @param privacy: C{none}, C{optional} or C{body}.
-        @param log_age: seconds after which the message log forgets a message; 0 for never.
-        @param log_size: kilobytes of messages that the log keeps; C{None} sets no limit.
-        @param security: the descriptor that it gets, or what is to be other than by default, as SDDL.
-        @param application_type: Type, a GUID by which applications find the queues of one service.
-        """
-
-    def set_queue(path: str, properties: Mapping[str, Any]) -> Awaitable[Mapping[str, Any]]:
-        """Give a queue other properties and answer what L{queue} would.
-
-        @param properties: those of C{create_queue} that are to change; C{transactional} cannot.
-        """
-
-    def purge_queue(path: str) -> Awaitable[int]:
-        """Remove all messages that are in a queue, and answer how many these were.
-
-        Those that readers have leave too, whatever the readers decide, and are not counted.
-        """
-
-    def delete_queue(path: str) -> Awaitable[None]:
-        """Remove a queue and all that is in it."""
 
     def send(
         destination: str,
@@ -327,23 +194,10 @@ class IQueueManager(Interface):
         """Begin a transaction."""
 
     def enlist(identifier: UUID) -> ITransaction:
-        """Take part in a transaction that somebody else coordinates.
+        """Take part in a transaction with an external coordinator.
 
-        @raise MQError: MQ_ERROR_DTC_CONNECT from a queue manager that has no coordinator, as ours.
+        @raise MQError: MQ_ERROR_DTC_CONNECT there is no coordinator.
         """
-
-    def transactions() -> Sequence[Mapping[str, Any]]:
-        """Every transaction that has not ended: identifier, state, began, sent, received, moved (counts)."""
-
-    def transaction(identifier: UUID) -> Mapping[str, Any]:
-        """One of them, with the messages, the first thousand: operation, queue, lookup_id and id of each
-        under C{messages}.
-
-        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it has ended.
-        """
-
-    def abort_transaction(identifier: UUID) -> Awaitable[None]:
-        """Abort a transaction of whomever."""
 
     def move(
         message: MessageIdentifier, target: str, *, transaction: ITransaction | None = None
@@ -354,28 +208,59 @@ class IQueueManager(Interface):
             MQ_ERROR_INVALID_PARAMETER for unrelated queues.
         """
 
-    def dead_letters(limit: int = 1000) -> Awaitable[Sequence[MessageLocation]]:
-        """What lies in both dead-letter queues, the first C{limit} of each."""
 
-    def each_dead_letter(limit: int = 1000) -> AsyncIterator[MessageLocation]:
-        """The same one by one, so that the packets of all of them need not be in memory."""
+class IAdministration(Interface):
+    """Operators change queues, outgoing traffic and messages, and add to the event log.
+
+    Every refusal is an L{msmq.structures.status.MQError}.
+    """
+
+    def create_queue(
+        path: str,
+        *,
+        transactional: bool = False,
+        journal: bool = False,
+        log: bool = False,
+        quota: int | None = None,
+        journal_quota: int | None = None,
+        label: str = "",
+        authenticate: bool = False,
+        privacy: str = "optional",
+        log_age: int = 0,
+        log_size: int | None = None,
+        security: str | None = None,
+        application_type: UUID | None = None,
+    ) -> Awaitable[QueueSummary]:
+        """Make a queue and answer what L{queue} would.
+
+        @param quota: kilobytes, as is C{journal_quota}; C{None} sets no limit.
+        @param privacy: C{none}, C{optional} or C{body}.
+        @param log_age: seconds after which the message log forgets a message; 0 for never.
+        @param log_size: kilobytes of messages that the log keeps; C{None} sets no limit.
+        @param security: the descriptor that it gets, or what is to be other than by default, as SDDL.
+        @param application_type: Type, a GUID by which applications find the queues of one service.
+        """
+
+    def set_queue(path: str, properties: Mapping[str, Any]) -> Awaitable[QueueSummary]:
+        """Give a queue other properties and answer what L{queue} would.
+
+        @param properties: those of C{create_queue} that are to change; C{transactional} cannot.
+        """
+
+    def purge_queue(path: str) -> Awaitable[int]:
+        """Remove all messages that are in a queue, and answer how many these were.
+
+        Those that readers hold are removed too, whatever the readers decide, and are not counted.
+        """
+
+    def delete_queue(path: str) -> Awaitable[None]:
+        """Remove a queue and all that is in it."""
+
+    def abort_transaction(identifier: UUID) -> Awaitable[None]:
+        """Abort any transaction."""
 
     def requeue(message: MessageIdentifier) -> Awaitable[MessageIdentifier]:
         """Send a dead letter again to the queue that it was for, and remove it, in one step."""
-
-    def explain(message: MessageIdentifier) -> Awaitable[Explanation]:
-        """All that is known of a message; nothing known is no error."""
-
-    def note(event: str, reason: str, *, queue: str = "", message: MessageIdentifier | None = None) -> None:
-        """Append to the event log, which nobody waits for.
-
-        @param event: a word.
-        @param reason: a text for people.
-        @param message: whose event it is, and who explains it; by default the queue manager's own.
-        """
-
-    def log_extent(path: str) -> Awaitable[LogExtent]:
-        """What the message log of a queue holds."""
 
     def replay(
         path: str,
@@ -395,38 +280,193 @@ class IQueueManager(Interface):
         @param in_clear: none of them is encrypted on its way, whatever its sender asked for.
         """
 
-    def outgoing() -> Sequence[Mapping[str, Any]]:
-        """Every outgoing queue."""
-
-    def outgoing_queue(name: str) -> Mapping[str, Any]:
-        """One outgoing queue, by its format name."""
-
-    def pause_outgoing(name: str) -> Awaitable[Mapping[str, Any]]:
+    def pause_outgoing(name: str) -> Awaitable[OutgoingQueueSummary]:
         """Send nothing more to a format name until it is resumed, over restarts too."""
 
-    def resume_outgoing(name: str) -> Awaitable[Mapping[str, Any]]:
+    def resume_outgoing(name: str) -> Awaitable[OutgoingQueueSummary]:
         """Send again from an outgoing queue that was paused; answers with it."""
 
-    def redirect_outgoing(name: str, to: str | None) -> Awaitable[Mapping[str, Any]]:
+    def redirect_outgoing(name: str, to: str | None) -> Awaitable[OutgoingQueueSummary]:
         """Send what is sent to a direct name to another address, over restarts too; answers with its queue.
 
         @param to: an IP address or the name of a computer; C{None} ends it.
         """
 
-    def pause_all_outgoing() -> Awaitable[Sequence[Mapping[str, Any]]]:
+    def pause_all_outgoing() -> Awaitable[Sequence[OutgoingQueueSummary]]:
         """Send nothing to other queue managers, over restarts too; answers with every outgoing queue."""
 
-    def resume_all_outgoing() -> Awaitable[Sequence[Mapping[str, Any]]]:
+    def resume_all_outgoing() -> Awaitable[Sequence[OutgoingQueueSummary]]:
         """End that; what is paused by name or by next hop stays paused."""
 
-    def pause_next_hop(host: str) -> Awaitable[Sequence[Mapping[str, Any]]]:
+    def pause_next_hop(host: str) -> Awaitable[Sequence[OutgoingQueueSummary]]:
         """Send nothing to one next hop, over restarts too; answers with the outgoing queues that go there.
 
         @param host: an address, the name of a computer, or the GUID of a queue manager.
         """
 
-    def resume_next_hop(host: str) -> Awaitable[Sequence[Mapping[str, Any]]]:
+    def resume_next_hop(host: str) -> Awaitable[Sequence[OutgoingQueueSummary]]:
         """End that."""
 
-    def sessions() -> Sequence[Mapping[str, Any]]:
+    def note(event: str, reason: str, *, queue: str = "", message: MessageIdentifier | None = None) -> None:
+        """Append to the event log, without waiting for the store.
+
+        @param event: a word.
+        @param reason: a text for people.
+        @param message: whose event it is, and who explains it; by default the queue manager's own.
+        """
+
+
+class IAccessAdministration(Interface):
+    """Operators grant and deny rights, and keep the certificates that sign messages.
+
+    Every refusal is an L{msmq.structures.status.MQError}.
+    """
+
+    def acl(path: str) -> Awaitable[AccessList]:
+        """Who may do what with a queue, or with the queue manager itself, which is named C{.}.
+
+        MQ_ERROR_ILLEGAL_OPERATION if this queue manager has no access control, as of all methods about it.
+        """
+
+    def allow(path: str, principal: str, rights: Sequence[str]) -> Awaitable[AccessList]:
+        """Grant a principal rights, durably; answers what L{acl} would.
+
+        @param principal: a SID or a name.
+        @param rights: words, C{send} for example, or names of [MS-MQMQ] 2.2.24.
+        @raise MQError: MQ_ERROR_COULD_NOT_GET_USER_SID for an unknown principal,
+            MQ_ERROR_INVALID_PARAMETER for an unknown right, MQ_ERROR_PROPERTY_NOTALLOWED where a rule of the
+            configuration replaces the descriptor, MQ_ERROR_NO_DS for a public queue while the directory is
+            away.
+        """
+
+    def deny(path: str, principal: str, rights: Sequence[str]) -> Awaitable[AccessList]:
+        """Deny a principal rights, durably; as L{allow}."""
+
+    def revoke(path: str, principal: str) -> Awaitable[AccessList]:
+        """Remove all entries of a principal; as L{allow}."""
+
+    def why(path: str, principal: str, right: str) -> Awaitable[AccessVerdict]:
+        """Whether a principal has a right, and what decides it."""
+
+    def certificates() -> Sequence[CertificateSummary]:
+        """The certificates that messages can be signed with, without their keys.
+
+        MQ_ERROR_CERTIFICATE_NOT_PROVIDED if the queue manager has no store for them.
+        """
+
+    def certificate(fingerprint: str = "") -> CertificateSummary:
+        """One of them, by the first eight hex digits or more; by default the one that is signed with.
+
+        MQ_ERROR_CERTIFICATE_NOT_PROVIDED if there is none.
+        """
+
+    def create_certificate(
+        *, sid: str = "", name: str = "", days: int = 3650, renew: bool = False
+    ) -> Awaitable[CertificateSummary]:
+        """[MS-MQDMPR] 3.1.1.19 generate a key and the internal certificate of a user, who has one at most.
+
+        MQ_ERROR_INTERNAL_USER_CERT_EXIST if there is one; with C{renew} the new one takes its place.
+
+        @param sid: of the user; by default whoever sends here.
+        @param name: for people to read; by default the SID.
+        """
+
+    def import_certificate(
+        data: bytes, *, password: bytes | None = None, sid: str = ""
+    ) -> CertificateSummary:
+        """Take over a certificate with its key from a file: PEM, DER or PKCS#12.
+
+        MQ_ERROR_INVALID_CERTIFICATE tells what is wrong with it.
+        """
+
+    def delete_certificate(fingerprint: str) -> CertificateSummary:
+        """Forget a certificate and its key; a directory still has it."""
+
+    def publish_certificate(fingerprint: str = "") -> Awaitable[CertificateSummary]:
+        """[MS-MQDMPR] 3.1.1.15 register a certificate with its user in the directory.
+
+        MQ_ERROR_NO_DS without a directory, MQ_ERROR_DS_ERROR if it does not take it.
+        """
+
+
+class IInspection(Interface):
+    """Operators and monitoring read the state; nothing is changed.
+
+    Every refusal is an L{msmq.structures.status.MQError}.
+    """
+
+    def status() -> ManagerStatus:
+        """What it is and how it does."""
+
+    def queues() -> Sequence[QueueSummary]:
+        """Every queue of its own."""
+
+    def queue(path: str) -> QueueSummary:
+        """One queue, by its path or format name."""
+
+    def system_queues() -> Sequence[QueueSummary]:
+        """The machine journal and the dead-letter queues; L{queues} has none of them."""
+
+    def log_extent(path: str) -> Awaitable[LogExtent]:
+        """What the message log of a queue holds."""
+
+    def public_queues(
+        *, label: str | None = None, application_type: UUID | None = None, path: str | None = None
+    ) -> Awaitable[Sequence[PublicQueueSummary]]:
+        """[MS-MQDMPR] 3.1.7.1.21 the public queues of the enterprise that match all that is given.
+
+        @param label: without regard to case, as is C{path}; C{*} and C{?} stand for any characters.
+        @return: in order of their paths.
+        """
+
+    def outgoing() -> Sequence[OutgoingQueueSummary]:
+        """Every outgoing queue."""
+
+    def outgoing_queue(name: str) -> OutgoingQueueSummary:
+        """One outgoing queue, by its format name."""
+
+    def sessions() -> Sequence[SessionSummary]:
         """Every session, in both directions."""
+
+    def transactions() -> Sequence[TransactionSummary]:
+        """Every transaction that has not ended."""
+
+    def transaction(identifier: UUID) -> TransactionDetails:
+        """One of them, with its messages, the first thousand.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it has ended.
+        """
+
+    def dead_letters(limit: int = 1000) -> Awaitable[Sequence[MessageLocation]]:
+        """What lies in both dead-letter queues, the first C{limit} of each."""
+
+    def each_dead_letter(limit: int = 1000) -> AsyncIterator[MessageLocation]:
+        """The same one by one, so that the packets of all of them need not be in memory."""
+
+    def explain(message: MessageIdentifier) -> Awaitable[Explanation]:
+        """All that is known of a message; nothing known is no error."""
+
+    def route(source: str, destination: str, down: Sequence[str] = ()) -> Awaitable[ExplainedRoute]:
+        """The way of a message between two queue managers, by name or GUID, and why it goes there.
+
+        @param down: queue managers that are down, by name or GUID: what becomes of the message meanwhile.
+
+        MQ_ERROR_NO_DS without a directory; MQ_ERROR_MACHINE_NOT_FOUND for who is not in it.
+        """
+
+    def topology() -> Awaitable[Topology]:
+        """The sites, links and queue managers of the enterprise, as routing knows them.
+
+        MQ_ERROR_NO_DS without a directory.
+        """
+
+
+class IQueueManager(IMessaging, IAdministration):
+    """A whole queue manager, for a caller that needs all four groups, as the control API does.
+
+    A part that needs less takes the smaller interface.
+    """
+
+    access: IAccessAdministration = Attribute("The access rights and the certificates.")
+
+    inspection: IInspection = Attribute("The state of queues, sessions, transactions and of the whole.")

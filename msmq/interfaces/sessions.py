@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 from zope.interface import Attribute, Interface
 
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.session import IConnector, ISession, RoutedHop
+from msmq.session.connection_limits import RefusedPeer
 from msmq.session.effects import CloseReason
 from msmq.session.packet_counts import PacketCounts
 
@@ -24,7 +24,7 @@ class ISessions(Interface):
         "Connections that did not become sessions, by the limit or the setting that was the reason."
     )
 
-    refused_peers: Sequence[Mapping[str, Any]] = Attribute("Whose those were, the latest first.")
+    refused_peers: Sequence[RefusedPeer] = Attribute("Whose those were, the latest first.")
 
     is_offline: bool = Attribute("Whether connections are refused, and no host is dialled.")
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
+from msmq.interfaces.summaries import PublicQueueSummary
+from msmq.manager.administration.summaries import optional_type
 from msmq.manager.membership.directory_router import ProcedureRunner
 from msmq.membership.access import DirectoryAccess
 from msmq.membership.entry import DirectoryEntry
@@ -17,7 +19,6 @@ from msmq.membership.objects import QueueObject
 from msmq.membership.queries import AttributeFilter, equals
 from msmq.membership.requests import Outcome
 from msmq.structures.names.format_name import PublicFormatName
-from msmq.wire.guid import NULL_GUID, format_guid
 
 AT_ONCE: Final = 200
 """How many queues are compared before other work of the reactor is done."""
@@ -34,13 +35,11 @@ async def find_public_queues(
     label: str | None,
     application_type: UUID | None,
     path: str | None,
-) -> list[dict[str, Any]]:
+) -> list[PublicQueueSummary]:
     """The public queues that match all of what is given, in order of their paths.
 
     @param run: runs the procedures of C{access}.
     @param label: without regard to case, as is C{path}; C{*} and C{?} stand for any characters.
-    @return: their C{path}, C{format_name}, C{identifier}, C{label}, C{application_type}, C{transactional} and
-        C{authenticate}.
     @raise MQError: the directory is away, or refuses.
     """
     filters: list[AttributeFilter] = []
@@ -51,19 +50,19 @@ async def find_public_queues(
             filters.append(equals(attribute, wanted))
     begun = await run(access.read_directory_begin(QueueObject, filters, _ATTRIBUTES))
     _check(begun)
-    found: list[dict[str, Any]] = []
+    found: list[PublicQueueSummary] = []
     count = 0
     while (following := await run(access.read_directory_next(begun.value))).succeeded:
         entry: DirectoryEntry[QueueObject] = following.value
         if _matches(entry["label"], label) and _matches(entry["pathname"], path):
-            found.append(_described(entry))
+            found.append(_summary(entry))
         count += 1
         if count % AT_ONCE == 0:
             await deferLater(reactor, 0)
     await run(access.read_directory_end(begun.value))
     if following.result is not DirectoryOperationResult.END_OF_DATA:
         _check(following)
-    return sorted(found, key=lambda row: str(row["path"]))
+    return sorted(found, key=lambda summary: summary.path)
 
 
 def _check(outcome: Outcome) -> None:
@@ -76,14 +75,13 @@ def _matches(value: str, wanted: str | None) -> bool:
     return wanted is None or fnmatchcase(value.casefold(), wanted.casefold().replace("[", "[[]"))
 
 
-def _described(entry: DirectoryEntry[QueueObject]) -> dict[str, Any]:
-    kind: UUID = entry["type"]
-    return {
-        "path": entry["pathname"],
-        "format_name": str(PublicFormatName(entry["identifier"])),
-        "identifier": format_guid(entry["identifier"]),
-        "label": entry["label"],
-        "application_type": None if kind == NULL_GUID else format_guid(kind),
-        "transactional": entry["transactional"],
-        "authenticate": entry["authentication"],
-    }
+def _summary(entry: DirectoryEntry[QueueObject]) -> PublicQueueSummary:
+    return PublicQueueSummary(
+        path=entry["pathname"],
+        format_name=str(PublicFormatName(entry["identifier"])),
+        identifier=entry["identifier"],
+        label=entry["label"],
+        application_type=optional_type(entry["type"]),
+        transactional=entry["transactional"],
+        authenticate=entry["authentication"],
+    )

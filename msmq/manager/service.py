@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
-import attrs
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -18,12 +17,13 @@ from zope.interface import implementer
 from msmq.interfaces.ciphers import ICiphers
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
-from msmq.interfaces.queue_manager import Explanation, IQueueManager, ITransaction, MessageLocation
+from msmq.interfaces.queue_manager import IQueueManager, ITransaction
 from msmq.interfaces.routing import IRouter
 from msmq.interfaces.sessions import ISessions
-from msmq.interfaces.storage import IMessageStore, LogExtent
+from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.subscription import QueueManagerEvent, Subscriber
-from msmq.manager.administration.overview import Overview
+from msmq.interfaces.summaries import OutgoingQueueSummary, QueueSummary
+from msmq.manager.administration.inspection import ManagerInspection
 from msmq.manager.applications.message_log import LogPart
 from msmq.manager.applications.open_queue import OpenQueue
 from msmq.manager.applications.reservation import Reservation
@@ -32,14 +32,16 @@ from msmq.manager.applications.subscriptions import Subscriptions
 from msmq.manager.applications.targets import own_queue, readable_queue
 from msmq.manager.applications.transactions import TransactionHandle, move
 from msmq.manager.assembly import Parts
-from msmq.manager.securing.access_requests import AccessRequests
-from msmq.manager.securing.certificate_requests import CertificateRequests
+from msmq.manager.membership.membership import Membership
+from msmq.manager.securing.access_administration import AccessAdministration
 from msmq.manager.securing.message_security import SecurityProviders
+from msmq.manager.securing.restricted_manager import RestrictedQueueManager
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.manager.states import ServiceState
 from msmq.membership.divergence import DirectoryChanges
 from msmq.membership.local import HostIdentity
+from msmq.persistence.changes import AppendEvent
 from msmq.queues.arriving.message import Message
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
@@ -53,7 +55,7 @@ DEFAULT_EVENTS: Final = 100_000
 
 
 @implementer(IQueueManager)
-class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service):
+class QueueManagerService(Service):
     """[MS-MQDMPR] 3.1.1.1: one queue manager; add it to the services of an application.
 
     Every method that answers with an awaitable raises L{MQError} when it refuses.
@@ -85,6 +87,8 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
     @param send_keys: how many keys are remembered of messages that were sent under one.
     @param send_key_lifetime: for how many seconds.
     @param security: what signs messages and verifies signatures; nothing does by default.
+    @ivar access: the access rights and the certificates.
+    @ivar inspection: the state of queues, sessions, transactions and of the whole.
     @ivar state: [MS-MQDMPR] 3.1.1.1 QueueManagerState.
     """
 
@@ -151,9 +155,12 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
             security=SecurityProviders() if security is None else security,
             transactions=self._subscriptions,
         )
-        Overview.__init__(self, parts, host, addresses)
+        self._parts = parts
+        self.access = AccessAdministration(parts)
+        self.inspection = ManagerInspection(parts, host, addresses, self)
         self.model = model
         self.store = store
+        self.state = ServiceState.STOPPED
         self._clock = clock
         self._new_identifier = new_identifier
 
@@ -215,69 +222,18 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
         self._work.transfer.bring_online()
         self._subscriptions.tell(QueueManagerEvent.BROUGHT_ONLINE)
 
-    # Queues
+    @property
+    def connection_active(self) -> bool:
+        """[MS-MQDMPR] 3.1.1.1 ConnectionActive: whether other queue managers can reach this one."""
+        return self.state is ServiceState.READY and not self._parts.sessions.is_offline
 
-    async def create_queue(
-        self,
-        path: str,
-        *,
-        transactional: bool = False,
-        journal: bool = False,
-        log: bool = False,
-        quota: int | None = None,
-        journal_quota: int | None = None,
-        label: str = "",
-        authenticate: bool = False,
-        privacy: str = "optional",
-        log_age: int = 0,
-        log_size: int | None = None,
-        security: str | None = None,
-        application_type: UUID | None = None,
-    ) -> dict[str, Any]:
-        """[MS-MQDMPR] 3.1.7.1.3 Create Queue; answers what L{queue} would.
+    @property
+    def membership(self) -> Membership | None:
+        """Enterprise, sites and directory servers; C{None} without a directory."""
+        integration = self._parts.integration
+        return None if integration is None else integration.membership
 
-        @param path: C{.\\private$\\orders}.
-        @param security: what its descriptor is to be, or some of it, as SDDL.
-        @raise MQError: as L{Administration.create}.
-        """
-        return await self._work.administration.create(
-            path,
-            transactional=transactional,
-            journal=journal,
-            log=log,
-            quota=quota,
-            journal_quota=journal_quota,
-            label=label,
-            authenticate=authenticate,
-            privacy=privacy,
-            log_age=log_age,
-            log_size=log_size,
-            security=security,
-            application_type=application_type,
-        )
-
-    async def set_queue(self, path: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-        """[MS-MQDMPR] 3.1.1.2 give a queue other properties; answers what L{queue} would.
-
-        @raise MQError: as L{Administration.set}.
-        """
-        return await self._work.administration.set(path, properties)
-
-    async def purge_queue(self, path: str) -> int:
-        """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: remove what is in it now, and answer how many these were.
-
-        @raise MQError: as L{Administration.purge}.
-        """
-        return await self._work.administration.purge(path)
-
-    async def delete_queue(self, path: str) -> None:
-        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, with all that is in it; its readers are told.
-
-        @raise MQError: as L{Administration.delete}.
-        """
-        await self._work.administration.delete(path)
-
-    # Messages
+    # IMessaging
 
     async def send(
         self,
@@ -383,8 +339,6 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
         """
         return self._work.opening.open(name, access, share_mode)
 
-    # Transactions
-
     def begin(self) -> TransactionHandle:
         """[MS-MQDMPR] 3.1.7.1.8 Create Transaction: an internal one."""
         return self._work.transactions.begin(self._new_identifier())
@@ -395,30 +349,6 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
         @raise MQError: MQ_ERROR_DTC_CONNECT.
         """
         return self._work.transactions.enlist(identifier)
-
-    def transactions(self) -> list[dict[str, Any]]:
-        """Every transaction that has not ended, in the order in which they began."""
-        return list(map(self._parts.transactions.describe, self._work.model.transacting.transactions))
-
-    def transaction(self, identifier: uuid.UUID) -> dict[str, Any]:
-        """One transaction, with what it does.
-
-        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it has ended.
-        """
-        core = self._work.transactions.find(identifier)
-        return {
-            **self._parts.transactions.describe(core),
-            "messages": self._parts.transactions.describe_messages(core),
-        }
-
-    async def abort_transaction(self, identifier: uuid.UUID) -> None:
-        """[MS-MQDMPR] 3.1.4.5 Abort a transaction, whoever has it.
-
-        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it is ending.
-        """
-        await self._work.transactions.abort(self._parts.transactions.find(identifier))
-
-    # Single messages
 
     async def move(
         self, message: MessageIdentifier, target: str, *, transaction: ITransaction | None = None
@@ -445,40 +375,82 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
             self._parts.performer.forget_empty((queue,))
         self._parts.performer.forget_empty((source,))
 
-    async def dead_letters(self, limit: int = 1000) -> list[MessageLocation]:
-        """What lies in both dead-letter queues, the first C{limit} of each."""
-        return await self._work.search.dead_letters(limit)
+    # IAdministration
 
-    def each_dead_letter(self, limit: int = 1000) -> AsyncIterator[MessageLocation]:
-        """The same one by one, so that the packets of all of them need not be in memory."""
-        return self._work.search.each_dead_letter(limit)
+    async def create_queue(
+        self,
+        path: str,
+        *,
+        transactional: bool = False,
+        journal: bool = False,
+        log: bool = False,
+        quota: int | None = None,
+        journal_quota: int | None = None,
+        label: str = "",
+        authenticate: bool = False,
+        privacy: str = "optional",
+        log_age: int = 0,
+        log_size: int | None = None,
+        security: str | None = None,
+        application_type: UUID | None = None,
+    ) -> QueueSummary:
+        """[MS-MQDMPR] 3.1.7.1.3 Create Queue; answers what L{queue} would.
+
+        @param path: C{.\\private$\\orders}.
+        @param security: what its descriptor is to be, or some of it, as SDDL.
+        @raise MQError: as L{Administration.create}.
+        """
+        return await self._work.administration.create(
+            path,
+            transactional=transactional,
+            journal=journal,
+            log=log,
+            quota=quota,
+            journal_quota=journal_quota,
+            label=label,
+            authenticate=authenticate,
+            privacy=privacy,
+            log_age=log_age,
+            log_size=log_size,
+            security=security,
+            application_type=application_type,
+        )
+
+    async def set_queue(self, path: str, properties: Mapping[str, Any]) -> QueueSummary:
+        """[MS-MQDMPR] 3.1.1.2 give a queue other properties; answers what L{queue} would.
+
+        @raise MQError: as L{Administration.set}.
+        """
+        return await self._work.administration.set(path, properties)
+
+    async def purge_queue(self, path: str) -> int:
+        """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: remove what is in it now, and answer how many these were.
+
+        @raise MQError: as L{Administration.purge}.
+        """
+        return await self._work.administration.purge(path)
+
+    async def delete_queue(self, path: str) -> None:
+        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, with all that is in it; its readers are told.
+
+        @raise MQError: as L{Administration.delete}.
+        """
+        await self._work.administration.delete(path)
+
+    async def abort_transaction(self, identifier: UUID) -> None:
+        """[MS-MQDMPR] 3.1.4.5 See L{IAdministration.abort_transaction}.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it is ending.
+        """
+        transactions = self._work.transactions
+        await transactions.abort(transactions.find(identifier))
 
     async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
-        """Send a dead letter again to the queue that it was for, and remove it, in one step.
+        """See L{IAdministration.requeue}.
 
-        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if it is no dead letter, or as L{send}.
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if it is not a dead letter, or as L{send}.
         """
         return await self._work.search.requeue(message)
-
-    async def explain(self, message: MessageIdentifier) -> Explanation:
-        """All that is known of a message: where it is, what happened to it, and what is odd of its sender.
-
-        Of a message that asks for a dead letter also which next hop has acknowledged it, and when.
-        """
-        explanation = await self._work.search.explain(message)
-        events = list(explanation.events)
-        if handovers := list(self._parts.handovers.notices(message)):
-            events = sorted([*events, *handovers], key=lambda event: event.time)
-        return attrs.evolve(explanation, events=[*events, *self._parts.peers.notices(message)])
-
-    # Message logs
-
-    async def log_extent(self, path: str) -> LogExtent:
-        """What the message log of a queue holds.
-
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the store failed.
-        """
-        return await self._parts.logs.extent(own_queue(self._work.model, path))
 
     async def replay(
         self,
@@ -495,5 +467,77 @@ class QueueManagerService(Overview, AccessRequests, CertificateRequests, Service
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or as L{send}; what was sent before stays sent.
         """
-        queue = own_queue(self._work.model, path)
-        return await self._parts.logs.replay(queue, into, LogPart(first, last, since, until), in_clear)
+        logs = self._work.logs
+        queue = own_queue(self.model, path)
+        return await logs.replay(queue, into, LogPart(first, last, since, until), in_clear)
+
+    def pause_outgoing(self, name: str) -> Deferred[OutgoingQueueSummary]:
+        """[MS-MQDMPR] 3.1.7.2.3 Pause Queue: see L{IAdministration.pause_outgoing}.
+
+        It needs no outgoing queue of that name yet.
+
+        @raise MQError: MQ_ERROR_ILLEGAL_OPERATION for a queue of its own, or that the name is malformed.
+        """
+        return Deferred.fromCoroutine(self._work.outgoing_holds.pause(name))
+
+    def resume_outgoing(self, name: str) -> Deferred[OutgoingQueueSummary]:
+        """[MS-MQDMPR] 3.1.7.2.4 Resume Queue: see L{IAdministration.resume_outgoing}.
+
+        What is paused by its next hop, or with all others, stays paused: see C{paused_by}.
+
+        @raise MQError: as L{pause_outgoing}, and MQ_ERROR_QUEUE_NOT_FOUND.
+        """
+        return Deferred.fromCoroutine(self._work.outgoing_holds.resume(name))
+
+    def redirect_outgoing(self, name: str, to: str | None) -> Deferred[OutgoingQueueSummary]:
+        """See L{IAdministration.redirect_outgoing}.
+
+        @raise MQError: as L{OutgoingRedirects.redirect}.
+        """
+        return Deferred.fromCoroutine(self._redirect(name, to))
+
+    async def _redirect(self, name: str, to: str | None) -> OutgoingQueueSummary:
+        redirects = self._work.outgoing_redirects
+        queue = await (redirects.end(name) if to is None else redirects.redirect(name, to))
+        return self._parts.outgoing_holds.summarize(queue)
+
+    def pause_all_outgoing(self) -> Deferred[list[OutgoingQueueSummary]]:
+        """See L{IAdministration.pause_all_outgoing}."""
+        return Deferred.fromCoroutine(self._work.outgoing_holds.hold_all(True))
+
+    def resume_all_outgoing(self) -> Deferred[list[OutgoingQueueSummary]]:
+        """See L{IAdministration.resume_all_outgoing}."""
+        return Deferred.fromCoroutine(self._work.outgoing_holds.hold_all(False))
+
+    def pause_next_hop(self, host: str) -> Deferred[list[OutgoingQueueSummary]]:
+        """See L{IAdministration.pause_next_hop}; messages take other gates if there are any.
+
+        @raise MQError: MQ_ERROR_INVALID_PARAMETER for what cannot be a host.
+        """
+        return Deferred.fromCoroutine(self._work.outgoing_holds.hold_next_hop(host, True))
+
+    def resume_next_hop(self, host: str) -> Deferred[list[OutgoingQueueSummary]]:
+        """See L{IAdministration.resume_next_hop}.
+
+        @raise MQError: as L{pause_next_hop}.
+        """
+        return Deferred.fromCoroutine(self._work.outgoing_holds.hold_next_hop(host, False))
+
+    def note(
+        self, event: str, reason: str, *, queue: str = "", message: MessageIdentifier | None = None
+    ) -> None:
+        """See L{IAdministration.note}."""
+        identity = b"" if message is None else message.to_bytes()
+        now = self._clock.now().wall
+        self._parts.events.record(AppendEvent(now, identity, event, reason, queue=queue))
+
+    async def acting_as(self, principal: str) -> RestrictedQueueManager:
+        """The queue manager restricted to the rights of one principal.
+
+        @param principal: a SID or a name.
+        @raise MQError: MQ_ERROR_COULD_NOT_GET_USER_SID for an unknown principal, MQ_ERROR_ILLEGAL_OPERATION
+            without access control.
+        """
+        permissions = self.access.permissions
+        sid = await permissions.sid_of(principal)
+        return RestrictedQueueManager(self, self._work, permissions, sid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 from uuid import UUID
 
 from twisted.internet.interfaces import IAddress, IReactorTime
@@ -16,7 +16,7 @@ from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
 from msmq.net.receive_memory import ReceiveMemory
 from msmq.net.session import SessionProtocol
-from msmq.session.connection_limits import ConnectionLimits, ConnectionRefusal
+from msmq.session.connection_limits import ConnectionLimits, ConnectionRefusal, RefusedPeer
 from msmq.session.effects import CloseReason
 from msmq.session.packet_counts import PacketCounts
 from msmq.session.session import Session
@@ -104,9 +104,9 @@ class SessionFactory(ServerFactory):
         return {refusal.value: count for refusal, count in self._doorkeeper.refused.items()}
 
     @property
-    def refused_peers(self) -> Sequence[Mapping[str, Any]]:
+    def refused_peers(self) -> Sequence[RefusedPeer]:
         """Whose connections those were, the latest first."""
-        return self._doorkeeper.describe()
+        return self._doorkeeper.refused_peers()
 
     def buildProtocol(self, addr: IAddress | None) -> SessionProtocol | None:
         """A session for a connection that was accepted; C{None} closes it.

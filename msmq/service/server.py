@@ -213,7 +213,7 @@ class Server(Service):
         if not endpoint.is_loopback and tokens is None:
             raise StartError(f"the web endpoint {endpoint} needs [security] control_token_file")
         site = web.site(
-            parts.manager,
+            parts.manager.inspection,
             self._reactor,
             check_token=None if endpoint.is_loopback or tokens is None else tokens.name_of,
             windows_names=self.configuration.web.windows_exporter_names,

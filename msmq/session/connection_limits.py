@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -50,6 +50,19 @@ class _Refused:
     last: float = 0.0
     counts: Counter[ConnectionRefusal] = attrs.field(factory=Counter)
     told: dict[ConnectionRefusal, float] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class RefusedPeer:
+    """A host whose connections did not become sessions.
+
+    @ivar last: when one was refused last, in seconds since 1970-01-01 UTC.
+    @ivar reasons: how many were refused, by reason.
+    """
+
+    address: str
+    last: float = attrs.field(metadata={"time": True})
+    reasons: Mapping[str, int]
 
 
 class ConnectionLimits:
@@ -106,15 +119,15 @@ class ConnectionLimits:
         known.told[refusal] = now.monotonic
         return True
 
-    def describe(self) -> list[Mapping[str, Any]]:
-        """The hosts that were refused last, the latest first: address, when, how often for which reason."""
+    def refused_peers(self) -> list[RefusedPeer]:
+        """The hosts that were refused last, the latest first."""
         latest = list(reversed(self._hosts.items()))[:PEERS_SHOWN]
         return [
-            {
-                "address": host,
-                "last": known.last,
-                "reasons": {refusal.value: count for refusal, count in known.counts.items()},
-            }
+            RefusedPeer(
+                address=host,
+                last=known.last,
+                reasons={refusal.value: count for refusal, count in known.counts.items()},
+            )
             for host, known in latest
         ]
 

@@ -6,7 +6,7 @@ import attrs
 from twisted.internet.interfaces import IReactorTime
 
 from msmq.interfaces.storage import IMessageStore
-from msmq.manager.administration.overview import Overview
+from msmq.manager.administration.inspection import ManagerInspection
 from msmq.web.exposition import Exposition, Instruments
 from msmq.web.site import CheckToken, WebSite
 
@@ -32,7 +32,7 @@ class WebEndpoint:
 
     def site(
         self,
-        manager: Overview,
+        manager: ManagerInspection,
         reactor: IReactorTime,
         *,
         check_token: CheckToken | None,

@@ -17,8 +17,8 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
 from msmq.interfaces.storage import IMessageStore, IStoreFiles
+from msmq.manager.administration.inspection import ManagerInspection
 from msmq.manager.administration.measurements import Measurements, QueueMeasurement
-from msmq.manager.administration.overview import Overview
 from msmq.web.metered_store import MeteredStore
 from msmq.web.metrics import (
     COMMIT_BUCKETS,
@@ -39,6 +39,7 @@ from msmq.web.metrics import (
     Samples,
 )
 from msmq.web.reactor_turns import ReactorTurns
+from msmq.wire.guid import format_guid
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -87,7 +88,12 @@ class Exposition:
     """
 
     def __init__(
-        self, manager: Overview, instruments: Instruments, reactor: IReactorTime, *, windows_names: bool
+        self,
+        manager: ManagerInspection,
+        instruments: Instruments,
+        reactor: IReactorTime,
+        *,
+        windows_names: bool,
     ) -> None:
         self._manager = manager
         self._instruments = instruments
@@ -157,8 +163,8 @@ class Exposition:
         return f"{self._identity()[2]}{queue.path[1:]}".lower()
 
     def _identity(self) -> tuple[str, str, str]:
-        identity = self._manager.identity()
-        return identity["version"], identity["identifier"], identity["name"]
+        identity = self._manager.identity
+        return identity.version, format_guid(identity.identifier), identity.name
 
     async def _write_slices(
         self, metric: Metric, samples: Sequence[tuple[tuple[str, ...], float]], parts: list[bytes]

@@ -16,9 +16,10 @@ from twisted.web.http import Request as HTTPRequest
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
+from msmq.control.server.json_records import json_record
 from msmq.control.server.requests import BoundedContent
 from msmq.control.server.responses import json_answer
-from msmq.manager.administration.overview import Overview
+from msmq.manager.administration.inspection import ManagerInspection
 from msmq.web.exposition import CONTENT_TYPE, Exposition, Instruments
 from msmq.web.readiness import Health, readiness
 
@@ -82,7 +83,7 @@ class WebSite(Site):
 
     def __init__(
         self,
-        manager: Overview,
+        manager: ManagerInspection,
         instruments: Instruments,
         exposition: Exposition,
         reactor: IReactorTime,
@@ -224,7 +225,7 @@ class _Ready(_Page):
     """Whether the queue manager does its work."""
 
     def __init__(
-        self, access: _Access, manager: Overview, instruments: Instruments, reactor: IReactorTime
+        self, access: _Access, manager: ManagerInspection, instruments: Instruments, reactor: IReactorTime
     ) -> None:
         _Page.__init__(self, access)
         self._manager = manager
@@ -238,7 +239,8 @@ class _Ready(_Page):
         answer: dict[str, object] = {"status": found.health.value, "reasons": list(found.reasons)}
         if self.access.is_loopback:
             # Elsewhere this needs no token, and the directory is not for everyone to know.
-            answer["directory"] = self._manager.measurements.describe_directory()
+            directory = self._manager.measurements.directory_status()
+            answer["directory"] = None if directory is None else json_record(directory)
         return json_answer(request, answer, 503 if found.health is Health.UNREADY else 200)
 
 

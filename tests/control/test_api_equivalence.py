@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msmq.control.server.json_records import json_record
 from msmq.queues.arriving.message import Delivery, Message
 from tests.control.support import ControlTestCase, resource
 
@@ -18,8 +19,8 @@ class TwoWaysTests(ControlTestCase):
     def by_calls(self, name: str) -> list[Any]:
         """What is done by calls to one queue."""
         service, path = self.node.service, f".\\private$\\{name}"
-        seen: list[Any] = [self.run_to_end(service.create_queue(path, **PROPERTIES))]
-        seen.append(self.run_to_end(service.set_queue(path, {"label": "M"})))
+        seen: list[Any] = [json_record(self.run_to_end(service.create_queue(path, **PROPERTIES)))]
+        seen.append(json_record(self.run_to_end(service.set_queue(path, {"label": "M"}))))
         sent = [
             self.run_to_end(service.send(path, [Message(body=body, delivery=Delivery.RECOVERABLE)]))[0]
             for body in (b"1", b"2", b"3")
@@ -29,7 +30,7 @@ class TwoWaysTests(ControlTestCase):
         seen.append(bytes(self.run_to_end(service.receive(path, timeout=0)).body))
         seen.append(self.bodies(f"{path};journal"))
         seen.append(self.run_to_end(service.purge_queue(path)))
-        seen.append(service.queue(path))
+        seen.append(json_record(service.inspection.queue(path)))
         self.run_to_end(service.delete_queue(path))
         seen.append(self.status(lambda: self.run_to_end(service.purge_queue(path))))
         return seen

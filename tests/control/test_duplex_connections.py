@@ -201,7 +201,7 @@ class ReceiveTests(SteadyTestCase):
         self.confirm(caller, 2)
         self.assertEqual(self.said(caller)[-2:], [{"confirmed": 2, "messages": 1}, {"end": "count"}])
         self.assertTrue(caller.transport.disconnecting)
-        self.assertEqual(self.service.queue(ORDERS)["messages"], 0)
+        self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
 
     def test_confirmed_only_when_stored(self) -> None:
         """The answer comes after the removal is on disk, not before."""
@@ -255,14 +255,14 @@ class ReceiveTests(SteadyTestCase):
         caller = self.receiving(count=3)
         caller.pause()
         self.confirm(caller, 1)
-        self.assertEqual(self.service.queue(ORDERS)["messages"], 1)
+        self.assertEqual(self.service.inspection.queue(ORDERS).messages, 1)
         self.assertEqual(caller.transport.producerState, "producing")
         self.say(
             caller, *[StreamRecord({"confirm": 7})] * self.limits.unread_answers, StreamRecord({"confirm": 2})
         )
-        self.assertEqual(self.service.queue(ORDERS)["messages"], 1)
+        self.assertEqual(self.service.inspection.queue(ORDERS).messages, 1)
         caller.resume()
-        self.assertEqual(self.service.queue(ORDERS)["messages"], 0)
+        self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
         self.assertEqual(self.said(caller)[-1], {"end": "count"})
 
     def test_nonsense_behind_them(self) -> None:
@@ -275,7 +275,7 @@ class ReceiveTests(SteadyTestCase):
         self.assertFalse(caller.transport.disconnected)
         caller.resume()
         self.assertTrue(caller.transport.disconnected)
-        self.assertEqual(self.service.queue(ORDERS)["messages"], 1)
+        self.assertEqual(self.service.inspection.queue(ORDERS).messages, 1)
 
     def test_who_leaves_while_he_is_not_heard(self) -> None:
         """What he had confirmed and nobody heard is back."""
@@ -324,4 +324,4 @@ class ReceiveTests(SteadyTestCase):
         self.assertEqual(self.said(caller)[-1]["messages"], 3)
         self.confirm(caller, 1)
         self.assertEqual(self.said(caller)[-1], {"end": "count"})
-        self.assertEqual(self.service.queue(queue)["messages"], 0)
+        self.assertEqual(self.service.inspection.queue(queue).messages, 0)

@@ -52,7 +52,7 @@ class ReceiveTests(ControlTestCase):
         self.clock.advance(0)
         self.assertTrue(caller.answer.is_whole)
         self.assertEqual(caller.answer.records[-1].header, {"end": "count"})
-        self.assertEqual(self.service.queue(ORDERS)["messages"], 0)
+        self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
 
     def test_confirmed_only_when_stored(self) -> None:
         """A confirmation is answered after the removal of a recoverable message is on disk, not before."""
@@ -87,7 +87,7 @@ class ReceiveTests(ControlTestCase):
         receiving.hang_up()
         self.disk.catch_up()
         self.clock.advance(0)
-        self.assertEqual(self.service.queue(ORDERS)["messages"], 0)
+        self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
 
     def test_failed_removal_is_told_and_gives_back(self) -> None:
         """If the removal cannot be stored, the confirmation says so and the message is back."""

@@ -6,6 +6,7 @@ import json
 
 import attrs
 
+from msmq.control.server.json_records import json_record
 from msmq.control.server.limits import ControlLimits
 from tests.control.support import ORDERS, Answer, ControlTestCase, resource
 
@@ -18,7 +19,7 @@ class ResourceTests(ControlTestCase):
         answer = self.call("GET", "/v1/status")
         self.assertEqual(answer.status, 200)
         self.assertEqual(answer.headers["content-type"], "application/json")
-        self.assertEqual(answer.json, json.loads(json.dumps(self.service.status())))
+        self.assertEqual(answer.json, json_record(self.service.inspection.status()))
 
     def test_queues(self) -> None:
         """The queues are an array."""
@@ -40,7 +41,7 @@ class ResourceTests(ControlTestCase):
 
     def test_one_queue_by_format_name(self) -> None:
         """A queue is found by its format name too."""
-        name = self.service.queue(ORDERS)["format_name"].replace("\\", "%5C")
+        name = self.service.inspection.queue(ORDERS).format_name.replace("\\", "%5C")
         self.assertEqual(self.call("GET", f"/v1/queues/{name}").json["path"], ORDERS)
 
     def test_outgoing_and_sessions_are_arrays(self) -> None:
@@ -108,7 +109,7 @@ class QueueTests(ControlTestCase):
         answer = self.call("POST", "/v1/queues", json.dumps(wanted).encode())
         self.assertEqual(answer.status, 201)
         self.assertEqual({**answer.json, **wanted}, answer.json)
-        self.assertEqual(self.service.queue(".\\private$\\new"), answer.json)
+        self.assertEqual(json_record(self.service.inspection.queue(".\\private$\\new")), answer.json)
 
     def test_existing_queue(self) -> None:
         """A queue that exists is a conflict."""
@@ -142,7 +143,7 @@ class QueueTests(ControlTestCase):
         """A deleted queue is gone."""
         answer = self.call("DELETE", "/v1/queues/.%5Cprivate$%5Corders")
         self.assertEqual((answer.status, answer.json), (200, {"deleted": ORDERS}))
-        self.assertEqual(self.service.queues(), [])
+        self.assertEqual(self.service.inspection.queues(), [])
 
     def set(self, properties: object) -> Answer:
         """Change properties of the queue."""
@@ -152,7 +153,7 @@ class QueueTests(ControlTestCase):
         """What the body names changes; a quota of null is none; the answer has everything."""
         answer = self.set({"label": "Orders", "quota": 10, "journal": True, "privacy": "none"})
         self.assertEqual(answer.status, 200)
-        self.assertEqual(answer.json, self.service.queue(ORDERS))
+        self.assertEqual(answer.json, json_record(self.service.inspection.queue(ORDERS)))
         self.assertEqual((answer.json["label"], answer.json["quota"]), ("Orders", 10))
         self.assertEqual((answer.json["journal"], answer.json["privacy"]), (True, "none"))
         answer = self.set({"quota": None, "journal": False})
@@ -161,7 +162,7 @@ class QueueTests(ControlTestCase):
 
     def test_set_refused(self) -> None:
         """What no queue has, what none changes, and values that are none; nothing is changed then."""
-        before = self.service.queue(ORDERS)
+        before = self.service.inspection.queue(ORDERS)
         invalid = "MQ_ERROR_INVALID_PARAMETER"
         self.assert_refused(self.set({"label": "x", "lable": "y"}), 400, invalid, "lable")
         self.assert_refused(self.set({"label": None}), 400, invalid, "label")
@@ -173,14 +174,14 @@ class QueueTests(ControlTestCase):
             "transactional",
         )
         self.assert_refused(self.set({"privacy": "full"}), 400, "MQ_ERROR_ILLEGAL_PROPERTY_VALUE", "full")
-        self.assertEqual(self.service.queue(ORDERS), before)
+        self.assertEqual(self.service.inspection.queue(ORDERS), before)
 
     def test_purge(self) -> None:
         """The messages are gone, and the answer says how many."""
         self.put(b"1", b"2", b"3")
         answer = self.call("POST", "/v1/queues/.%5Cprivate$%5Corders/purge")
         self.assertEqual((answer.status, answer.json), (200, {"purged": 3}))
-        self.assertEqual(self.service.queue(ORDERS)["messages"], 0)
+        self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
 
     def test_missing_queue(self) -> None:
         """A queue that is not there is not found, whatever was wanted of it."""
@@ -257,7 +258,7 @@ class RefusalTests(ControlTestCase):
         def broken() -> dict[str, object]:
             raise ZeroDivisionError("secret")
 
-        self.patch(self.service, "status", broken)
+        self.patch(self.service.inspection, "status", broken)
         answer = self.call("GET", "/v1/status")
         self.assert_refused(answer, 500, "MQ_ERROR", "log")
         self.assertNotIn("secret", answer.body.decode())

@@ -86,7 +86,7 @@ class ReceiveOneTests(ControlTestCase):
         self.assertEqual(answer.headers["msmq-priority"], "6")
         self.assertEqual(answer.headers["msmq-extension-base64"], "eHl6")
         self.assertEqual(answer.headers["msmq-journal"], "false")
-        self.assertEqual(self.service.queue(ORDERS)["messages"], 0)
+        self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
 
     def test_json(self) -> None:
         """Who asks for JSON gets the whole message as one object."""
@@ -94,7 +94,7 @@ class ReceiveOneTests(ControlTestCase):
         answer = self.get("application/json").answer
         self.assertTrue(answer.is_whole)
         self.assertEqual((answer.json["body"], answer.json["label"]), ("Grüße", "L"))
-        self.assertEqual(self.service.queue(ORDERS)["messages"], 0)
+        self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
 
     def test_large_messages(self) -> None:
         """A message as large as they come arrives whole, raw and in JSON."""

@@ -73,7 +73,7 @@ class MoveTests(ControlTestCase):
             with self.subTest(identifier=identifier, queue=queue):
                 self.assert_refused(self.move(identifier, queue), status, error)
         for path in (ORDERS, other):
-            self.assertEqual(self.service.queue(path)["subqueues"], [])
+            self.assertEqual(self.service.inspection.queue(path).subqueues, [])
         self.assertEqual(self.bodies(), [b"1"])
         answer = self.post(resource("messages", message, "move"), {"queue": LATER, "why": 1})
         self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "'why'")
@@ -280,7 +280,7 @@ class SystemQueueTests(ControlTestCase):
         path = self.make_queue("kept", journal=True)
         self.put(b"1", queue=path, delivery=Delivery.RECOVERABLE)
         self.take(path)
-        name = self.service.queue(path)["format_name"]
+        name = self.service.inspection.queue(path).format_name
         self.check(
             b"1",
             path + ";journal",
@@ -313,4 +313,4 @@ class SystemQueueTests(ControlTestCase):
         self.take(path)
         answer = self.call("POST", resource("queues", path + ";journal", "purge"))
         self.assertEqual(answer.json, {"purged": 2})
-        self.assertEqual(self.service.queue(path)["journal_messages"], 0)
+        self.assertEqual(self.service.inspection.queue(path).journal_messages, 0)

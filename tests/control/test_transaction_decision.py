@@ -59,7 +59,7 @@ class ReceiveTests(TransactionalTestCase):
         self.clock.advance(0)
         self.assertTrue(caller.answer.is_whole)
         self.assertEqual(caller.answer.records[-1].header, {"end": "count"})
-        self.assertEqual(self.service.queue(self.tx)["messages"], 0)
+        self.assertEqual(self.service.inspection.queue(self.tx).messages, 0)
         self.assertEqual(self.transactions(), [])
 
     def test_committed_only_when_stored(self) -> None:
@@ -99,7 +99,7 @@ class ReceiveTests(TransactionalTestCase):
         self.assertEqual(self.confirm(receipt).json, {"confirmed": 5})
         self.clock.advance(0)
         self.assertEqual(caller.answer.records[-1].header, {"end": "timeout"})
-        self.assertEqual(self.service.queue(self.tx)["messages"], 0)
+        self.assertEqual(self.service.inspection.queue(self.tx).messages, 0)
 
     def test_nothing_in_time(self) -> None:
         """No message at all is refused, and leaves no transaction behind."""
@@ -153,7 +153,7 @@ class ReceiveTests(TransactionalTestCase):
         """Who asked to hear of the receipt hears of it when it is final."""
         self.take(self.tx)
         admin = self.make_queue("admin")
-        name = parse_format_name(self.service.queue(admin)["format_name"])
+        name = parse_format_name(self.service.inspection.queue(admin).format_name)
         self.put(
             b"x",
             queue=self.tx,
@@ -184,7 +184,7 @@ class ReceiveTests(TransactionalTestCase):
             with self.subTest(parameters=parameters):
                 self.assert_refused(self.begin(**parameters).answer, 400, error)
         self.assertEqual(self.transactions(), [])
-        self.assertEqual(self.service.queue(ORDERS)["subqueues"], [])
+        self.assertEqual(self.service.inspection.queue(ORDERS).subqueues, [])
 
 
 class SendTests(TransactionalTestCase):
@@ -206,7 +206,7 @@ class SendTests(TransactionalTestCase):
         """The answer is nothing but a refusal, and nothing was sent."""
         self.assertEqual(answer.status, status)
         self.assertEqual([line.get("error") for line in answer.lines], [error])
-        self.assertEqual(self.service.queue(self.tx)["messages"], 0)
+        self.assertEqual(self.service.inspection.queue(self.tx).messages, 0)
         self.assertEqual(self.transactions(), [])
 
     def test_all_of_them(self) -> None:
@@ -246,7 +246,7 @@ class SendTests(TransactionalTestCase):
         for cut in (len(stream) - 1, len(stream) // 2, 100):
             with self.subTest(cut=cut):
                 self.start(stream[:cut], len(stream)).hang_up()
-                self.assertEqual(self.service.queue(self.tx)["messages"], 0)
+                self.assertEqual(self.service.inspection.queue(self.tx).messages, 0)
                 self.assertEqual(self.transactions(), [])
 
     def test_record_that_is_cut(self) -> None:

@@ -226,8 +226,8 @@ class AccessMatrixTests(TestCase):
         bob = format_sid(self.sids["bob"])
         # By default the queue itself lets every account do everything.
         await self.manager.create_queue(VAULT, quota=100)
-        await self.manager.deny(VAULT, bob, ["send"])
-        await self.manager.revoke(VAULT, bob)
+        await self.manager.access.deny(VAULT, bob, ["send"])
+        await self.manager.access.revoke(VAULT, bob)
         baseline = {name: await self.abilities(name) for name in ACCOUNTS}
         self.assertEqual(
             {name: sorted(each) for name, each in baseline.items()},
@@ -235,7 +235,7 @@ class AccessMatrixTests(TestCase):
         )
         before = format_sddl(await self.security(self.vault))
         for right in RIGHTS:
-            await self.manager.allow(VAULT, bob, [right])
+            await self.manager.access.allow(VAULT, bob, [right])
             there = await self.security(self.vault)
             for name in ACCOUNTS:
                 gained = {TO_THE_OBJECT[right]} if name == "bob" and right in TO_THE_OBJECT else set()
@@ -244,15 +244,15 @@ class AccessMatrixTests(TestCase):
             bobs = [ace for ace in there.dacl.aces if isinstance(ace, Ace) and ace.sid == self.sids["bob"]]
             is_deletable = any(ace.mask & AccessMask.DELETE for ace in bobs)
             self.assertEqual(is_deletable, right == "delete")
-            await self.manager.revoke(VAULT, bob)
+            await self.manager.access.revoke(VAULT, bob)
             self.assertEqual(format_sddl(await self.security(self.vault)), before, right)
-            await self.manager.deny(VAULT, bob, [right])
+            await self.manager.access.deny(VAULT, bob, [right])
             for name in ACCOUNTS:
                 self.assertEqual(await self.abilities(name), baseline[name], right)
             await self.check_messages(right)
-            await self.manager.revoke(VAULT, bob)
+            await self.manager.access.revoke(VAULT, bob)
             self.assertEqual(format_sddl(await self.security(self.vault)), before, right)
-        self.assertEqual(self.manager.status()["directory_differences"], [])
+        self.assertEqual(self.manager.inspection.status().directory_differences, [])
 
     async def check_messages(self, denied: str) -> None:
         """Bob is denied one right, and every account is allowed every right to messages."""
@@ -261,8 +261,8 @@ class AccessMatrixTests(TestCase):
         refused = lost.get(denied, {denied})
         for right in MESSAGES:
             for name in ("bob", "carol", "omega"):
-                found = await self.manager.why(VAULT, name, right)
-                self.assertEqual(found["granted"], not (name == "bob" and right in refused), (denied, right))
+                found = await self.manager.access.why(VAULT, name, right)
+                self.assertEqual(found.granted, not (name == "bob" and right in refused), (denied, right))
         for name in ("bob", "carol"):
             acting = await self.manager.acting_as(name)
             if name == "bob" and denied == "send":
@@ -278,11 +278,11 @@ class AccessMatrixTests(TestCase):
         await self.manager.create_queue(VAULT, quota=100, security=own)
         await self.administrator.set_security(self.vault, parse_sddl(own).to_bytes())
         self.assertEqual(await self.abilities("carol"), {"write", "list", "owner"})
-        self.assertFalse((await self.manager.why(VAULT, "bob", "send"))["granted"])
+        self.assertFalse((await self.manager.access.why(VAULT, "bob", "send")).granted)
         while await self.abilities("carol"):
             pass
-        self.assertFalse((await self.manager.why(VAULT, "bob", "send"))["granted"])
-        self.assertTrue((await self.manager.why(VAULT, "carol", "send"))["granted"])
+        self.assertFalse((await self.manager.access.why(VAULT, "bob", "send")).granted)
+        self.assertTrue((await self.manager.access.why(VAULT, "carol", "send")).granted)
         made = format_sddl(await self.security(self.vault))
         for entry in ("(A;;0xf01ff;;;SY)", "(A;;0x20094;;;AU)", "-512)"):
             self.assertIn(entry, made)
@@ -314,10 +314,10 @@ class AccessMatrixTests(TestCase):
         self.assertTrue(await self.does(helpdesk.set_security(self.vault, everyone)))
         await self.administrator.modify(self.own, key)
         await self.look()
-        shown = self.manager.queue(VAULT)
-        self.assertEqual((shown["authenticate"], shown["quota"], shown["label"]), (True, 100, "mine"))
-        self.assertFalse((await self.manager.why(VAULT, "S-1-1-0", "send"))["granted"])
-        told = "\n".join(self.manager.status()["directory_differences"])
+        shown = self.manager.inspection.queue(VAULT)
+        self.assertEqual((shown.authenticate, shown.quota, shown.label), (True, 100, "mine"))
+        self.assertFalse((await self.manager.access.why(VAULT, "S-1-1-0", "send")).granted)
+        told = "\n".join(self.manager.inspection.status().directory_differences or ())
         for each in (
             "authentication is false",
             "quota is 1 ",
@@ -332,9 +332,9 @@ class AccessMatrixTests(TestCase):
         await self.manager.set_queue(VAULT, {"quota": 101})
         self.assertTrue(await self.does(helpdesk.delete(self.vault)))
         await self.look()
-        [told] = self.manager.status()["directory_differences"]
+        [told] = self.manager.inspection.status().directory_differences or ()
         self.assertIn("its object is not in the directory", told)
-        self.assertEqual(self.manager.queue(VAULT)["authenticate"], True)
+        self.assertEqual(self.manager.inspection.queue(VAULT).authenticate, True)
 
     def rename(self, names: Sequence[str]) -> list[str]:
         """The LDAP results with which these accounts give the object another name, and its own back."""

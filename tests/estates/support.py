@@ -74,7 +74,7 @@ class EstateTestCase(EnterpriseTestCase):
                 view = await node.service.receive(path, timeout=0, transaction=transaction)
                 found.append(bytes(view.body))
 
-        while node.service.queue(path)["messages"]:
+        while node.service.inspection.queue(path).messages:
             self.run_to_end(work())
         return found
 
@@ -88,7 +88,7 @@ class EstateTestCase(EnterpriseTestCase):
 
     def waiting(self, node: Node) -> int:
         """How many messages the outgoing queues of a queue manager hold."""
-        return sum(queue["messages"] for queue in node.service.outgoing())
+        return sum(queue.messages for queue in node.service.inspection.outgoing())
 
     def system(self, node: Node, path: str) -> list[UserMessageView]:
         """What one of the queues of the system holds, received."""

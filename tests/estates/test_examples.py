@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -145,8 +144,10 @@ class BranchOfficeTests(SecuredEstateTestCase):
     def in_transit(self, gate: Node) -> list[bytes]:
         """The bodies that an administrator of a gate finds in its outgoing queues."""
         found: list[bytes] = []
-        for queue in filter(itemgetter("messages"), gate.service.outgoing()):
-            opened = gate.service.open_queue(queue["format_name"], QueueAccessType.PEEK_ADMIN)
+        for queue in gate.service.inspection.outgoing():
+            if not queue.messages:
+                continue
+            opened = gate.service.open_queue(queue.format_name, QueueAccessType.PEEK_ADMIN)
             found += [bytes(self.run_to_end(opened.peek(timeout=0)).view.body)]
             opened.close()
         return found

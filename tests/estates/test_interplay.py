@@ -215,7 +215,7 @@ class HeldMessagesTests(EstateTestCase):
         self.wait(5)
         self.rejoin("ALPHA")
         self.wait(60)
-        self.assertEqual(self.zeta.service.queue(path)["messages"], 1)
+        self.assertEqual(self.zeta.service.inspection.queue(path).messages, 1)
         self.alpha.service.resume_outgoing(name)
         self.wait(60)
         self.assertEqual(self.all_bodies(self.zeta, path), [b"first", *bodies])
@@ -237,10 +237,10 @@ class DeletedQueueTests(EstateTestCase):
             self.run_to_end(self.alpha.service.send(name, messages))
         for _ in range(300):
             self.clock.advance(0.01)
-            if self.zeta.service.queue(path)["messages"] > 1000:
+            if self.zeta.service.inspection.queue(path).messages > 1000:
                 break
         received = self.bodies_of_first(path, 200)
-        deleted = self.zeta.service.queue(path)["messages"]
+        deleted = self.zeta.service.inspection.queue(path).messages
         self.assertGreater(deleted, 0)
         deletion = self.deferred(self.zeta.service.delete_queue(path))
         self.wait(200)

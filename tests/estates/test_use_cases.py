@@ -23,7 +23,7 @@ class CreateOrModifyQueueTests(EstateTestCase):
         """A private queue is created and modified where it is; no directory hears of it."""
         path = self.queue(self.alpha, label="old", quota=10)
         shown = self.run_to_end(self.alpha.service.set_queue(path, {"label": "new", "quota": 20}))
-        self.assertEqual((shown["label"], shown["quota"], shown["type"]), ("new", 20, "private"))
+        self.assertEqual((shown.label, shown.quota, shown.type), ("new", 20, "private"))
         assert self.directory is not None
         reading = self.directory.read(QueueObject, [equals("pathname", "ALPHA\\private$\\orders")])
         self.failureResultOf(reading)
@@ -36,8 +36,8 @@ class CreateOrModifyQueueTests(EstateTestCase):
         reading = self.directory.read(QueueObject, [equals("pathname", "ZETA\\orders")])
         held = self.successResultOf(reading).object
         self.assertEqual((held.label, held.journaling), ("new", True))
-        shown = self.zeta.service.queue("ZETA\\orders")
-        self.assertEqual((shown["label"], shown["journal"], shown["type"]), ("new", True, "public"))
+        shown = self.zeta.service.inspection.queue("ZETA\\orders")
+        self.assertEqual((shown.label, shown.journal, shown.type), ("new", True, "public"))
 
 
 class QueryQueueTests(EstateTestCase):
@@ -47,10 +47,10 @@ class QueryQueueTests(EstateTestCase):
         """Querying tells the properties and counts of a queue, and its state stays the same."""
         path = self.queue(self.alpha)
         self.send(self.alpha, path, b"one", b"two")
-        first = self.alpha.service.queue(path)
-        self.assertEqual((first["messages"], first["path"]), (2, path))
-        self.assertEqual(self.alpha.service.queue(path), first)
-        self.assertEqual([queue["path"] for queue in self.alpha.service.queues()], [first["path"]])
+        first = self.alpha.service.inspection.queue(path)
+        self.assertEqual((first.messages, first.path), (2, path))
+        self.assertEqual(self.alpha.service.inspection.queue(path), first)
+        self.assertEqual([queue.path for queue in self.alpha.service.inspection.queues()], [first.path])
         self.assertEqual(self.bodies(self.alpha, path), [b"one", b"two"])
 
 
@@ -104,7 +104,7 @@ class SendInTransactionTests(EstateTestCase):
         self.run_to_end(self.sent_in(transaction, b"1", **message))
         self.run_to_end(self.sent_in(transaction, b"2", **message))
         self.wait(5)
-        self.assertEqual(self.zeta.service.queue(ORDERS)["messages"], 0)
+        self.assertEqual(self.zeta.service.inspection.queue(ORDERS).messages, 0)
         self.run_to_end(getattr(transaction, how)())
         self.wait(5)
 
@@ -176,7 +176,7 @@ class ReceiveTests(EstateTestCase):
         self.send(self.alpha, self.private_name(self.zeta, path), b"awaited")
         self.wait(5)
         self.assertEqual(bytes(self.successResultOf(reading).body), b"awaited")
-        self.assertEqual(self.zeta.service.queue(path)["messages"], 0)
+        self.assertEqual(self.zeta.service.inspection.queue(path).messages, 0)
 
     def test_time_out_and_cancellation(self) -> None:
         """Without a message a receive ends with its time-out, or when cancelled; neither loses a message."""

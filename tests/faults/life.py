@@ -94,16 +94,16 @@ class Life:
             say("fault", f"{before} messages, and {seen} to be seen: {self._all_queues()}")
         for line in lines:
             say(*line)
-        outgoing = [[queue["messages"], queue["bytes"]] for queue in self._manager.outgoing()]
-        say("status", before[""], self._manager.status()["bytes"], outgoing)
+        outgoing = [[queue.messages, queue.bytes] for queue in self._manager.inspection.outgoing()]
+        say("status", before[""], self._manager.inspection.status().bytes, outgoing)
 
     async def _all_lines(self) -> list[list[Any]]:
         lines: list[list[Any]] = []
-        for queue in self._manager.queues():
-            identifier = queue["identifier"]
-            lines.append(["queue", identifier, *(queue[key] for key in _KEYS)])
+        for queue in self._manager.inspection.queues():
+            identifier = str(queue.identifier)
+            lines.append(["queue", identifier, *(getattr(queue, key) for key in _KEYS)])
             for suffix in SUFFIXES:
-                lines += await self._messages(queue["path"] + suffix, identifier + suffix)
+                lines += await self._messages(queue.path + suffix, identifier + suffix)
             lines += await self._log(identifier)
         lines += await self._messages(DEAD_LETTERS, DEAD_LETTERS)
         lines += await self._events()
@@ -117,10 +117,10 @@ class Life:
     def _counts(self) -> dict[str, int]:
         """How many messages there are, here and there, and altogether."""
         manager = self._manager
-        status = manager.status()
-        counts = {str(queue["identifier"]): int(queue["messages"]) for queue in manager.queues()}
-        abroad = sum(queue["messages"] for queue in manager.outgoing())
-        return {**counts, DEAD_LETTERS: status["dead_letters"], "abroad": abroad, "": status["messages"]}
+        status = manager.inspection.status()
+        counts = {str(queue.identifier): int(queue.messages) for queue in manager.inspection.queues()}
+        abroad = sum(queue.messages for queue in manager.inspection.outgoing())
+        return {**counts, DEAD_LETTERS: status.dead_letters, "abroad": abroad, "": status.messages}
 
     async def _messages(self, path: str, place: str) -> list[list[Any]]:
         try:

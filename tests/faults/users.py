@@ -110,7 +110,7 @@ class Users:
         for path in QUEUES:
             if self._identifier(path) is None:
                 await self._create(path)
-        room = QUOTA * 1024 - self._manager.queue(LIMITED)["bytes"]
+        room = QUOTA * 1024 - self._manager.inspection.queue(LIMITED).bytes
         if room < 0:
             say("fault", f"{LIMITED} has {-room} bytes more than its quota allows")
         try:
@@ -144,12 +144,12 @@ class Users:
 
     async def _send_to_both(self) -> None:
         if all(map(self._has_room, PAIR)):
-            names = [str(self._manager.queue(path)["format_name"]) for path in PAIR]
+            names = [str(self._manager.inspection.queue(path).format_name) for path in PAIR]
             marks = PAIRED + self._chance.choice(("", "", EXPRESS))
             await self._send_some(",".join(names), [self._identifier(path) for path in PAIR], marks)
 
     async def _send_abroad(self) -> None:
-        if sum(queue["messages"] for queue in self._manager.outgoing()) < 10 * CROWD:
+        if sum(queue.messages for queue in self._manager.inspection.outgoing()) < 10 * CROWD:
             await self._send_some(ABROAD, [ABROAD], AWAY)
 
     async def _send_some(self, destination: str, places: Sequence[str | None], marks: str) -> None:
@@ -297,7 +297,7 @@ class Users:
         )
 
     async def _requeue(self) -> None:
-        letters = await self._manager.dead_letters(5)
+        letters = await self._manager.inspection.dead_letters(5)
         if not letters:
             return
         view = self._chance.choice(letters).message.view
@@ -392,7 +392,7 @@ class Users:
         return self._last
 
     def _has_room(self, path: str) -> bool:
-        return bool(self._manager.queue(path)["messages"] < CROWD)
+        return bool(self._manager.inspection.queue(path).messages < CROWD)
 
     def _place(self, path: str) -> str | None:
         """What stands for a queue, or something beside it."""
@@ -405,7 +405,7 @@ class Users:
     def _identifier(self, name: str) -> str | None:
         """The queue that has this name now."""
         try:
-            return str(self._manager.queue(name)["identifier"])
+            return str(self._manager.inspection.queue(name).identifier)
         except MQError as error:
             if error.status is not Status.MQ_ERROR_QUEUE_NOT_FOUND:
                 raise

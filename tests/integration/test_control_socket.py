@@ -215,7 +215,7 @@ class WatchTests(CommandTestCase):
         self.assertEqual([queue["path"] for queue in listed.objects], [ORDERS, path])
         deleted = await self.msmq("queue", "delete", path, "--json")
         self.assertEqual((deleted.status, len(deleted.objects)), (0, 1))
-        self.assertEqual(len(self.service.queues()), 1)
+        self.assertEqual(len(self.service.inspection.queues()), 1)
 
     async def test_tables(self) -> None:
         """Lists are tables with a heading, also where there is nothing to list."""
@@ -354,7 +354,7 @@ class MessageTests(CommandTestCase):
         received = await self.msmq("receive", ORDERS, "--count", "2000", "--timeout", "0", "--json")
         self.assertEqual(received.status, 0)
         self.assertEqual([message["id"] for message in received.objects], identifiers)
-        self.assertEqual(self.service.queue(ORDERS)["messages"], 0)
+        self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
 
     async def test_large(self) -> None:
         """A body that just fits comes through whole."""

@@ -135,7 +135,7 @@ class DirectorySearchTests(TestCase):
         """
         self.old.directory_servers = (self.first.servers[0].host,)
         server = await self.start()
-        own = UUID(self.manager(server).status()["identifier"])
+        own = self.manager(server).inspection.status().identifier
         held = await self.directory(self.first).read(QueueManagerObject, [equals("identifier", own)])
         self.assertEqual(held["computer_name"], "ALPHA")
         # The second server is a copy of the first, as far as the queue manager is concerned.
@@ -151,7 +151,7 @@ class DirectorySearchTests(TestCase):
         await server.stopService()
         await self.be_silent()
         server = await self.start()
-        self.assertEqual(UUID(self.manager(server).status()["identifier"]), own)
+        self.assertEqual(self.manager(server).inspection.status().identifier, own)
         await self.manager(server).create_queue("ALPHA\\bills")
         await second.read(QueueObject, [equals("pathname", "alpha\\bills")])
 

@@ -39,4 +39,4 @@ class DocumentedTests(CommandTestCase):
         records = RecordDecoder().feed((self.directory / "messages").read_bytes())
         bodies = [record.body for record in records]
         self.assertEqual(bodies, [b"one box", b"three boxes", b"one", b"two", b""])
-        self.assertEqual(self.service.queues(), [])
+        self.assertEqual(self.service.inspection.queues(), [])

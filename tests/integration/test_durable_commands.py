@@ -40,7 +40,7 @@ class DurableTestCase(command.CommandTestCase):
 
     async def lengths(self, *paths: str) -> list[int]:
         """How many messages lie in these queues."""
-        return [self.service.queue(path)["messages"] for path in paths]
+        return [self.service.inspection.queue(path).messages for path in paths]
 
 
 class TransactionTests(DurableTestCase):
@@ -55,7 +55,7 @@ class TransactionTests(DurableTestCase):
         self.assertEqual((ends[0], ends[-1]), ((True, False), (False, True)))
         self.assertEqual(set(ends[1:-1]), {(False, False)})
         self.assertEqual(await self.lengths(TX), [0])
-        self.assertEqual(self.service.transactions(), [])
+        self.assertEqual(self.service.inspection.transactions(), [])
 
     async def test_sent_as_a_whole_or_not_at_all(self) -> None:
         """Where not all of N have room, none is sent, and no identifier is printed."""
@@ -76,7 +76,7 @@ class TransactionTests(DurableTestCase):
         self.assertEqual((listed["state"], listed["sent"], listed["received"]), ("active", 0, 3))
         waiting.kill()
         await waiting.ended
-        while self.service.transactions():
+        while self.service.inspection.transactions():
             await deferLater(reactor, 0.01)
         [first, *_] = await self.objects("receive", TX, "--count", "3", "--peek")
         self.assertEqual((first["body"], first["abort_count"]), ("0", 1))
@@ -86,7 +86,7 @@ class TransactionTests(DurableTestCase):
         """A transaction is shown and aborted by its identifier; its reader is told."""
         await self.service.send(TX, [Message(body=b"x", transactional=True)])
         waiting = self.begin("receive", TX, "--transactional", "--count", "2", "--timeout", str(DEADLINE))
-        while not self.service.transactions():
+        while not self.service.inspection.transactions():
             await deferLater(reactor, 0.01)
         [listed] = await self.objects("transaction", "list")
         [shown] = await self.objects("transaction", "show", listed["identifier"])

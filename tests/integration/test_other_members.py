@@ -162,8 +162,8 @@ class OtherMemberTests(TestCase):
             token=self.token,
         )
         self.assertEqual((ended.objects[0]["label"], ended.objects[0]["quota"]), ("Orders", 1000))
-        queue = self.manager.queue("HQ\\orders")
-        self.assertEqual((queue["label"], queue["quota"]), ("Orders", 1000))
+        queue = self.manager.inspection.queue("HQ\\orders")
+        self.assertEqual((queue.label, queue.quota), ("Orders", 1000))
 
     async def test_names(self) -> None:
         """The configuration names members that the directory does not; this server is one of them."""

@@ -20,7 +20,7 @@ class QueueCommandTests(command.CommandTestCase):
         ended = await self.msmq("queue", "set", ORDERS, "--json", "--quota", "none", "--no-journal")
         [queue] = ended.objects
         self.assertEqual((queue["label"], queue["quota"], queue["journal"]), ("Orders", None, False))
-        self.assertEqual(queue, self.service.queue(ORDERS))
+        self.assertEqual(queue, self.service.inspection.queue(ORDERS))
 
     async def test_set_refused(self) -> None:
         """A label that is too long is refused by its name, with status 1."""

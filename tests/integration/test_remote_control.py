@@ -219,7 +219,7 @@ class TlsTests(RemoteTestCase):
 
         sent, received = await self.beside(work)
         self.assertEqual((received, len(set(sent))), (sent, 700))
-        self.assertEqual(self.service.queue(ORDERS)["messages"], 0)
+        self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
 
     async def test_who_did_it(self) -> None:
         """The log names the token and the address, or the user behind the control socket; nobody's token."""
@@ -379,7 +379,7 @@ class TokenTests(RemoteTestCase):
             with self.assertRaises(MQError) as caught:
                 await self.beside(lambda send: list(send(records())), send)
             self.assertEqual(caught.exception.status, Status.MQ_ERROR_ACCESS_DENIED)
-        self.assertEqual(self.service.queue(ORDERS)["messages"], 0)
+        self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
 
     async def test_unusable_token_file(self) -> None:
         """A file that is none is named before anything is said."""

@@ -204,17 +204,17 @@ class ManagerTestCase(NodesTestCase):
 
     def count(self, queue: str) -> int:
         """How many messages lie in a queue, whatever their state."""
-        found = [*self.service.queues(), *self.service.system_queues()]
+        found = [*self.service.inspection.queues(), *self.service.inspection.system_queues()]
         main, _, part = queue.partition(";")
         for each in found:
-            if each["path"] == queue:
-                return int(each["messages"])
-            if each["path"] == main:
+            if each.path == queue:
+                return int(each.messages)
+            if each.path == main:
                 if part == "journal":
-                    return int(each["journal_messages"])
-                for subqueue in each["subqueues"]:
-                    if subqueue["name"] == part:
-                        return int(subqueue["messages"])
+                    return int(each.journal_messages)
+                for subqueue in each.subqueues:
+                    if subqueue.name == part:
+                        return int(subqueue.messages)
         return 0
 
     def answers(self) -> list[tuple[MessageClass, bytes]]:

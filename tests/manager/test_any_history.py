@@ -284,12 +284,12 @@ class World:
         """Look at things, which changes nothing."""
         service = self.node.service
         self.do(service.reserve(QUEUES[number % 2], count=5, timeout=0, peek=True), lambda result: None)
-        self.do(service.dead_letters(), lambda result: None)
+        self.do(service.inspection.dead_letters(), lambda result: None)
         known = [fate for fate in self.fates.values() if fate.identifier is not None]
         if known:
             identifier = known[number % len(known)].identifier
             assert identifier is not None
-            self.do(service.explain(identifier), lambda result: None)
+            self.do(service.inspection.explain(identifier), lambda result: None)
 
     def go_away(self, number: int) -> None:
         """Whoever waits for something does so no more."""
@@ -475,9 +475,9 @@ class AnyHistoryTests(SynchronousTestCase):
         # A message that left without its packet being read has an event that does not name it.
         self.assertLessEqual(len(missing), events[b""], missing)
         self.assertEqual(world.under_way, [])
-        status = world.node.service.status()
-        left = {name: status[name] for name in ("messages", "bytes", "transactions", "throttled")}
-        self.assertEqual(left, {"messages": 0, "bytes": 0, "transactions": 0, "throttled": False})
+        status = world.node.service.inspection.status()
+        left = status.messages, status.bytes, status.transactions, status.throttled
+        self.assertEqual(left, (0, 0, 0, False))
         storage = world.node.model.storage
         self.assertEqual((storage.express, storage.cached, storage.journaled), (0, 0, 0))
         self.successResultOf(world.node.service.stopService())

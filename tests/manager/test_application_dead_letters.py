@@ -142,7 +142,7 @@ class ApplicationDeadLetterTests(ManagerTestCase):
         self.mourn(self.orders, b"1", at=".\\private$\\gone", time_to_be_received=10)
         self.assertEqual(self.messages(self.orders)[0].view.dead_letter_queue, ".\\private$\\gone")
         self.clock.advance(LATER)
-        [place] = self.run_to_end(self.service.dead_letters())
+        [place] = self.run_to_end(self.service.inspection.dead_letters())
         self.run_to_end(self.service.requeue(place.message.view.identifier))
         self.assertEqual(self.messages(self.orders)[0].view.dead_letter_queue, ".\\private$\\gone")
 

@@ -42,10 +42,10 @@ class BurialTests(DeadLetterTestCase):
         self.let_expire(self.orders, b"not wanted", dead_letter=False)
         timeout = MessageClass.NACK_RECEIVE_TIMEOUT
         self.assertEqual(self.letters(), [(b"kept", timeout), (b"express", timeout)])
-        self.assertEqual(self.service.status()["dead_letters"], 2)
+        self.assertEqual(self.service.inspection.status().dead_letters, 2)
         self.restart(crash=True)
         self.assertEqual(self.letters(), [(b"kept", timeout)])
-        [event] = self.run_to_end(self.service.explain(identifier)).events
+        [event] = self.run_to_end(self.service.inspection.explain(identifier)).events
         self.assertEqual(
             (event.event, event.reason, event.message_class, event.queue),
             ("expired", "kept as a dead letter", timeout, "private$\\orders"),
@@ -66,7 +66,7 @@ class BurialTests(DeadLetterTestCase):
         self.clock.advance(1)
         timeout = MessageClass.NACK_REACH_QUEUE_TIMEOUT
         self.assertEqual(self.letters(), [(b"1", timeout), (b"2", timeout)])
-        self.assertEqual(self.service.outgoing()[0]["messages"], 0)
+        self.assertEqual(self.service.inspection.outgoing()[0].messages, 0)
 
     def test_by_hand(self) -> None:
         """What an administrator removes is not mourned."""
@@ -138,11 +138,11 @@ class UnreliableStoreTests(DeadLetterTestCase):
         self.store.break_down(FULL)
         self.clock.advance(LATER)
         self.assertEqual((self.letters(), self.count(self.orders)), ([], 1))
-        self.assertTrue(self.service.status()["throttled"])
+        self.assertTrue(self.service.inspection.status().throttled)
         self.store.recover()
         self.clock.advance(LATER)
         self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
-        self.assertEqual(self.service.status()["copies_dropped"], 0)
+        self.assertEqual(self.service.inspection.status().copies_dropped, 0)
 
     def test_a_packet_cannot_be_read(self) -> None:
         """It does not leave before it could, since it could not be kept."""
@@ -185,7 +185,7 @@ class RequeueTests(DeadLetterTestCase):
         self.assertEqual((message.view.label, message.view.priority), ("first", 5))
         self.assertEqual((message.view.message_class, str(message.view.identifier)), (0, str(again)))
         self.assertEqual(self.letters(), [])
-        events = self.run_to_end(self.service.explain(identifier)).events
+        events = self.run_to_end(self.service.inspection.explain(identifier)).events
         self.assertEqual([event.event for event in events], ["expired", "requeued"])
         self.assertIn(str(again), events[-1].reason)
 
@@ -201,8 +201,8 @@ class RequeueTests(DeadLetterTestCase):
         again = self.run_to_end(self.service.requeue(identifier))
         self.restart(crash=True)
         self.assertEqual((self.seen(self.payments), self.letters(DEADXACT)), ([b"1"], []))
-        self.assertEqual(self.service.transactions(), [])
-        events = self.run_to_end(self.service.explain(identifier)).events
+        self.assertEqual(self.service.inspection.transactions(), [])
+        events = self.run_to_end(self.service.inspection.explain(identifier)).events
         self.assertEqual(events[-1].reason, f"sent again as {again}")
 
     def test_to_another_queue_manager(self) -> None:
@@ -210,7 +210,7 @@ class RequeueTests(DeadLetterTestCase):
         [identifier] = self.put(NOWHERE, b"1", dead_letter=True, time_to_reach_queue=10)
         self.clock.advance(LATER)
         self.run_to_end(self.service.requeue(identifier))
-        self.assertEqual((self.service.outgoing()[0]["messages"], self.letters()), (1, []))
+        self.assertEqual((self.service.inspection.outgoing()[0].messages, self.letters()), (1, []))
 
     def test_acknowledged_like_the_first_time(self) -> None:
         """The administration queue is told of the new message as it was of the old one."""
@@ -246,7 +246,7 @@ class RequeueTests(DeadLetterTestCase):
             self.run_to_end(self.service.delete_queue(queue))
             self.refused(self.service.requeue(identifier), Status.MQ_ERROR_QUEUE_NOT_FOUND)
             self.assertEqual(len(self.letters(letters)), 1)
-        self.assertEqual(self.service.transactions(), [])
+        self.assertEqual(self.service.inspection.transactions(), [])
 
     def test_over_the_quota(self) -> None:
         """A queue that is full takes it no more than any other message."""
@@ -286,7 +286,7 @@ class ListTests(DeadLetterTestCase):
         """Both queues, the first so many of each."""
         self.let_expire(self.orders, b"1", b"2", b"3")
         self.let_expire(self.payments, b"4", b"5")
-        places = self.run_to_end(self.service.dead_letters(2))
+        places = self.run_to_end(self.service.inspection.dead_letters(2))
         self.assertEqual([bytes(place.message.view.body) for place in places], [b"1", b"2", b"4", b"5"])
         self.assertEqual([place.queue for place in places], [DEADLETTER] * 2 + [DEADXACT] * 2)
 
@@ -296,7 +296,7 @@ class ListTests(DeadLetterTestCase):
         self.store.is_slow = True
         receiving = self.deferred(self.service.receive(DEADLETTER, timeout=0))
         self.store.finish()
-        listing = self.deferred(self.service.dead_letters())
+        listing = self.deferred(self.service.inspection.dead_letters())
         self.store.catch_up()
         self.successResultOf(receiving)
         places = self.successResultOf(listing)

@@ -37,9 +37,13 @@ class DeletionTests(ManagerTestCase):
         self.assertEqual({event.event for event in self.events()}, {"deleted"})
         self.assertEqual(len({event.identity for event in self.events()}), MANY)
         self.assertEqual([name for name, _ in self.answers()], [MessageClass.NACK_Q_DELETED] * MANY)
-        self.assertEqual((self.service.status()["messages"], self.service.status()["bytes"]), (0, 0))
+        self.assertEqual(
+            (self.service.inspection.status().messages, self.service.inspection.status().bytes), (0, 0)
+        )
         self.restart()
-        self.assertEqual([queue["path"] for queue in self.service.queues()], [self.payments, self.admin])
+        self.assertEqual(
+            [queue.path for queue in self.service.inspection.queues()], [self.payments, self.admin]
+        )
 
     def test_the_store_fails(self) -> None:
         """Who deletes is told; the store is asked again until nothing of the queue is left."""
@@ -53,7 +57,9 @@ class DeletionTests(ManagerTestCase):
         self.assertEqual(len(self.events()), MANY)
         self.assertEqual(len(self.answers()), MANY)
         self.restart(crash=True)
-        self.assertEqual([queue["path"] for queue in self.service.queues()], [self.payments, self.admin])
+        self.assertEqual(
+            [queue.path for queue in self.service.inspection.queues()], [self.payments, self.admin]
+        )
 
     def test_the_name_is_taken_until_it_is_gone(self) -> None:
         """Two queues of one name are never in the store."""
@@ -106,7 +112,7 @@ class DeletionTests(ManagerTestCase):
         held[1].release()
         deleted = MessageClass.NACK_Q_DELETED
         self.assertEqual(sorted(self.answers()), [(deleted, b"1"), (deleted, b"2"), (deleted, b"3")])
-        self.assertEqual(self.service.status()["messages"], 0)
+        self.assertEqual(self.service.inspection.status().messages, 0)
 
     def test_what_is_being_stored(self) -> None:
         """A message that comes while its queue goes is refused, or told of as deleted; it is never lost."""
@@ -116,10 +122,10 @@ class DeletionTests(ManagerTestCase):
         self.store.catch_up()
         self.successResultOf(deleting)
         [identifier] = self.successResultOf(sending)
-        explanation = self.run_to_end(self.service.explain(identifier))
+        explanation = self.run_to_end(self.service.inspection.explain(identifier))
         self.assertEqual([event.event for event in explanation.events], ["deleted"])
         self.restart(crash=True)
-        self.assertEqual(self.run_to_end(self.service.explain(identifier)).places, [])
+        self.assertEqual(self.run_to_end(self.service.inspection.explain(identifier)).places, [])
 
     def test_what_is_being_removed(self) -> None:
         """A message that is just being confirmed was received, and is not told of as deleted."""
@@ -133,7 +139,7 @@ class DeletionTests(ManagerTestCase):
         self.successResultOf(confirming)
         self.successResultOf(deleting)
         self.assertEqual([name for name, _ in self.answers()], [MessageClass.ACK_RECEIVE])
-        self.assertEqual(self.run_to_end(self.service.explain(identifier)).events, [])
+        self.assertEqual(self.run_to_end(self.service.inspection.explain(identifier)).events, [])
 
     def test_who_waits_and_who_has_it_open(self) -> None:
         """Waits end; the handle says that the queue is gone, and can be closed."""
@@ -185,7 +191,7 @@ class DeletionTests(ManagerTestCase):
         self.successResultOf(setting)
         self.successResultOf(deleting)
         self.restart()
-        self.assertNotIn(self.orders, [queue["path"] for queue in self.service.queues()])
+        self.assertNotIn(self.orders, [queue.path for queue in self.service.inspection.queues()])
 
 
 class CreationTests(ManagerTestCase):
@@ -212,7 +218,7 @@ class CreationTests(ManagerTestCase):
         second = self.deferred(self.service.set_queue(self.orders, {"quota": 7}))
         self.store.catch_up()
         queue = self.successResultOf(second)
-        self.assertEqual((queue["label"], queue["quota"]), ("x", 7))
+        self.assertEqual((queue.label, queue.quota), ("x", 7))
 
     def test_values_of_the_wrong_type(self) -> None:
         """They are refused by name, and nothing changes."""
@@ -220,4 +226,4 @@ class CreationTests(ManagerTestCase):
             setting = self.service.set_queue(self.orders, {"label": "x", name: value})
             error = self.refused(setting, Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE)
             self.assertIn(name, str(error))
-        self.assertEqual(self.service.queue(self.orders)["label"], "")
+        self.assertEqual(self.service.inspection.queue(self.orders).label, "")

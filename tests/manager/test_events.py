@@ -14,12 +14,12 @@ class EventTestCase(ManagerTestCase):
 
     def told(self, identifier: MessageIdentifier) -> list[tuple[str, str]]:
         """What happened to a message, and where."""
-        explanation = self.run_to_end(self.service.explain(identifier))
+        explanation = self.run_to_end(self.service.inspection.explain(identifier))
         return [(event.event, event.queue) for event in explanation.events]
 
     def places(self, identifier: MessageIdentifier) -> list[tuple[str, str]]:
         """Where a message is, and in which state."""
-        explanation = self.run_to_end(self.service.explain(identifier))
+        explanation = self.run_to_end(self.service.inspection.explain(identifier))
         return sorted((place.queue, place.state) for place in explanation.places)
 
 
@@ -82,7 +82,7 @@ class ExplainTests(EventTestCase):
         self.assertEqual(self.places(first), [(kept, "locked")])
         self.assertEqual(self.places(express), [(kept, "available")])
         self.assertEqual(self.places(sent), [("DIRECT=TCP:127.0.0.4\\private$\\orders", "available")])
-        [place] = self.run_to_end(self.service.explain(received)).places
+        [place] = self.run_to_end(self.service.inspection.explain(received)).places
         self.assertEqual((place.state, place.transaction), ("locked", transaction.identifier))
         self.run_to_end(reservation.confirm())
         self.assertEqual(self.places(first), [(f"{kept};journal", "available")])
@@ -90,7 +90,7 @@ class ExplainTests(EventTestCase):
     def test_in_two_queues(self) -> None:
         """A message for several queues has a place in each."""
         other = self.queue(self.alpha, "other")
-        names = [self.service.queue(path)["format_name"] for path in (self.orders, other)]
+        names = [self.service.inspection.queue(path).format_name for path in (self.orders, other)]
         [identifier] = self.put(",".join(names), b"1")
         expected = sorted([(self.orders, "available"), (other, "available")])
         self.assertEqual(self.places(identifier), expected)
@@ -106,7 +106,7 @@ class ExplainTests(EventTestCase):
         self.store.is_slow = True
         receiving = self.deferred(self.service.receive(self.orders, timeout=0))
         self.store.finish(1)
-        explaining = self.deferred(self.service.explain(identifier))
+        explaining = self.deferred(self.service.inspection.explain(identifier))
         self.store.catch_up()
         self.successResultOf(receiving)
         [place] = self.successResultOf(explaining).places
@@ -118,12 +118,12 @@ class ExplainTests(EventTestCase):
         [identifier] = self.put(self.orders, b"1")
         self.restart()
         self.store.unreadable = BROKEN
-        self.refused(self.service.explain(identifier), Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
+        self.refused(self.service.inspection.explain(identifier), Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
 
     def test_very_many_in_memory(self) -> None:
         """The reactor is not held up by a look at all of them."""
         identifiers = self.put(self.orders, *(b"%d" % n for n in range(5000)), delivery=Delivery.EXPRESS)
-        explaining = self.deferred(self.service.explain(identifiers[-1]))
+        explaining = self.deferred(self.service.inspection.explain(identifiers[-1]))
         self.assertNoResult(explaining)
         self.clock.advance(1)
         [place] = self.successResultOf(explaining).places

@@ -36,17 +36,17 @@ class FullStoreTests(ManagerTestCase):
             self.service.send(self.payments, [Message(transactional=True)], transaction=transaction),
         ):
             self.assertIn("store is full", str(self.refused(sending, FULL_STATUS)))
-        self.assertEqual(self.service.status()["messages"], 0)
-        self.assertTrue(self.service.status()["throttled"])
+        self.assertEqual(self.service.inspection.status().messages, 0)
+        self.assertTrue(self.service.inspection.status().throttled)
 
     def test_it_ends_by_itself(self) -> None:
         """A few seconds after there is space again everything is taken, and nothing of the probe is left."""
         self.fill()
         self.clock.advance(60)
-        self.assertTrue(self.service.status()["throttled"])
+        self.assertTrue(self.service.inspection.status().throttled)
         self.store.recover()
         self.clock.advance(5)
-        self.assertFalse(self.service.status()["throttled"])
+        self.assertFalse(self.service.inspection.status().throttled)
         self.put(self.orders, b"1")
         self.assertEqual(self.seen(self.orders), [b"1"])
         self.successResultOf(self.service.stopService())
@@ -66,9 +66,9 @@ class FullStoreTests(ManagerTestCase):
         self.fill()
         self.store.fail_commit(2, FULL)
         self.clock.advance(0.5)
-        self.assertTrue(self.service.status()["throttled"])
+        self.assertTrue(self.service.inspection.status().throttled)
         self.clock.advance(1)
-        self.assertFalse(self.service.status()["throttled"])
+        self.assertFalse(self.service.inspection.status().throttled)
 
     def test_one_that_was_too_large(self) -> None:
         """When only one batch found no space, others are taken again after a moment."""
@@ -104,13 +104,15 @@ class FullStoreTests(ManagerTestCase):
         sending = self.service.send(self.orders, [Message(delivery=Delivery.RECOVERABLE)])
         self.refused(sending, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
         self.put(self.orders, b"1", delivery=Delivery.EXPRESS)
-        self.assertEqual((self.seen(self.orders), self.service.status()["throttled"]), ([b"0", b"1"], False))
+        self.assertEqual(
+            (self.seen(self.orders), self.service.inspection.status().throttled), ([b"0", b"1"], False)
+        )
 
     def test_stopped_meanwhile(self) -> None:
         """Nobody looks any more, and the next life finds out by itself."""
         self.fill()
         self.restart(seconds=100)
-        self.assertTrue(self.service.status()["throttled"])
+        self.assertTrue(self.service.inspection.status().throttled)
         self.store.recover()
         self.clock.advance(5)
         self.put(self.orders, b"1")
@@ -132,7 +134,7 @@ class FullReceiverTests(ManagerTestCase):
 
     def waiting(self) -> int:
         """How many messages BETA has still."""
-        return sum(queue["messages"] for queue in self.beta.service.outgoing())
+        return sum(queue.messages for queue in self.beta.service.inspection.outgoing())
 
     def test_nothing_is_acknowledged(self) -> None:
         """What is not stored stays with its sender, and arrives once and in order when there is space."""
@@ -190,12 +192,12 @@ class ForgetfulSenderTests(ManagerTestCase):
         self.disk.break_down()
         self.clock.advance(30)
         self.assertEqual(self.seen(self.orders), [b"1", b"2"])
-        [outgoing] = self.beta.service.outgoing()
-        self.assertEqual(outgoing["messages"], 2)
+        [outgoing] = self.beta.service.inspection.outgoing()
+        self.assertEqual(outgoing.messages, 2)
         self.disk.recover()
         self.clock.advance(100)
-        [outgoing] = self.beta.service.outgoing()
-        self.assertEqual((outgoing["messages"], outgoing["bytes"]), (0, 0))
+        [outgoing] = self.beta.service.inspection.outgoing()
+        self.assertEqual((outgoing.messages, outgoing.bytes), (0, 0))
         journal = self.run_to_end(self.beta.service.reserve(JOURNAL, count=9, timeout=0, peek=True))
         self.assertEqual([bytes(message.view.body) for message in journal.messages], [b"1", b"2"])
         self.assertEqual(self.seen(self.orders), [b"1", b"2"])

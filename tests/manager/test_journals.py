@@ -28,7 +28,7 @@ class JournalTests(ManagerTestCase):
         for body in (b"first", b"1", b"2", b"3"):
             self.assertEqual(self.receive(self.kept), body)
         self.assertEqual(self.seen(self.journal), [b"first", b"1", b"2", b"3"])
-        self.assertEqual(self.service.queue(self.kept)["journal_messages"], 4)
+        self.assertEqual(self.service.inspection.queue(self.kept).journal_messages, 4)
         self.restart(crash=True)
         self.assertEqual((self.seen(self.journal), self.seen(self.kept)), ([b"first", b"1", b"2"], []))
 
@@ -70,7 +70,9 @@ class JournalTests(ManagerTestCase):
         self.put(small, bytes(600), b"x" * 600)
         for _ in range(2):
             self.receive(small)
-        self.assertEqual((self.count(f"{small};journal"), self.service.status()["copies_dropped"]), (1, 1))
+        self.assertEqual(
+            (self.count(f"{small};journal"), self.service.inspection.status().copies_dropped), (1, 1)
+        )
 
     def test_a_store_without_space(self) -> None:
         """Receiving makes space, so it goes on; what has no room are the copies."""
@@ -80,10 +82,10 @@ class JournalTests(ManagerTestCase):
         self.run_to_end(failing)
         refused = self.deferred(self.service.create_queue(".\\private$\\another"))
         self.failureResultOf(refused, MQError)
-        self.assertTrue(self.service.status()["throttled"])
+        self.assertTrue(self.service.inspection.status().throttled)
         self.store.recover()
         self.receive(self.kept)
-        self.assertEqual((self.count(self.journal), self.service.status()["copies_dropped"]), (0, 1))
+        self.assertEqual((self.count(self.journal), self.service.inspection.status().copies_dropped), (0, 1))
         self.clock.advance(10)
         self.receive(self.kept)
         self.assertEqual(self.seen(self.journal), [b"2"])
@@ -124,7 +126,7 @@ class JournalTests(ManagerTestCase):
         self.put(self.kept, b"1")
         self.receive(self.kept)
         self.run_to_end(self.service.delete_queue(self.kept))
-        self.assertEqual((self.events(), self.service.status()["messages"]), ([], 0))
+        self.assertEqual((self.events(), self.service.inspection.status().messages), ([], 0))
         self.restart()
         self.queue(self.alpha, "kept", journal=True)
         self.assertEqual(self.seen(self.journal), [])
@@ -202,7 +204,7 @@ class SentHereTests(ManagerTestCase):
             self.refused(sending, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
         self.store.recover()
         self.assertEqual((self.seen(JOURNAL), self.seen(self.orders), self.seen(self.payments)), ([], [], []))
-        self.assertEqual(self.service.status()["bytes"], 0)
+        self.assertEqual(self.service.inspection.status().bytes, 0)
 
     def test_a_dead_letter_is_no_success(self) -> None:
         """Who asked for both has the copy of a plain message, which had arrived, and the dead letter."""
@@ -225,4 +227,4 @@ class FullMachineJournalTests(ManagerTestCase):
         self.assertEqual(self.seen(self.orders), [b"1"])
         self.run_to_end(self.service.receive(self.payments, timeout=0))
         self.assertEqual((self.seen(JOURNAL), self.seen(self.payments)), ([], []))
-        self.assertEqual(self.service.status()["copies_dropped"], 2)
+        self.assertEqual(self.service.inspection.status().copies_dropped, 2)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from msmq.persistence.changes import RemoveMessages
 from tests.manager.support import ManagerTestCase
 
@@ -16,8 +14,8 @@ class LostMessageTests(ManagerTestCase):
         self.put(self.orders, b"1", b"2", b"3")
         ids = [message.lookup_id for message in self.messages(self.orders)]
         self.restart()
-        [identifier] = [one["identifier"] for one in self.service.queues() if one["path"] == self.orders]
-        self.successResultOf(self.store.commit([RemoveMessages(UUID(identifier), (ids[place],))]))
+        [identifier] = [one.identifier for one in self.service.inspection.queues() if one.path == self.orders]
+        self.successResultOf(self.store.commit([RemoveMessages(identifier, (ids[place],))]))
 
     def test_received(self) -> None:
         """The others are received, in their order, and the event log tells of the one."""

@@ -44,7 +44,7 @@ class ExpressOverflowTests(ManagerTestCase):
         self.assertEqual(self.seen(self.orders), sent)
         self.assertEqual(self.bodies(self.alpha, self.orders), sent)
         self.assertEqual(len(self.answers()), 400)
-        self.assertEqual((self.in_memory(), self.service.status()["bytes"]), (0, 0))
+        self.assertEqual((self.in_memory(), self.service.inspection.status().bytes), (0, 0))
 
     def test_gone_with_a_restart(self) -> None:
         """They are express messages all the same."""
@@ -82,7 +82,7 @@ class ExpressOverflowTests(ManagerTestCase):
         purging = self.deferred(self.service.purge_queue(".\\system$;deadletter"))
         self.clock.advance(1)
         self.successResultOf(purging)
-        self.assertEqual((self.in_memory(), self.service.status()["messages"]), (0, 0))
+        self.assertEqual((self.in_memory(), self.service.inspection.status().messages), (0, 0))
 
     def test_the_store_cannot_take_them(self) -> None:
         """They stay in memory, and nobody notices; when it is full nothing more comes in."""
@@ -91,10 +91,10 @@ class ExpressOverflowTests(ManagerTestCase):
         self.store.break_down(BROKEN)
         self.express(*sent[1:])
         self.assertEqual(self.seen(self.orders), sent)
-        self.assertFalse(self.service.status()["throttled"])
+        self.assertFalse(self.service.inspection.status().throttled)
         self.store.break_down(FULL)
         self.express(b"one more")
-        self.assertTrue(self.service.status()["throttled"])
+        self.assertTrue(self.service.inspection.status().throttled)
         self.store.recover()
         self.assertEqual(self.bodies(self.alpha, self.orders), [*sent, b"one more"])
         self.assertEqual(self.in_memory(), 0)
@@ -168,7 +168,7 @@ class PacketMemoryTests(ManagerTestCase):
 
     def waiting(self) -> int:
         """How many messages ALPHA has still for BETA."""
-        return int(self.service.outgoing()[0]["messages"])
+        return int(self.service.inspection.outgoing()[0].messages)
 
     def test_read_when_needed(self) -> None:
         """Reading, giving back and receiving find the same packets, and none stays in memory."""

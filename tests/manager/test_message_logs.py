@@ -20,7 +20,7 @@ class MessageLogTestCase(ManagerTestCase):
 
     def extent(self) -> tuple[int, int, int]:
         """The first and the last entry of the log, and how many there are."""
-        extent = self.run_to_end(self.service.log_extent(self.logged))
+        extent = self.run_to_end(self.service.inspection.log_extent(self.logged))
         return extent.first, extent.last, extent.entries
 
     def replay(self, into: str | None = None, **bounds: Any) -> list[bytes]:
@@ -43,7 +43,7 @@ class PrivacyTests(MessageLogTestCase):
 
     def waiting(self) -> int:
         """How many messages are to be sent elsewhere."""
-        return sum(queue["messages"] for queue in self.service.outgoing())
+        return sum(queue.messages for queue in self.service.inspection.outgoing())
 
     def test_refused(self) -> None:
         """For a direct name, with a sentence that says what to do; of its portion nothing is sent."""
@@ -111,7 +111,7 @@ class KeepingTests(MessageLogTestCase):
         for number in range(20):
             self.put(self.logged, b"%d" % number + bytes(1000))
         self.clock.advance(60)
-        extent = self.run_to_end(self.service.log_extent(self.logged))
+        extent = self.run_to_end(self.service.inspection.log_extent(self.logged))
         self.assertTrue(8_000 < extent.size <= 10 * 1024, extent)
         self.assertEqual(extent.last, 20)
 
@@ -139,7 +139,7 @@ class KeepingTests(MessageLogTestCase):
         """A queue of the same name begins with an empty log."""
         self.put(self.logged, b"1")
         self.run_to_end(self.service.delete_queue(self.logged))
-        self.refused(self.service.log_extent(self.logged), Status.MQ_ERROR_QUEUE_NOT_FOUND)
+        self.refused(self.service.inspection.log_extent(self.logged), Status.MQ_ERROR_QUEUE_NOT_FOUND)
         self.queue(self.alpha, "logged", log=True)
         self.assertEqual(self.extent()[2], 0)
 
@@ -171,7 +171,7 @@ class ReplayTests(MessageLogTestCase):
         self.put(self.logged, *(b"%d" % number for number in range(450)))
         bodies = self.replay(self.payments)
         self.assertEqual(bodies, [b"%d" % number for number in range(450)])
-        self.assertEqual(self.service.transactions(), [])
+        self.assertEqual(self.service.inspection.transactions(), [])
 
     def test_from_a_transactional_queue(self) -> None:
         """What was transactional is an ordinary recoverable message where others are not taken."""
@@ -192,7 +192,7 @@ class ReplayTests(MessageLogTestCase):
         """It may go wherever messages go."""
         self.put(self.logged, b"1", b"2")
         self.run_to_end(self.service.replay(self.logged, "DIRECT=TCP:127.0.0.4\\private$\\orders"))
-        self.assertEqual(self.service.outgoing()[0]["messages"], 2)
+        self.assertEqual(self.service.inspection.outgoing()[0].messages, 2)
 
     def test_nobody_is_told(self) -> None:
         """Copies ask for no acknowledgements and no copies of their own, and do not expire again."""
@@ -223,5 +223,5 @@ class ReplayTests(MessageLogTestCase):
         """It says so."""
         self.put(self.logged, b"1")
         self.successResultOf(self.store.close())
-        self.refused(self.service.log_extent(self.logged), Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
+        self.refused(self.service.inspection.log_extent(self.logged), Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
         self.refused(self.service.replay(self.logged, self.again), Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)

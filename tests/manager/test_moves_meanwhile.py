@@ -28,7 +28,7 @@ class MovesMeanwhileTests(ManagerTestCase):
 
     def told(self, identifier: MessageIdentifier) -> list[str]:
         """What the event log has of a message."""
-        return [event.event for event in self.run_to_end(self.service.explain(identifier)).events]
+        return [event.event for event in self.run_to_end(self.service.inspection.explain(identifier)).events]
 
     def crash_after(self, transaction: TransactionHandle) -> None:
         """Commit on a store that is slow already, and crash in the moment in which that is answered."""
@@ -62,7 +62,7 @@ class MovesMeanwhileTests(ManagerTestCase):
                 self.store.finish(steps)
                 self.crash_after(transaction)
                 self.assertEqual(self.told(self.identifier), ["deleted"])
-                if any(queue["path"] == self.payments for queue in self.service.queues()):
+                if any(queue.path == self.payments for queue in self.service.inspection.queues()):
                     self.run_to_end(self.service.delete_queue(self.payments))
                 self.payments = self.queue(self.alpha, "payments", transactional=True)
 
@@ -74,7 +74,7 @@ class MovesMeanwhileTests(ManagerTestCase):
         self.assertEqual(transaction.state, "committed")
         self.assertEqual(self.told(self.identifier), ["deleted"])
         self.assertEqual([name for name, _ in self.answers()], [MessageClass.NACK_Q_DELETED] * 2)
-        self.assertEqual(self.service.status()["messages"], 0)
+        self.assertEqual(self.service.inspection.status().messages, 0)
 
     def test_purged(self) -> None:
         """A message whose queue is just being purged is gone, with an event that names it."""
@@ -99,7 +99,7 @@ class MovesMeanwhileTests(ManagerTestCase):
         self.run_to_end(transaction.commit())
         self.assertEqual(self.told(self.identifier), ["deleted"])
         self.assertEqual([name for name, _ in self.answers()], [MessageClass.NACK_Q_DELETED] * 2)
-        self.assertEqual(self.service.status()["messages"], 0)
+        self.assertEqual(self.service.inspection.status().messages, 0)
 
     def test_the_store_fails_at_the_commit(self) -> None:
         """The same if the store fails when the commit lets the message go."""
@@ -116,7 +116,7 @@ class MovesMeanwhileTests(ManagerTestCase):
         self.run_to_end(transaction.commit())
         self.assertEqual(self.told(self.identifier), ["deleted"])
         self.assertEqual([name for name, _ in self.answers()], [MessageClass.NACK_Q_DELETED] * 2)
-        self.assertEqual(self.service.status()["messages"], 0)
+        self.assertEqual(self.service.inspection.status().messages, 0)
 
 
 class PurgedAndDeletedTests(ManagerTestCase):

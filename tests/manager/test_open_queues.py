@@ -102,7 +102,7 @@ class OpenTests(OpenQueueTestCase):
         self.not_opened(unsupported, ELSEWHERE)
         self.not_opened(unsupported, JOURNAL, SEND)
         self.not_opened(unsupported, f"{self.orders};sub", SEND)
-        self.assertEqual(self.service.queue(self.orders)["subqueues"], [])
+        self.assertEqual(self.service.inspection.queue(self.orders).subqueues, [])
 
     def test_private_path_of_another_computer(self) -> None:
         r"""C{HOST\private$\NAME} is the direct name of that queue, by address if the host is given so."""
@@ -119,12 +119,12 @@ class OpenTests(OpenQueueTestCase):
     def test_several(self) -> None:
         """Several are opened together to send to them; each gets its own copy, all of one identifier."""
         other = self.queue(self.alpha, "other")
-        names = ",".join(self.service.queue(path)["format_name"] for path in (self.orders, other))
+        names = ",".join(self.service.inspection.queue(path).format_name for path in (self.orders, other))
         handle = self.open(f"{names},{ELSEWHERE}", SEND)
         self.assertEqual(len(handle.format_name.split(",")), 3)
         [identifier] = self.run_to_end(handle.send([Message(body=b"1")]))
         self.assertEqual((self.seen(self.orders), self.seen(other)), ([b"1"], [b"1"]))
-        self.assertEqual(len(self.run_to_end(self.service.explain(identifier)).places), 3)
+        self.assertEqual(len(self.run_to_end(self.service.inspection.explain(identifier)).places), 3)
         self.not_opened(Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, names)
         handle.close()
         self.refused(handle.send([Message()]), Status.MQ_ERROR_INVALID_HANDLE)
@@ -171,9 +171,9 @@ class OpenTests(OpenQueueTestCase):
         [identifier] = self.put(self.orders, b"1")
         self.run_to_end(self.service.move(identifier, f"{self.orders};aside"))
         self.assertEqual(bytes(self.run_to_end(handle.receive()).view.body), b"1")
-        self.assertEqual(len(self.service.queue(self.orders)["subqueues"]), 1)
+        self.assertEqual(len(self.service.inspection.queue(self.orders).subqueues), 1)
         handle.close()
-        self.assertEqual(self.service.queue(self.orders)["subqueues"], [])
+        self.assertEqual(self.service.inspection.queue(self.orders).subqueues, [])
 
     def test_transactions(self) -> None:
         """Receiving, sending, moving and reading through handles in a transaction."""
@@ -213,21 +213,21 @@ class AdministratorTests(OpenQueueTestCase):
         self.assertEqual(self.run_to_end(purging.purge()), 2)
         self.assertEqual([name for name, _ in self.answers()], [MessageClass.NACK_DELETED] * 2)
         self.assertEqual(self.seen(DEADLETTER), [b"1", b"2"])
-        self.assertEqual(self.service.outgoing()[0]["messages"], 0)
+        self.assertEqual(self.service.inspection.outgoing()[0].messages, 0)
         self.restart()
-        self.assertEqual(sum(queue["messages"] for queue in self.service.outgoing()), 0)
+        self.assertEqual(sum(queue.messages for queue in self.service.inspection.outgoing()), 0)
 
     def test_receive(self) -> None:
         """What they take is theirs; nobody is told that it was received."""
         self.put(ELSEWHERE, b"1", acknowledge=ASK_ALL)
         taking = self.open(ELSEWHERE, QueueAccessType.RECEIVE_ADMIN)
         self.assertEqual(bytes(self.run_to_end(taking.receive()).view.body), b"1")
-        self.assertEqual((self.answers(), self.service.outgoing()[0]["messages"]), ([], 0))
+        self.assertEqual((self.answers(), self.service.inspection.outgoing()[0].messages), ([], 0))
 
     def test_not_there(self) -> None:
         """An outgoing queue that nobody has used is not made by looking."""
         self.not_opened(Status.MQ_ERROR_QUEUE_NOT_FOUND, ELSEWHERE, QueueAccessType.PEEK_ADMIN)
-        self.assertEqual(self.service.outgoing(), [])
+        self.assertEqual(self.service.inspection.outgoing(), [])
 
 
 class LookupTests(OpenQueueTestCase):
@@ -402,13 +402,13 @@ class OutgoingTests(OpenQueueTestCase):
         to = "DIRECT=TCP:127.0.0.3\\private$\\orders"
         self.run_to_end(self.service.send(to, [Message(body=b"1")]))
         self.clock.advance(1)
-        self.assertEqual(self.successResultOf(self.service.pause_outgoing(to))["state"], "ONHOLD")
+        self.assertEqual(self.successResultOf(self.service.pause_outgoing(to)).state, "ONHOLD")
         self.run_to_end(self.service.send(to, [Message(body=b"2"), Message(body=b"3")]))
         self.run_to_end(self.service.send(to.replace("orders", "other"), [Message(body=b"not paused")]))
         self.clock.advance(100)
         self.assertEqual(self.bodies(beta, there), [b"1"])
         self.assertEqual(self.bodies(beta, ".\\private$\\other"), [b"not paused"])
-        self.assertEqual(self.service.outgoing_queue(to)["messages"], 2)
+        self.assertEqual(self.service.inspection.outgoing_queue(to).messages, 2)
         self.service.resume_outgoing(to)
         self.clock.advance(1)
         self.assertEqual(self.bodies(beta, there), [b"2", b"3"])
@@ -419,9 +419,9 @@ class OutgoingTests(OpenQueueTestCase):
         self.run_to_end(self.service.send(ELSEWHERE, [Message()]))
         self.service.pause_outgoing(ELSEWHERE)
         self.clock.advance(1000)
-        dialled = len(self.service.outgoing_queue(ELSEWHERE)["history"])
+        dialled = len(self.service.inspection.outgoing_queue(ELSEWHERE).history)
         self.clock.advance(1000)
-        self.assertEqual(len(self.service.outgoing_queue(ELSEWHERE)["history"]), dialled)
+        self.assertEqual(len(self.service.inspection.outgoing_queue(ELSEWHERE).history), dialled)
 
     def test_refused(self) -> None:
         """A queue of its own, what is no name of an outgoing queue, and to resume one that is not there."""
@@ -440,7 +440,7 @@ class OutgoingTests(OpenQueueTestCase):
             with self.subTest(name=name):
                 error = self.failureResultOf(change(name), MQError).value
                 self.assertEqual(error.status, status)
-        self.assertEqual(self.service.outgoing(), [])
+        self.assertEqual(self.service.inspection.outgoing(), [])
 
     def test_next_hops_that_are_none(self) -> None:
         """A next hop is one host."""

@@ -47,7 +47,7 @@ class OwnershipTests(ManagerTestCase):
         self.store = type(self.store)()
         self.store.break_down(FULL)
         self.restart()
-        self.assertTrue(self.service.status()["throttled"])
+        self.assertTrue(self.service.inspection.status().throttled)
         self.store.recover()
         self.restart()
         self.assertIn(braced(ALPHA), self.refusal())

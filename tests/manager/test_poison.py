@@ -55,7 +55,7 @@ class PoisonTests(PoisonTestCase):
                 self.fail_once(2)
         [line] = [formatEvent(each) for each in logged if each["log_level"] is LogLevel.warn]
         self.assertIn(f"2 poison message(s) moved to {self.payments};poison after 3 aborted", line)
-        self.assertEqual(self.service.status()["poisoned"], {self.payments: 2})
+        self.assertEqual(self.service.inspection.status().poisoned, {self.payments: 2})
         self.restart(crash=True)
         events = [event for event in self.events() if event.event == POISONED]
         self.assertEqual(
@@ -89,7 +89,7 @@ class PoisonTests(PoisonTestCase):
         transaction = self.service.begin()
         self.run_to_end(self.service.receive(self.poison, timeout=0, transaction=transaction))
         self.run_to_end(transaction.commit())
-        self.assertEqual(self.service.queue(self.payments)["subqueues"], [])
+        self.assertEqual(self.service.inspection.queue(self.payments).subqueues, [])
 
     def test_moves_are_no_receives(self) -> None:
         """An aborted move counts nothing."""
@@ -99,7 +99,7 @@ class PoisonTests(PoisonTestCase):
             self.run_to_end(self.service.move(identifier, f"{self.payments};x", transaction=transaction))
             self.run_to_end(transaction.abort())
         self.assertEqual([message.aborts for message in self.messages(self.payments)], [0])
-        self.assertEqual(self.service.queue(self.payments)["subqueues"], [])
+        self.assertEqual(self.service.inspection.queue(self.payments).subqueues, [])
 
     def test_the_store_cannot_move_them(self) -> None:
         """The abort is done all the same: each of them stays where it is, and is moved with the next one."""
@@ -132,9 +132,9 @@ class PoisonTests(PoisonTestCase):
         self.store.catch_up()
         self.successResultOf(aborting)
         self.successResultOf(deleting)
-        explanation = self.run_to_end(self.service.explain(identifier))
+        explanation = self.run_to_end(self.service.inspection.explain(identifier))
         self.assertEqual([event.event for event in explanation.events], [POISONED, "deleted"])
-        self.assertEqual((explanation.places, self.service.status()["messages"]), ([], 0))
+        self.assertEqual((explanation.places, self.service.inspection.status().messages), ([], 0))
 
 
 class NoPoisonTests(PoisonTestCase):

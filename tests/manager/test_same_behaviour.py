@@ -33,7 +33,7 @@ class SameBehaviourTests(ManagerTestCase):
                 self.run_to_end(self.service.receive(queue, timeout=0, transaction=transaction))
                 self.run_to_end(transaction.abort())
             reservation = self.run_to_end(self.service.reserve(queue, timeout=0))
-            seen.append((self.seen(queue), self.service.queue(queue)["bytes"]))
+            seen.append((self.seen(queue), self.service.inspection.queue(queue).bytes))
             self.clock.advance(20)
             reservation.release()
             seen.append((self.seen(queue), self.seen(f"{queue};aside")))
@@ -43,7 +43,8 @@ class SameBehaviourTests(ManagerTestCase):
             seen.append([(bytes(each.view.body), each.view.message_class) for each in self.messages(queue)])
         self.run_to_end(self.service.purge_queue(self.payments))
         seen.append([(event.event, event.reason, event.message_class) for event in self.events()])
-        seen.append([self.service.status()[name] for name in ("messages", "bytes", "dead_letters")])
+        status = self.service.inspection.status()
+        seen.append([status.messages, status.bytes, status.dead_letters])
         return seen
 
     def test_the_same(self) -> None:

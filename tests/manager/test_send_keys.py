@@ -198,7 +198,7 @@ class SendTests(KeyedTestCase):
     def test_destinations(self) -> None:
         """A key belongs to its destination, in whatever words that is named, and goes with its queue."""
         numbers = self.keyed(self.orders, ("a", b"1"))
-        name = str(self.service.queue(self.orders)["format_name"])
+        name = str(self.service.inspection.queue(self.orders).format_name)
         self.assertEqual(self.keyed(name, ("a", b"1")), numbers)
         self.assertEqual(self.keyed(self.orders.upper(), ("a", b"1")), numbers)
         self.assertNotEqual(self.keyed(self.admin, ("a", b"1")), numbers)

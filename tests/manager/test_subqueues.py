@@ -25,7 +25,7 @@ class SubqueueTestCase(ManagerTestCase):
 
     def subqueues(self, queue: str) -> list[str]:
         """The names of the subqueues that there are."""
-        return [subqueue["name"] for subqueue in self.service.queue(queue)["subqueues"]]
+        return [subqueue.name for subqueue in self.service.inspection.queue(queue).subqueues]
 
 
 class MoveTests(SubqueueTestCase):

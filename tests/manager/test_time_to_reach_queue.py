@@ -22,9 +22,9 @@ class DefaultTests(ManagerTestCase):
         self.assertEqual(self.run_to_end(waiting.peek()).view.time_to_reach_queue, 0x54600)
         waiting.close()
         self.clock.advance(4 * DAY)
-        self.assertEqual(self.service.outgoing()[0]["messages"], 2)
+        self.assertEqual(self.service.inspection.outgoing()[0].messages, 2)
         self.clock.advance(2)
-        self.assertEqual(self.service.outgoing()[0]["messages"], 1)
+        self.assertEqual(self.service.inspection.outgoing()[0].messages, 1)
         self.assertEqual(self.answers(), [(MessageClass.NACK_REACH_QUEUE_TIMEOUT, b"default")])
         self.assertEqual(self.seen(DEADLETTER), [b"default"])
 

@@ -70,7 +70,7 @@ class CommitTests(TransactionTestCase):
                 await self.service.send(self.payments, transactional(b"1"), transaction=transaction)
 
         self.run_to_end(work())
-        self.assertEqual((self.seen(self.payments), self.service.transactions()), ([b"1"], []))
+        self.assertEqual((self.seen(self.payments), self.service.inspection.transactions()), ([b"1"], []))
 
     def test_ended(self) -> None:
         """It ends once; nothing more is taken after that."""
@@ -180,14 +180,14 @@ class FailingStoreTests(TransactionTestCase):
                 self.store.fail_commit(1)
 
         self.refused(work(), Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
-        self.assertEqual((self.seen(self.payments), self.service.transactions()), ([b"1"], []))
+        self.assertEqual((self.seen(self.payments), self.service.inspection.transactions()), ([b"1"], []))
 
     def test_one_of_its_own(self) -> None:
         """Transactional messages that are sent without a transaction leave none behind."""
         self.store.fail_commit(1, FULL)
         sending = self.service.send(self.payments, transactional(b"1", b"2"))
         self.refused(sending, Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
-        self.assertEqual((self.count(self.payments), self.service.transactions()), (0, []))
+        self.assertEqual((self.count(self.payments), self.service.inspection.transactions()), (0, []))
 
     def test_queue_deleted_meanwhile(self) -> None:
         """What it held of a queue that went during the commit is told of, be the commit stored or not."""
@@ -208,7 +208,7 @@ class FailingStoreTests(TransactionTestCase):
                 self.run_to_end(transaction.abort())
             else:
                 self.successResultOf(committing)
-            explanation = self.run_to_end(self.service.explain(identifier))
+            explanation = self.run_to_end(self.service.inspection.explain(identifier))
             self.assertEqual(explanation.places, [])
             names = [name for name, _ in self.answers()]
             if is_broken:
@@ -217,7 +217,7 @@ class FailingStoreTests(TransactionTestCase):
             else:
                 self.assertEqual(names, [MessageClass.ACK_RECEIVE])
                 self.assertEqual(explanation.events, [])
-            self.assertEqual(self.service.status()["messages"], 0)
+            self.assertEqual(self.service.inspection.status().messages, 0)
             self.payments = self.queue(self.alpha, "payments", transactional=True)
 
 
@@ -247,17 +247,17 @@ class AbortTests(TransactionTestCase):
                 raise ZeroDivisionError
 
         self.failureResultOf(self.deferred(work()), ZeroDivisionError)
-        self.assertEqual((self.seen(self.payments), self.service.transactions()), ([b"1"], []))
+        self.assertEqual((self.seen(self.payments), self.service.inspection.transactions()), ([b"1"], []))
 
     def test_by_an_administrator(self) -> None:
         """Whoever began it is told when he wants to go on."""
         self.put(self.payments, b"1")
         transaction = self.service.begin()
         self.take_in(transaction, self.payments)
-        [shown] = self.service.transactions()
-        self.assertEqual((shown["received"], shown["sent"], shown["state"]), (1, 0, "active"))
-        [message] = self.service.transaction(transaction.identifier)["messages"]
-        self.assertEqual((message["operation"], message["queue"]), ("receive", self.payments))
+        [shown] = self.service.inspection.transactions()
+        self.assertEqual((shown.received, shown.sent, shown.state), (1, 0, "active"))
+        [message] = self.service.inspection.transaction(transaction.identifier).messages
+        self.assertEqual((message.operation, message.queue), ("receive", self.payments))
         self.run_to_end(self.service.abort_transaction(transaction.identifier))
         self.assertEqual(self.seen(self.payments), [b"1"])
         self.refused(transaction.commit(), Status.MQ_ERROR_TRANSACTION_SEQUENCE)
@@ -450,7 +450,7 @@ class CancelledTests(TransactionTestCase):
         self.failureResultOf(working, CancelledError)
         self.store.fail_commit(1)
         self.store.catch_up()
-        self.assertEqual((self.seen(self.payments), self.service.transactions()), ([b"1"], []))
+        self.assertEqual((self.seen(self.payments), self.service.inspection.transactions()), ([b"1"], []))
 
     def test_block_that_waits(self) -> None:
         """A block that is cancelled where it waits has aborted."""
@@ -463,7 +463,7 @@ class CancelledTests(TransactionTestCase):
         working = self.deferred(work())
         working.cancel()
         self.failureResultOf(working, CancelledError)
-        self.assertEqual((self.count(self.refunds), self.service.transactions()), (0, []))
+        self.assertEqual((self.count(self.refunds), self.service.inspection.transactions()), (0, []))
 
 
 class StopTests(TransactionTestCase):

@@ -356,7 +356,7 @@ class SessionFactoryTests(SynchronousTestCase):
         self.clock.advance(0.25)
         self.assertEqual(let_in("192.0.2.7"), 50)
         latest = factory.refused_peers[0]
-        self.assertEqual((latest["address"], latest["reasons"]), ("192.0.2.7", {"sessions_per_second": 350}))
+        self.assertEqual((latest.address, latest.reasons), ("192.0.2.7", {"sessions_per_second": 350}))
 
     def test_counts_whom_it_refuses(self) -> None:
         """Each limit and setting counts for itself, whether the peer is told or not."""

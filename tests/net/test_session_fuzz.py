@@ -245,9 +245,9 @@ class SessionFuzzTests(SynchronousTestCase):
         fuzzed.clock.advance(1300)
         self.assertIn(fuzzed.protocol.state, OVER)
         self.assertFalse(fuzzed.transport.connected)
-        self.assertEqual(fuzzed.node.service.status()["sessions"], 0)
-        for queue in fuzzed.node.service.outgoing():
-            self.assertEqual(queue["unacknowledged"], 0)
+        self.assertEqual(fuzzed.node.service.inspection.status().sessions, 0)
+        for queue in fuzzed.node.service.inspection.outgoing():
+            self.assertEqual(queue.unacknowledged, 0)
         self.assertEqual(self.flushLoggedErrors(), [])
         return fuzzed
 
@@ -270,7 +270,7 @@ class SessionFuzzTests(SynchronousTestCase):
         frames = framer.feed(b"".join(step for step in steps if isinstance(step, bytes)))
         count = sum(not packet[2] & 0x08 for packet, _ in frames)
         fuzzed = self.run_conversation(steps, is_initiator=is_initiator, opened=True)
-        self.assertEqual(fuzzed.node.service.queue(".\\private$\\orders")["messages"], count)
+        self.assertEqual(fuzzed.node.service.inspection.queue(".\\private$\\orders").messages, count)
         self.assertEqual(fuzzed.protocol.statistics.received, count)
 
     def test_buffers_no_more_than_a_packet(self) -> None:
@@ -279,7 +279,7 @@ class SessionFuzzTests(SynchronousTestCase):
         body = bytes(MAXIMUM_PACKET_SIZE - fixed)
         largest, second = (user_packet(body, destination=HERE, message_id=number) for number in (1, 2))
         fuzzed = self.run_conversation([largest + second + largest[:-1]], is_initiator=False, opened=True)
-        self.assertEqual(fuzzed.node.service.queue(".\\private$\\orders")["messages"], 2)
+        self.assertEqual(fuzzed.node.service.inspection.queue(".\\private$\\orders").messages, 2)
         self.assertGreater(fuzzed.longest, MAXIMUM_PACKET_SIZE - LARGEST_CHUNK)
         larger = largest[:8] + (MAXIMUM_PACKET_SIZE + 1).to_bytes(4, "little") + largest[12:]
         fuzzed = self.run_conversation([larger], is_initiator=False, opened=True)

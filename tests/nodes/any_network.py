@@ -200,7 +200,7 @@ class Host:
     def waiting(self) -> int:
         """How many messages have not left, or wait for their FinalAcks."""
         awaiting = self.service.model.collection.awaiting.message_count
-        return awaiting + sum(int(queue["messages"]) for queue in self.service.outgoing())
+        return awaiting + sum(int(queue.messages) for queue in self.service.inspection.outgoing())
 
 
 async def _confirm(reservation: Reservation) -> bool:
@@ -349,7 +349,7 @@ class World:
 
     def drain(self, host: Host, queue: str) -> Iterator[UserMessageView]:
         """Receive all that is there."""
-        while host.service.queue(queue)["messages"]:
+        while host.service.inspection.queue(queue).messages:
             reservation = self.wait(host.service.reserve(queue, count=100, timeout=1))
             if queue in host.receipts:
                 views = {message.lookup_id: message.view for message in reservation.messages}

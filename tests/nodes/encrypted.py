@@ -102,7 +102,7 @@ class EncryptionTestCase(EnterpriseTestCase):
 
     def explain(self, node: Node, view: UserMessageView) -> list[str]:
         """What the event log of a queue manager says of a message."""
-        explanation = self.run_to_end(node.service.explain(view.identifier))
+        explanation = self.run_to_end(node.service.inspection.explain(view.identifier))
         return [f"{event.event}: {event.reason}" for event in explanation.events]
 
     def plain(self, number: int = 1) -> bytes:

@@ -111,7 +111,9 @@ class Judge:
                 copies = self._copies(host, queue)
                 counter.update((view.application_tag, view.message_class) for view in copies)
             self._seen[host] = {queue: self._look_at_receipts(host, queue) for queue in host.receipts}
-            _check(world.was_full or not host.service.status()["bytes"], f"{host.name}: bytes of nothing")
+            _check(
+                world.was_full or not host.service.inspection.status().bytes, f"{host.name}: bytes of nothing"
+            )
 
     def _drain(self, host: Host, queue: str) -> list[UserMessageView]:
         return list(self._world.drain(host, queue))

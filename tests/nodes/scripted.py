@@ -489,11 +489,11 @@ class ScriptedTestCase(NodesTestCase):
 
     def waiting(self, node: Node) -> int:
         """How many messages have not left yet, acknowledgements included."""
-        return sum(queue["messages"] for queue in node.service.outgoing())
+        return sum(queue.messages for queue in node.service.inspection.outgoing())
 
     def there(self, node: Node, path: str) -> Sequence[bytes]:
         """What lies in a queue, which stays there."""
-        if not node.service.queue(path)["messages"]:
+        if not node.service.inspection.queue(path).messages:
             return []
         reservation = self.run_to_end(node.service.reserve(path, count=1000, timeout=0, peek=True))
         return [bytes(message.view.body) for message in reservation.messages]

@@ -165,7 +165,7 @@ class NodesTestCase(SynchronousTestCase):
     def take(self, node: Node, path: str, count: int = 1000) -> list[UserMessageView]:
         """Receive what is there for good."""
         found: list[UserMessageView] = []
-        while len(found) < count and node.service.queue(path)["messages"]:
+        while len(found) < count and node.service.inspection.queue(path).messages:
             reservation = self.run_to_end(node.service.reserve(path, count=count, timeout=0))
             self.run_to_end(reservation.confirm())
             found += [message.view for message in reservation.messages]

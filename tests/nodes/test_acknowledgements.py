@@ -122,7 +122,7 @@ class AcknowledgementTests(NodesTestCase):
         """
         self.ask(Acknowledge.NEGATIVE_ARRIVAL)
         self.assertEqual(self.classes(), [])
-        self.assertEqual(self.beta.service.status()["refused"], {"NACK_BAD_DST_Q": 1})
+        self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_BAD_DST_Q": 1})
 
     def test_nothing_asked_nothing_sent(self) -> None:
         """Each bit asks for its own class only."""
@@ -157,7 +157,7 @@ class AcknowledgementTests(NodesTestCase):
         MQQB-3.1.7.15-04.
         """
         self.queue(self.beta)
-        number = int(self.alpha.service.queue(self.admin)["format_name"].rpartition("\\")[2], 16)
+        number = int(self.alpha.service.inspection.queue(self.admin).format_name.rpartition("\\")[2], 16)
         self.ask(Acknowledge.POSITIVE_ARRIVAL, admin=PrivateFormatName(ALPHA, number))
         self.assertEqual(self.classes(), [MessageClass.ACK_REACH_QUEUE])
         self.assertEqual(len(self.network.links), 1)
@@ -177,11 +177,11 @@ class AcknowledgementTests(NodesTestCase):
             name = parse_format_name(f"DIRECT=TCP:127.0.0.2\\private$\\none{number}")
             self.ask(Acknowledge.POSITIVE_ARRIVAL, admin=name)
             self.clock.advance(30)
-        self.assertEqual(len(self.beta.service.outgoing()), 4)
+        self.assertEqual(len(self.beta.service.inspection.outgoing()), 4)
         for number in range(6):
             name = parse_format_name(f"DIRECT=OS:nowhere\\private$\\none{number}")
             self.ask(Acknowledge.POSITIVE_ARRIVAL, admin=name)
-        self.assertEqual([queue["messages"] for queue in self.beta.service.outgoing()], [0, 1, 1, 1])
+        self.assertEqual([queue.messages for queue in self.beta.service.inspection.outgoing()], [0, 1, 1, 1])
 
     def test_applications_do_not_send_the_systems_classes(self) -> None:
         """A class of its own is an application's right, a predefined one is not (MQMQ-2.2.18.1.6-21)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import attrs
+
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.message_class import MessageClass
@@ -56,7 +58,7 @@ class PurgeTests(ManagingTestCase):
         self.put(b"3", acknowledge=Acknowledge.NEGATIVE_RECEIVE)
         self.put(b"4", acknowledge=Acknowledge.POSITIVE_RECEIVE)
         self.assertEqual(self.run_to_end(self.alpha.service.purge_queue(self.path)), 4)
-        self.assertEqual(self.alpha.service.queue(self.path)["messages"], 0)
+        self.assertEqual(self.alpha.service.inspection.queue(self.path).messages, 0)
         [answer] = self.take(self.alpha, self.admin)
         self.assertEqual((answer.message_class, bytes(answer.body)), (MessageClass.NACK_Q_PURGED, b"3"))
         self.assertEqual(self.run_to_end(self.alpha.service.purge_queue(self.path)), 0)
@@ -71,10 +73,10 @@ class PurgeTests(ManagingTestCase):
         first = self.run_to_end(self.alpha.service.reserve(self.path, timeout=0))
         second = self.run_to_end(self.alpha.service.reserve(self.path, timeout=0))
         self.assertEqual(self.run_to_end(self.alpha.service.purge_queue(self.path)), 0)
-        self.assertEqual(self.alpha.service.queue(self.path)["messages"], 2)
+        self.assertEqual(self.alpha.service.inspection.queue(self.path).messages, 2)
         self.run_to_end(first.confirm())
         second.release()
-        self.assertEqual(self.alpha.service.queue(self.path)["messages"], 0)
+        self.assertEqual(self.alpha.service.inspection.queue(self.path).messages, 0)
         answers = self.take(self.alpha, self.admin)
         self.assertEqual([view.message_class for view in answers], [MessageClass.NACK_Q_PURGED] * 2)
 
@@ -104,7 +106,7 @@ class PurgeTests(ManagingTestCase):
         purging = self.deferred(self.alpha.service.purge_queue(self.path))
         purging.cancel()
         self.failureResultOf(purging)
-        left = self.alpha.service.queue(self.path)["messages"]
+        left = self.alpha.service.inspection.queue(self.path).messages
         self.assertEqual(self.bodies(self.alpha, self.path), [b"x"] * left)
         self.assertEqual(left, 950)
 
@@ -114,7 +116,7 @@ class SetTests(ManagingTestCase):
 
     def test_set(self) -> None:
         """What is named changes, and is answered; what is not stays."""
-        before = self.alpha.service.queue(self.path)
+        before = self.alpha.service.inspection.queue(self.path)
         after = self.run_to_end(
             self.alpha.service.set_queue(
                 self.path,
@@ -128,7 +130,8 @@ class SetTests(ManagingTestCase):
                 },
             )
         )
-        changed = {name: after[name] for name in after if after[name] != before[name]}
+        shown, former = attrs.asdict(after), attrs.asdict(before)
+        changed = {name: shown[name] for name in shown if shown[name] != former[name]}
         self.assertEqual(
             changed,
             {
@@ -141,7 +144,7 @@ class SetTests(ManagingTestCase):
             },
         )
         after = self.run_to_end(self.alpha.service.set_queue(self.path, {"quota": None}))
-        self.assertEqual((after["quota"], after["label"]), (None, "Orders"))
+        self.assertEqual((after.quota, after.label), (None, "Orders"))
 
     def test_it_survives_a_restart(self) -> None:
         """The new properties are stored, those of the messages aside."""
@@ -150,8 +153,8 @@ class SetTests(ManagingTestCase):
         self.successResultOf(self.alpha.service.stopService())
         again = Node(self.network, self.clock, "GAMMA", self.alpha.model.identifier, self.settings, self.disk)
         again.start()
-        queue = again.service.queue(self.path)
-        self.assertEqual((queue["label"], queue["messages"]), ("Orders", 1))
+        queue = again.service.inspection.queue(self.path)
+        self.assertEqual((queue.label, queue.messages), ("Orders", 1))
 
     def test_two_at_once(self) -> None:
         """Neither undoes the other, also in the store."""
@@ -160,9 +163,9 @@ class SetTests(ManagingTestCase):
         second = self.deferred(self.alpha.service.set_queue(self.path, {"quota": 7}))
         self.disk.catch_up()
         self.disk.catch_up()
-        self.assertEqual(self.successResultOf(first)["label"], "Orders")
+        self.assertEqual(self.successResultOf(first).label, "Orders")
         queue = self.successResultOf(second)
-        self.assertEqual((queue["label"], queue["quota"]), ("Orders", 7))
+        self.assertEqual((queue.label, queue.quota), ("Orders", 7))
 
     def test_a_quota_counts_at_once(self) -> None:
         """A quota below what is in the queue takes nothing away and lets nothing in."""
@@ -175,17 +178,17 @@ class SetTests(ManagingTestCase):
 
     def test_refused(self) -> None:
         """What does not change, what is outside its range, and what is not there; nothing changes then."""
-        before = self.alpha.service.queue(self.path)
+        before = self.alpha.service.inspection.queue(self.path)
         self.refusal(Status.MQ_ERROR_PROPERTY_NOTALLOWED, transactional=True)
         self.refusal(Status.MQ_ERROR_PROPERTY_NOTALLOWED, label="x", path="y")
         self.refusal(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, privacy="full")
         self.refusal(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, quota=1 << 32)
         self.refusal(Status.MQ_ERROR_LABEL_TOO_LONG, label="x" * 125)
         self.refusal(Status.MQ_ERROR_QUEUE_NOT_FOUND, queue=".\\private$\\none", label="x")
-        self.assertEqual(self.alpha.service.queue(self.path), before)
+        self.assertEqual(self.alpha.service.inspection.queue(self.path), before)
 
     def test_the_store_fails(self) -> None:
         """The properties are what they were."""
         self.disk.is_broken = True
         self.refusal(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, label="x")
-        self.assertEqual(self.alpha.service.queue(self.path)["label"], "")
+        self.assertEqual(self.alpha.service.inspection.queue(self.path).label, "")

@@ -106,7 +106,7 @@ class DestinationTests(AnswersTestCase):
         return self.take(self.beta, path)
 
     def number(self, path: str) -> int:
-        return int(self.beta.service.queue(path)["format_name"].rpartition("\\")[2], 16)
+        return int(self.beta.service.inspection.queue(path).format_name.rpartition("\\")[2], 16)
 
     def test_none(self) -> None:
         """AQ 0 and every bit set, as in the captured frame: nobody is answered.
@@ -151,7 +151,7 @@ class DestinationTests(AnswersTestCase):
         MQQB-3.1.7.15-06.
         """
         queue = self.run_to_end(self.beta.service.create_queue(".\\admin"))
-        identifier = UUID(queue["identifier"])
+        identifier = queue.identifier
         self.say(asking(POSITIVE_ARRIVAL, PUBLIC, identifier.bytes_le))
         [answer] = self.local_answers(".\\admin")
         heard = Heard(answer.packet)

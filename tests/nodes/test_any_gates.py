@@ -136,8 +136,8 @@ class GatesTestCase(EnterpriseTestCase):
         for view in (*arrived[False], *arrived[True]):
             self.assertLessEqual(view.hop_count, len(self.gates))
         for name, node in self.nodes.items():
-            self.assertEqual(sum(queue["messages"] for queue in node.service.outgoing()), 0, name)
-            self.assertNotIn("HOP_COUNT_EXCEEDED", str(node.service.status()["refused"]))
+            self.assertEqual(sum(queue.messages for queue in node.service.inspection.outgoing()), 0, name)
+            self.assertNotIn("HOP_COUNT_EXCEEDED", str(node.service.inspection.status().refused))
             self.successResultOf(node.service.stopService())
 
 

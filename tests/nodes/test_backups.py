@@ -55,10 +55,10 @@ class BranchTestCase(BranchEnterprise):
 
     def waiting(self, name: str) -> int:
         """Messages of every outgoing queue."""
-        return sum(queue["messages"] for queue in self.nodes[name].service.outgoing())
+        return sum(queue.messages for queue in self.nodes[name].service.inspection.outgoing())
 
     def held(self, path: str) -> list[int]:
-        if not self.alpha.service.queue(path)["messages"]:
+        if not self.alpha.service.inspection.queue(path).messages:
             return []
         found = self.run_to_end(self.alpha.service.reserve(path, count=1000, timeout=0, peek=True))
         return [message.view.message_class for message in found.messages]

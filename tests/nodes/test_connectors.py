@@ -43,7 +43,7 @@ class ConnectorTests(EnterpriseTestCase):
         self.queue(epsilon, f"connector-{ROME}-xactonly", transactional=True)
 
     def waiting(self, name: str) -> int:
-        return sum(queue["messages"] for queue in self.nodes[name].service.outgoing())
+        return sum(queue.messages for queue in self.nodes[name].service.inspection.outgoing())
 
     def acknowledged(self) -> list[int]:
         return [view.message_class for view in self.take(self.alpha, self.answers)]
@@ -129,7 +129,7 @@ class ConnectorTests(EnterpriseTestCase):
             self.bodies(epsilon, f"{CONNECTOR};XACTONLY"), [b"%d" % number for number in range(COUNT)]
         )
         self.wait(70)
-        self.assertEqual(self.alpha.service.queue(JOURNAL)["messages"], COUNT)
+        self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, COUNT)
         self.assertEqual(self.waiting("ALPHA"), 0)
 
     def test_directory_not_read_yet(self) -> None:
@@ -147,7 +147,7 @@ class ConnectorTests(EnterpriseTestCase):
         self.send_one(b"x")
         self.wait(30)
         self.assertEqual((self.waiting("DELTA"), self.waiting("EPSILON")), (1, 0))
-        self.assertGreater(self.nodes["EPSILON"].service.status()["refused"]["ENTERPRISE_UNKNOWN"], 0)
+        self.assertGreater(self.nodes["EPSILON"].service.inspection.status().refused["ENTERPRISE_UNKNOWN"], 0)
         self.directory.is_connected = True
         self.wait(200)
         self.assertEqual(self.bodies(self.nodes["EPSILON"], CONNECTOR), [b"x"])

@@ -12,6 +12,7 @@ import attrs
 import msmq
 from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.factory import make_site
+from msmq.control.server.json_records import json_record
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.membership.objects import DIRECTORY_OBJECT_TYPES, QueueManagerObject
 from msmq.queues.arriving.message import Message
@@ -188,19 +189,19 @@ class SharingTests(TransferTestCase):
         """
         path = ".\\private$\\orders"
         made = self.call("POST", "/v1/queues", b'{"path": ".\\\\private$\\\\orders", "transactional": true}')
-        self.assertEqual(made.json, self.beta.service.queue(path))
+        self.assertEqual(made.json, json_record(self.beta.service.inspection.queue(path)))
         self.begin(b"1")
         self.clock.advance(5)
         self.assertEqual(self.call("GET", resource("queues", path)).json["messages"], 1)
         self.assertEqual(self.bodies(self.beta, path), [b"1"])
         self.assertEqual(self.call("GET", resource("queues", path)).json["messages"], 0)
         self.call("DELETE", resource("queues", path))
-        self.assertEqual(self.beta.service.queues(), [])
+        self.assertEqual(self.beta.service.inspection.queues(), [])
         self.begin(b"2", dead_letter=True)
         self.clock.advance(5)
         self.assertEqual(self.there(self.alpha, DEADXACT), [b"2"])
         shown = self.call("GET", "/v1/status").json
-        self.assertEqual(shown["identifier"], self.beta.service.status()["identifier"])
+        self.assertEqual(UUID(shown["identifier"]), self.beta.service.inspection.status().identifier)
 
 
 class InternalEventTests(TransferTestCase):
@@ -257,18 +258,20 @@ class AttributeTests(DirectoryTestCase):
         self.create(".\\private$\\orders", **values)
         manager = QueueManagerObject(identifier=GAMMA, computer_name="GAMMA", queue_manager_quota=2)
         self.successResultOf(self.directory.write(manager, ("queue_manager_quota",)))
-        before = self.service.queues()
+        before = self.service.inspection.queues()
         self.assertEqual(len(before), 2)
         for is_connected in (True, False, True):
             self.directory.is_connected = is_connected
             self.restart(directory=self.directory)
-            self.assertEqual(self.service.queues(), before)
+            self.assertEqual(self.service.inspection.queues(), before)
             sending = self.service.send(".\\private$\\plain", [Message()])
             self.assertEqual(self.refused(sending), Status.MQ_ERROR_QUEUE_NOT_FOUND)
             sending = self.service.send(ORDERS, [Message(body=bytes(3000))])
             self.assertEqual(self.refused(sending), Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
         for name, value in values.items():
-            self.assertEqual([queue[name] for queue in self.service.queues()], [value, value], name)
+            self.assertEqual(
+                [getattr(queue, name) for queue in self.service.inspection.queues()], [value, value], name
+            )
         held = self.published()
         self.assertEqual((held.label, held.quota, held.journal_quota), ("kept", 77, 78))
 
@@ -299,7 +302,7 @@ class SendingTests(SenderTestCase):
         path = self.queue(self.alpha)
         self.send(self.alpha, path, b"own")
         self.clock.advance(60)
-        self.assertEqual((self.peers, self.alpha.service.sessions()), ([], []))
+        self.assertEqual((self.peers, self.alpha.service.inspection.sessions()), ([], []))
         self.put(b"1")
         self.put_others(b"2", b"3")
         self.put(b"4")

@@ -164,7 +164,7 @@ class OneByOneTests(DispatchTestCase):
         self.connect()
         self.clock.advance(60)
         self.assertEqual(self.sent(), ["first 2", "first 1", "second 2", "second 1", "third 2", "third 1"])
-        self.assertEqual([queue["messages"] for queue in self.alpha.service.outgoing()], [0, 0, 0])
+        self.assertEqual([queue.messages for queue in self.alpha.service.inspection.outgoing()], [0, 0, 0])
 
     def test_one_that_comes_late(self) -> None:
         """It goes before those that have waited longer, if its sum is higher.
@@ -221,7 +221,7 @@ class ManyQueuesTests(DispatchTestCase):
         few = self.one_more()
         self.fill(500)
         self.clock.advance(100)
-        self.assertEqual({queue["messages"] for queue in self.alpha.service.outgoing()}, {0})
+        self.assertEqual({queue.messages for queue in self.alpha.service.inspection.outgoing()}, {0})
         self.assertLess(self.one_more(), 2 * few)
 
     def test_full_ones_cost_what_they_hold(self) -> None:

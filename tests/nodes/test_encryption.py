@@ -318,7 +318,7 @@ class ReceivingTests(EncryptionTestCase):
         view = UserMessageView(self.foreign(level=2))
         self.put(view.packet)
         self.assertEqual(self.take(self.alpha, admin), [])
-        self.assertEqual(self.beta.service.status()["refused"], {"NACK_BAD_ENCRYPTION": 1})
+        self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_BAD_ENCRYPTION": 1})
 
     def test_queue_manager_without_keys(self) -> None:
         """MQQB-1.5-01: whoever has none takes what is plain, and refuses what is not, and says so."""

@@ -34,7 +34,7 @@ class FailingTests(EncryptionTestCase):
         self.assertEqual(self.wire, [])
         self.assertEqual(self.bodies(self.beta, self.path), [])
         self.assertFalse(self.outgoing().positions)
-        explanation = self.run_to_end(self.alpha.service.explain(identifier))
+        explanation = self.run_to_end(self.alpha.service.inspection.explain(identifier))
         [event] = [event for event in explanation.events if event.event == "unencrypted"]
         self.assertEqual(event.message_class, 0x8008)
         queue = DEADXACT if kwargs.get("transactional") else DEADLETTER

@@ -72,14 +72,14 @@ class QueueExpiryTests(ExpiryTestCase):
         path = self.queue(self.beta)
         self.ask(b"unread", time_to_be_received=10)
         self.clock.advance(9.9)
-        self.assertEqual(self.beta.service.queue(path)["messages"], 1)
+        self.assertEqual(self.beta.service.inspection.queue(path).messages, 1)
         self.clock.advance(0.1)
-        self.assertEqual(self.beta.service.queue(path)["messages"], 0)
+        self.assertEqual(self.beta.service.inspection.queue(path).messages, 0)
         [answer] = self.answers()
         self.assertEqual(answer.message_class, MessageClass.NACK_RECEIVE_TIMEOUT)
         self.assertEqual(bytes(answer.body), b"unread")
         self.assertEqual(answer.source_queue_manager, BETA.bytes_le)
-        self.assertEqual(self.beta.service.status()["expired"], {"NACK_RECEIVE_TIMEOUT": 1})
+        self.assertEqual(self.beta.service.inspection.status().expired, {"NACK_RECEIVE_TIMEOUT": 1})
 
     def test_nobody_asked(self) -> None:
         """It leaves all the same, and the log has its identifier."""
@@ -88,7 +88,7 @@ class QueueExpiryTests(ExpiryTestCase):
         messages = [Message(time_to_be_received=10)]
         [identifier] = self.run_to_end(self.alpha.service.send(TO_BETA, messages))
         self.clock.advance(30)
-        self.assertEqual(self.beta.service.queue(path)["messages"], 0)
+        self.assertEqual(self.beta.service.inspection.queue(path).messages, 0)
         self.assertEqual(self.classes(), [])
         [line] = [line for line in lines if str(identifier) in line]
         self.assertIn("NACK_RECEIVE_TIMEOUT", line)
@@ -102,7 +102,7 @@ class QueueExpiryTests(ExpiryTestCase):
         self.assertEqual(self.bodies(self.beta, path), [b"read"])
         self.clock.advance(100)
         self.assertEqual(self.classes(), [])
-        self.assertEqual(self.beta.service.status()["expired"], {})
+        self.assertEqual(self.beta.service.inspection.status().expired, {})
 
     def test_a_message_given_back_too_late(self) -> None:
         """A reader may take its time, and confirm; if it gives back instead, nobody else gets it."""
@@ -114,7 +114,7 @@ class QueueExpiryTests(ExpiryTestCase):
         second = self.run_to_end(self.beta.service.reserve(path, timeout=0))
         self.clock.advance(60)
         self.run_to_end(first.confirm())
-        self.assertEqual(self.beta.service.status()["expired"], {})
+        self.assertEqual(self.beta.service.inspection.status().expired, {})
         second.release()
         self.assertEqual([bytes(view.body) for view in self.answers()], [b"given back"])
         failure = self.failureResultOf(self.deferred(self.beta.service.peek(path, timeout=0)), MQError)
@@ -137,12 +137,12 @@ class QueueExpiryTests(ExpiryTestCase):
         left: list[int] = []
         reactor = self.clock.reactor
         reactor.callLater(
-            10, reactor.callLater, 0, lambda: left.append(self.alpha.service.queue(path)["messages"])
+            10, reactor.callLater, 0, lambda: left.append(self.alpha.service.inspection.queue(path).messages)
         )
         self.clock.advance(10)
         self.assertTrue(1 < left[0] < 1001)
         self.assertEqual(self.bodies(self.alpha, path), [b"stays"])
-        self.assertEqual(self.alpha.service.status()["expired"], {"NACK_RECEIVE_TIMEOUT": 1000})
+        self.assertEqual(self.alpha.service.inspection.status().expired, {"NACK_RECEIVE_TIMEOUT": 1000})
 
     def test_the_clock_is_set(self) -> None:
         """Within a minute it is noticed that a day has passed."""
@@ -150,7 +150,7 @@ class QueueExpiryTests(ExpiryTestCase):
         self.send(self.alpha, path, b"day", time_to_be_received=86400)
         self.clock.set_wall(START.wall + 90000)
         self.clock.advance(60)
-        self.assertEqual(self.alpha.service.queue(path)["messages"], 0)
+        self.assertEqual(self.alpha.service.inspection.queue(path).messages, 0)
 
 
 class TransferExpiryTests(ExpiryTestCase):
@@ -166,10 +166,10 @@ class TransferExpiryTests(ExpiryTestCase):
         self.ask(b"in vain", time_to_reach_queue=10)
         self.send(self.alpha, TO_BETA, b"patient", time_to_reach_queue=0xFFFFFFFF)
         self.clock.advance(10.9)
-        self.assertEqual(self.alpha.service.outgoing()[0]["messages"], 2)
+        self.assertEqual(self.alpha.service.inspection.outgoing()[0].messages, 2)
         self.assertEqual(self.classes(), [MessageClass.NACK_REACH_QUEUE_TIMEOUT])
-        self.assertEqual(self.alpha.service.outgoing()[0]["messages"], 1)
-        self.assertEqual(self.alpha.service.status()["expired"], {"NACK_REACH_QUEUE_TIMEOUT": 1})
+        self.assertEqual(self.alpha.service.inspection.outgoing()[0].messages, 1)
+        self.assertEqual(self.alpha.service.inspection.status().expired, {"NACK_REACH_QUEUE_TIMEOUT": 1})
         self.beta.listen()
         self.clock.advance(10)
         self.assertEqual(self.bodies(self.beta, path), [b"patient"])
@@ -190,9 +190,9 @@ class TransferExpiryTests(ExpiryTestCase):
         self.beta.deaf()
         self.ask(b"in vain", time_to_reach_queue=10)
         self.clock.advance(100)
-        before = len(self.alpha.service.outgoing()[0]["history"])
+        before = len(self.alpha.service.inspection.outgoing()[0].history)
         self.clock.advance(300)
-        self.assertEqual(len(self.alpha.service.outgoing()[0]["history"]), before)
+        self.assertEqual(len(self.alpha.service.inspection.outgoing()[0].history), before)
 
     def test_in_time(self) -> None:
         """A message that arrives in time has no limit any more."""
@@ -236,7 +236,7 @@ class TransferExpiryTests(ExpiryTestCase):
         written = self.converse(self.network.host("127.0.0.9"), b"".join(packets))
         self.assertEqual(acks(written[HANDSHAKE:]), [(3, 0, 0, 0, 0, 64)])
         self.assertEqual(self.bodies(self.beta, path), [b"10", b"-5"])
-        self.assertEqual(self.beta.service.status()["refused"], {"NACK_REACH_QUEUE_TIMEOUT": 1})
+        self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_REACH_QUEUE_TIMEOUT": 1})
         [answer] = self.answers()
         self.assertEqual(answer.message_class, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
         self.assertEqual(bytes(answer.body), b"11")
@@ -255,17 +255,17 @@ class SlowLineTests(ExpiryTestCase):
         self.ask(b"given up", time_to_reach_queue=10)
         self.send(self.alpha, TO_BETA, b"second")
         self.clock.advance(11)
-        [outgoing] = self.alpha.service.outgoing()
-        self.assertEqual((outgoing["messages"], outgoing["unacknowledged"]), (1, 1))
+        [outgoing] = self.alpha.service.inspection.outgoing()
+        self.assertEqual((outgoing.messages, outgoing.unacknowledged), (1, 1))
         self.assertEqual(self.classes(), [MessageClass.NACK_REACH_QUEUE_TIMEOUT])
         self.clock.advance(100)
-        [outgoing] = self.alpha.service.outgoing()
-        self.assertEqual((outgoing["messages"], outgoing["bytes"]), (0, 0))
+        [outgoing] = self.alpha.service.inspection.outgoing()
+        self.assertEqual((outgoing.messages, outgoing.bytes), (0, 0))
         self.send(self.alpha, TO_BETA, b"third")
         self.clock.advance(100)
         self.assertEqual(self.bodies(self.beta, path), [b"first", b"given up", b"second", b"third"])
         self.assertEqual(len(self.network.links), 1)
-        self.assertEqual(self.alpha.service.status()["expired"], {"NACK_REACH_QUEUE_TIMEOUT": 1})
+        self.assertEqual(self.alpha.service.inspection.status().expired, {"NACK_REACH_QUEUE_TIMEOUT": 1})
 
 
 class FailingStore(MemoryMessageStore):
@@ -309,7 +309,7 @@ class DurableStoreTests(ExpiryTestCase):
         self.assertEqual(self.run_to_end(self.beta.service.peek(path, timeout=0)).body_size, 6)
         self.clock.advance(30)
         self.restart()
-        self.assertEqual(self.beta.service.queue(path)["messages"], 0)
+        self.assertEqual(self.beta.service.inspection.queue(path).messages, 0)
         [answer] = self.answers()
         self.assertTrue(answer.is_recoverable)
 
@@ -321,14 +321,14 @@ class DurableStoreTests(ExpiryTestCase):
         assert isinstance(self.beta.store, FailingStore)
         self.beta.store.is_full = True
         self.clock.advance(30)
-        self.assertEqual(self.beta.service.queue(path)["messages"], 1)
+        self.assertEqual(self.beta.service.inspection.queue(path).messages, 1)
         failure = self.failureResultOf(self.deferred(self.beta.service.peek(path, timeout=0)), MQError)
         self.assertEqual(failure.value.status, Status.MQ_ERROR_IO_TIMEOUT)
         self.assertEqual(self.classes(), [])
         self.beta.store.is_full = False
         self.clock.advance(60)
         self.assertEqual(self.classes(), [MessageClass.NACK_RECEIVE_TIMEOUT])
-        self.assertEqual(self.beta.service.queue(path)["messages"], 0)
+        self.assertEqual(self.beta.service.inspection.queue(path).messages, 0)
 
     def test_after_a_restart(self) -> None:
         """A stored message that nobody has read yet is tested when it is."""

@@ -8,7 +8,6 @@ from typing import cast
 from twisted.internet.testing import StringTransport
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 
-from msmq.decoding.values import unix_time
 from msmq.settings import SessionSettings
 from msmq.structures.names.format_name import PrivateFormatName
 from msmq.testing.streams import Conditions
@@ -50,8 +49,8 @@ class ExpressTests(NodesTestCase):
         self.send(self.alpha, TO_BETA, *bodies)
         self.clock.advance(30)
         self.assertEqual(self.bodies(self.beta, path), bodies)
-        [outgoing] = self.alpha.service.outgoing()
-        self.assertEqual((outgoing["messages"], outgoing["bytes"]), (0, 0))
+        [outgoing] = self.alpha.service.inspection.outgoing()
+        self.assertEqual((outgoing.messages, outgoing.bytes), (0, 0))
 
     def test_priority_comes_first_and_arrival_second(self) -> None:
         """Receivers get the highest priority first, the oldest of it first."""
@@ -81,9 +80,9 @@ class ExpressTests(NodesTestCase):
         self.beta.deaf()
         self.send(self.alpha, TO_BETA, b"1", b"2", b"3")
         self.clock.advance(4)
-        [outgoing] = self.alpha.service.outgoing()
-        self.assertEqual((outgoing["messages"], outgoing["state"]), (3, "WAITING"))
-        self.assertEqual(outgoing["history"][-1]["status"], "SocketConnectFailure")
+        [outgoing] = self.alpha.service.inspection.outgoing()
+        self.assertEqual((outgoing.messages, outgoing.state), (3, "WAITING"))
+        self.assertEqual(outgoing.history[-1].status.document_name, "SocketConnectFailure")
         self.beta.listen()
         self.clock.advance(2)
         self.assertEqual(self.bodies(self.beta, path), [b"1", b"2", b"3"])
@@ -95,9 +94,9 @@ class ExpressTests(NodesTestCase):
         """
         self.send(self.alpha, "DIRECT=OS:nowhere\\private$\\q", b"1")
         self.clock.advance(1)
-        [outgoing] = self.alpha.service.outgoing()
-        self.assertEqual(outgoing["state"], "NEED VALIDATION")
-        self.assertEqual(outgoing["history"][-1]["status"], "DnsFailure")
+        [outgoing] = self.alpha.service.inspection.outgoing()
+        self.assertEqual(outgoing.state, "NEED VALIDATION")
+        self.assertEqual(outgoing.history[-1].status.document_name, "DnsFailure")
 
     def test_a_cut_connection_loses_and_doubles_nothing_that_was_acknowledged(self) -> None:
         """After a cut what was not acknowledged is sent again (MQQB-3.1.2.4-03)."""
@@ -113,10 +112,10 @@ class ExpressTests(NodesTestCase):
         """A private name of the initiator uses the session that it opened (MQQB-2.1.1-08)."""
         self.queue(self.beta)
         reply = self.queue(self.alpha, "replies")
-        number = int(self.alpha.service.queue(reply)["format_name"].rpartition("\\")[2], 16)
+        number = int(self.alpha.service.inspection.queue(reply).format_name.rpartition("\\")[2], 16)
         self.send(self.beta, str(PrivateFormatName(ALPHA, number)), b"early")
-        [outgoing] = self.beta.service.outgoing()
-        self.assertEqual(outgoing["state"], "NEED VALIDATION")
+        [outgoing] = self.beta.service.inspection.outgoing()
+        self.assertEqual(outgoing.state, "NEED VALIDATION")
         self.send(self.alpha, TO_BETA, b"request")
         self.clock.advance(1)
         self.assertEqual(self.bodies(self.alpha, reply), [b"early"])
@@ -132,7 +131,7 @@ class ExpressTests(NodesTestCase):
         self.send(self.alpha, "DIRECT=TCP:127.0.0.3\\private$\\two", b"2")
         self.clock.advance(1)
         self.assertEqual(len(self.network.links), 1)
-        states = [outgoing["state"] for outgoing in self.alpha.service.outgoing()]
+        states = [outgoing.state for outgoing in self.alpha.service.inspection.outgoing()]
         self.assertEqual(states, ["CONNECTED", "CONNECTED"])
         self.assertEqual(self.bodies(self.beta, first), [b"1"])
         self.assertEqual(self.bodies(self.beta, second), [b"2"])
@@ -142,8 +141,8 @@ class ExpressTests(NodesTestCase):
         path = self.queue(self.beta)
         self.send(self.alpha, TO_BETA, b"1")
         self.clock.advance(700)
-        self.assertEqual(self.alpha.service.sessions(), [])
-        self.assertEqual(self.alpha.service.outgoing()[0]["state"], "DISCONNECTED")
+        self.assertEqual(self.alpha.service.inspection.sessions(), [])
+        self.assertEqual(self.alpha.service.inspection.outgoing()[0].state, "DISCONNECTED")
         self.send(self.alpha, TO_BETA, b"2")
         self.clock.advance(1)
         self.assertEqual(self.bodies(self.beta, path), [b"1", b"2"])
@@ -152,8 +151,8 @@ class ExpressTests(NodesTestCase):
         """It is acknowledged, not delivered, and counted with its reason."""
         self.send(self.alpha, "DIRECT=TCP:127.0.0.3\\private$\\nowhere", b"lost?")
         self.clock.advance(60)
-        self.assertEqual(self.beta.service.status()["refused"], {"NACK_BAD_DST_Q": 1})
-        self.assertEqual(self.alpha.service.outgoing()[0]["messages"], 0)
+        self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_BAD_DST_Q": 1})
+        self.assertEqual(self.alpha.service.inspection.outgoing()[0].messages, 0)
 
     def test_the_trace_of_a_message_is_one_short_line(self) -> None:
         """A destination of thousands of characters, some of them unprintable, cannot flood the log."""
@@ -174,29 +173,29 @@ class ExpressTests(NodesTestCase):
         self.queue(self.beta)
         self.send(self.alpha, TO_BETA, b"1", b"2")
         self.clock.advance(1)
-        [ours], [theirs] = self.alpha.service.sessions(), self.beta.service.sessions()
-        self.assertEqual((ours["direction"], theirs["direction"]), ("outgoing", "incoming"))
-        self.assertEqual((ours["state"], theirs["state"]), ("OPEN", "OPEN"))
-        self.assertEqual((ours["sent"], theirs["received"]), (2, 2))
-        self.assertEqual(ours["remote_identifier"].lower(), str(BETA))
-        self.assertEqual(theirs["remote_address"], "127.0.0.2")
+        [ours], [theirs] = self.alpha.service.inspection.sessions(), self.beta.service.inspection.sessions()
+        self.assertEqual((ours.direction, theirs.direction), ("outgoing", "incoming"))
+        self.assertEqual((ours.state, theirs.state), ("OPEN", "OPEN"))
+        self.assertEqual((ours.statistics.sent, theirs.statistics.received), (2, 2))
+        self.assertEqual(ours.remote_identifier, BETA)
+        self.assertEqual(theirs.remote_address, "127.0.0.2")
 
     def test_times_of_a_session(self) -> None:
         """When it opened stays; when anything came or went last goes on with each packet."""
         path = self.queue(self.beta)
-        began = unix_time(self.clock.now().wall)
+        began = self.clock.now().wall
         self.send(self.alpha, TO_BETA, b"1")
         self.clock.advance(3)
-        [first] = self.beta.service.sessions()
-        self.assertEqual((first["opened"], first["last_heard"]), (began, began))
-        self.assertFalse(first["encrypted"])
-        sent = unix_time(self.clock.now().wall)
+        [first] = self.beta.service.inspection.sessions()
+        self.assertEqual((first.opened, first.last_heard), (began, began))
+        self.assertFalse(first.encrypted)
+        sent = self.clock.now().wall
         self.send(self.alpha, TO_BETA, b"2")
         self.clock.advance(3)
-        [second] = self.beta.service.sessions()
-        self.assertEqual((second["opened"], second["last_heard"]), (began, sent))
-        [ours] = self.alpha.service.sessions()
-        self.assertEqual((ours["opened"], ours["last_sent"]), (began, sent))
+        [second] = self.beta.service.inspection.sessions()
+        self.assertEqual((second.opened, second.last_heard), (began, sent))
+        [ours] = self.alpha.service.inspection.sessions()
+        self.assertEqual((ours.opened, ours.last_sent), (began, sent))
         self.assertEqual(self.bodies(self.beta, path), [b"1", b"2"])
 
     def test_packet_counts_agree(self) -> None:
@@ -204,11 +203,14 @@ class ExpressTests(NodesTestCase):
         self.queue(self.beta)
         self.send(self.alpha, TO_BETA, *[b"%d" % number for number in range(100)])
         self.clock.advance(60)
-        ours, theirs = self.alpha.service.status()["packets"], self.beta.service.status()["packets"]
-        self.assertEqual(ours["sent"], theirs["received"])
-        self.assertEqual(ours["received"], theirs["sent"])
-        self.assertEqual(ours["sent"]["user_message"], 100)
-        self.assertGreater(ours["received"]["session_ack"], 1)
+        ours, theirs = (
+            self.alpha.service.inspection.status().packets,
+            self.beta.service.inspection.status().packets,
+        )
+        self.assertEqual(ours.sent, theirs.received)
+        self.assertEqual(ours.received, theirs.sent)
+        self.assertEqual(ours.sent.user_message, 100)
+        self.assertGreater(ours.received.session_ack, 1)
 
     def test_stopping_ends_the_sessions(self) -> None:
         """A stopped queue manager closes its connections and leaves no timer behind."""
@@ -217,8 +219,8 @@ class ExpressTests(NodesTestCase):
         self.clock.advance(1)
         self.successResultOf(self.alpha.service.stopService())
         self.clock.advance(1)
-        self.assertEqual(self.alpha.service.sessions(), [])
-        self.assertEqual(self.beta.service.sessions(), [])
+        self.assertEqual(self.alpha.service.inspection.sessions(), [])
+        self.assertEqual(self.beta.service.inspection.sessions(), [])
 
     def test_connection_history_tells_the_handshake(self) -> None:
         """Three entries for a session that opened.
@@ -228,12 +230,12 @@ class ExpressTests(NodesTestCase):
         self.queue(self.beta)
         self.send(self.alpha, TO_BETA, b"1")
         self.clock.advance(1)
-        [outgoing] = self.alpha.service.outgoing()
-        statuses = [entry["status"] for entry in outgoing["history"]]
+        [outgoing] = self.alpha.service.inspection.outgoing()
+        statuses = [entry.status.document_name for entry in outgoing.history]
         self.assertEqual(statuses, ["InProcess", "EstablishPacketReceived", "Established"])
-        self.assertEqual([entry["error"] for entry in outgoing["history"]], [0, 0, 0])
-        self.assertEqual(outgoing["state"], "CONNECTED")
-        self.assertEqual(outgoing["next_hops"], ["127.0.0.3"])
+        self.assertEqual([entry.error for entry in outgoing.history], [0, 0, 0])
+        self.assertEqual(outgoing.state, "CONNECTED")
+        self.assertEqual(outgoing.next_hops, ["127.0.0.3"])
 
 
 class SlowLineTests(NodesTestCase):

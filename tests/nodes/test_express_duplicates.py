@@ -57,14 +57,14 @@ class ExpressDuplicateTests(DuplicatesTestCase):
         self.clock.advance(20)
         self.assertEqual(self.peer.acks[-1][0], 1)
         self.assertEqual(self.bodies(self.beta, self.path), [b"x"])
-        self.assertEqual(self.beta.service.status()["refused"], {"DUPLICATE": 2})
+        self.assertEqual(self.beta.service.inspection.status().refused, {"DUPLICATE": 2})
 
     def test_refused_copy(self) -> None:
         """One that was refused is refused once, and has one dead letter and one event."""
         nowhere = "TCP:127.0.0.3\\private$\\nowhere"
         self.say(*[self.message(destination=nowhere, user_flags=0x0100)] * 2)
-        self.assertEqual(self.beta.service.status()["refused"], {"NACK_BAD_DST_Q": 1, "DUPLICATE": 1})
-        self.assertEqual(self.beta.service.queue(".\\system$;deadletter")["messages"], 1)
+        self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_BAD_DST_Q": 1, "DUPLICATE": 1})
+        self.assertEqual(self.beta.service.inspection.queue(".\\system$;deadletter").messages, 1)
 
     def test_over_the_quota(self) -> None:
         """What was not acknowledged because the queue manager is full arrives when it comes again."""
@@ -106,4 +106,4 @@ class StrictTests(DuplicatesTestCase):
     def test_no_mark(self) -> None:
         """What is refused there leaves no mark: it is refused each time."""
         self.say(self.message(), self.message())
-        self.assertEqual(self.beta.service.status()["refused"], {"NACK_ACCESS_DENIED": 2})
+        self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_ACCESS_DENIED": 2})

@@ -17,7 +17,9 @@ class FindingTests(DirectoryTestCase):
     """[MS-MQDMPR] 3.1.7.1.21 as an application looks for a service."""
 
     def found(self, **wanted: Any) -> list[str]:
-        return [str(row["path"]).lower() for row in self.run_to_end(self.service.public_queues(**wanted))]
+        return [
+            str(row.path).lower() for row in self.run_to_end(self.service.inspection.public_queues(**wanted))
+        ]
 
     def test_find(self) -> None:
         """Queues of every member are found by label, type and path, as patterns without regard to case."""
@@ -34,12 +36,12 @@ class FindingTests(DirectoryTestCase):
         self.assertEqual(self.found(path="gamma\\*"), ["gamma\\orders", "gamma\\prices"])
         self.assertEqual(self.found(path="GAMMA\\Prices", application_type=PRICES), ["gamma\\prices"])
         self.assertEqual(self.found(application_type=UUID(int=1)), [])
-        [row] = self.run_to_end(self.service.public_queues(path="gamma\\prices"))
-        described = self.service.queue("GAMMA\\prices")
+        [row] = self.run_to_end(self.service.inspection.public_queues(path="gamma\\prices"))
+        described = self.service.inspection.queue("GAMMA\\prices")
         for key in ("format_name", "identifier", "label", "application_type"):
-            self.assertEqual(row[key], described[key])
+            self.assertEqual(getattr(row, key), getattr(described, key))
 
     def test_away(self) -> None:
         """While the directory is away nothing is found, and that is an error."""
         self.directory.is_connected = False
-        self.assertIs(self.refused(self.service.public_queues()), Status.MQ_ERROR_NO_DS)
+        self.assertIs(self.refused(self.service.inspection.public_queues()), Status.MQ_ERROR_NO_DS)

@@ -61,7 +61,7 @@ class ForgeryTests(ForgeryTestCase):
         self.assertEqual(self.taken(), ([], [b"1", b"2"]))
 
     def test_as_if_a_router_had_brought_them(self) -> None:
-        number = int(self.beta.service.queue(self.plain)["format_name"].rpartition("\\")[2], 16)
+        number = int(self.beta.service.inspection.queue(self.plain).format_name.rpartition("\\")[2], 16)
         self.forge(letter(b"forged", 1, queue_manager=BETA, number=number), identifier=NOBODY)
         self.say(letter(b"1", 1))
         self.assertEqual(self.taken(), ([], [b"1"]))
@@ -78,7 +78,7 @@ class ForgeryTests(ForgeryTestCase):
         self.peer.acknowledge()
         heard = len(self.peer.heard)
         other = self.dial(host=self.network.host(STRANGER), identifier=NOBODY)
-        number = int(self.beta.service.queue(self.path)["format_name"].rpartition("\\")[2], 16)
+        number = int(self.beta.service.inspection.queue(self.path).format_name.rpartition("\\")[2], 16)
         self.forge(*chain(2, 3), *chain(1, 1, queue_manager=BETA, number=number)).hang_up()
         self.clock.advance(60)
         self.assertEqual(len(self.peer.heard), heard)
@@ -88,7 +88,9 @@ class ForgeryTests(ForgeryTestCase):
         """It is told nothing, and nothing is kept for it: what it sends waits until it is listed."""
         stranger = self.forge(*chain(1, 2, source=NOBODY), identifier=NOBODY)
         self.clock.advance(5)
-        self.assertEqual((stranger.heard, self.beta.service.outgoing(), self.taken()), ([], [], ([], [])))
+        self.assertEqual(
+            (stranger.heard, self.beta.service.inspection.outgoing(), self.taken()), ([], [], ([], []))
+        )
         self.check_counts(stranger)
         self.beta = self.reconfigured(self.beta, gate=TrustedPeers(peers=AddressSet.of([STRANGER])))
         again = self.forge(*chain(1, 2, source=NOBODY), identifier=NOBODY)
@@ -108,7 +110,7 @@ class ForgeryTests(ForgeryTestCase):
         told = [formatEvent(event) for event in captured if "not taken" in formatEvent(event)]
         self.assertEqual(len(told), 11)
         self.assertIn("NACK_ACCESS_DENIED; 990 more since the last such line", told[-1])
-        self.assertEqual(self.beta.service.status()["refused"], {"NACK_ACCESS_DENIED": 1001})
+        self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_ACCESS_DENIED": 1001})
 
 
 class ToldTests(ForgeryTestCase):
@@ -141,11 +143,11 @@ class ToldTests(ForgeryTestCase):
         """What it does not take of the answers does not fill the store with more of them."""
         self.patch(final_acks, "MOST_FOR_STRANGERS", 100)
         stranger = self.dial(host=self.network.host(STRANGER), identifier=NOBODY)
-        used = self.beta.service.status()["bytes"]
+        used = self.beta.service.inspection.status().bytes
         for first in range(1, 1000, 20):
             stranger.send(*chain(first, first + 19, source=NOBODY))
             self.clock.advance(1)
-        [queue] = self.beta.service.outgoing()
-        self.assertLessEqual(queue["messages"], 120)
-        self.assertLess(self.beta.service.status()["bytes"] - used, 120 * 300)
-        self.assertEqual(self.beta.service.status()["refused"], {"NACK_ACCESS_DENIED": 1000})
+        [queue] = self.beta.service.inspection.outgoing()
+        self.assertLessEqual(queue.messages, 120)
+        self.assertLess(self.beta.service.inspection.status().bytes - used, 120 * 300)
+        self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_ACCESS_DENIED": 1000})

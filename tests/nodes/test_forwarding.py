@@ -30,7 +30,7 @@ class ForwardingTests(EnterpriseTestCase):
         for name in (self.name, other, f"PRIVATE={IDENTIFIERS['GAMMA']}\\00000009"):
             self.send(self.alpha, name, b"x", delivery=Delivery.RECOVERABLE)
         self.wait(5)
-        waiting = {queue["format_name"]: queue["messages"] for queue in self.gate.service.outgoing()}
+        waiting = {queue.format_name: queue.messages for queue in self.gate.service.inspection.outgoing()}
         names = [f"PRIVATE={str(IDENTIFIERS[name]).upper()}\\00000000" for name in ("ZETA", "GAMMA")]
         self.assertEqual(waiting, {names[0]: 2, names[1]: 1})
 
@@ -41,7 +41,7 @@ class ForwardingTests(EnterpriseTestCase):
         bodies = [b"%d" % number for number in range(5)]
         self.send(self.alpha, self.name, *bodies, delivery=Delivery.RECOVERABLE)
         self.wait(5)
-        self.assertEqual(sum(queue["messages"] for queue in self.alpha.service.outgoing()), 0)
+        self.assertEqual(sum(queue.messages for queue in self.alpha.service.inspection.outgoing()), 0)
         for name in ("BETA", "DELTA", "EPSILON"):
             if name == "BETA":
                 self.kill(name)
@@ -56,9 +56,9 @@ class ForwardingTests(EnterpriseTestCase):
         self.wait(30)
         self.send(self.alpha, self.name, b"kept", delivery=Delivery.RECOVERABLE)
         self.wait(20)
-        self.assertEqual([queue["messages"] for queue in self.alpha.service.outgoing()], [1])
-        self.assertEqual(self.gate.service.outgoing(), [])
-        self.assertGreaterEqual(self.gate.service.status()["refused"]["TOO_MANY_QUEUES"], 2)
+        self.assertEqual([queue.messages for queue in self.alpha.service.inspection.outgoing()], [1])
+        self.assertEqual(self.gate.service.inspection.outgoing(), [])
+        self.assertGreaterEqual(self.gate.service.inspection.status().refused["TOO_MANY_QUEUES"], 2)
         self.patch(answer_room, "MOST_OUTGOING_QUEUES", 100)
         self.wait(120)
         self.assertEqual(self.bodies(self.zeta, self.path), [b"kept"])
@@ -86,5 +86,5 @@ class ForwardingTests(EnterpriseTestCase):
         self.wait(90)
         self.assertEqual(self.take(self.zeta, self.path), [])
         for gate in ("BETA", "DELTA", "EPSILON"):
-            waiting = [queue["messages"] for queue in self.nodes[gate].service.outgoing()]
+            waiting = [queue.messages for queue in self.nodes[gate].service.inspection.outgoing()]
             self.assertEqual(sum(waiting), 0, gate)

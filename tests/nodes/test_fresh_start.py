@@ -85,4 +85,4 @@ class NamesThatAreNotDialledTests(ScriptedTestCase):
             with self.assertRaises(MQError):
                 self.alpha.service.open_queue(name, QueueAccessType.SEND)
         self.clock.advance(120)
-        self.assertEqual((self.peers, self.alpha.service.outgoing()), ([], []))
+        self.assertEqual((self.peers, self.alpha.service.inspection.outgoing()), ([], []))

@@ -55,7 +55,7 @@ class HandshakeTests(NodesTestCase):
         self.clock.advance(4)
         self.beta.listen()
         self.clock.advance(2)
-        self.assertEqual(self.alpha.service.outgoing()[0]["state"], "CONNECTED")
+        self.assertEqual(self.alpha.service.inspection.outgoing()[0].state, "CONNECTED")
         self.assertEqual(self.bodies(self.beta, path), [b"%d" % number for number in range(5)])
 
     def test_the_queue_goes_through_its_states(self) -> None:
@@ -90,8 +90,8 @@ class HandshakeTests(NodesTestCase):
         """A message to order_queue$ that is no OrderAck or FinalAck reaches nothing (MQQB-3.1.5.1.1-07)."""
         self.send(self.alpha, "DIRECT=TCP:127.0.0.3\\private$\\order_queue$", b"x")
         self.clock.advance(60)
-        self.assertEqual(self.beta.service.status()["refused"], {"NACK_BAD_DST_Q": 1})
-        self.assertEqual(self.alpha.service.outgoing()[0]["messages"], 0)
+        self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_BAD_DST_Q": 1})
+        self.assertEqual(self.alpha.service.inspection.outgoing()[0].messages, 0)
 
     def test_limits_count_every_initiator(self) -> None:
         """MaxInSessions 1: the second initiator is refused, whether it pinged or not.
@@ -107,9 +107,9 @@ class HandshakeTests(NodesTestCase):
         self.clock.advance(1)
         self.send(gamma, TO_BETA, b"2")
         self.clock.advance(1)
-        [outgoing] = gamma.service.outgoing()
-        self.assertEqual(outgoing["history"][-1]["status"], "ConnectionRefused")
-        self.assertEqual(len(self.beta.service.sessions()), 1)
+        [outgoing] = gamma.service.inspection.outgoing()
+        self.assertEqual(outgoing.history[-1].status.document_name, "ConnectionRefused")
+        self.assertEqual(len(self.beta.service.inspection.sessions()), 1)
 
 
 class OrderOfAttemptTests(SynchronousTestCase):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.storage import StorageError
+from msmq.interfaces.summaries import PausedOutgoing
 from msmq.persistence.changes import PutState
 from msmq.queues.arriving.message import Delivery
 from msmq.queues.holds import ALL, MOST_HOLDS, NAME, NEXT_HOP, Holds
@@ -60,19 +62,19 @@ class HoldTests(NodesTestCase):
     def done(self, held: Deferred[Any]) -> Any:
         return self.successResultOf(held)
 
-    def state(self, name: str) -> tuple[str, list[str]]:
-        shown = self.alpha.service.outgoing_queue(name)
-        return shown["state"], shown["paused_by"]
+    def state(self, name: str) -> tuple[str, Sequence[str]]:
+        shown = self.alpha.service.inspection.outgoing_queue(name)
+        return shown.state, shown.paused_by
 
     def there(self, name: str = "orders") -> int:
         """How many messages have arrived."""
-        messages: int = self.beta.service.queue(f".\\private$\\{name}")["messages"]
+        messages: int = self.beta.service.inspection.queue(f".\\private$\\{name}").messages
         return messages
 
     def test_over_a_restart(self) -> None:
         """A name is paused before anything was sent to it, and stays so; what is sent to others leaves."""
         shown = self.done(self.alpha.service.pause_outgoing(TO_BETA))
-        self.assertEqual((shown["state"], shown["paused_by"], shown["messages"]), ("ONHOLD", ["name"], 0))
+        self.assertEqual((shown.state, shown.paused_by, shown.messages), ("ONHOLD", ["name"], 0))
         self.post(TO_BETA, b"1", b"2")
         self.post(OTHER, b"3")
         self.clock.advance(100)
@@ -83,11 +85,12 @@ class HoldTests(NodesTestCase):
             self.assertEqual(self.state(TO_BETA), ("ONHOLD", ["name"]))
             self.assertEqual(self.there(), 0)
         self.assertEqual(
-            self.alpha.service.status()["outgoing_paused"], {"all": False, "names": 1, "next_hops": []}
+            self.alpha.service.inspection.status().outgoing_paused,
+            PausedOutgoing(all=False, names=1, next_hops=[]),
         )
         self.post(TO_BETA.replace("orders", "ORDERS"), b"3")
         resumed = self.done(self.alpha.service.resume_outgoing(TO_BETA))
-        self.assertEqual(resumed["paused_by"], [])
+        self.assertEqual(resumed.paused_by, [])
         self.clock.advance(1)
         self.assertEqual(self.there(), 3)
         self.restart()
@@ -109,7 +112,7 @@ class HoldTests(NodesTestCase):
         self.post(TO_BETA, b"1")
         self.clock.advance(1)
         shown = self.done(self.alpha.service.pause_all_outgoing())
-        self.assertEqual({queue["state"] for queue in shown}, {"ONHOLD"})
+        self.assertEqual({queue.state for queue in shown}, {"ONHOLD"})
         self.post(BY_NAME, b"2")
         self.restart()
         self.post(TO_BETA, b"3")
@@ -117,7 +120,7 @@ class HoldTests(NodesTestCase):
         self.assertEqual(self.there(), 1)
         self.assertEqual(self.state(OTHER), ("ONHOLD", ["name", "all"]))
         self.assertEqual(self.state(BY_NAME), ("ONHOLD", ["all"]))
-        self.assertEqual(self.done(self.alpha.service.resume_outgoing(BY_NAME))["paused_by"], ["all"])
+        self.assertEqual(self.done(self.alpha.service.resume_outgoing(BY_NAME)).paused_by, ["all"])
         self.post(OTHER, b"4")
         self.done(self.alpha.service.resume_all_outgoing())
         self.clock.advance(1)
@@ -132,7 +135,7 @@ class HoldTests(NodesTestCase):
             self.post(name, b"1")
         self.clock.advance(1)
         shown = self.done(self.alpha.service.pause_next_hop("127.0.0.3"))
-        self.assertEqual([queue["format_name"] for queue in shown], [TO_BETA, BY_NAME])
+        self.assertEqual([queue.format_name for queue in shown], [TO_BETA, BY_NAME])
         for _ in range(2):
             for name in (TO_BETA, BY_NAME, OTHER, TO_GAMMA):
                 self.post(name, b"2")
@@ -141,8 +144,10 @@ class HoldTests(NodesTestCase):
             for name in (TO_BETA, BY_NAME, OTHER):
                 self.assertEqual(self.state(name), ("ONHOLD", ["next_hop"]))
             self.restart()
-        self.assertEqual(gamma.service.queue(".\\private$\\orders")["messages"], 2)
-        self.assertEqual(self.alpha.service.status()["outgoing_paused"]["next_hops"], ["127.0.0.3", "beta"])
+        self.assertEqual(gamma.service.inspection.queue(".\\private$\\orders").messages, 2)
+        self.assertEqual(
+            self.alpha.service.inspection.status().outgoing_paused.next_hops, ["127.0.0.3", "beta"]
+        )
         self.done(self.alpha.service.resume_next_hop("127.0.0.3"))
         self.done(self.alpha.service.resume_next_hop("Beta."))
         self.clock.advance(1)
@@ -192,7 +197,7 @@ class GateTests(EnterpriseTestCase):
             self.successResultOf(self.alpha.service.pause_next_hop(host))
             self.send(self.alpha, name, b"held")
             self.clock.advance(30)
-            self.assertEqual(self.alpha.service.outgoing_queue(name)["paused_by"], ["next_hop"])
+            self.assertEqual(self.alpha.service.inspection.outgoing_queue(name).paused_by, ["next_hop"])
             self.assertEqual(self.take(self.zeta, path), [])
             self.successResultOf(self.alpha.service.resume_next_hop(host))
             self.clock.advance(30)

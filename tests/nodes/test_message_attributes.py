@@ -163,7 +163,7 @@ class ContentTests(AttributesCase):
 
         MQDMPR-3.1.1.12-29.
         """
-        private = self.beta.service.queue(self.orders)["format_name"]
+        private = self.beta.service.inspection.queue(self.orders).format_name
         self.tell(self.alpha, TO_BETA, Message())
         self.tell(self.alpha, private, Message())
         found = self.take(self.beta, self.orders)

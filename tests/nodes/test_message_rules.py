@@ -188,7 +188,7 @@ class IdentityTests(ScriptedTestCase):
         MQDMPR-3.1.1.12-29.
         """
         orders = self.queue(self.beta)
-        number = int(self.beta.service.queue(orders)["format_name"].rpartition("\\")[2], 16)
+        number = int(self.beta.service.inspection.queue(orders).format_name.rpartition("\\")[2], 16)
         self.send(self.alpha, TO_BETA, b"direct")
         self.clock.advance(1)
         self.send(self.alpha, f"PRIVATE={BETA}\\{number:08x}", b"private")
@@ -429,7 +429,7 @@ class ClassTests(ScriptedTestCase):
             (paths[0], TO_BETA, False, MessageClass.NACK_NOT_TRANSACTIONAL_Q),
             (paths[1], TO_PAYMENTS, True, MessageClass.NACK_NOT_TRANSACTIONAL_MSG),
         ):
-            self.assertEqual(self.beta.service.queue(path)["transactional"], is_transactional)
+            self.assertEqual(self.beta.service.inspection.queue(path).transactional, is_transactional)
             self.ask(name, transactional=is_transactional)
             self.assertEqual(self.answers(), [ACK_REACH])
             self.ask(name, transactional=not is_transactional)

@@ -76,13 +76,13 @@ class MovedSenderTestCase(NodesTestCase):
         self.clock.advance(1)
 
     def journal(self, node: Node | None = None) -> int:
-        messages: int = (node or self.alpha).service.queue(JOURNAL)["messages"]
+        messages: int = (node or self.alpha).service.inspection.queue(JOURNAL).messages
         return messages
 
     def waiting(self) -> int:
         """The FinalAcks that wait for OLD."""
-        queues = self.beta.service.outgoing()
-        return sum(each["messages"] for each in queues if OLD in each["format_name"])
+        queues = self.beta.service.inspection.outgoing()
+        return sum(each.messages for each in queues if OLD in each.format_name)
 
     def receive(self, *bodies: bytes) -> None:
         self.assertEqual(self.bodies(self.beta, self.payments), list(bodies))
@@ -149,23 +149,23 @@ class ByTrustedSessionTests(MovedSenderTestCase):
         self.receive(b"1", b"2")
         self.clock.advance(60)
         self.assertEqual((self.journal(), self.journal(copy), self.waiting()), (2, 0, 0))
-        self.assertEqual(copy.service.status()["packets"]["received"]["user_message"], 0)
+        self.assertEqual(copy.service.inspection.status().packets.received.user_message, 0)
 
     def test_address_that_was_not_dialled_yet(self) -> None:
         """A session that has ended since it was idle is opened again; a copy with a session gets nothing."""
         self.pay(b"1", b"2")
         self.clock.advance(900)
-        self.assertEqual(self.beta.service.sessions(), [])
+        self.assertEqual(self.beta.service.inspection.sessions(), [])
         self.patch(support, "ADDRESSES", {**ADDRESSES, "ALPHA": NEW, "BEFORE": OLD})
         copy = self.node("ALPHA", ALPHA, store=MemoryMessageStore(durable=True))
         copy.start()
         self.send(copy, TO_BETA.replace("payments", "other"), b"x")
         self.clock.advance(5)
-        self.assertEqual([each["remote_address"] for each in self.beta.service.sessions()], [NEW])
+        self.assertEqual([each.remote_address for each in self.beta.service.inspection.sessions()], [NEW])
         self.receive(b"1", b"2")
         self.clock.advance(60)
         self.assertEqual((self.journal(), self.waiting()), (2, 0))
-        self.assertEqual(copy.service.status()["packets"]["received"]["user_message"], 0)
+        self.assertEqual(copy.service.inspection.status().packets.received.user_message, 0)
 
 
 class UntrustedSessionTests(MovedSenderTestCase):
@@ -261,7 +261,7 @@ class ByDirectoryTests(MovedSenderTestCase):
             self.send(other, TO_BETA.replace("payments", "other"), b"x")
             self.clock.advance(60)
         self.assertEqual(self.waiting(), 2)
-        self.assertEqual(other.service.status()["packets"]["received"]["user_message"], 0)
+        self.assertEqual(other.service.inspection.status().packets.received.user_message, 0)
         self.stop(other)
         self.patch(support, "ADDRESSES", {**ADDRESSES, "ALPHA": OLD})
         self.alpha = self.node("ALPHA", ALPHA)

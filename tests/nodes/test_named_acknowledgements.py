@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -48,9 +49,8 @@ class NamedTestCase(ScriptedTestCase):
         self.clock.advance(0.5)
 
     @property
-    def refused(self) -> dict[str, int]:
-        counts: dict[str, int] = self.alpha.service.status()["refused"]
-        return counts
+    def refused(self) -> Mapping[str, int]:
+        return self.alpha.service.inspection.status().refused
 
 
 class SourceTests(NamedTestCase):
@@ -233,7 +233,7 @@ class EnterpriseTests(EnterpriseTestCase):
     def test_a_public_queue(self) -> None:
         """Its name says no queue manager, but its messages do."""
         self.run_to_end(self.zeta.service.create_queue("ZETA\\orders", transactional=True))
-        name = self.zeta.service.queue("ZETA\\orders")["format_name"]
+        name = self.zeta.service.inspection.queue("ZETA\\orders").format_name
         self.assertIn("PUBLIC=", name.upper())
         message = Message(body=b"far", transactional=True, journal=True)
         self.run_to_end(self.alpha.service.send(name, [message]))
@@ -242,5 +242,5 @@ class EnterpriseTests(EnterpriseTestCase):
         self.assertEqual(self.bodies(self.zeta, "ZETA\\orders"), [b"far"])
         for _ in range(9):
             self.clock.advance(1)
-        self.assertEqual(self.alpha.service.queue(JOURNAL)["messages"], 1)
-        self.assertEqual(self.alpha.service.status()["refused"], {})
+        self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 1)
+        self.assertEqual(self.alpha.service.inspection.status().refused, {})

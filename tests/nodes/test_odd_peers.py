@@ -7,6 +7,7 @@ from uuid import UUID
 
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 
+from msmq.interfaces.summaries import SessionSummary
 from msmq.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import PrivateFormatName
@@ -34,14 +35,16 @@ class OddPeersTestCase(ReceiverTestCase):
         if event["log_level"].name == "warn":
             self.told.append(formatEvent(event))
 
-    def shown(self, address: str) -> dict[str, Any]:
+    def shown(self, address: str) -> SessionSummary:
         """The session with this address."""
-        [session] = [each for each in self.beta.service.sessions() if each["remote_address"] == address]
+        [session] = [
+            each for each in self.beta.service.inspection.sessions() if each.remote_address == address
+        ]
         return session
 
     def events(self, source: UUID = GAMMA) -> list[tuple[str, str]]:
         """What BETA tells of a message of a queue manager."""
-        explanation = self.run_to_end(self.beta.service.explain(MessageIdentifier(source, 1)))
+        explanation = self.run_to_end(self.beta.service.inspection.explain(MessageIdentifier(source, 1)))
         return [(event.event, event.reason) for event in explanation.events]
 
 
@@ -50,12 +53,12 @@ class CloneTests(OddPeersTestCase):
 
     def test_it_is_told(self) -> None:
         """In the log once, in the list of sessions at both of them, and where a message is explained."""
-        self.assertEqual(self.shown("127.0.0.4")["other_addresses"], [])
+        self.assertEqual(self.shown("127.0.0.4").other_addresses, [])
         clones = [self.dial(host=self.elsewhere) for _ in range(3)]
         self.assertEqual(len(self.told), 1)
         for part in ("127.0.0.4", "127.0.0.9", str(GAMMA).upper(), "cloned"):
             self.assertIn(part, self.told[0])
-        self.assertEqual(self.shown("127.0.0.4")["other_addresses"], ["127.0.0.9"])
+        self.assertEqual(self.shown("127.0.0.4").other_addresses, ["127.0.0.9"])
         self.assertFalse(any(clone.is_lost for clone in clones))
         self.assertEqual(
             self.events(),
@@ -134,26 +137,26 @@ class ClockTests(OddPeersTestCase):
         self.say(self.at(3601))
         self.assertEqual(len(self.told), 1)
         self.assertIn("its clock is ahead of ours by 1:00:00", self.told[0])
-        self.assertEqual(self.shown("127.0.0.4")["clock_skew"], 3601)
+        self.assertEqual(self.shown("127.0.0.4").clock_skew, 3601)
         self.assertEqual(self.events(), [("clock_skew", "its clock is ahead of ours by 1:00:00")])
 
     def test_behind(self) -> None:
         """The same, though it may be that the message has waited."""
         self.say(self.at(-120))
         self.assertIn("sent 0:02:00 ago by its clock", self.told[0])
-        self.assertEqual(self.shown("127.0.0.4")["clock_skew"], -120)
+        self.assertEqual(self.shown("127.0.0.4").clock_skew, -120)
         self.say(self.at(0))
-        self.assertIsNone(self.shown("127.0.0.4")["clock_skew"])
+        self.assertIsNone(self.shown("127.0.0.4").clock_skew)
 
     def test_a_minute_is_nothing(self) -> None:
         """Clocks differ."""
         self.say(self.at(60), self.at(-60))
-        self.assertEqual((self.told, self.shown("127.0.0.4")["clock_skew"]), ([], None))
+        self.assertEqual((self.told, self.shown("127.0.0.4").clock_skew), ([], None))
 
     def test_messages_of_others_say_nothing_about_a_router(self) -> None:
         """What it brings was sent by another clock."""
         self.say(self.at(3600, source=STRANGER))
-        self.assertEqual((self.told, self.shown("127.0.0.4")["clock_skew"]), ([], None))
+        self.assertEqual((self.told, self.shown("127.0.0.4").clock_skew), ([], None))
 
 
 class AcknowledgementTests(ReceiverTestCase):
@@ -178,7 +181,7 @@ class AcknowledgementTests(ReceiverTestCase):
 
     def test_a_router(self) -> None:
         """What it brought for another is acknowledged on its session."""
-        number = int(self.beta.service.queue(self.path)["format_name"].rpartition("\\")[2], 16)
+        number = int(self.beta.service.inspection.queue(self.path).format_name.rpartition("\\")[2], 16)
         self.say(*chain(1, 2, source=STRANGER, queue_manager=BETA, number=number))
         self.clock.advance(1)
         self.assertEqual(self.peer.order_acks, [(X, 2, 1)])
@@ -189,8 +192,8 @@ class AcknowledgementTests(ReceiverTestCase):
         self.clock.advance(1)
         self.assertTrue(self.peer.is_lost)
         self.assertEqual(self.named(self.peer), 0)
-        self.assertEqual(self.beta.service.queue(self.path)["messages"], 0)
-        self.assertEqual(self.beta.service.status()["refused"], {"NOT_FROM_ITS_SENDER": 1})
+        self.assertEqual(self.beta.service.inspection.queue(self.path).messages, 0)
+        self.assertEqual(self.beta.service.inspection.status().refused, {"NOT_FROM_ITS_SENDER": 1})
 
     def test_another_at_the_same_address_is_no_way(self) -> None:
         """Where only somebody else is connected, a connection is made to whom it is for."""
@@ -216,7 +219,7 @@ class ForgedAcknowledgementTests(SenderTestCase):
         self.impostor().send(order_ack(sequence, 2), final_ack(message))
         self.clock.advance(1)
         self.assertEqual((self.remaining(), self.there(self.alpha, JOURNAL)), (2, []))
-        self.assertEqual(self.alpha.service.status()["refused"], {"ACKNOWLEDGEMENT_BY_ANOTHER": 2})
+        self.assertEqual(self.alpha.service.inspection.status().refused, {"ACKNOWLEDGEMENT_BY_ANOTHER": 2})
         self.dial("ALPHA").send(order_ack(sequence, 2))
         self.clock.advance(1)
         self.assertEqual(self.remaining(), 0)
@@ -231,7 +234,7 @@ class ForgedAcknowledgementTests(SenderTestCase):
         self.clock.advance(1)
         self.assertEqual(self.peer.bodies, [b"bait"])
         self.tell(order_ack(sequence, 2))
-        self.assertEqual([queue["messages"] for queue in self.alpha.service.outgoing()], [2, 1])
+        self.assertEqual([queue.messages for queue in self.alpha.service.inspection.outgoing()], [2, 1])
 
     def test_after_a_restart_before_anything_is_sent_again(self) -> None:
         """ALPHA still knows who got what is on its way."""

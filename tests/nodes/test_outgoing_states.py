@@ -14,7 +14,7 @@ class SharedSessionTests(NodesTestCase):
 
     def states(self) -> list[str]:
         """The states of the outgoing queues of ALPHA, in the order of their first use."""
-        return [queue["state"] for queue in self.alpha.service.outgoing()]
+        return [queue.state for queue in self.alpha.service.inspection.outgoing()]
 
     def test_a_second_queue_of_a_next_hop_is_connected_at_once(self) -> None:
         """It shares the session of the first."""

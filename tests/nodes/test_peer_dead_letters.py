@@ -93,7 +93,7 @@ class ReasonTests(ArrivalTests):
         """Kept with the class that says why, counted as refused, with the event that says so."""
         self.say(self.message())
         self.assertEqual(letters(self, self.beta), [(b"x", MessageClass.NACK_BAD_DST_Q)])
-        self.assertEqual(self.beta.service.status()["refused"], {"NACK_BAD_DST_Q": 1})
+        self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_BAD_DST_Q": 1})
         self.assertEqual(reasons(self, self.beta), ["NACK_BAD_DST_Q from 127.0.0.4; kept as a dead letter"])
 
     def test_express(self) -> None:
@@ -162,7 +162,7 @@ class UntrustedTests(ArrivalTests):
         self.assertEqual(letters(self, self.beta), [])
         why = "NACK_BAD_DST_Q from 127.0.0.4; no dead letter, since [security] does not trust "
         self.assertEqual([reason.startswith(why) for reason in reasons(self, self.beta)], [True, True])
-        self.assertEqual(self.beta.service.status()["copies_dropped"], 0)
+        self.assertEqual(self.beta.service.inspection.status().copies_dropped, 0)
 
 
 class LimitTests(ArrivalTests):
@@ -174,10 +174,10 @@ class LimitTests(ArrivalTests):
         """What is beyond it is refused as ever, counted, and its event says that there was no room."""
         self.say(*(self.message(b"%d" % number, message_id=number) for number in range(1, 9)))
         kept = letters(self, self.beta)
-        size = self.beta.service.queue(DEADLETTER)["bytes"]
+        size = self.beta.service.inspection.queue(DEADLETTER).bytes
         self.assertTrue(0 < len(kept) < 8)
         self.assertTrue(1024 - size < size / len(kept), size)
-        self.assertEqual(self.beta.service.status()["copies_dropped"], 8 - len(kept))
+        self.assertEqual(self.beta.service.inspection.status().copies_dropped, 8 - len(kept))
         full = "NACK_BAD_DST_Q from 127.0.0.4; there was no room for a dead letter"
         self.assertEqual(reasons(self, self.beta).count(full), 8 - len(kept))
         self.run_to_end(self.beta.service.purge_queue(DEADLETTER))
@@ -348,17 +348,17 @@ class GateTests(EnterpriseTestCase):
         body = Message(body=b"x", delivery=Delivery.RECOVERABLE, dead_letter=True, time_to_reach_queue=30)
         number = self.run_to_end(self.alpha.service.send(self.name, [body]))[0]
         self.wait(60)
-        [event] = self.run_to_end(self.alpha.service.explain(number)).events
+        [event] = self.run_to_end(self.alpha.service.inspection.explain(number)).events
         self.assertEqual(event.event, "handed_over")
         self.assertTrue(event.reason.startswith(f"acknowledged by {self.gate.address}, queue manager {{"))
-        [place] = self.run_to_end(self.gate.service.explain(number)).places
+        [place] = self.run_to_end(self.gate.service.inspection.explain(number)).places
         self.assertEqual(place.queue, DEADLETTER)
 
     def test_not_asked_for(self) -> None:
         """Of other messages nothing is remembered."""
         number = self.run_to_end(self.alpha.service.send(self.name, [Message(body=b"x")]))[0]
         self.wait(5)
-        self.assertEqual(list(self.run_to_end(self.alpha.service.explain(number)).events), [])
+        self.assertEqual(list(self.run_to_end(self.alpha.service.inspection.explain(number)).events), [])
 
     def test_only_the_latest(self) -> None:
         """What is remembered is bounded: the oldest goes first."""
@@ -368,5 +368,7 @@ class GateTests(EnterpriseTestCase):
             message = Message(body=b"x", dead_letter=True)
             identifiers += self.run_to_end(self.alpha.service.send(self.name, [message]))
         self.wait(30)
-        known = [len(self.run_to_end(self.alpha.service.explain(each)).events) for each in identifiers]
+        known = [
+            len(self.run_to_end(self.alpha.service.inspection.explain(each)).events) for each in identifiers
+        ]
         self.assertEqual(known, [0, 1, 1])

@@ -69,7 +69,7 @@ class PlantedTests(SynchronousTestCase):
     def test_kept(self) -> None:
         """Nothing was planted: every promise was kept, and there is a copy of each kind to take away."""
         counts = [
-            host.service.queue(queue)["messages"]
+            host.service.inspection.queue(queue).messages
             for host, queue in (
                 (self.alpha, ADMIN),
                 (self.alpha, JOURNAL),
@@ -107,7 +107,7 @@ class PlantedTests(SynchronousTestCase):
             self.setUp()
             views = [
                 self.take(self.beta, DEADLETTER)
-                for _ in range(self.beta.service.queue(DEADLETTER)["messages"])
+                for _ in range(self.beta.service.inspection.queue(DEADLETTER).messages)
             ]
             classes = sorted({view.message_class for view in views})
             self.assertEqual(len(classes), 3, classes)

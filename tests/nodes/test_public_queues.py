@@ -9,6 +9,7 @@ from uuid import UUID
 from twisted.internet.defer import Deferred
 
 from msmq.directory.memory import MemoryDirectory
+from msmq.interfaces.summaries import QueueSummary
 from msmq.membership.objects import EnterpriseObject, QueueManagerObject, QueueObject
 from msmq.membership.queries import equals
 from msmq.persistence.definition import UNLIMITED
@@ -17,6 +18,7 @@ from msmq.structures.packet.base_header import INFINITE
 from msmq.structures.status import MQError, Status
 from tests.builders import BETA, GAMMA
 from tests.control.support import Disk
+from tests.manager.directory_status import directory_status
 from tests.nodes.support import Node, NodesTestCase
 
 ORDERS = ".\\orders"
@@ -63,7 +65,7 @@ class DirectoryTestCase(NodesTestCase):
         reading.addCallbacks(lambda _: outcome.append(True), lambda _: outcome.append(False))
         return outcome == [True]
 
-    def create(self, path: str = ORDERS, **properties: Any) -> dict[str, Any]:
+    def create(self, path: str = ORDERS, **properties: Any) -> QueueSummary:
         return self.run_to_end(self.service.create_queue(path, **properties))
 
     def refused(self, doing: Coroutine[Deferred[object], Any, Any]) -> Status:
@@ -95,7 +97,7 @@ class TimeToReachQueueTests(DirectoryTestCase):
             self.run_to_end(self.service.send(NOWHERE, messages))
             for seconds, left in ((59, 3), (2, 2), (41, 1)):
                 self.clock.advance(seconds)
-                self.assertEqual(self.service.outgoing()[0]["messages"], left)
+                self.assertEqual(self.service.inspection.outgoing()[0].messages, left)
 
 
 class LifeTests(DirectoryTestCase):
@@ -108,10 +110,10 @@ class LifeTests(DirectoryTestCase):
         self.assertEqual(
             (held.label, held.transactional, held.journaling, held.quota), ("new", True, True, 7)
         )
-        self.assertEqual(queue["format_name"].lower(), f"public={held.identifier}")
-        self.assertEqual(queue["type"], "public")
-        self.assertEqual((queue["quota"], queue["log"], queue["log_age"]), (7, True, 60))
-        self.assertEqual(self.service.queue("GAMMA\\ORDERS"), queue)
+        self.assertEqual(queue.format_name.lower(), f"public={held.identifier}")
+        self.assertEqual(queue.type, "public")
+        self.assertEqual((queue.quota, queue.log, queue.log_age), (7, True, 60))
+        self.assertEqual(self.service.inspection.queue("GAMMA\\ORDERS"), queue)
 
     def test_change(self) -> None:
         """The directory has the new properties as well."""
@@ -119,7 +121,7 @@ class LifeTests(DirectoryTestCase):
         queue = self.run_to_end(
             self.service.set_queue(ORDERS, {"label": "changed", "privacy": "body", "log": True})
         )
-        self.assertEqual((queue["label"], queue["privacy"], queue["log"]), ("changed", "body", True))
+        self.assertEqual((queue.label, queue.privacy, queue.log), ("changed", "body", True))
         held = self.published()
         self.assertEqual((held.label, held.privacy_level.value), ("changed", "body"))
 
@@ -128,12 +130,12 @@ class LifeTests(DirectoryTestCase):
         former = self.create()
         self.run_to_end(self.service.delete_queue(ORDERS))
         self.assertFalse(self.is_published())
-        self.assertEqual(self.service.queues(), [])
-        self.assertNotEqual(self.create()["identifier"], former["identifier"])
+        self.assertEqual(self.service.inspection.queues(), [])
+        self.assertNotEqual(self.create().identifier, former.identifier)
 
     def test_messages(self) -> None:
         """Messages are sent to it by each of its names, from here and from elsewhere."""
-        name = self.create()["format_name"]
+        name = self.create().format_name
         self.send(self.gamma, ORDERS, b"1")
         self.send(self.gamma, name, b"2")
         self.send(self.alpha, "DIRECT=TCP:127.0.0.4\\orders", b"3")
@@ -148,13 +150,13 @@ class LifeTests(DirectoryTestCase):
         self.create(label="old", log=True)
         self.queue(self.gamma, "private")
         self.send(self.gamma, ORDERS, b"1", delivery=Delivery.RECOVERABLE)
-        before = {queue["path"]: queue for queue in self.service.queues()}
+        before = {queue.path: queue for queue in self.service.inspection.queues()}
         self.restart(directory=self.directory)
-        self.assertEqual({queue["path"]: queue for queue in self.service.queues()}, before)
-        self.assertEqual([queue["type"] for queue in before.values()], ["public", "private"])
+        self.assertEqual({queue.path: queue for queue in self.service.inspection.queues()}, before)
+        self.assertEqual([queue.type for queue in before.values()], ["public", "private"])
         self.directory.is_connected = False
         self.restart(directory=self.directory)
-        self.assertEqual({queue["path"]: queue for queue in self.service.queues()}, before)
+        self.assertEqual({queue.path: queue for queue in self.service.inspection.queues()}, before)
         self.assertEqual(self.bodies(self.gamma, ORDERS), [b"1"])
         self.directory.is_connected = True
         self.clock.advance(61)
@@ -166,7 +168,7 @@ class LifeTests(DirectoryTestCase):
         self.create()
         self.assertEqual(self.refused(self.service.create_queue(".\\ORDERS")), Status.MQ_ERROR_QUEUE_EXISTS)
         self.queue(self.gamma)
-        self.assertEqual(len(self.service.queues()), 2)
+        self.assertEqual(len(self.service.inspection.queues()), 2)
 
 
 class RefusalTests(DirectoryTestCase):
@@ -186,9 +188,9 @@ class RefusalTests(DirectoryTestCase):
             self.service.set_queue(ORDERS, {"label": "new"}),
         ):
             self.assertEqual(self.refused(doing), Status.MQ_ERROR_NO_DS)
-        self.assertEqual(self.service.queue(ORDERS)["label"], "")
+        self.assertEqual(self.service.inspection.queue(ORDERS).label, "")
         self.queue(self.gamma)
-        self.assertEqual(len(self.service.queues()), 2)
+        self.assertEqual(len(self.service.inspection.queues()), 2)
 
     def test_the_store_fails(self) -> None:
         """What could not be made here does not stay in the directory."""
@@ -204,7 +206,7 @@ class RefusalTests(DirectoryTestCase):
         self.create()
         self.directory.is_connected = False
         self.assertEqual(self.refused(self.service.delete_queue(ORDERS)), Status.MQ_ERROR_NO_DS)
-        self.assertEqual(self.service.queues(), [])
+        self.assertEqual(self.service.inspection.queues(), [])
         self.restart(directory=self.directory)
         self.directory.is_connected = True
         self.assertTrue(self.is_published())
@@ -243,7 +245,7 @@ class QueueManagerTests(DirectoryTestCase):
         self.queue(self.gamma)
         handle = self.successResultOf(self.directory.begin_read(QueueObject))
         self.failureResultOf(self.directory.read_next(handle))
-        self.assertEqual(len(self.service.system_queues()), 3)
+        self.assertEqual(len(self.service.inspection.system_queues()), 3)
 
     def test_its_quota(self) -> None:
         """What the directory says holds from the next start on."""
@@ -262,20 +264,20 @@ class QueueManagerTests(DirectoryTestCase):
         """It goes on with what was known; one that was never published is, once the directory is back."""
         self.directory.is_connected = False
         self.restart(directory=self.directory)
-        self.assertEqual(self.service.status()["state"], "running")
-        self.assertFalse(self.service.status()["directory"]["reached"])
+        self.assertEqual(self.service.inspection.status().state, "running")
+        self.assertFalse(directory_status(self.service).reached)
         fresh = self.node("DELTA", UUID(int=9), directory=self.directory)
         fresh.start()
         self.addCleanup(fresh.service.stopService)
-        status = fresh.service.status()
-        self.assertEqual((status["state"], status["directory"]["reached"]), ("running", False))
-        self.assertEqual(status["directory"]["problem"], "the directory could not be reached")
+        status = fresh.service.inspection.status()
+        self.assertEqual((status.state, directory_status(fresh.service).reached), ("running", False))
+        self.assertEqual(directory_status(fresh.service).problem, "the directory could not be reached")
         self.assertEqual(self.events_of(fresh), ["directory_lost"])
         self.clock.advance(61)
-        self.assertFalse(fresh.service.status()["directory"]["reached"])
+        self.assertFalse(directory_status(fresh.service).reached)
         self.directory.is_connected = True
         self.clock.advance(61)
-        self.assertTrue(fresh.service.status()["directory"]["reached"])
+        self.assertTrue(directory_status(fresh.service).reached)
         read = self.directory.read(QueueManagerObject, [equals("identifier", UUID(int=9))])
         self.assertEqual(self.successResultOf(read)["computer_name"], "DELTA")
         self.assertEqual(self.events_of(fresh), ["directory_lost", "directory_reached"])
@@ -302,4 +304,4 @@ class QueueManagerTests(DirectoryTestCase):
         changed = QueueObject(identifier=held.identifier, pathname=held.pathname, label="theirs")
         self.successResultOf(self.directory.write(changed, ("label",)))
         self.clock.advance(61)
-        self.assertEqual(self.service.queue(ORDERS)["label"], "theirs")
+        self.assertEqual(self.service.inspection.queue(ORDERS).label, "theirs")

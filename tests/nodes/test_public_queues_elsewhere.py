@@ -23,7 +23,7 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.run_to_end(self.zeta.service.create_queue("ZETA\\orders"))
-        self.name: str = self.zeta.service.queue("ZETA\\orders")["format_name"]
+        self.name: str = self.zeta.service.inspection.queue("ZETA\\orders").format_name
 
     def forget(self) -> None:
         """What is known of public queues is too old."""
@@ -60,7 +60,7 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         identifier = UUID(int=0x66)
         self.directory.add(QueueObject(identifier=identifier, pathname="alpha\\lost"))
         self.assertEqual(self.refused(f"PUBLIC={identifier}"), Status.MQ_ERROR_QUEUE_NOT_FOUND)
-        self.assertEqual(self.alpha.service.outgoing(), [])
+        self.assertEqual(self.alpha.service.inspection.outgoing(), [])
 
     def test_directory_is_away(self) -> None:
         """What is sent by a format name waits until it can be asked where the queue is; a path is refused.
@@ -71,8 +71,8 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         assert self.directory is not None
         self.directory.is_connected = False
         self.send(self.alpha, self.name, b"kept", delivery=Delivery.RECOVERABLE)
-        [queue] = self.alpha.service.outgoing()
-        self.assertEqual((queue["state"], queue["messages"]), ("NEED VALIDATION", 1))
+        [queue] = self.alpha.service.inspection.outgoing()
+        self.assertEqual((queue.state, queue.messages), ("NEED VALIDATION", 1))
         self.assertEqual(self.refused("ZETA\\orders"), Status.MQ_ERROR_NO_DS)
         self.kill("ALPHA")
         self.revive("ALPHA")
@@ -97,7 +97,7 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         hold.
         """
         assert self.directory is not None
-        own = self.alpha.service.queue(self.queue(self.alpha))["format_name"]
+        own = self.alpha.service.inspection.queue(self.queue(self.alpha)).format_name
         put = self.directory.add_distribution_list
         inner = put([parse_format_name(self.name)])
         outer = put([inner, parse_format_name(own)])
@@ -134,7 +134,7 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         self.assertEqual(refused.status, Status.MQ_ERROR_NO_DS)
         name = self.run_to_end(self.alpha.service.format_name("zeta\\Orders"))
         self.assertEqual(name, self.name)
-        own = self.alpha.service.queue(self.queue(self.alpha))["format_name"]
+        own = self.alpha.service.inspection.queue(self.queue(self.alpha)).format_name
         queue = self.alpha.service.open_queue(f"{name},{own}", QueueAccessType.SEND)
         self.forget()
         self.run_to_end(queue.send([Message(body=b"both")]))
@@ -170,7 +170,7 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         )
         self.clock.advance(10)
         self.assertEqual(self.bodies(self.nodes["GAMMA"], path), [b"x"])
-        self.assertEqual(self.nodes["GAMMA"].service.outgoing(), [])
+        self.assertEqual(self.nodes["GAMMA"].service.inspection.outgoing(), [])
 
     def test_report_queue(self) -> None:
         """Reports of a traced message go to a public queue elsewhere."""
@@ -287,8 +287,8 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         self.forget()
         self.send(self.alpha, self.name, b"after")
         self.clock.advance(10)
-        self.assertEqual(gamma.service.status()["refused"], {"NACK_BAD_DST_Q": 1})
-        self.assertEqual(self.zeta.service.status()["refused"], {})
+        self.assertEqual(gamma.service.inspection.status().refused, {"NACK_BAD_DST_Q": 1})
+        self.assertEqual(self.zeta.service.inspection.status().refused, {})
 
     def test_workgroup(self) -> None:
         """MQMQ-2.1.7-04 MQQB-2.3-01: without a directory no public queue is a destination, but direct names.
@@ -298,7 +298,7 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         self.kill("ALPHA")
         alone = Node(self.network, self.clock, "ALPHA", IDENTIFIERS["ALPHA"], self.settings)
         alone.start()
-        own = alone.service.queue(self.queue(alone))["format_name"]
+        own = alone.service.inspection.queue(self.queue(alone)).format_name
         for name in (self.name, f"{own},{self.name}"):
             failure = self.failureResultOf(
                 self.deferred(alone.service.send(name, [Message(body=b"x")])), MQError

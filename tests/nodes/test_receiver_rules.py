@@ -104,7 +104,7 @@ class SlowStoreTests(ReceiverTestCase):
         self.failureResultOf(self.deferred(self.beta.service.peek(self.plain, timeout=0)), MQError)
         self.clock.advance(3)
         self.assertEqual(self.named(self.peer), 2)
-        self.assertEqual(self.beta.service.queue(self.plain)["messages"], 1)
+        self.assertEqual(self.beta.service.inspection.queue(self.plain).messages, 1)
         nowhere = "TCP:127.0.0.3\\private$\\nowhere"
         refused = transactional(b"x", (0, 0, 0), message_id=9, destination=nowhere, **RECOVERABLE)
         self.say(refused, seconds=6)
@@ -138,8 +138,8 @@ class SlowStoreTests(ReceiverTestCase):
             self.peer.hang_up()
             self.clock.advance(1)
             self.peer = self.dial()
-        self.assertEqual(self.beta.service.queue(self.plain)["messages"], 3)
-        self.assertEqual(self.beta.service.queue(self.path)["messages"], 3)
+        self.assertEqual(self.beta.service.inspection.queue(self.plain).messages, 3)
+        self.assertEqual(self.beta.service.inspection.queue(self.path).messages, 3)
 
 
 class EventTests(ReceiverTestCase):

@@ -28,7 +28,7 @@ class WithoutDurableStoreTests(NodesTestCase):
                 sending = self.deferred(self.alpha.service.send(destination, [message]))
                 failure = self.failureResultOf(sending, MQError)
                 self.assertEqual(failure.value.status, Status.MQ_ERROR_UNSUPPORTED_OPERATION)
-        self.assertEqual(self.alpha.service.status()["messages"], 0)
+        self.assertEqual(self.alpha.service.inspection.status().messages, 0)
 
     def test_one_that_arrives_closes_its_session_unacknowledged(self) -> None:
         """Its sender keeps it; what came before it was delivered, and what happened is counted."""
@@ -43,8 +43,8 @@ class WithoutDurableStoreTests(NodesTestCase):
         written = self.converse(peer, b"".join(packets))
         self.assertEqual(acks(written[HANDSHAKE:]), [(1, 0, 0, 0, 0, 64)])
         self.assertEqual(self.bodies(self.beta, path), [b"express"])
-        self.assertEqual(self.beta.service.status()["refused"], {"UNSUPPORTED_RECOVERABLE": 1})
-        self.assertEqual(self.beta.service.sessions(), [])
+        self.assertEqual(self.beta.service.inspection.status().refused, {"UNSUPPORTED_RECOVERABLE": 1})
+        self.assertEqual(self.beta.service.inspection.sessions(), [])
 
 
 class DurableStoreTests(NodesTestCase):
@@ -59,10 +59,10 @@ class DurableStoreTests(NodesTestCase):
         messages = [Message(body=b"%d" % n, delivery=Delivery.RECOVERABLE) for n in range(200)]
         self.run_to_end(self.alpha.service.send(TO_BETA, messages))
         self.clock.advance(5)
-        self.assertEqual(self.alpha.service.outgoing()[0]["messages"], 0)
+        self.assertEqual(self.alpha.service.inspection.outgoing()[0].messages, 0)
         self.assertEqual(self.bodies(self.beta, path), [b"%d" % n for n in range(200)])
-        [session] = self.beta.service.sessions()
-        self.assertEqual(session["recoverable_received"], 200)
+        [session] = self.beta.service.inspection.sessions()
+        self.assertEqual(session.statistics.recoverable_received, 200)
 
     def test_an_acknowledgement_names_what_is_stored(self) -> None:
         """The peer is told the number of each recoverable message once it is in the store."""

@@ -42,14 +42,14 @@ class RedirectedTests(NodesTestCase):
 
     def pay(self) -> None:
         """Have ALPHA send what it keeps a copy of once BETA has received it, and see that it does."""
-        before = self.alpha.service.queue(JOURNAL)["messages"]
+        before = self.alpha.service.inspection.queue(JOURNAL).messages
         self.send(self.alpha, TO_BETA, b"1", b"2", b"3", transactional=True, journal=True)
         self.clock.advance(10)
         self.assertEqual(self.bodies(self.beta, self.payments), [b"1", b"2", b"3"])
         self.clock.advance(10)
-        self.assertEqual(self.alpha.service.outgoing_queue(TO_BETA)["messages"], 0)
-        self.assertEqual(self.alpha.service.queue(JOURNAL)["messages"] - before, 3)
-        self.assertEqual(self.alpha.service.status()["refused"], {})
+        self.assertEqual(self.alpha.service.inspection.outgoing_queue(TO_BETA).messages, 0)
+        self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages - before, 3)
+        self.assertEqual(self.alpha.service.inspection.status().refused, {})
 
     def test_by_the_session_that_brought_them(self) -> None:
         """From where they were sent to."""

@@ -73,14 +73,14 @@ class RedirectTests(NodesTestCase):
         self.pay(b"1")
         self.move_beta()
         self.pay(b"2", b"3")
-        self.assertEqual(self.alpha.service.outgoing_queue(TO_BETA)["messages"], 2)
-        self.assertEqual(self.redirect()["redirected_to"], NEW)
+        self.assertEqual(self.alpha.service.inspection.outgoing_queue(TO_BETA).messages, 2)
+        self.assertEqual(self.redirect().redirected_to, NEW)
         self.pay(b"4")
-        shown = self.alpha.service.outgoing_queue(TO_BETA)
-        self.assertEqual((shown["messages"], shown["state"], shown["next_hops"]), (0, "CONNECTED", [NEW]))
+        shown = self.alpha.service.inspection.outgoing_queue(TO_BETA)
+        self.assertEqual((shown.messages, shown.state, shown.next_hops), (0, "CONNECTED", [NEW]))
         self.assertEqual(self.arrived(), [b"1", b"2", b"3", b"4"])
-        self.assertEqual(self.alpha.service.queue(JOURNAL)["messages"], 4)
-        self.assertEqual(self.alpha.service.status()["refused"], {})
+        self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 4)
+        self.assertEqual(self.alpha.service.inspection.status().refused, {})
 
     def test_over_a_restart(self) -> None:
         """It is kept, listed before anything is sent, and counted; a name may be redirected in advance."""
@@ -88,9 +88,9 @@ class RedirectTests(NodesTestCase):
         self.redirect()
         for _ in range(2):
             self.restart_alpha()
-            [shown] = self.alpha.service.outgoing()
-            self.assertEqual((shown["format_name"], shown["redirected_to"]), (TO_BETA, NEW))
-            self.assertEqual(self.alpha.service.status()["redirected_names"], 1)
+            [shown] = self.alpha.service.inspection.outgoing()
+            self.assertEqual((shown.format_name, shown.redirected_to), (TO_BETA, NEW))
+            self.assertEqual(self.alpha.service.inspection.status().redirected_names, 1)
         self.pay(b"1")
         self.assertEqual(self.arrived(), [b"1"])
 
@@ -98,14 +98,14 @@ class RedirectTests(NodesTestCase):
         """The address in the name is dialled again, and nothing else; undoing nothing changes nothing."""
         self.redirect()
         self.pay(b"1")
-        self.assertEqual(self.alpha.service.outgoing_queue(TO_BETA)["messages"], 1)
-        self.assertEqual(self.redirect(TO_BETA.replace("orders", "ORDERS"), None)["redirected_to"], None)
+        self.assertEqual(self.alpha.service.inspection.outgoing_queue(TO_BETA).messages, 1)
+        self.assertEqual(self.redirect(TO_BETA.replace("orders", "ORDERS"), None).redirected_to, None)
         self.assertEqual(self.arrived(), [b"1"])
-        self.assertEqual(self.redirect(to=None)["redirected_to"], None)
+        self.assertEqual(self.redirect(to=None).redirected_to, None)
         self.restart_alpha()
         self.pay(b"2")
         self.assertEqual(self.arrived(), [b"2"])
-        self.assertEqual(self.alpha.service.status()["redirected_names"], 0)
+        self.assertEqual(self.alpha.service.inspection.status().redirected_names, 0)
 
     def test_while_connected(self) -> None:
         """Messages in transit on an open session are not sent twice; later ones go to the new address."""
@@ -138,7 +138,7 @@ class RedirectTests(NodesTestCase):
             self.send(self.alpha, name, name.encode(), delivery=Delivery.RECOVERABLE)
         self.clock.advance(5)
         self.assertEqual(len(self.bodies(gamma, ORDERS)), 2)
-        self.assertEqual(len(self.alpha.service.sessions()), 1)
+        self.assertEqual(len(self.alpha.service.inspection.sessions()), 1)
 
     def test_refusals(self) -> None:
         """Names without an address, own queues and addresses, and what is not an address."""
@@ -161,7 +161,7 @@ class RedirectTests(NodesTestCase):
             self.assertEqual(error.status, status, (name, to))
             self.assertIn(reason, str(error))
             self.assertNotIn("\n", str(error))
-        self.assertEqual(self.alpha.service.outgoing(), [])
+        self.assertEqual(self.alpha.service.inspection.outgoing(), [])
 
 
 class KeptRedirectTests(NodesTestCase):
@@ -197,7 +197,7 @@ class KeptRedirectTests(NodesTestCase):
         """Nothing is redirected that the store does not have."""
         self.patch(self.alpha.store, "commit", lambda changes: Deferred.fromCoroutine(_fail()))
         self.failureResultOf(self.alpha.service.redirect_outgoing(TO_BETA, NEW), MQError)
-        self.assertEqual(self.alpha.service.status()["redirected_names"], 0)
+        self.assertEqual(self.alpha.service.inspection.status().redirected_names, 0)
 
 
 async def _fail() -> None:

@@ -89,7 +89,7 @@ class LetterTests(RefusedTestCase):
         self.assertEqual(self.letters(), [(b"1", OVER_QUOTA)])
         self.assertEqual(self.there(self.beta, self.path), [])
         self.assertEqual(self.told(), [OVER_QUOTA])
-        self.assertEqual(self.beta.service.status()["refused"], {"NACK_Q_EXCEED_QUOTA": 1})
+        self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_Q_EXCEED_QUOTA": 1})
         self.assertEqual(self.reasons, ["NACK_Q_EXCEED_QUOTA from 127.0.0.4; kept as a dead letter"])
         self.clock.advance(20)
         self.assertEqual(self.peer.acks[-1][0], 1)
@@ -171,7 +171,7 @@ class NoRoomTests(RefusedTestCase):
         """It is refused all the same, and counted."""
         self.say(self.message(), self.message(2, recoverable=True))
         self.assertEqual((self.letters(), self.told()), ([], [OVER_QUOTA, OVER_QUOTA]))
-        self.assertEqual(self.beta.service.status()["copies_dropped"], 2)
+        self.assertEqual(self.beta.service.inspection.status().copies_dropped, 2)
         self.assertEqual(
             self.reasons, ["NACK_Q_EXCEED_QUOTA from 127.0.0.4; there was no room for a dead letter"]
         )
@@ -186,7 +186,7 @@ class NoMemoryTests(RefusedTestCase):
         """A stranger's dead letters take none beyond what is allowed."""
         self.say(self.message(), self.message(2, recoverable=True))
         self.assertEqual(self.letters(), [(b"2", OVER_QUOTA)])
-        self.assertEqual(self.beta.service.status()["copies_dropped"], 1)
+        self.assertEqual(self.beta.service.inspection.status().copies_dropped, 1)
 
 
 class SwitchedOffTests(RefusedTestCase):

@@ -27,6 +27,7 @@ from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_header import MAXIMUM_HOP_COUNT
 from msmq.structures.packet.user_message_patches import patch_hop_count
 from msmq.structures.status import MQError, Status
+from tests.manager.directory_status import directory_status
 from tests.nodes.support import ADDRESSES, Node, NodesTestCase
 
 BERLIN, PARIS, ROME = (UUID(int=number) for number in (0xB0, 0xC0, 0xD0))
@@ -120,12 +121,12 @@ class EnterpriseTestCase(NodesTestCase):
 
     def private_name(self, node: Node, path: str) -> str:
         """The format name of a private queue, by which others reach it from afar."""
-        name: str = node.service.queue(path)["format_name"]
+        name: str = node.service.inspection.queue(path).format_name
         return name
 
     def passed(self, name: str) -> int:
         """How many user messages a queue manager has sent on."""
-        sent: int = self.nodes[name].service.status()["packets"]["sent"]["user_message"]
+        sent: int = self.nodes[name].service.inspection.status().packets.sent.user_message
         return sent
 
     def revive(self, name: str) -> None:
@@ -168,7 +169,7 @@ class ForwardingTests(EnterpriseTestCase):
         """MQQB-3.1.7.4-02 MQQB-3.1.7.4-03: the directory knows whose it is, by format name and by path."""
         self.run_to_end(self.zeta.service.create_queue("ZETA\\orders"))
         assert self.directory is not None
-        name: str = self.zeta.service.queue("ZETA\\orders")["format_name"]
+        name: str = self.zeta.service.inspection.queue("ZETA\\orders").format_name
         self.assertTrue(name.startswith("PUBLIC="))
         self.send(self.alpha, name, b"by name")
         self.send(self.alpha, "zeta\\ORDERS", b"by path")
@@ -205,13 +206,13 @@ class ForwardingTests(EnterpriseTestCase):
         for _ in range(30):
             self.clock.advance(1)
         # The OrderAcks have let them go, and with the FinalAcks they are journaled.
-        self.assertEqual([queue["messages"] for queue in self.alpha.service.outgoing()], [0])
+        self.assertEqual([queue.messages for queue in self.alpha.service.inspection.outgoing()], [0])
         journaled = self.run_to_end(
             self.alpha.service.reserve(".\\system$;journal", count=100, timeout=0, peek=True)
         )
         self.assertEqual([bytes(each.view.body) for each in journaled.messages], expected)
         for name in ("BETA", "DELTA", "EPSILON"):
-            waiting = [queue["messages"] for queue in self.nodes[name].service.outgoing()]
+            waiting = [queue.messages for queue in self.nodes[name].service.inspection.outgoing()]
             self.assertEqual(sum(waiting), 0, name)
 
     def test_administration_acknowledgements(self) -> None:
@@ -221,7 +222,7 @@ class ForwardingTests(EnterpriseTestCase):
         answers = self.queue(self.alpha, "answers")
         for admin in (
             self.private_name(self.alpha, answers),
-            self.alpha.service.queue("ALPHA\\answers")["format_name"],
+            self.alpha.service.inspection.queue("ALPHA\\answers").format_name,
         ):
             self.send(
                 self.alpha,
@@ -249,8 +250,8 @@ class ForwardingTests(EnterpriseTestCase):
         )
         self.clock.advance(30)
         self.assertEqual(self.take(self.alpha, answers), [])
-        [waiting] = [queue for queue in self.nodes["EPSILON"].service.outgoing() if queue["messages"]]
-        self.assertEqual((waiting["messages"], waiting["transit"]), (1, True))
+        [waiting] = [queue for queue in self.nodes["EPSILON"].service.inspection.outgoing() if queue.messages]
+        self.assertEqual((waiting.messages, waiting.transit), (1, True))
 
     def test_not_a_routing_server(self) -> None:
         """Who is none any more hands nothing on, though others still think so; the event log says it."""
@@ -266,7 +267,7 @@ class ForwardingTests(EnterpriseTestCase):
         for _ in range(10):
             self.clock.advance(1)
         self.assertEqual(self.take(self.zeta, path), [])
-        self.assertEqual(beta.service.status()["refused"], {"NOT_FOR_US": 1})
+        self.assertEqual(beta.service.inspection.status().refused, {"NOT_FOR_US": 1})
 
     def test_number_of_transit(self) -> None:
         """Nobody can send to what only holds messages of others."""
@@ -368,7 +369,7 @@ class ChangingTests(EnterpriseTestCase):
         for _ in range(10):
             self.clock.advance(1)
         delta = self.nodes["DELTA"]
-        self.assertEqual(sum(queue["messages"] for queue in delta.service.outgoing()), 20)
+        self.assertEqual(sum(queue.messages for queue in delta.service.inspection.outgoing()), 20)
         self.kill("DELTA")
         self.revive("EPSILON")
         for _ in range(400):
@@ -377,10 +378,12 @@ class ChangingTests(EnterpriseTestCase):
         for _ in range(400):
             self.clock.advance(1)
         self.assertEqual(self.bodies(self.zeta, path), expected)
-        self.assertEqual([queue["messages"] for queue in self.alpha.service.outgoing()], [0])
+        self.assertEqual([queue.messages for queue in self.alpha.service.inspection.outgoing()], [0])
         # What the gate had is refused as what has come already.
-        self.assertEqual(self.zeta.service.status()["refused"].get("DUPLICATE", 0) % 20, 0)
-        self.assertEqual(sum(queue["messages"] for queue in self.nodes["DELTA"].service.outgoing()), 0)
+        self.assertEqual(self.zeta.service.inspection.status().refused.get("DUPLICATE", 0) % 20, 0)
+        self.assertEqual(
+            sum(queue.messages for queue in self.nodes["DELTA"].service.inspection.outgoing()), 0
+        )
 
     def test_the_only_gate_is_gone(self) -> None:
         """It is waited for, since there is no other way."""
@@ -412,13 +415,13 @@ class ChangingTests(EnterpriseTestCase):
         self.clock.advance(10)
         [view] = self.take(self.zeta, path)
         self.assertEqual(bytes(view.body), b"by what was known")
-        known = self.alpha.service.status()["directory"]
-        self.assertEqual((known["reached"], known["age"]), (False, 110))
+        known = directory_status(self.alpha.service)
+        self.assertEqual((known.reached, known.age), (False, 110))
         self.directory.is_connected = True
         self.clock.advance(61)
-        known = self.alpha.service.status()["directory"]
-        self.assertTrue(known["reached"])
-        self.assertLess(known["age"], 61)
+        known = directory_status(self.alpha.service)
+        self.assertTrue(known.reached)
+        self.assertIn(known.age, range(61))
 
     def test_enterprise_is_read_again(self) -> None:
         """A message without a route goes as soon as the router has read one, not when it is tried again."""
@@ -437,8 +440,8 @@ class ChangingTests(EnterpriseTestCase):
         router: Any = self.alpha.service._work.router
         router.refresh_later()
         self.clock.advance(1)
-        [queue] = self.alpha.service.outgoing()
-        self.assertNotEqual(queue["state"], "NEED VALIDATION")
+        [queue] = self.alpha.service.inspection.outgoing()
+        self.assertNotEqual(queue.state, "NEED VALIDATION")
 
     def test_unknown_queue_manager(self) -> None:
         """MQQB-3.1.7.5-03: without a way a message waits; when the directory knows one, it goes."""
@@ -446,8 +449,8 @@ class ChangingTests(EnterpriseTestCase):
         other = UUID(int=0xA0FF)
         self.send(self.alpha, f"PRIVATE={other}\\00000005", b"x")
         self.clock.advance(1)
-        [queue] = self.alpha.service.outgoing()
-        self.assertEqual((queue["state"], queue["messages"]), ("NEED VALIDATION", 1))
+        [queue] = self.alpha.service.inspection.outgoing()
+        self.assertEqual((queue.state, queue.messages), ("NEED VALIDATION", 1))
         self.directory.add(
             QueueManagerObject(
                 identifier=other,
@@ -459,10 +462,10 @@ class ChangingTests(EnterpriseTestCase):
         self.clock.advance(RETRY)
         self.clock.advance(RETRY)
         self.clock.advance(1)
-        [queue] = self.alpha.service.outgoing()
+        [queue] = self.alpha.service.inspection.outgoing()
         # Somebody else answers at that address, so the message stays; but a way there is.
-        self.assertNotEqual(queue["state"], "NEED VALIDATION")
-        self.assertEqual(queue["messages"], 1)
+        self.assertNotEqual(queue.state, "NEED VALIDATION")
+        self.assertEqual(queue.messages, 1)
 
     def test_shared_session(self) -> None:
         """MQQB-3.1.5.2.1-01: all that goes to one next hop shares a session, whatever it is for."""
@@ -473,9 +476,9 @@ class ChangingTests(EnterpriseTestCase):
         for name in names:
             self.send(self.alpha, name, b"x")
         self.clock.advance(5)
-        self.assertEqual(len(self.alpha.service.sessions()), 1)
-        [session] = self.alpha.service.sessions()
-        self.assertEqual(session["remote_identifier"].lower(), str(IDENTIFIERS["BETA"]))
+        self.assertEqual(len(self.alpha.service.inspection.sessions()), 1)
+        [session] = self.alpha.service.inspection.sessions()
+        self.assertEqual(session.remote_identifier, IDENTIFIERS["BETA"])
         for node in ("ZETA", "GAMMA", "EPSILON"):
             self.assertEqual(self.bodies(self.nodes[node], ORDERS), [b"x"])
 
@@ -485,21 +488,21 @@ class ManagingTests(EnterpriseTestCase):
 
     def test_route(self) -> None:
         """The way, with its reasons, by names."""
-        answer = self.run_to_end(self.alpha.service.route("ALPHA", "zeta.example.com"))
-        self.assertEqual([hop["name"] for hop in answer["hops"]], ["BETA", "DELTA", "EPSILON", "ZETA"])
-        self.assertEqual(answer["cost"], 2)
+        answer = self.run_to_end(self.alpha.service.inspection.route("ALPHA", "zeta.example.com")).route
+        self.assertEqual([hop.name for hop in answer.hops], ["BETA", "DELTA", "EPSILON", "ZETA"])
+        self.assertEqual(answer.cost, 2)
 
     def test_topology(self) -> None:
         """The enterprise."""
-        answer = self.run_to_end(self.alpha.service.topology())
-        self.assertEqual(len(answer["sites"]), 3)
-        self.assertEqual(len(answer["queue_managers"]), 6)
+        answer = self.run_to_end(self.alpha.service.inspection.topology())
+        self.assertEqual(len(answer.sites), 3)
+        self.assertEqual(len(answer.queue_managers), 6)
 
     def test_without_a_directory(self) -> None:
         """Nobody knows anything."""
         self.kill("ALPHA")
         alone = Node(self.network, self.clock, "ALPHA", UUID(int=9), self.settings)
         alone.start()
-        for asked in (alone.service.route("A", "B"), alone.service.topology()):
+        for asked in (alone.service.inspection.route("A", "B"), alone.service.inspection.topology()):
             failure = self.failureResultOf(self.deferred(asked), MQError)
             self.assertEqual(failure.value.status, Status.MQ_ERROR_NO_DS)

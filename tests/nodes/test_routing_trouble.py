@@ -42,12 +42,12 @@ class RouterTroubleTests(EnterpriseTestCase):
             message = Message(body=b"%d" % number, delivery=Delivery.RECOVERABLE, journal=True)
             self.run_to_end(self.alpha.service.send(name, [message]))
             self.clock.advance(20)
-            self.assertEqual(sum(queue["messages"] for queue in self.alpha.service.outgoing()), 1)
-            self.assertEqual(self.zeta.service.queue(path)["messages"], number - 1)
+            self.assertEqual(sum(queue.messages for queue in self.alpha.service.inspection.outgoing()), 1)
+            self.assertEqual(self.zeta.service.inspection.queue(path).messages, number - 1)
             self.store.trouble = None
             self.clock.advance(300)
-            self.assertEqual(sum(queue["messages"] for queue in self.alpha.service.outgoing()), 0)
+            self.assertEqual(sum(queue.messages for queue in self.alpha.service.inspection.outgoing()), 0)
         self.assertEqual(self.bodies(self.zeta, path), [b"1", b"2"])
-        self.assertEqual(self.alpha.service.queue(JOURNAL)["messages"], 2)
+        self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 2)
         for gate in ("BETA", "DELTA", "EPSILON"):
-            self.assertEqual(self.nodes[gate].service.queue(JOURNAL)["messages"], 0)
+            self.assertEqual(self.nodes[gate].service.inspection.queue(JOURNAL).messages, 0)

@@ -201,8 +201,8 @@ class OrderTests(ReceiverTestCase):
 
     def test_the_address_of_the_peer(self) -> None:
         """It is that of the socket, whatever the peer says (MQQB-3.1.1.3.1-17)."""
-        [session] = self.beta.service.sessions()
-        self.assertEqual(session["remote_address"], "127.0.0.4")
+        [session] = self.beta.service.inspection.sessions()
+        self.assertEqual(session.remote_address, "127.0.0.4")
 
     def test_what_is_known_of_a_sequence(self) -> None:
         """Who sends to which queue by which name, how far it is, and what was not taken since.
@@ -346,7 +346,7 @@ class RefusalTests(ReceiverTestCase):
         self.say(*chain(1, 1, destination="TCP:127.0.0.3\\private$\\nowhere", times=late))
         self.clock.advance(1)
         self.assertEqual(self.peer.final_acks, [(0x8000, 1)])
-        self.assertEqual(self.beta.service.status()["refused"], {"DUPLICATE": 1, "NACK_BAD_DST_Q": 1})
+        self.assertEqual(self.beta.service.inspection.status().refused, {"DUPLICATE": 1, "NACK_BAD_DST_Q": 1})
 
     def test_acknowledgements_of_applications_are_messages(self) -> None:
         """To a queue of an application they are messages like any (MQQB-3.1.5.11-01)."""

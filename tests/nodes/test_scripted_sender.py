@@ -196,8 +196,8 @@ class AcknowledgementTests(SenderTestCase):
         self.peer.acknowledge()
         self.clock.advance(25)
         self.assertFalse(self.peer.is_lost)
-        [outgoing] = self.alpha.service.outgoing()
-        self.assertEqual((outgoing["messages"], outgoing["unacknowledged"]), (1, 1))
+        [outgoing] = self.alpha.service.inspection.outgoing()
+        self.assertEqual((outgoing.messages, outgoing.unacknowledged), (1, 1))
         self.assertEqual(len(self.peer.messages), 1)
         first = self.peer
         self.alpha = self.restart(self.alpha)
@@ -275,7 +275,7 @@ class AcknowledgementTests(SenderTestCase):
         self.assertEqual(self.bodies(self.alpha, JOURNAL), [b"j-ok"])
         [letter] = self.take(self.alpha, DEADXACT)
         self.assertEqual((bytes(letter.body), letter.message_class), (b"d-no", 0x8009))
-        self.assertEqual(self.alpha.service.status()["messages"], 0)
+        self.assertEqual(self.alpha.service.inspection.status().messages, 0)
 
     def test_before_the_session_is_open(self) -> None:
         """An OrderAck or a FinalAck in the middle of the handshake ends it.
@@ -347,7 +347,7 @@ class ConnectionTests(SenderTestCase):
         self.peer.hang_up()
         self.clock.advance(60)
         self.assertEqual(len(self.peers), 1)
-        self.assertEqual(self.alpha.service.outgoing()[0]["state"], "DISCONNECTED")
+        self.assertEqual(self.alpha.service.inspection.outgoing()[0].state, "DISCONNECTED")
         self.put(b"2")
         self.assertEqual(self.peer.bodies, [b"2"])
         self.assertEqual(len(self.peers), 2)
@@ -439,5 +439,5 @@ class StoreTests(SenderTestCase):
         self.alpha.store.trouble = None
         self.clock.advance(20)
         self.assertEqual(self.peer.acks[-1][1:3], (1, 1))
-        self.assertEqual(self.alpha.service.queue(JOURNAL)["messages"], 1)
+        self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 1)
         self.assertEqual(self.waiting(self.alpha), 0)

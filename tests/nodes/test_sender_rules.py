@@ -53,7 +53,7 @@ class ExpressTests(SenderTestCase):
         self.peer.acknowledge()
         self.clock.advance(1)
         self.assertEqual(self.bodies(self.alpha, JOURNAL), [b"kept"])
-        self.assertEqual(self.alpha.service.status()["messages"], 0)
+        self.assertEqual(self.alpha.service.inspection.status().messages, 0)
 
     def test_no_acknowledgement_in_time(self) -> None:
         """A silent peer loses its session, and the message is sent on the next one."""
@@ -75,7 +75,7 @@ class ExpressTests(SenderTestCase):
         self.alpha = self.restart(self.alpha)
         self.clock.advance(60)
         self.assertEqual(len(self.peers), 2)
-        self.assertEqual(self.alpha.service.status()["messages"], 0)
+        self.assertEqual(self.alpha.service.inspection.status().messages, 0)
         self.assertEqual(self.flushLoggedErrors(), [])
 
     def test_a_transactional_copy_waits(self) -> None:
@@ -119,7 +119,7 @@ class ExpressTests(SenderTestCase):
         self.put_others(b"gone", recoverable=False, time_to_reach_queue=5)
         self.clock.advance(7)
         self.assertEqual(self.bodies(self.alpha, DEADLETTER), [b"mourned"])
-        self.assertEqual(self.alpha.service.status()["messages"], 0)
+        self.assertEqual(self.alpha.service.inspection.status().messages, 0)
 
 
 class LayoutTests(SenderTestCase):
@@ -236,7 +236,7 @@ class DispatchTests(SenderTestCase):
         deafen = self.listen(is_mute=True)
         self.put_others(b"1", b"2")
         self.clock.advance(10)
-        self.assertEqual(self.alpha.service.outgoing()[0]["state"], "WAITING")
+        self.assertEqual(self.alpha.service.inspection.outgoing()[0].state, "WAITING")
         said = [link.initiator.data for link in self.network.links]
         self.assertEqual(said, [establish(ALPHA, time_stamp=self.stamp())])
         deafen()
@@ -279,8 +279,8 @@ class DispatchTests(SenderTestCase):
         self.clock.advance(1)
         self.assertEqual(peer.bodies, [b"back"])
         self.assertEqual(peer.messages[0].destination, 7)
-        [queue] = self.alpha.service.outgoing()
-        self.assertEqual((queue["format_name"], queue["state"]), (name, "CONNECTED"))
+        [queue] = self.alpha.service.inspection.outgoing()
+        self.assertEqual((queue.format_name, queue.state), (name, "CONNECTED"))
         self.assertEqual(len(self.network.links), 1)
 
     def test_the_states_of_a_queue(self) -> None:
@@ -288,7 +288,7 @@ class DispatchTests(SenderTestCase):
         states: list[str] = []
 
         def look() -> None:
-            state = self.alpha.service.outgoing_queue(TO_GAMMA)["state"]
+            state = self.alpha.service.inspection.outgoing_queue(TO_GAMMA).state
             if states[-1:] != [state]:
                 states.append(state)
 
@@ -317,7 +317,7 @@ class DispatchTests(SenderTestCase):
         self.assertEqual(states, expected)
         self.run_to_end(self.alpha.service.send("DIRECT=OS:nobody\\private$\\q", [Message()]))
         self.clock.advance(1)
-        self.assertEqual(self.alpha.service.outgoing()[1]["state"], "NEED VALIDATION")
+        self.assertEqual(self.alpha.service.inspection.outgoing()[1].state, "NEED VALIDATION")
 
     def test_a_window_of_nothing(self) -> None:
         """A peer that says 0 gets one message at a time, and what it is told is 40 00.
@@ -455,7 +455,7 @@ class TroubleTests(SenderTestCase):
             self.assertEqual(self.waiting(self.alpha), 0)
         self.assertEqual(sum(len(peer.messages) for peer in self.peers), 6)
         # Of what is decided while the store has no space no copy is made.
-        self.assertEqual(self.alpha.service.queue(JOURNAL)["messages"], 5)
+        self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 5)
 
     def test_killed_before_it_is_forgotten(self) -> None:
         """The next life sends it again, with the same MessageID and place, by which the receiver knows it."""

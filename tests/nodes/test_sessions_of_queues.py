@@ -27,7 +27,7 @@ class WaysTests(ScriptedTestCase):
         self.clock.advance(1)
         self.assertEqual(self.peers[-1].bodies, [b"for gamma"])
         self.assertEqual(self.bodies(self.beta, path), [b"for beta"])
-        addresses = {session["remote_address"] for session in self.alpha.service.sessions()}
+        addresses = {session.remote_address for session in self.alpha.service.inspection.sessions()}
         self.assertEqual(addresses, {"127.0.0.3", "127.0.0.4"})
 
     def test_a_new_session_owes_nothing(self) -> None:
@@ -76,9 +76,9 @@ class WaysTests(ScriptedTestCase):
         self.listen()
         gamma = self.node("ALPHA", ALPHA)
         self.send(self.alpha, TO_GAMMA, b"1")
-        self.assertEqual(gamma.service.sessions(), [])
+        self.assertEqual(gamma.service.inspection.sessions(), [])
         self.clock.advance(1)
-        self.assertEqual(len(self.alpha.service.sessions()), 1)
+        self.assertEqual(len(self.alpha.service.inspection.sessions()), 1)
         self.alpha.service.stopService()
         self.clock.advance(10)
         self.assertTrue(self.peers[-1].is_lost)

@@ -40,7 +40,7 @@ class SeveralTestCase(NodesTestCase):
         self.remote = [
             self.queue(self.beta, name, transactional=self.is_transactional) for name in ("orders", "others")
         ]
-        self.own = self.alpha.service.queue(self.local)["format_name"]
+        self.own = self.alpha.service.inspection.queue(self.local).format_name
         self.names = f"{self.own},{TO_BETA},{OTHERS}"
 
     @property
@@ -88,7 +88,7 @@ class SendTests(SeveralTestCase):
         """Two queues of one queue manager get a copy each, though both copies have one identifier."""
         self.send(self.alpha, self.names, b"1", delivery=Delivery.RECOVERABLE)
         self.assert_copies(self.arrived())
-        self.assertEqual(self.beta.service.status()["refused"], {})
+        self.assertEqual(self.beta.service.inspection.status().refused, {})
 
     def test_by_a_handle(self) -> None:
         """Through one handle for all of them it is the same.
@@ -120,7 +120,7 @@ class SendTests(SeveralTestCase):
         sending = self.deferred(self.service.send(f"{TO_BETA},{OTHERS},DL={GAMMA}", [Message()]))
         status = self.failureResultOf(sending, MQError).value.status
         self.assertEqual(status, Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION)
-        self.assertEqual(self.service.outgoing(), [])
+        self.assertEqual(self.service.inspection.outgoing(), [])
 
     def test_traced(self) -> None:
         """The list comes behind the name of the queue for reports."""
@@ -188,7 +188,7 @@ class TransactionTests(SeveralTestCase):
         self.assertEqual([len(views) for views in copies], [1, 1, 1])
         self.assertEqual([listed(view) for [view] in copies], [[OTHERS, TO_BETA, self.own]] * 3)
         self.clock.advance(60)
-        self.assertEqual([queue["messages"] for queue in self.service.outgoing()], [0, 0])
+        self.assertEqual([queue.messages for queue in self.service.inspection.outgoing()], [0, 0])
 
     def test_abort(self) -> None:
         """No copy is ever there."""
@@ -210,7 +210,7 @@ class ListTests(NodesTestCase):
     def test_private_names(self) -> None:
         """Queues that are named by the GUID of their queue manager are listed so."""
         path = self.queue(self.beta)
-        name = self.beta.service.queue(path)["format_name"]
+        name = self.beta.service.inspection.queue(path).format_name
         self.assertIn(f"{BETA}".lower(), name.lower())
         self.queue(self.beta, "others")
         self.send(self.alpha, OTHERS, b"0")

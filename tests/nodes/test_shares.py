@@ -44,7 +44,7 @@ class StreamTests(SharesTestCase):
     settings = SessionSettings(incoming_streams=4)
 
     def begin(self, peer: Peer, *numbers: int) -> None:
-        number = int(self.beta.service.queue(self.path)["format_name"].rpartition("\\")[2], 16)
+        number = int(self.beta.service.inspection.queue(self.path).format_name.rpartition("\\")[2], 16)
         kind: dict[str, Any] = {"queue_manager": BETA, "number": number}
         self.say_by(
             peer,
@@ -59,8 +59,8 @@ class StreamTests(SharesTestCase):
         self.begin(self.peer, 4)
         self.assertTrue(self.peer.is_lost)
         self.assertEqual(self.named(self.peer), 3)
-        self.assertEqual(self.beta.service.status()["refused"], {"NO_ROOM": 1})
-        explained = self.run_to_end(self.beta.service.explain(MessageIdentifier(UUID(int=4), 1)))
+        self.assertEqual(self.beta.service.inspection.status().refused, {"NO_ROOM": 1})
+        explained = self.run_to_end(self.beta.service.inspection.explain(MessageIdentifier(UUID(int=4), 1)))
         [reason] = [each.reason for each in explained.events if each.event == "refused"]
         self.assertIn("3 streams come from there", reason)
         self.begin(self.other, 4)
@@ -87,16 +87,16 @@ class AnswerTests(SharesTestCase):
 
     def asked(self, peer: Peer, prefix: str, source: UUID = GAMMA) -> int:
         """How many queues one host can have made."""
-        before = len(self.beta.service.outgoing())
+        before = len(self.beta.service.inspection.outgoing())
         for number in range(12):
             self.ask(peer, f"{prefix}{number}", source)
-        return len(self.beta.service.outgoing()) - before
+        return len(self.beta.service.inspection.outgoing()) - before
 
     def test_one_host_leaves_room_for_others(self) -> None:
         """The log tells of what is not acknowledged, and the messages arrive all the same."""
         self.assertEqual(self.asked(self.peer, "a"), 5)
         self.assertEqual(self.asked(self.other, "b", STRANGER), 2)
-        self.assertEqual(self.beta.service.queue(self.plain)["messages"], 24)
+        self.assertEqual(self.beta.service.inspection.queue(self.plain).messages, 24)
         self.assertTrue(
             any(
                 "in 5 of which something waits because of what came from 127.0.0.4" in each
@@ -119,8 +119,10 @@ class AnswerTests(SharesTestCase):
         self.asked(self.peer, "a")
         self.clock.advance(1)
         self.ask(self.peer, "a0")
-        [first] = [queue for queue in self.beta.service.outgoing() if "a0" in queue["format_name"].lower()]
-        self.assertEqual(first["messages"], 2)
+        [first] = [
+            queue for queue in self.beta.service.inspection.outgoing() if "a0" in queue.format_name.lower()
+        ]
+        self.assertEqual(first.messages, 2)
 
     def test_direct_names_have_an_end_before(self) -> None:
         """Each may be an address that somebody is to be flooded at; other hosts have theirs."""
@@ -141,7 +143,7 @@ class AnswerTests(SharesTestCase):
         self.clock.advance(5)
         heard = sum(len(peer.heard) for peer in self.peers)
         self.assertEqual(heard, 12)
-        self.assertLessEqual(len(self.beta.service.outgoing()), 8)
+        self.assertLessEqual(len(self.beta.service.inspection.outgoing()), 8)
         # Nothing is kept of a queue that was forgotten, at its next hop for example.
         work: Any = self.beta.service._work
         served = {queue for hop in work.transfer.hops for queue in hop.queues}

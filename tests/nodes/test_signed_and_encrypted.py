@@ -90,9 +90,9 @@ class SignedAndEncryptedTests(EncryptionTestCase):
             [identifier] = self.run_to_end(self.alpha.service.send(self.name, [message]))
             self.clock.advance(30)
             self.assertEqual(self.take(self.beta, self.path), [])
-            there = self.run_to_end(self.beta.service.explain(identifier))
+            there = self.run_to_end(self.beta.service.inspection.explain(identifier))
             self.assertIn(why, there.events[-1].reason)
-            here = self.run_to_end(self.alpha.service.explain(identifier))
+            here = self.run_to_end(self.alpha.service.inspection.explain(identifier))
             self.assertTrue(here.events, "the sender can tell nothing")
 
     def test_third_party(self) -> None:
@@ -100,9 +100,9 @@ class SignedAndEncryptedTests(EncryptionTestCase):
         [identifier] = self.run_to_end(self.nodes["DELTA"].service.send(self.name, [self.message(SECRET)]))
         self.clock.advance(60)
         self.assertEqual(self.take(self.beta, self.path), [])
-        there = self.run_to_end(self.beta.service.explain(identifier))
+        there = self.run_to_end(self.beta.service.inspection.explain(identifier))
         self.assertIn("NACK_BAD_SIGNATURE", there.events[-1].reason)
-        here = self.run_to_end(self.nodes["DELTA"].service.explain(identifier))
+        here = self.run_to_end(self.nodes["DELTA"].service.inspection.explain(identifier))
         self.assertEqual(here.events[-1].message_class, 0x8006)
 
     def test_another_body_under_the_same_key(self) -> None:

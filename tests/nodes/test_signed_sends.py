@@ -9,8 +9,11 @@ import attrs
 from msmq.decoding.message_json import message_json
 from msmq.interfaces.access import Account
 from msmq.interfaces.signing import CertificateFacts, Credentials, ISigning, KeptCertificate
+from msmq.manager.administration.local_queues import LocalQueues
+from msmq.manager.securing.permissions import Permissions
 from msmq.manager.securing.restricted_manager import RestrictedQueueManager
 from msmq.manager.securing.security_descriptors import AccessPolicy, SecurityDescriptors
+from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.security.signatures import LibrarySigning
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
@@ -161,9 +164,9 @@ class SendingTests(SigningTestCase):
         self.clock.advance(5)
         [letter] = self.take(self.alpha, ".\\system$;deadxact")
         self.assertEqual(letter.message_class, MessageClass.NACK_BAD_SIGNATURE)
-        told = self.run_to_end(self.beta.service.explain(letter.identifier))
+        told = self.run_to_end(self.beta.service.inspection.explain(letter.identifier))
         self.assertIn("is none of the 0 that the directory has", " ".join(e.reason for e in told.events))
-        told = self.run_to_end(self.alpha.service.explain(letter.identifier))
+        told = self.run_to_end(self.alpha.service.inspection.explain(letter.identifier))
         self.assertIn("NACK_BAD_SIGNATURE", " ".join(event.reason for event in told.events))
 
     def test_who_sends(self) -> None:
@@ -220,7 +223,7 @@ class SendingTests(SigningTestCase):
                 authentication_level=level,
             )
             self.clock.advance(5)
-            [letter] = self.run_to_end(self.alpha.service.dead_letters())
+            [letter] = self.run_to_end(self.alpha.service.inspection.dead_letters())
             self.assertEqual(letter.message.view.message_class, MessageClass.NACK_BAD_SIGNATURE)
             self.register(SID, self.alice)
             self.run_to_end(self.alpha.service.requeue(letter.message.view.identifier))
@@ -240,7 +243,7 @@ class SendingTests(SigningTestCase):
         forged = self.fields(destination="TCP:127.0.0.3\\private$\\full", dead_letter=True)
         unsigned = forged.with_security(SID, b"", self.alice.certificate)
         self.say(unsigned)
-        [letter] = self.run_to_end(self.beta.service.dead_letters())
+        [letter] = self.run_to_end(self.beta.service.inspection.dead_letters())
         self.run_to_end(self.beta.service.set_queue(path, {"quota": 1000}))
         self.run_to_end(self.beta.service.requeue(letter.message.view.identifier))
         [view] = self.arrived(path)
@@ -257,7 +260,10 @@ class SendingTests(SigningTestCase):
         access = MemoryAccessControl()
         access.add(Account(OTHER_SID, "bob"))
         descriptors = SecurityDescriptors(AccessPolicy(access, OTHER_SID), None)
-        bob = RestrictedQueueManager(service, service._parts, descriptors, OTHER_SID)
+        parts = service._parts
+        local = LocalQueues(parts.performer, parts.outbox, parts.events, self.beta.host)
+        permissions = Permissions(parts.performer, local, descriptors, TrustedPeers())
+        bob = RestrictedQueueManager(service, parts, permissions, OTHER_SID)
         level = AuthenticationLevel.SIG_2_0
         alices, bobs = (self.signing.facts(each.certificate) for each in (self.alice, self.bob))
         assert isinstance(alices, CertificateFacts) and isinstance(bobs, CertificateFacts)

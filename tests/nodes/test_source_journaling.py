@@ -210,7 +210,7 @@ class SeveralTests(JournalTestCase):
         """Each queue answers for itself, and says which it was."""
         self.listen(is_prompt=True)
         self.queue(self.alpha, "here")
-        here = self.alpha.service.queue(".\\private$\\here")["format_name"]
+        here = self.alpha.service.inspection.queue(".\\private$\\here").format_name
         self.send(
             self.alpha,
             f"{TO_BETA},{TO_BETA.replace('orders', 'payments')},{here}",

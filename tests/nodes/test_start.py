@@ -52,12 +52,12 @@ class SystemQueueTests(StartingTestCase):
         self.run_to_end(self.alpha.service.send(TO_BETA, [message]))
         self.clock.advance(60)
         for _ in range(2):
-            queues = {queue["path"]: queue for queue in self.alpha.service.system_queues()}
+            queues = {queue.path: queue for queue in self.alpha.service.inspection.system_queues()}
             names = {".\\system$;deadletter", ".\\system$;deadxact", ".\\system$;journal"}
             self.assertEqual(set(queues), names)
-            self.assertEqual({queue["type"] for queue in queues.values()}, {"system"})
-            self.assertEqual(queues[".\\system$;deadxact"]["transactional"], True)
-            self.assertEqual(queues[".\\system$;journal"]["messages"], 1)
+            self.assertEqual({queue.type for queue in queues.values()}, {"system"})
+            self.assertEqual(queues[".\\system$;deadxact"].transactional, True)
+            self.assertEqual(queues[".\\system$;journal"].messages, 1)
             for suffix in (QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT, QueueSuffix.JOURNAL):
                 self.assertTrue(self.alpha.model.system_queue(suffix).is_system)
             self.restart()
@@ -76,7 +76,7 @@ class SystemQueueTests(StartingTestCase):
                         service.open_queue(text, access)
             failed = self.failureResultOf(self.deferred(service.create_queue(path)), MQError)
             self.assertEqual(failed.value.status, Status.MQ_ERROR_ACCESS_DENIED)
-        self.assertEqual(service.queues(), [])
+        self.assertEqual(service.inspection.queues(), [])
 
 
 class VolatileTests(StartingTestCase):
@@ -100,10 +100,8 @@ class VolatileTests(StartingTestCase):
         self.successResultOf(self.directory.write(small, ("queue_manager_quota",)))
         path = self.queue(self.beta)
         self.restart()
-        status = self.alpha.service.status()
-        self.assertEqual(
-            (status["throttled"], status["connection_active"], status["state"]), (False, True, "running")
-        )
+        status = self.alpha.service.inspection.status()
+        self.assertEqual((status.throttled, status.connection_active, status.state), (False, True, "running"))
         # What was read from the directory holds at once.
         sending = self.deferred(self.alpha.service.send(TO_BETA, [Message(body=bytes(3000))]))
         status = self.failureResultOf(sending, MQError).value.status
@@ -120,10 +118,10 @@ class VolatileTests(StartingTestCase):
         self.beta.deaf()
         self.send(self.alpha, TO_BETA, b"1", delivery=Delivery.RECOVERABLE)
         self.clock.advance(10)
-        self.assertTrue(self.alpha.service.outgoing_queue(TO_BETA)["history"])
+        self.assertTrue(self.alpha.service.inspection.outgoing_queue(TO_BETA).history)
         self.restart()
-        queue = self.alpha.service.outgoing_queue(TO_BETA)
-        self.assertEqual((queue["state"], queue["messages"], queue["history"]), ("WAITING", 1, []))
+        queue = self.alpha.service.inspection.outgoing_queue(TO_BETA)
+        self.assertEqual((queue.state, queue.messages, queue.history), ("WAITING", 1, []))
 
 
 class OutgoingStateTests(StartingTestCase):
@@ -132,7 +130,7 @@ class OutgoingStateTests(StartingTestCase):
     conditions = Conditions(delay=1.0)
 
     def state(self, name: str = TO_BETA) -> str:
-        state: str = self.alpha.service.outgoing_queue(name)["state"]
+        state: str = self.alpha.service.inspection.outgoing_queue(name).state
         return state
 
     def test_life(self) -> None:

@@ -48,7 +48,7 @@ async def later(call: Callable[[], Any]) -> None:
 
 
 class LifeTests(NodesTestCase):
-    """[MS-MQDMPR] 3.1.1.1 QueueManagerState."""
+    """[MS-MQDMPR] 3.1.1.1 ServiceState."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -72,22 +72,22 @@ class LifeTests(NodesTestCase):
             lambda: service.open_queue(TO_BETA),
             lambda: service.move(identifier, ".\\private$\\orders"),
             lambda: service.requeue(identifier),
-            lambda: service.explain(identifier),
-            lambda: service.dead_letters(),
-            lambda: service.log_extent(".\\private$\\orders"),
+            lambda: service.inspection.explain(identifier),
+            lambda: service.inspection.dead_letters(),
+            lambda: service.inspection.log_extent(".\\private$\\orders"),
             lambda: service.replay(".\\private$\\orders", TO_BETA),
             lambda: service.abort_transaction(GAMMA),
-            lambda: service.transaction(GAMMA),
-            lambda: service.transactions(),
-            lambda: service.queue(".\\private$\\orders"),
-            lambda: service.outgoing_queue(TO_BETA),
+            lambda: service.inspection.transaction(GAMMA),
+            lambda: service.inspection.transactions(),
+            lambda: service.inspection.queue(".\\private$\\orders"),
+            lambda: service.inspection.outgoing_queue(TO_BETA),
             lambda: service.pause_outgoing(TO_BETA),
             lambda: service.resume_outgoing(TO_BETA),
             lambda: service.enlist(GAMMA),
             service.begin,
-            service.queues,
-            service.system_queues,
-            service.outgoing,
+            service.inspection.queues,
+            service.inspection.system_queues,
+            service.inspection.outgoing,
             service.take_offline,
             service.bring_online,
         ]
@@ -100,28 +100,28 @@ class LifeTests(NodesTestCase):
 
         MQDMPR-3.1.1.1-33.
         """
-        seen = [self.service.status()["state"]]
+        seen = [self.service.inspection.status().state]
         self.assertIs(self.service.state, ServiceState.STOPPED)
         self.assert_does_nothing()
         opening = self.deferred(self.service.open())
         self.assertIs(self.service.state, ServiceState.INITIALIZING)
-        seen.append(self.service.status()["state"])
+        seen.append(self.service.inspection.status().state)
         self.assert_does_nothing()
         self.store.opening.callback(None)
         self.successResultOf(opening)
         self.assertIs(self.service.state, ServiceState.INITIALIZING)
         self.service.startService()
         self.assertIs(self.service.state, ServiceState.READY)
-        seen.append(self.service.status()["state"])
+        seen.append(self.service.inspection.status().state)
         self.queue(self.gamma)
         stopping = self.service.stopService()
         self.assertIs(self.service.state, ServiceState.STOPPING)
-        seen.append(self.service.status()["state"])
+        seen.append(self.service.inspection.status().state)
         self.assert_does_nothing()
         self.store.closing.callback(None)
         self.successResultOf(stopping)
         self.assertIs(self.service.state, ServiceState.STOPPED)
-        seen.append(self.service.status()["state"])
+        seen.append(self.service.inspection.status().state)
         self.assertEqual(seen, ["stopped", "starting", "running", "stopping", "stopped"])
 
     def test_a_store_that_does_not_open(self) -> None:
@@ -158,7 +158,7 @@ class OfflineTests(DurableNodesTestCase):
         self.path = self.queue(self.beta)
 
     def sessions(self) -> list[int]:
-        return [len(node.service.sessions()) for node in (self.alpha, self.beta)]
+        return [len(node.service.inspection.sessions()) for node in (self.alpha, self.beta)]
 
     def test_who_listens(self) -> None:
         """Offline, its sessions end and no other begins; online, others reach it again.
@@ -171,13 +171,13 @@ class OfflineTests(DurableNodesTestCase):
         self.clock.advance(60)
         service.take_offline()
         self.assertFalse(service.connection_active)
-        self.assertFalse(service.status()["connection_active"])
+        self.assertFalse(service.inspection.status().connection_active)
         self.clock.advance(10)
         self.assertEqual(self.sessions(), [0, 0])
         self.send(self.alpha, TO_BETA, b"meanwhile")
         self.clock.advance(60)
         self.assertEqual(self.bodies(self.beta, self.path), [b"before"])
-        self.assertEqual(self.alpha.service.outgoing()[0]["messages"], 1)
+        self.assertEqual(self.alpha.service.inspection.outgoing()[0].messages, 1)
         service.bring_online()
         self.assertTrue(service.connection_active)
         self.clock.advance(60)
@@ -193,7 +193,7 @@ class OfflineTests(DurableNodesTestCase):
         self.send(self.alpha, TO_BETA, b"meanwhile", delivery=Delivery.RECOVERABLE)
         self.clock.advance(60)
         self.assertEqual(len(self.network.links), links)
-        self.assertEqual(service.outgoing()[0]["messages"], 1)
+        self.assertEqual(service.inspection.outgoing()[0].messages, 1)
         service.bring_online()
         self.clock.advance(10)
         self.assertEqual(self.bodies(self.beta, self.path), [b"before", b"meanwhile"])
@@ -235,13 +235,13 @@ class OfflineTests(DurableNodesTestCase):
         """
         self.beta.service.take_offline()
         self.beta.model.storage.throttled = True
-        self.assertTrue(self.beta.service.status()["throttled"])
+        self.assertTrue(self.beta.service.inspection.status().throttled)
         self.successResultOf(self.beta.service.stopService())
         self.beta.deaf()
         self.beta = self.node("BETA", BETA, store=self.beta.store)
         self.beta.start()
         self.assertTrue(self.beta.service.connection_active)
-        self.assertFalse(self.beta.service.status()["throttled"])
+        self.assertFalse(self.beta.service.inspection.status().throttled)
 
 
 class HardenedTests(DurableNodesTestCase):
@@ -262,7 +262,7 @@ class HardenedTests(DurableNodesTestCase):
         return self.gamma.service
 
     def states(self) -> list[str]:
-        return [queue["state"] for queue in self.gamma.service.outgoing()]
+        return [queue.state for queue in self.gamma.service.inspection.outgoing()]
 
     def test_nothing_is_sent(self) -> None:
         """An outgoing queue is made LOCKED, stays so over a restart, and is sent from without hardening.
@@ -291,14 +291,14 @@ class HardenedTests(DurableNodesTestCase):
         self.restart(is_hardened=True)
         self.clock.advance(600)
         self.assertEqual(self.states(), ["LOCKED"])
-        self.assertEqual(self.gamma.service.outgoing()[0]["messages"], 1)
+        self.assertEqual(self.gamma.service.inspection.outgoing()[0].messages, 1)
 
     def test_resume_keeps_the_lock(self) -> None:
         """A queue that is paused and resumed is locked again (reading 53); bringing online frees nothing."""
         service = self.restart(is_hardened=True)
         self.send(self.gamma, TO_BETA, b"1")
-        self.assertEqual(self.successResultOf(service.pause_outgoing(TO_BETA))["state"], "ONHOLD")
-        self.assertEqual(self.successResultOf(service.resume_outgoing(TO_BETA))["state"], "LOCKED")
+        self.assertEqual(self.successResultOf(service.pause_outgoing(TO_BETA)).state, "ONHOLD")
+        self.assertEqual(self.successResultOf(service.resume_outgoing(TO_BETA)).state, "LOCKED")
         service.bring_online()
         self.clock.advance(600)
         self.assertEqual(self.states(), ["LOCKED"])
@@ -342,11 +342,11 @@ class PauseTests(NodesTestCase):
         service = self.alpha.service
         self.send(self.alpha, TO_BETA, b"1")
         self.clock.advance(1)
-        self.assertEqual(self.successResultOf(service.pause_outgoing(TO_BETA))["state"], "ONHOLD")
+        self.assertEqual(self.successResultOf(service.pause_outgoing(TO_BETA)).state, "ONHOLD")
         self.send(self.alpha, TO_BETA, b"2")
         self.send(self.alpha, other, b"3")
         self.clock.advance(600)
-        self.assertEqual(service.outgoing_queue(TO_BETA)["state"], "ONHOLD")
+        self.assertEqual(service.inspection.outgoing_queue(TO_BETA).state, "ONHOLD")
         self.assertEqual([self.bodies(self.beta, path) for path in paths], [[b"1"], [b"3"]])
         service.resume_outgoing(TO_BETA)
         self.clock.advance(10)
@@ -359,20 +359,18 @@ class PauseTests(NodesTestCase):
         self.send(self.alpha, TO_BETA, b"1")
         self.clock.advance(1)
         service.pause_outgoing(TO_BETA)
-        self.assertEqual(self.successResultOf(service.resume_outgoing(TO_BETA))["state"], "CONNECTED")
+        self.assertEqual(self.successResultOf(service.resume_outgoing(TO_BETA)).state, "CONNECTED")
         self.clock.advance(3600)
-        self.assertEqual(service.sessions(), [])
+        self.assertEqual(service.inspection.sessions(), [])
         service.pause_outgoing(TO_BETA)
-        self.assertEqual(self.successResultOf(service.resume_outgoing(TO_BETA))["state"], "INACTIVE")
+        self.assertEqual(self.successResultOf(service.resume_outgoing(TO_BETA)).state, "INACTIVE")
 
     def test_a_queue_that_is_not_paused(self) -> None:
         """Resuming it changes nothing."""
         self.queue(self.beta)
         self.send(self.alpha, TO_BETA, b"1")
         self.clock.advance(1)
-        self.assertEqual(
-            self.successResultOf(self.alpha.service.resume_outgoing(TO_BETA))["state"], "CONNECTED"
-        )
+        self.assertEqual(self.successResultOf(self.alpha.service.resume_outgoing(TO_BETA)).state, "CONNECTED")
 
     def test_a_queue_of_its_own(self) -> None:
         """Only outgoing queues are paused."""
@@ -390,4 +388,4 @@ class CoordinatorTests(NodesTestCase):
         error = self.assertRaises(MQError, self.alpha.service.enlist, BETA)
         self.assertEqual(error.status, Status.MQ_ERROR_DTC_CONNECT)
         self.assertIn("coordinator", str(error))
-        self.assertEqual(self.alpha.service.transactions(), [])
+        self.assertEqual(self.alpha.service.inspection.transactions(), [])

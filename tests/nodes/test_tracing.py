@@ -89,8 +89,8 @@ class TracingTestCase(ScriptedTestCase):
         return [bytes(view.body).decode("utf-16-le") for view in self.reported(node)]
 
     def counts(self, node: Node) -> tuple[int, int]:
-        counts = node.service.status()["reports"]
-        return counts["sent"], counts["discarded"]
+        counts = node.service.inspection.status().reports
+        return counts.sent, counts.discarded
 
 
 class HopTests(TracingTestCase):
@@ -198,7 +198,7 @@ class HopTests(TracingTestCase):
         self.send_traced(b"2")
         self.assertEqual(self.bodies(self.beta, self.path), [b"1", b"2"])
         for node, next_hop in ((self.alpha, "127.0.0.3"), (self.beta, None)):
-            [found] = self.run_to_end(node.service.explain(identifier)).reports
+            [found] = self.run_to_end(node.service.inspection.explain(identifier)).reports
             self.assertEqual((found.queue, found.hop.next_hop), (REPORTS, next_hop))
             self.assertEqual((found.hop.identifier, found.hop.hop_count), (identifier, 0))
             self.assertEqual(found.hop.target_queue, TO_BETA)

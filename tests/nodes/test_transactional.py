@@ -31,7 +31,7 @@ class TransferTestCase(NodesTestCase):
 
     def waiting(self, node: Node | None = None) -> int:
         """How many messages have not left yet, acknowledgements included."""
-        return sum(queue["messages"] for queue in (node or self.alpha).service.outgoing())
+        return sum(queue.messages for queue in (node or self.alpha).service.inspection.outgoing())
 
     def there(self, node: Node, path: str) -> list[bytes]:
         """What lies in a queue, which stays there."""
@@ -56,7 +56,7 @@ class TransferTests(TransferTestCase):
         self.assertEqual(self.waiting(), 0)
         numbers = [view.tx_sequence_number for view in views]
         self.assertEqual(numbers, sorted(set(numbers)))
-        self.assertEqual(self.beta.service.status()["refused"], {})
+        self.assertEqual(self.beta.service.inspection.status().refused, {})
 
     def test_their_transactions_can_be_told_apart(self) -> None:
         """The first and the last message of each transaction are marked, and its number is the same."""
@@ -185,12 +185,12 @@ class FateTests(TransferTestCase):
         path = self.queue(self.beta, transactional=True)
         self.begin(b"1", b"2", journal=True)
         self.clock.advance(10)
-        self.assertEqual(self.alpha.service.status()["messages"], 2)
+        self.assertEqual(self.alpha.service.inspection.status().messages, 2)
         self.assertEqual(self.waiting(), 0)
         self.assertEqual(self.bodies(self.beta, path), [b"1", b"2"])
         self.clock.advance(10)
         self.assertEqual(self.bodies(self.alpha, JOURNAL), [b"1", b"2"])
-        self.assertEqual(self.alpha.service.status()["messages"], 0)
+        self.assertEqual(self.alpha.service.inspection.status().messages, 0)
         self.assertEqual(self.waiting(self.beta), 0)
 
     def test_the_queue_is_not_there(self) -> None:

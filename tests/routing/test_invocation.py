@@ -17,7 +17,7 @@ class InvocationTests(EnterpriseTestCase):
         """
         path = self.queue(self.zeta)
         self.run_to_end(self.zeta.service.create_queue("ZETA\\public"))
-        public: str = self.zeta.service.queue("ZETA\\public")["format_name"]
+        public: str = self.zeta.service.inspection.queue("ZETA\\public").format_name
         direct = f"DIRECT=TCP:{ADDRESSES['ZETA']}\\private$\\orders"
         expected = 0
         for name, queue, is_routed in (

@@ -108,24 +108,26 @@ class TlsServerTests(TestCase):
         alpha = await self.alpha(self.dialling())
         received = await beta.receive(QUEUE, timeout=DEADLINE)
         self.assertEqual(bytes(received.body), b"secret")
-        await self.until(lambda: not alpha.status()["messages"], "it is not acknowledged")
-        [session] = beta.sessions()
+        await self.until(lambda: not alpha.inspection.status().messages, "it is not acknowledged")
+        [session] = beta.inspection.sessions()
         # It left from the address that ALPHA listens on, as sessions without TLS do.
-        self.assertEqual((session["remote_address"], session["state"]), (ALPHA_ADDRESS, "OPEN"))
-        self.assertTrue(session["encrypted"])
-        self.assertEqual(beta.status()["sessions_refused"], {})
+        self.assertEqual((session.remote_address, session.state), (ALPHA_ADDRESS, "OPEN"))
+        self.assertTrue(session.encrypted)
+        self.assertEqual(beta.inspection.status().sessions_refused, {})
 
     async def refused(self, host: str, pins: str | None, *, counted_by: str, because: str) -> None:
         """Nothing arrives; one side counts it and says why; the message waits, and arrives when it may."""
         beta = await self.beta(self.listening(pins))
         alpha = await self.alpha(host)
         side, address = (beta, ALPHA_ADDRESS) if counted_by == "BETA" else (alpha, BETA_ADDRESS)
-        await self.until(lambda: side.status()["sessions_refused"].get("pins", 0) > 1, "nobody was refused")
-        [peer] = side.status()["refused_peers"]
-        self.assertEqual(peer["address"], address)
+        await self.until(
+            lambda: side.inspection.status().sessions_refused.get("pins", 0) > 1, "nobody was refused"
+        )
+        [peer] = side.inspection.status().refused_peers
+        self.assertEqual(peer.address, address)
         # However often somebody comes, the log says it once a minute.
         self.assertEqual("\n".join(self.lines).count(because), 1)
-        self.assertEqual((beta.queue(QUEUE)["messages"], alpha.status()["messages"]), (0, 1))
+        self.assertEqual((beta.inspection.queue(QUEUE).messages, alpha.inspection.status().messages), (0, 1))
         self.assertNotIn("secret", "\n".join(self.lines))
 
     async def test_a_server_with_another_certificate_gets_nothing(self) -> None:
@@ -172,7 +174,7 @@ class TlsServerTests(TestCase):
         beta = await self.beta(self.listening(self.alpha_files.pin))
         alpha = await self.alpha(f"tls:{BETA_ADDRESS}:{self.port}:pins={self.beta_files.pin}")
         await self.until(lambda: len(self.closings()) > 2, "nothing was tried")
-        self.assertEqual((beta.queue(QUEUE)["messages"], alpha.status()["messages"]), (0, 1))
+        self.assertEqual((beta.inspection.queue(QUEUE).messages, alpha.inspection.status().messages), (0, 1))
 
     async def test_who_speaks_no_tls_is_refused(self) -> None:
         """A packet in clear is no TLS, and its connection ends."""
@@ -181,7 +183,7 @@ class TlsServerTests(TestCase):
             plain.sendall(establish(ALPHA))
             plain.setblocking(False)
             await self.until(lambda: self.is_over(plain), "the connection stays")
-        self.assertEqual(beta.sessions(), [])
+        self.assertEqual(beta.inspection.sessions(), [])
 
     async def test_silence_keeps_nobody_out(self) -> None:
         """Connections that never begin TLS give way to those that have something to say; nothing is lost."""
@@ -190,7 +192,7 @@ class TlsServerTests(TestCase):
         for connection in silent:
             self.addCleanup(connection.close)
         await self.until(
-            lambda: beta.status()["sessions_refused"].get("max_handshakes") == 7, "none gave way"
+            lambda: beta.inspection.status().sessions_refused.get("max_handshakes") == 7, "none gave way"
         )
         await self.alpha(self.dialling())
         self.assertEqual(bytes((await beta.receive(QUEUE, timeout=DEADLINE)).body), b"secret")
@@ -215,7 +217,7 @@ class TlsServerTests(TestCase):
             ):
                 second.setblocking(False)
                 await self.until(partial(self.is_over, second), "it stays")
-                refused = server.parts.manager.status()["sessions_refused"]
+                refused = server.parts.manager.inspection.status().sessions_refused
                 self.assertEqual(refused, {"max_connections_per_host": 1})
             await server.stopService()
             self.assertEqual(self.flushLoggedErrors(), [])
@@ -228,9 +230,9 @@ class TlsServerTests(TestCase):
         with socket.create_connection((BETA_ADDRESS, self.port), timeout=DEADLINE) as other:
             other.setblocking(False)
             await self.until(partial(self.is_over, other), "it stays")
-        self.assertEqual(beta.status()["sessions_refused"], {"sessions_from": 1})
-        [peer] = beta.status()["refused_peers"]
-        self.assertEqual((peer["address"], peer["reasons"]), ("127.0.0.1", {"sessions_from": 1}))
+        self.assertEqual(beta.inspection.status().sessions_refused, {"sessions_from": 1})
+        [peer] = beta.inspection.status().refused_peers
+        self.assertEqual((peer.address, peer.reasons), ("127.0.0.1", {"sessions_from": 1}))
         await self.alpha(self.dialling())
         self.assertEqual(bytes((await beta.receive(QUEUE, timeout=DEADLINE)).body), b"secret")
 

@@ -14,6 +14,7 @@ from twisted.internet.task import deferLater
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 import msmq.directory.file
+from msmq.decoding.values import unix_time
 from msmq.directory.factory import DirectoryDescriptionError
 from msmq.errors import MsmqError
 from msmq.manager.service import QueueManagerService
@@ -23,6 +24,7 @@ from msmq.service.identity import identity_path, load_identity
 from msmq.service.server import Server
 from msmq.structures.status import MQError, Status
 from tests.directory.test_enterprise_file import ALPHA, BETA, WHOLE
+from tests.manager.directory_status import directory_status
 from tests.test_examples import own_address
 
 ENTERPRISE = WHOLE[: WHOLE.index("[[user]]")]
@@ -72,8 +74,8 @@ class SamePortTests(TestCase):
 async def known(manager: QueueManagerService, *, is_reached: bool) -> None:
     """Wait until the enterprise is known, of a directory that is reached or of the copy of one."""
     while (
-        manager.status()["directory"]["reached"] is not is_reached
-        or not (await manager.topology())["queue_managers"]
+        directory_status(manager).reached is not is_reached
+        or not (await manager.inspection.topology()).queue_managers
     ):
         await deferLater(IReactorTime(reactor), 0)
 
@@ -165,21 +167,21 @@ class EnterpriseServerTests(TestCase):
                 server = await self.started(storage=storage)
                 assert server.parts is not None
                 manager = server.parts.manager
-                directory = manager.status()["directory"]
+                directory = directory_status(manager)
                 self.assertEqual(
-                    (directory["kind"], directory["source"], directory["reached"]),
+                    (directory.kind, directory.source, directory.reached),
                     ("file", str(self.file), False),
                 )
-                self.assertIn(str(self.file), directory["problem"])
-                self.assertIsNotNone(directory["read"])
-                self.assertIn(directory["age"], range(600))
+                self.assertIn(str(self.file), directory.problem)
+                self.assertIsNotNone(directory.read)
+                self.assertIn(directory.age, range(600))
                 await known(manager, is_reached=False)
-                route = await manager.route("ALPHA", "BETA")
-                self.assertEqual([hop["name"] for hop in route["hops"]], ["BETA"])
+                found = await manager.inspection.route("ALPHA", "BETA")
+                self.assertEqual([hop.name for hop in found.route.hops], ["BETA"])
                 events = [each.event for each in await manager.store.read_events(0, 100)]
                 lost = [each for each in events if each.event == "directory_lost"][-1]
-                self.assertIn(directory["problem"], lost.reason)
-                self.assertIn(directory["read"], lost.reason)
+                self.assertIn(directory.problem, lost.reason)
+                self.assertIn(str(unix_time(directory.read)), lost.reason)
                 self.file.write_text(ENTERPRISE.replace("127.0.0.2", "127.0.0.9"), encoding="utf-8")
                 await known(manager, is_reached=True)
                 await server.stopService()
@@ -192,16 +194,14 @@ class EnterpriseServerTests(TestCase):
         server = await self.started()
         assert server.parts is not None
         manager = server.parts.manager
-        self.assertEqual(manager.status()["state"], "running")
-        self.assertEqual(
-            (manager.status()["directory"]["reached"], manager.status()["directory"]["age"]), (False, None)
-        )
+        self.assertEqual(manager.inspection.status().state, "running")
+        self.assertEqual((directory_status(manager).reached, directory_status(manager).age), (False, None))
         await manager.create_queue(".\\private$\\orders")
         await manager.send(".\\private$\\orders", [Message()])
         self.file.write_text(ENTERPRISE, encoding="utf-8")
         await known(manager, is_reached=True)
-        route = await manager.route("ALPHA", "BETA")
-        self.assertEqual([hop["name"] for hop in route["hops"]], ["BETA"])
+        found = await manager.inspection.route("ALPHA", "BETA")
+        self.assertEqual([hop.name for hop in found.route.hops], ["BETA"])
 
     def test_configuration(self) -> None:
         """A description that cannot be one is found before anything is started."""

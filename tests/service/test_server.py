@@ -26,6 +26,7 @@ from msmq.service.data_lock import DataDirectoryInUse
 from msmq.service.identity import IdentityError
 from msmq.service.server import Server, StartError
 from msmq.structures.status import MQError, Status
+from msmq.wire.guid import format_guid
 
 CLOSED = """
 [listen]
@@ -109,7 +110,7 @@ class ServerTests(TestCase):
         server = await self.started()
         assert server.parts is not None
         told = "\n".join(self.lines)
-        identifier = f"{{{server.parts.manager.status()['identifier']}}}"
+        identifier = f"{{{format_guid(server.parts.manager.inspection.status().identifier)}}}"
         for what in ("queue manager ALPHA", identifier, *server.addresses, str(self.data), "store memory"):
             self.assertIn(what, told)
         self.assertIn("recoverable and transactional sends are refused", told)
@@ -118,9 +119,9 @@ class ServerTests(TestCase):
         """C{msmq status} shows the addresses that are really bound."""
         server = await self.started()
         assert server.parts is not None
-        status = server.parts.manager.status()
-        self.assertEqual(status["addresses"], list(server.addresses))
-        self.assertEqual((status["name"], status["dns_name"]), ("ALPHA", "ALPHA"))
+        status = server.parts.manager.inspection.status()
+        self.assertEqual(status.addresses, list(server.addresses))
+        self.assertEqual((status.name, status.dns_name), ("ALPHA", "ALPHA"))
 
     async def test_leaves_nothing_when_it_has_stopped(self) -> None:
         """After a stop the ports are free, the socket is gone, and it can be started again."""
@@ -144,8 +145,8 @@ class ServerTests(TestCase):
             await manager.create_queue(".\\private$\\orders")
             for address in ("TCP:127.0.0.1", "OS:alpha", "OS:localhost"):
                 await manager.send(f"DIRECT={address}\\private$\\orders", [Message(body=b"1")])
-            self.assertEqual(manager.queue(".\\private$\\orders")["messages"], 3)
-            self.assertEqual(manager.outgoing(), [])
+            self.assertEqual(manager.inspection.queue(".\\private$\\orders").messages, 3)
+            self.assertEqual(manager.inspection.outgoing(), [])
             await server.stopService()
 
     async def test_another_loopback_address_is_another_queue_manager(self) -> None:
@@ -154,7 +155,7 @@ class ServerTests(TestCase):
         assert server.parts is not None
         manager = server.parts.manager
         await manager.send("DIRECT=TCP:127.0.0.200\\private$\\orders", [Message(body=b"1")])
-        self.assertEqual(len(manager.outgoing()), 1)
+        self.assertEqual(len(manager.inspection.outgoing()), 1)
 
     async def test_holds_no_more_in_memory_than_it_may(self) -> None:
         """C{express_memory} and C{quota} both bound what a store that keeps nothing takes."""
@@ -186,22 +187,22 @@ class ServerTests(TestCase):
         for name in ("own", "ruled"):
             await manager.create_queue(f".\\private$\\{name}")
         clerks = "S-1-5-21-1-2-3-2001"
-        own = await manager.acl(".\\private$\\own")
-        self.assertEqual(own["sddl"], f"O:{clerks}G:{clerks}D:(A;;0xf003f;;;{clerks})")
-        self.assertEqual(own["owner"], f"clerks ({clerks})")
-        self.assertEqual((await manager.acl(".\\private$\\ruled"))["source"], f"{rules}:3")
-        why = await manager.why(".\\private$\\own", "anonymous", "send")
-        self.assertEqual((why["granted"], why["unauthenticated"]), (False, "deny"))
+        own = await manager.access.acl(".\\private$\\own")
+        self.assertEqual(own.sddl, f"O:{clerks}G:{clerks}D:(A;;0xf003f;;;{clerks})")
+        self.assertEqual(own.owner, f"clerks ({clerks})")
+        self.assertEqual((await manager.access.acl(".\\private$\\ruled")).source, f"{rules}:3")
+        why = await manager.access.why(".\\private$\\own", "anonymous", "send")
+        self.assertEqual((why.granted, why.unauthenticated), (False, "deny"))
 
     async def test_keeps_its_identity(self) -> None:
         """The identifier is the same after a restart."""
         server = await self.started()
         assert server.parts is not None
-        first = server.parts.manager.status()["identifier"]
+        first = server.parts.manager.inspection.status().identifier
         await server.stopService()
         server.startService()
         await server.started
-        self.assertEqual(server.parts.manager.status()["identifier"], first)
+        self.assertEqual(server.parts.manager.inspection.status().identifier, first)
 
     async def test_what_is_off_is_not_there(self) -> None:
         """A server may have no port and no socket at all."""

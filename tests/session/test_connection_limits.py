@@ -5,7 +5,13 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.moment import Moment
-from msmq.session.connection_limits import PEERS_REMEMBERED, PEERS_SHOWN, ConnectionLimits, ConnectionRefusal
+from msmq.session.connection_limits import (
+    PEERS_REMEMBERED,
+    PEERS_SHOWN,
+    ConnectionLimits,
+    ConnectionRefusal,
+    RefusedPeer,
+)
 from msmq.wire.addresses import AddressSet
 
 NOW = Moment(1000.0, 1_700_000_000.0)
@@ -33,7 +39,7 @@ class DoorkeeperTests(SynchronousTestCase):
         self.assertEqual((came_in, self.let_in(door, 1000, "2001:db8:0:1::1")), (200, 200))
         self.assertTrue(door.note("2001:db8::1", ConnectionRefusal.RATE, NOW))
         self.assertFalse(door.note("2001:db8::2", ConnectionRefusal.RATE, NOW))
-        self.assertEqual([each["address"] for each in door.describe()], ["2001:db8::/64"])
+        self.assertEqual([each.address for each in door.refused_peers()], ["2001:db8::/64"])
 
     def test_an_address_is_one_however_it_is_written(self) -> None:
         """A socket for both families shows IPv4 addresses as those of IPv6."""
@@ -75,10 +81,10 @@ class DoorkeeperTests(SynchronousTestCase):
             door.refused,
             {ConnectionRefusal.RATE: 13, ConnectionRefusal.NOT_ALLOWED: 1, ConnectionRefusal.CERTIFICATE: 1},
         )
-        latest, first = door.describe()
-        self.assertEqual(latest, {"address": "192.0.2.8", "last": NOW.wall, "reasons": {"pins": 1}})
-        self.assertEqual(first["address"], PEER)
-        self.assertEqual(first["reasons"], {"sessions_per_second": 13, "sessions_from": 1})
+        latest, first = door.refused_peers()
+        self.assertEqual(latest, RefusedPeer(address="192.0.2.8", last=NOW.wall, reasons={"pins": 1}))
+        self.assertEqual(first.address, PEER)
+        self.assertEqual(first.reasons, {"sessions_per_second": 13, "sessions_from": 1})
 
     def test_many_hosts_cost_no_more(self) -> None:
         """However many there are, only the latest are remembered, and fewer are shown."""
@@ -87,9 +93,9 @@ class DoorkeeperTests(SynchronousTestCase):
         for host in hosts:
             door.judge(host, 0, NOW)
             door.note(host, ConnectionRefusal.RATE, NOW)
-        self.assertEqual(len(door.describe()), PEERS_SHOWN)
+        self.assertEqual(len(door.refused_peers()), PEERS_SHOWN)
         self.assertEqual(
             sum(door.judge(host, 0, NOW) is ConnectionRefusal.RATE for host in hosts[-1000:]), 1000
         )
         self.assertLess(PEERS_REMEMBERED, len(hosts))
-        self.assertEqual(door.describe()[0]["address"], hosts[-1])
+        self.assertEqual(door.refused_peers()[0].address, hosts[-1])

@@ -48,7 +48,8 @@ class SqliteServerTests(TestCase):
         server = await self.started()
         assert server.parts is not None
         manager = server.parts.manager
-        self.assertEqual((manager.status()["storage"], manager.status()["durable"]), ("sqlite", True))
+        status = manager.inspection.status()
+        self.assertEqual((status.storage, status.durable), ("sqlite", True))
         await manager.create_queue(QUEUE, label="kept")
         kept = [Message(body=b"%d" % number, delivery=Delivery.RECOVERABLE) for number in range(20)]
         identifiers = await manager.send(QUEUE, [*kept, Message(body=b"express")])
@@ -56,8 +57,8 @@ class SqliteServerTests(TestCase):
         again = await self.started()
         assert again.parts is not None
         manager = again.parts.manager
-        self.assertEqual(manager.queue(QUEUE)["label"], "kept")
-        self.assertEqual(manager.status()["messages"], 20)
+        self.assertEqual(manager.inspection.queue(QUEUE).label, "kept")
+        self.assertEqual(manager.inspection.status().messages, 20)
         reservation = await manager.reserve(QUEUE, count=100)
         self.assertEqual(
             [bytes(message.view.body) for message in reservation.messages], [b"%d" % n for n in range(20)]
@@ -68,7 +69,7 @@ class SqliteServerTests(TestCase):
         await again.stopService()
         last = await self.started()
         assert last.parts is not None
-        self.assertEqual(last.parts.manager.status()["messages"], 1)
+        self.assertEqual(last.parts.manager.inspection.status().messages, 1)
 
     async def test_lets_go_of_its_files(self) -> None:
         """After a stop the database is one file; beside it lie only locks and the space that is set aside."""
@@ -121,4 +122,4 @@ class SqliteServerTests(TestCase):
             self.assertIs(error.status, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
         else:
             self.fail("it was taken")
-        self.assertEqual(manager.status()["messages"], 0)
+        self.assertEqual(manager.inspection.status().messages, 0)

@@ -33,7 +33,7 @@ class WebTestCase(NodesTestCase):
         self.addCleanup(self.alpha.service.stopService)
         self.addCleanup(self.beta.service.stopService)
         self.site = self.endpoint.site(
-            self.alpha.service,
+            self.alpha.service.inspection,
             self.clock.reactor,
             check_token=self.token_check(),
             windows_names=self.windows_names,

@@ -14,7 +14,7 @@ from twisted.logger import Logger
 
 from msmq.control.authentication.callers import Caller
 from msmq.control.protocol.refusals import internal_error
-from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.queue_manager import IAdministration
 from msmq.persistence.changes import ADMINISTERED
 from msmq.quoting import shown
 from msmq.structures.identifiers import MessageIdentifier
@@ -50,7 +50,7 @@ class Audit:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, manager: IQueueManager) -> None:
+    def __init__(self, manager: IAdministration) -> None:
         self._manager = manager
 
     async def change(

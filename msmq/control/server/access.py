@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
 import attrs
@@ -10,7 +10,8 @@ import attrs
 from msmq.control.protocol.refusals import invalid
 from msmq.control.server.properties import shown, text
 from msmq.control.server.requests import refuse_rest
-from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.access_summaries import AccessList
+from msmq.interfaces.queue_manager import IAccessAdministration
 
 _KEYS: Final = "action, principal and rights"
 _ACTIONS: Final = ("allow", "deny", "revoke")
@@ -32,14 +33,14 @@ class AclChange:
         """Of whom it is, and about what."""
         return {"principal": self.principal, "rights": list(self.rights)}
 
-    def ask(self, manager: IQueueManager, path: str) -> Awaitable[Mapping[str, Any]]:
+    def ask(self, access: IAccessAdministration, path: str) -> Awaitable[AccessList]:
         """Have it done."""
         match self.action:
             case "allow":
-                return manager.allow(path, self.principal, self.rights)
+                return access.allow(path, self.principal, self.rights)
             case "deny":
-                return manager.deny(path, self.principal, self.rights)
-        return manager.revoke(path, self.principal)
+                return access.deny(path, self.principal, self.rights)
+        return access.revoke(path, self.principal)
 
 
 def read_acl_change(wanted: dict[str, Any]) -> AclChange:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -25,7 +25,6 @@ from msmq.control.protocol.refusals import (
 from msmq.control.server.access import read_acl_change
 from msmq.control.server.certificates import (
     DEFAULT,
-    certificate_record,
     read_fingerprint,
     read_import,
     read_new_certificate,
@@ -34,6 +33,7 @@ from msmq.control.server.channel import asks_for_records
 from msmq.control.server.disconnection import running, shielded
 from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.identifiers import answer_with_identifiers
+from msmq.control.server.json_records import json_record, json_records
 from msmq.control.server.limits import ControlLimits
 from msmq.control.server.messages import explanation_of, letter_of
 from msmq.control.server.properties import flag, guid, number, read_key, read_message, seconds, text
@@ -53,7 +53,9 @@ from msmq.control.server.responses import json_answer, json_list, json_stream
 from msmq.control.server.send_connection import SendConnection
 from msmq.control.server.single_message import receive_one
 from msmq.control.server.transfer_api import TransferAPI, at_once
+from msmq.interfaces.access_summaries import CertificateSummary
 from msmq.interfaces.queue_manager import IQueueManager
+from msmq.routing.topology_description import describe_route, describe_topology
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError
 from msmq.wire.guid import format_guid
@@ -79,7 +81,7 @@ class ControlAPI(TransferAPI):
     def status(self, request: ControlRequest) -> bytes:
         """What the queue manager is and how it does."""
         refuse_rest(parameters(request), "none")
-        return json_answer(request, dict(self._manager.status()))
+        return json_answer(request, json_record(self._manager.inspection.status()))
 
     @app.route("/v1/route", methods=["GET"])
     async def route(self, request: ControlRequest) -> bytes:
@@ -89,13 +91,14 @@ class ControlAPI(TransferAPI):
         destination = text("destination", found.pop("destination", None))
         down = [name for name in text("down", found.pop("down", "")).split(",") if name]
         refuse_rest(found, "source, destination and down")
-        return json_answer(request, dict(await running(self._manager.route(source, destination, down))))
+        found_route = await running(self._manager.inspection.route(source, destination, down))
+        return json_answer(request, describe_route(found_route.topology, found_route.route))
 
     @app.route("/v1/topology", methods=["GET"])
     async def topology(self, request: ControlRequest) -> bytes:
         """The enterprise, as routing knows it."""
         refuse_rest(parameters(request), "none")
-        return json_answer(request, dict(await running(self._manager.topology())))
+        return json_answer(request, describe_topology(await running(self._manager.inspection.topology())))
 
     @app.route("/v1/queues", methods=["GET"])
     async def queues(self, request: ControlRequest) -> bytes | None:
@@ -103,10 +106,10 @@ class ControlAPI(TransferAPI):
         found = parameters(request)
         with_system = flag("system", found.pop("system", "false"))
         refuse_rest(found, "system")
-        queues = list(self._manager.queues())
+        queues = list(self._manager.inspection.queues())
         if with_system:
-            queues += self._manager.system_queues()
-        return await json_list(request, queues, self._clock)
+            queues += self._manager.inspection.system_queues()
+        return await json_list(request, json_records(queues), self._clock)
 
     @app.route("/v1/queues", methods=["POST"])
     async def create_queue(self, request: ControlRequest) -> bytes:
@@ -120,7 +123,7 @@ class ControlAPI(TransferAPI):
             AuditedOperation("queue create", path, options),
             lambda: self._manager.create_queue(path, **options),
         )
-        return json_answer(request, dict(queue), 201)
+        return json_answer(request, json_record(queue), 201)
 
     @app.route("/v1/public_queues", methods=["GET"])
     async def public_queues(self, request: ControlRequest) -> bytes | None:
@@ -129,18 +132,18 @@ class ControlAPI(TransferAPI):
         label, kind, path = (found.pop(name, None) for name in ("label", "type", "path"))
         refuse_rest(found, "label, type and path")
         queues = await running(
-            self._manager.public_queues(
+            self._manager.inspection.public_queues(
                 label=label, application_type=None if kind is None else guid("type", kind), path=path
             )
         )
-        return await json_list(request, queues, self._clock)
+        return await json_list(request, json_records(queues), self._clock)
 
     @app.route("/v1/queues/<path:path>", methods=["GET"])
     async def queue(self, request: ControlRequest, path: str) -> bytes:
         """One queue, with the extent of its message log."""
         refuse_rest(parameters(request), "none")
-        queue = dict(self._manager.queue(path))
-        extent = await running(self._manager.log_extent(path))
+        queue = json_record(self._manager.inspection.queue(path))
+        extent = await running(self._manager.inspection.log_extent(path))
         queue["log_extent"] = {
             "first": extent.first,
             "last": extent.last,
@@ -159,7 +162,7 @@ class ControlAPI(TransferAPI):
             AuditedOperation("queue set", path, properties),
             lambda: self._manager.set_queue(path, properties),
         )
-        return json_answer(request, dict(queue))
+        return json_answer(request, json_record(queue))
 
     @app.route("/v1/queues/<path:path>/purge", methods=["POST"])
     async def purge_queue(self, request: ControlRequest, path: str) -> bytes:
@@ -199,7 +202,7 @@ class ControlAPI(TransferAPI):
     async def acl(self, request: ControlRequest, path: str) -> bytes:
         """Who may do what with one queue, or with the queue manager, which is named C{.}."""
         refuse_rest(parameters(request), "none")
-        return json_answer(request, dict(await running(self._manager.acl(path))))
+        return json_answer(request, json_record(await running(self._manager.access.acl(path))))
 
     @app.route("/v1/queues/<path:path>/acl", methods=["POST"])
     async def change_acl(self, request: ControlRequest, path: str) -> bytes:
@@ -209,9 +212,9 @@ class ControlAPI(TransferAPI):
         acl = await self._change(
             request,
             AuditedOperation(f"acl {wanted.action}", path, wanted.details),
-            lambda: wanted.ask(self._manager, path),
+            lambda: wanted.ask(self._manager.access, path),
         )
-        return json_answer(request, dict(acl))
+        return json_answer(request, json_record(acl))
 
     @app.route("/v1/queues/<path:path>/why", methods=["GET"])
     async def why(self, request: ControlRequest, path: str) -> bytes:
@@ -219,38 +222,39 @@ class ControlAPI(TransferAPI):
         found = parameters(request)
         principal, right = take(found, "principal"), take(found, "right")
         refuse_rest(found, "principal and right")
-        return json_answer(request, dict(await running(self._manager.why(path, principal, right))))
+        verdict = await running(self._manager.access.why(path, principal, right))
+        return json_answer(request, json_record(verdict))
 
     @app.route("/v1/certificates", methods=["GET"])
     async def certificates(self, request: ControlRequest) -> bytes | None:
         """Every certificate that messages can be signed with."""
         refuse_rest(parameters(request), "none")
-        records = [certificate_record(each) for each in self._manager.certificates()]
-        return await json_list(request, records, self._clock)
+        certificates = self._manager.access.certificates()
+        return await json_list(request, json_records(certificates), self._clock)
 
     @app.route("/v1/certificates", methods=["POST"])
     async def add_certificate(self, request: ControlRequest) -> bytes:
         """Generate one, or take over one of a file that is in the body."""
         refuse_rest(parameters(request), "those in the request body")
         wanted = json_body(request, self._limits.document)
-        work: Callable[[], Awaitable[Mapping[str, Any]]]
+        work: Callable[[], Awaitable[CertificateSummary]]
         if "file_base64" in wanted:
             imported = read_import(wanted)
-            work = partial(at_once, partial(self._manager.import_certificate, **imported))
+            work = partial(at_once, partial(self._manager.access.import_certificate, **imported))
             operation = AuditedOperation("certificate import", imported["sid"] or DEFAULT)
         else:
             options = read_new_certificate(wanted)
-            work = partial(self._manager.create_certificate, **options)
+            work = partial(self._manager.access.create_certificate, **options)
             operation = AuditedOperation("certificate create", options.get("sid") or DEFAULT, options)
         added = await self._change(request, operation, work)
-        return json_answer(request, certificate_record(added), 201)
+        return json_answer(request, json_record(added), 201)
 
     @app.route("/v1/certificates/<fingerprint>", methods=["GET"])
     def certificate(self, request: ControlRequest, fingerprint: str) -> bytes:
         """One certificate; C{default} is the one that is signed with."""
         refuse_rest(parameters(request), "none")
-        found = self._manager.certificate(read_fingerprint(fingerprint))
-        return json_answer(request, certificate_record(found))
+        found = self._manager.access.certificate(read_fingerprint(fingerprint))
+        return json_answer(request, json_record(found))
 
     @app.route("/v1/certificates/<fingerprint>/publish", methods=["POST"])
     async def publish_certificate(self, request: ControlRequest, fingerprint: str) -> bytes:
@@ -259,9 +263,9 @@ class ControlAPI(TransferAPI):
         published = await self._change(
             request,
             AuditedOperation("certificate publish", fingerprint),
-            lambda: self._manager.publish_certificate(read_fingerprint(fingerprint)),
+            lambda: self._manager.access.publish_certificate(read_fingerprint(fingerprint)),
         )
-        return json_answer(request, certificate_record(published))
+        return json_answer(request, json_record(published))
 
     @app.route("/v1/certificates/<fingerprint>", methods=["DELETE"])
     async def delete_certificate(self, request: ControlRequest, fingerprint: str) -> bytes:
@@ -270,21 +274,22 @@ class ControlAPI(TransferAPI):
         deleted = await self._change(
             request,
             AuditedOperation("certificate delete", fingerprint),
-            lambda: at_once(lambda: self._manager.delete_certificate(fingerprint)),
+            lambda: at_once(lambda: self._manager.access.delete_certificate(fingerprint)),
         )
-        return json_answer(request, certificate_record(deleted))
+        return json_answer(request, json_record(deleted))
 
     @app.route("/v1/transactions", methods=["GET"])
     async def transactions(self, request: ControlRequest) -> bytes | None:
         """Every transaction that has not ended."""
         refuse_rest(parameters(request), "none")
-        return await json_list(request, self._manager.transactions(), self._clock)
+        return await json_list(request, json_records(self._manager.inspection.transactions()), self._clock)
 
     @app.route("/v1/transactions/<identifier>", methods=["GET"])
     def transaction(self, request: ControlRequest, identifier: str) -> bytes:
         """One transaction, with what it does."""
         refuse_rest(parameters(request), "none")
-        return json_answer(request, dict(self._manager.transaction(guid("the transaction", identifier))))
+        found = self._manager.inspection.transaction(guid("the transaction", identifier))
+        return json_answer(request, json_record(found))
 
     @app.route("/v1/transactions/<identifier>/abort", methods=["POST"])
     async def abort(self, request: ControlRequest, identifier: str) -> bytes:
@@ -302,7 +307,7 @@ class ControlAPI(TransferAPI):
     async def explain(self, request: ControlRequest, message: str) -> bytes:
         """All that is known of one message."""
         refuse_rest(parameters(request), "none")
-        explanation = await running(self._manager.explain(MessageIdentifier.parse(message)))
+        explanation = await running(self._manager.inspection.explain(MessageIdentifier.parse(message)))
         return json_answer(request, explanation_of(explanation))
 
     @app.route("/v1/messages/<path:message>/move", methods=["POST"])
@@ -329,7 +334,7 @@ class ControlAPI(TransferAPI):
         return await json_stream(request, self._letters(limit), self._clock)
 
     async def _letters(self, limit: int) -> AsyncIterator[dict[str, Any]]:
-        async for place in self._manager.each_dead_letter(limit):
+        async for place in self._manager.inspection.each_dead_letter(limit):
             yield letter_of(place)
 
     @app.route("/v1/deadletters/<path:message>/requeue", methods=["POST"])

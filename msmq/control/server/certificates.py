@@ -1,4 +1,4 @@
-"""Certificates in the control API: what is told of them, and what it takes to add one."""
+"""What the control API reads of a request about certificates."""
 
 from __future__ import annotations
 
@@ -8,22 +8,12 @@ from typing import Any, Final
 
 from msmq.control.protocol.refusals import invalid
 from msmq.control.server.properties import flag, number, text
-from msmq.decoding.values import unix_time
 from msmq.quoting import quoted
 
 DEFAULT: Final = "default"
 """In place of a fingerprint: the certificate that is signed with unless another is named."""
 
 _NEW: Final = {"sid": text, "name": text, "days": number, "renew": flag}
-
-
-def certificate_record(certificate: Mapping[str, Any]) -> dict[str, Any]:
-    """A certificate in JSON; its key never leaves."""
-    record = dict(certificate)
-    record["not_before"] = unix_time(record["not_before"])
-    record["not_after"] = unix_time(record["not_after"])
-    record["certificate_base64"] = base64.b64encode(record.pop("certificate")).decode()
-    return record
 
 
 def read_fingerprint(value: str) -> str:

@@ -32,7 +32,7 @@ from msmq.control.server.message_records import MessageWriter
 from msmq.control.server.responses import ResponseStream
 from msmq.control.server.transaction_decision import ReaderDecision, TransactionDecision
 from msmq.errors import RemoteProtocolError
-from msmq.interfaces.queue_manager import IQueueManager, IReservation, ITransaction
+from msmq.interfaces.queue_manager import IMessaging, IReservation, ITransaction
 from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class Confirmations:
 class ActiveReceives:
     """Every receive that is under way, and the receipts that they wait for."""
 
-    _manager: IQueueManager
+    _manager: IMessaging
     _limits: ControlLimits
     _clock: IReactorTime
     _under_way: int = attrs.field(default=0, init=False)

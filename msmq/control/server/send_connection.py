@@ -27,7 +27,7 @@ from msmq.control.server.requests import ControlRequest
 from msmq.control.server.send_stream import AcceptedIdentifiers, fault
 from msmq.control.server.slices import SendSlice, SliceBuilder, cost
 from msmq.errors import RemoteProtocolError
-from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.queue_manager import IMessaging
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError
 
@@ -56,7 +56,7 @@ class SendConnection:
     _log: ClassVar[Logger] = Logger()
 
     def __init__(
-        self, request: ControlRequest, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime
+        self, request: ControlRequest, manager: IMessaging, limits: ControlLimits, clock: IReactorTime
     ) -> None:
         self._manager = manager
         self._limits = limits

@@ -24,7 +24,7 @@ from msmq.control.server.disconnection import give_way, running
 from msmq.control.server.limits import ControlLimits
 from msmq.control.server.slices import SliceBuilder, cost
 from msmq.errors import RemoteProtocolError
-from msmq.interfaces.queue_manager import IQueueManager, ITransaction
+from msmq.interfaces.queue_manager import IMessaging, ITransaction
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError
 
@@ -66,7 +66,7 @@ class SendStream:
 
     def __init__(
         self,
-        manager: IQueueManager,
+        manager: IMessaging,
         limits: ControlLimits,
         clock: IReactorTime,
         pause: Callable[[], None],

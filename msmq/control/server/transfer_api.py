@@ -13,6 +13,7 @@ from twisted.internet.interfaces import IReactorTime
 from msmq.control.authentication.audit import Audit, AuditedOperation
 from msmq.control.server.disconnection import shielded
 from msmq.control.server.estate_members import EstateMembers
+from msmq.control.server.json_records import json_record, json_records
 from msmq.control.server.limits import ControlLimits
 from msmq.control.server.properties import flag, text
 from msmq.control.server.requests import ControlRequest, json_body, parameters, refuse_rest
@@ -64,13 +65,13 @@ class TransferAPI:
     async def outgoing(self, request: ControlRequest) -> bytes | None:
         """Every outgoing queue."""
         refuse_rest(parameters(request), "none")
-        return await json_list(request, self._manager.outgoing(), self._clock)
+        return await json_list(request, json_records(self._manager.inspection.outgoing()), self._clock)
 
     @app.route("/v1/outgoing/<path:name>", methods=["GET"])
     def outgoing_queue(self, request: ControlRequest, name: str) -> bytes:
         """One outgoing queue."""
         refuse_rest(parameters(request), "none")
-        return json_answer(request, dict(self._manager.outgoing_queue(name)))
+        return json_answer(request, json_record(self._manager.inspection.outgoing_queue(name)))
 
     @app.route("/v1/outgoing/<path:name>/pause", methods=["POST"])
     async def pause_outgoing(self, request: ControlRequest, name: str) -> bytes:
@@ -81,7 +82,7 @@ class TransferAPI:
             AuditedOperation("outgoing pause", name),
             lambda: self._manager.pause_outgoing(name),
         )
-        return json_answer(request, dict(queue))
+        return json_answer(request, json_record(queue))
 
     @app.route("/v1/outgoing/<path:name>/resume", methods=["POST"])
     async def resume_outgoing(self, request: ControlRequest, name: str) -> bytes:
@@ -92,7 +93,7 @@ class TransferAPI:
             AuditedOperation("outgoing resume", name),
             lambda: self._manager.resume_outgoing(name),
         )
-        return json_answer(request, dict(queue))
+        return json_answer(request, json_record(queue))
 
     @app.route("/v1/outgoing/<path:name>/redirect", methods=["POST"])
     async def redirect_outgoing(self, request: ControlRequest, name: str) -> bytes:
@@ -111,7 +112,7 @@ class TransferAPI:
             AuditedOperation("outgoing redirect", f"{name} to {to or 'the address in the name'}"),
             lambda: self._manager.redirect_outgoing(name, to),
         )
-        return json_answer(request, dict(queue))
+        return json_answer(request, json_record(queue))
 
     @app.route("/v1/outgoing/pause", methods=["POST"])
     async def pause_several(self, request: ControlRequest) -> bytes | None:
@@ -127,7 +128,7 @@ class TransferAPI:
                 AuditedOperation("outgoing pause", f"next hop {host}"),
                 lambda: self._manager.pause_next_hop(host),
             )
-        return await json_list(request, queues, self._clock)
+        return await json_list(request, json_records(queues), self._clock)
 
     @app.route("/v1/outgoing/resume", methods=["POST"])
     async def resume_several(self, request: ControlRequest) -> bytes | None:
@@ -143,7 +144,7 @@ class TransferAPI:
                 AuditedOperation("outgoing resume", f"next hop {host}"),
                 lambda: self._manager.resume_next_hop(host),
             )
-        return await json_list(request, queues, self._clock)
+        return await json_list(request, json_records(queues), self._clock)
 
     def _several(self, request: ControlRequest) -> str | None:
         """The next hop that the body names; C{None} for all."""
@@ -162,4 +163,4 @@ class TransferAPI:
     async def sessions(self, request: ControlRequest) -> bytes | None:
         """Every session."""
         refuse_rest(parameters(request), "none")
-        return await json_list(request, self._manager.sessions(), self._clock)
+        return await json_list(request, json_records(self._manager.inspection.sessions()), self._clock)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
-from msmq.manager.administration.descriptions import queue_path
+from msmq.interfaces.summaries import DirectoryStatus
+from msmq.manager.administration.summaries import queue_path
 from msmq.manager.assembly import Parts
 from msmq.manager.membership.directory_health import DirectoryMeasurement
 from msmq.queues.outgoing import OutgoingQueue
@@ -248,10 +249,10 @@ class Measurements:
         integration = self._parts.integration
         return None if integration is None else integration.health.measure()
 
-    def describe_directory(self) -> dict[str, Any] | None:
-        """The same as the key C{directory} of C{msmq status} has it."""
+    def directory_status(self) -> DirectoryStatus | None:
+        """What L{ManagerStatus.directory} is."""
         integration = self._parts.integration
-        return None if integration is None else integration.health.describe()
+        return None if integration is None else integration.health.status
 
     def directory_differences(self) -> Sequence[str]:
         """Changes in the directory that this queue manager does not apply, as C{msmq status} shows them."""

@@ -11,8 +11,9 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from msmq.manager.administration.descriptions import describe_queue
+from msmq.interfaces.summaries import QueueSummary
 from msmq.manager.administration.local_queues import LocalQueues
+from msmq.manager.administration.summaries import summarize_queue
 from msmq.manager.administration.unread_removals import UnreadRemovals
 from msmq.manager.applications.targets import own_queue
 from msmq.manager.atomic_steps import undivided
@@ -77,8 +78,8 @@ class Administration:
         security: str | None = None,
         creator: bytes | None = None,
         application_type: uuid.UUID | None = None,
-    ) -> dict[str, Any]:
-        """[MS-MQDMPR] 3.1.7.1.3 Create Queue; answers with its description.
+    ) -> QueueSummary:
+        """[MS-MQDMPR] 3.1.7.1.3 Create Queue; answers with its summary.
 
         @param path: C{.\\private$\\orders}.
         @param quota: kilobytes, as is C{journal_quota}; C{None} sets no limit.
@@ -118,13 +119,13 @@ class Administration:
             listed = b""
             if is_told and self._descriptors is not None:
                 listed = await self._descriptors.published_list(path, properties["security"])
-            return describe_queue(model, await self._directory.create(name, properties, listed))
+            return summarize_queue(model, await self._directory.create(name, properties, listed))
         identifier = self._new_identifier()
         creation = model.create_queue(
             name, identifier=identifier, now=self._performer.clock.now(), **properties
         )
         await undivided(self._create(creation))
-        return describe_queue(model, creation.queue)
+        return summarize_queue(model, creation.queue)
 
     async def _create(self, creation: Creation) -> None:
         try:
@@ -134,8 +135,8 @@ class Administration:
             raise
         self._performer.model.created(creation)
 
-    async def set(self, path: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-        """[MS-MQDMPR] 3.1.1.2 give a queue other properties; answers with its description.
+    async def set(self, path: str, properties: Mapping[str, Any]) -> QueueSummary:
+        """[MS-MQDMPR] 3.1.1.2 give a queue other properties; answers with its summary.
 
         @param properties: those of L{create} that are to change. Whether a queue is transactional
             is decided once.
@@ -161,7 +162,7 @@ class Administration:
             await self._directory_of(queue).alter(queue, values)
         else:
             await self._local.alter(queue, values)
-        return describe_queue(self._performer.model, queue)
+        return summarize_queue(self._performer.model, queue)
 
     def _needs_directory(self, queue: Queue) -> bool:
         return queue.parent is None and queue.definition.type is QueueType.PUBLIC

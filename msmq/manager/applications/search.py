@@ -10,7 +10,7 @@ from twisted.internet.task import deferLater
 
 from msmq.interfaces.queue_manager import Explanation, FoundReport, MessageLocation, ReceivedMessage
 from msmq.interfaces.storage import StorageError
-from msmq.manager.administration.descriptions import queue_path
+from msmq.manager.administration.summaries import queue_path
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.targets import SendTarget
 from msmq.manager.applications.transactions import Transactions

@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, NoReturn, Protocol
 from uuid import UUID
 
+import attrs
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from msmq.decoding.values import unix_time
 from msmq.interfaces.queue_manager import ITransaction
-from msmq.manager.administration.descriptions import queue_path
+from msmq.interfaces.summaries import TransactionDetails, TransactionOperation, TransactionSummary
+from msmq.manager.administration.summaries import queue_path
 from msmq.manager.administration.unread_removals import UnreadRemovals
 from msmq.manager.applications.keyed_messages import KeyedMessages
 from msmq.manager.atomic_steps import undivided
@@ -269,28 +270,37 @@ class Transactions:
         reason = f"moved to the subqueue poison after {position.aborts} aborted transactions"
         return AppendEvent(self._performer.clock.now().wall, identity, POISONED, reason, queue=path)
 
-    def describe(self, transaction: Transaction) -> dict[str, Any]:
-        """The keys of C{msmq transaction list}."""
-        return {
-            "identifier": format_guid(transaction.identifier),
-            "state": transaction.state.value,
-            "began": unix_time(transaction.began),
-            "sent": len(transaction.sent()),
-            "received": len(transaction.received()),
-            "moved": len(transaction.moved()),
-        }
+    def summaries(self) -> list[TransactionSummary]:
+        """Every transaction that has not ended, in the order in which they began."""
+        return [_summary(each) for each in self._performer.model.transacting.transactions]
 
-    def describe_messages(self, transaction: Transaction) -> list[dict[str, Any]]:
-        """What a transaction does, in order; the first L{SHOWN} messages of it."""
-        return [
-            {
-                "operation": _name(operation),
-                "queue": queue_path(operation.position.queue),
-                "lookup_id": operation.position.lookup_id,
-                "id": _identifier(operation.position),
-            }
+    def details(self, identifier: UUID) -> TransactionDetails:
+        """One transaction with its first L{SHOWN} messages, in order.
+
+        @raise MQError: as L{find}.
+        """
+        transaction = self.find(identifier)
+        operations = [
+            TransactionOperation(
+                operation=_name(operation),
+                queue=queue_path(operation.position.queue),
+                lookup_id=operation.position.lookup_id,
+                id=_identifier(operation.position),
+            )
             for operation in islice(transaction.operations, SHOWN)
         ]
+        return TransactionDetails(**attrs.asdict(_summary(transaction)), messages=operations)
+
+
+def _summary(transaction: Transaction) -> TransactionSummary:
+    return TransactionSummary(
+        identifier=transaction.identifier,
+        state=transaction.state.value,
+        began=transaction.began,
+        sent=len(transaction.sent()),
+        received=len(transaction.received()),
+        moved=len(transaction.moved()),
+    )
 
 
 async def move(performer: Performer, relocation: Relocation) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 from twisted.logger import Logger
@@ -11,6 +11,7 @@ from twisted.logger import Logger
 from msmq.decoding.values import unix_time
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import DirectoryCondition, IDirectory, IObservedDirectory
+from msmq.interfaces.summaries import DirectoryStatus
 
 Note = Callable[[str, str], None]
 """Appends to the event log: a word, and a text for people."""
@@ -82,20 +83,21 @@ class DirectoryHealth:
         read = condition.read if condition.read is not None else self._condition.read
         return DirectoryMeasurement(self._name, condition, read)
 
-    def describe(self) -> dict[str, Any]:
-        """The value of the key C{directory} of C{msmq status}."""
+    @property
+    def status(self) -> DirectoryStatus:
+        """What is known of the directory, for people."""
         found = self.measure()
         condition, read = found.condition, found.read
         age = None if read is None else max(0, int(self._clock.now().wall - read))
-        return {
-            "kind": self._name,
-            "source": condition.source,
-            "reached": condition.is_reached,
-            "since": _time(condition.since),
-            "read": _time(read),
-            "age": age,
-            "problem": condition.problem,
-        }
+        return DirectoryStatus(
+            kind=self._name,
+            source=condition.source,
+            reached=condition.is_reached,
+            since=_whole(condition.since),
+            read=_whole(read),
+            age=age,
+            problem=condition.problem,
+        )
 
     def _changed(self, condition: DirectoryCondition) -> None:
         if condition.is_reached:
@@ -106,11 +108,13 @@ class DirectoryHealth:
             return
         self._is_lost = True
         read = condition.read if condition.read is not None else self._condition.read
-        known = "nothing is known of it" if read is None else f"what it held at {_time(read)} is used"
+        known = (
+            "nothing is known of it" if read is None else f"what it held at {unix_time(_whole(read))} is used"
+        )
         reason = f"directory {condition.source} is not reached: {condition.problem}; {known}"
         self.log.error("{reason}", reason=reason)
         self._note(LOST, reason)
 
 
-def _time(wall: float | None) -> str | None:
-    return None if wall is None else unix_time(int(wall))
+def _whole(wall: float | None) -> int | None:
+    return None if wall is None else int(wall)

@@ -14,6 +14,7 @@ from twisted.logger import Logger
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.ciphers import ICiphers
 from msmq.interfaces.directory import IServedDirectory, IWatchedDirectory
+from msmq.interfaces.summaries import PublicQueueSummary
 from msmq.manager.administration.local_queues import LocalQueues
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.membership.directory_router import DirectoryRouter
@@ -266,7 +267,7 @@ class Integration:
 
     async def find_queues(
         self, label: str | None, application_type: UUID | None, path: str | None
-    ) -> list[dict[str, Any]]:
+    ) -> list[PublicQueueSummary]:
         """[MS-MQDMPR] 3.1.7.1.21 public queues of the enterprise; see L{find_public_queues}."""
         return await find_public_queues(
             self.access,

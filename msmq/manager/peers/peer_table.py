@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 from uuid import UUID
 
 import attrs
@@ -233,21 +233,22 @@ class Peers:
 
     # What is shown
 
-    def describe(self, session: ISession) -> Mapping[str, Any]:
-        """What C{msmq session list} shows of a peer beside its session.
-
-        C{clock_skew} is in seconds, positive if the peer's clock is ahead, C{None} within a minute;
-        C{other_addresses} are those at which its identifier was seen as well.
-        """
+    def clock_skew(self, session: ISession) -> float | None:
+        """Seconds by which the clock of the peer of a session is ahead; C{None} within a minute."""
         entry = self._by_session.get(session)
         if entry is None:
-            return {"clock_skew": None, "other_addresses": []}
+            return None
+        peer, _ = entry
+        return peer.offset if abs(peer.offset) > CLOCK_TOLERANCE else None
+
+    def other_addresses(self, session: ISession) -> list[str]:
+        """The other addresses at which the identifier of the peer of a session was seen."""
+        entry = self._by_session.get(session)
+        if entry is None:
+            return []
         peer, _ = entry
         others = {peer.address, *peer.others} - {session.remote_address} if peer.others else set()
-        return {
-            "clock_skew": peer.offset if abs(peer.offset) > CLOCK_TOLERANCE else None,
-            "other_addresses": sorted(others),
-        }
+        return sorted(others)
 
     def notices(self, message: MessageIdentifier) -> Iterator[AppendEvent]:
         """What C{msmq explain} tells of the queue manager that sent a message, as events."""

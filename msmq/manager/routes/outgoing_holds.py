@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from twisted.logger import Logger
 
-from msmq.manager.administration.descriptions import describe_outgoing
+from msmq.interfaces.summaries import OutgoingQueueSummary, PausedOutgoing
+from msmq.manager.administration.summaries import summarize_outgoing
 from msmq.manager.applications.targets import name_of_outgoing, outgoing_queue
 from msmq.manager.peers.transfer import MessageTransfer
 from msmq.manager.performer import Performer
@@ -44,31 +45,28 @@ class OutgoingHolds:
                 what="all" if self._holds.is_all else ", ".join(self._named()),
             )
 
-    def describe(self) -> dict[str, Any]:
-        """The value of the key C{outgoing_paused} of C{msmq status}."""
-        return {
-            "all": self._holds.is_all,
-            "names": len(self._holds.names),
-            "next_hops": sorted(self._holds.hosts),
-        }
+    def paused(self) -> PausedOutgoing:
+        """What is paused, in short."""
+        return PausedOutgoing(
+            all=self._holds.is_all, names=len(self._holds.names), next_hops=sorted(self._holds.hosts)
+        )
 
-    def describe_queue(self, queue: OutgoingQueue) -> dict[str, Any]:
+    def summarize(self, queue: OutgoingQueue) -> OutgoingQueueSummary:
         """One outgoing queue, why it is paused (C{paused_by}), and where it is sent (C{redirected_to})."""
-        [described] = self.describe_queues([queue])
-        return described
+        [summary] = self.summarize_all([queue])
+        return summary
 
-    def describe_queues(self, queues: Iterable[OutgoingQueue]) -> list[dict[str, Any]]:
+    def summarize_all(self, queues: Iterable[OutgoingQueue]) -> list[OutgoingQueueSummary]:
         """Several of them."""
         uncommitted = self._performer.model.transacting.uncommitted()
-        described = []
+        summaries = []
         for queue in queues:
             reasons = [reason.value for reason in self._transfer.hops.held_by(queue)]
-            shown = describe_outgoing(queue, uncommitted.get(queue, NOTHING_UNCOMMITTED))
-            redirected_to = self._redirects.host(queue)
-            described.append({**shown, "paused_by": reasons, "redirected_to": redirected_to})
-        return described
+            unsent = uncommitted.get(queue, NOTHING_UNCOMMITTED)
+            summaries.append(summarize_outgoing(queue, unsent, reasons, self._redirects.host(queue)))
+        return summaries
 
-    async def pause(self, text: str) -> dict[str, Any]:
+    async def pause(self, text: str) -> OutgoingQueueSummary:
         """[MS-MQDMPR] 3.1.4.14 Pause one name, whether anything was sent to it or not.
 
         @raise MQError: it is not the format name of a queue of another queue manager; or the store failed.
@@ -79,10 +77,10 @@ class OutgoingHolds:
         self._holds.set_name(name, True)
         queue = model.collection.outgoing(name, self._performer.clock.now())
         self._apply([queue])
-        return self.describe_queue(queue)
+        return self.summarize(queue)
 
-    async def resume(self, text: str) -> dict[str, Any]:
-        """[MS-MQDMPR] 3.1.4.15 End the pause of one name; it may still be paused otherwise.
+    async def resume(self, text: str) -> OutgoingQueueSummary:
+        """[MS-MQDMPR] 3.1.4.15 End the pause of one name; it may be paused otherwise still.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if there is no such outgoing queue, or as L{pause}.
         """
@@ -96,9 +94,9 @@ class OutgoingHolds:
         else:
             queue = outgoing_queue(model, text)
         self._apply([queue])
-        return self.describe_queue(queue)
+        return self.summarize(queue)
 
-    async def hold_all(self, held: bool) -> list[dict[str, Any]]:
+    async def hold_all(self, held: bool) -> list[OutgoingQueueSummary]:
         """Pause every outgoing queue, those of later too, or end that; names and next hops stay paused.
 
         @return: every outgoing queue.
@@ -108,7 +106,7 @@ class OutgoingHolds:
             self._holds.set_all(held)
         return self._applied(self._performer.model.outgoing_queues())
 
-    async def hold_next_hop(self, host: str, held: bool) -> list[dict[str, Any]]:
+    async def hold_next_hop(self, host: str, held: bool) -> list[OutgoingQueueSummary]:
         """Pause what goes to one next hop, also by a name that is known to lead there, or end that.
 
         @param host: an address, the name of a computer, or the GUID of a queue manager.
@@ -129,10 +127,10 @@ class OutgoingHolds:
             queue for queue in queues if any(wanted in known_as for known_as in hops.known_as(queue))
         )
 
-    def _applied(self, queues: Iterable[OutgoingQueue]) -> list[dict[str, Any]]:
+    def _applied(self, queues: Iterable[OutgoingQueue]) -> list[OutgoingQueueSummary]:
         affected = list(queues)
         self._apply(list(self._performer.model.outgoing_queues()))
-        return self.describe_queues(affected)
+        return self.summarize_all(affected)
 
     def _apply(self, queues: Iterable[OutgoingQueue]) -> None:
         for queue in queues:

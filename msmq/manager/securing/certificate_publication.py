@@ -8,6 +8,7 @@ from uuid import UUID
 
 import attrs
 
+from msmq.interfaces.access_summaries import CertificateSummary
 from msmq.interfaces.signing import KeptCertificate
 from msmq.manager.securing.certificates import Certificates
 from msmq.membership.entry import DirectoryEntry
@@ -69,7 +70,7 @@ class CertificatePublisher:
         self._cache = cache
         self._unproven = unproven
 
-    async def publish(self, fingerprint: str = "") -> dict[str, Any]:
+    async def publish(self, fingerprint: str = "") -> CertificateSummary:
         """[MS-MQDMPR] 3.1.1.15 register a certificate with its user in the directory.
 
         @raise MQError: MQ_ERROR_NO_DS without a directory, MQ_ERROR_DS_ERROR if it refuses it.
@@ -79,7 +80,7 @@ class CertificatePublisher:
             raise MQError(Status.MQ_ERROR_NO_DS, "this queue manager has no directory")
         for _ in range(ATTEMPTS):
             if await self._register(self._users, kept):
-                return self._certificates.record_of(kept)
+                return self._certificates.summary_of(kept)
         raise MQError(
             Status.MQ_ERROR_DS_ERROR,
             f"others change the certificates of {format_sid(kept.security_identifier)} in the directory all"

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from twisted.internet.defer import Deferred
 
+from msmq.interfaces.access_summaries import CertificateSummary
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.signing import (
     CertificateFacts,
@@ -69,13 +70,13 @@ class Certificates:
         except CertificateStoreError as error:
             raise MQError(Status.MQ_ERROR_CANNOT_OPEN_CERT_STORE, str(error)) from error
 
-    def records(self) -> list[dict[str, Any]]:
-        """What people are told of each: fingerprint, subject, issuer, times, sid, internal, is_valid."""
-        return [self.record_of(kept) for kept in self._kept]
+    def summaries(self) -> list[CertificateSummary]:
+        """All of them, without their keys, in the order in which they came."""
+        return [self.summary_of(kept) for kept in self._kept]
 
-    def record(self, fingerprint: str) -> dict[str, Any]:
-        """The same of one."""
-        return self.record_of(self.find(fingerprint))
+    def summary(self, fingerprint: str) -> CertificateSummary:
+        """One of them, as L{find} finds it."""
+        return self.summary_of(self.find(fingerprint))
 
     def find(self, fingerprint: str, owner: bytes | None = None) -> KeptCertificate:
         """The certificate whose SHA-256 begins like this; without it the default one.
@@ -109,7 +110,7 @@ class Certificates:
 
     async def create(
         self, *, sid: str = "", name: str = "", days: int = DAYS, renew: bool = False
-    ) -> dict[str, Any]:
+    ) -> CertificateSummary:
         """[MS-MQDMPR] 3.1.1.19 generate the internal certificate of a user, who has one at most.
 
         @param sid: of the user; by default whoever sends here.
@@ -137,9 +138,9 @@ class Certificates:
         self._add(kept)
         for each in former:
             self._remove(each)
-        return self.record_of(kept)
+        return self.summary_of(kept)
 
-    def add(self, data: bytes, *, password: bytes | None = None, sid: str = "") -> dict[str, Any]:
+    def add(self, data: bytes, *, password: bytes | None = None, sid: str = "") -> CertificateSummary:
         """Take over a certificate of another authority, with its key, from a file.
 
         @param data: PEM, DER or PKCS#12.
@@ -158,9 +159,9 @@ class Certificates:
         if any(each.credentials.certificate == credentials.certificate for each in self._kept):
             raise _invalid(f"the certificate {facts.fingerprint[:16]} is here already")
         self._add(kept)
-        return self.record_of(kept)
+        return self.summary_of(kept)
 
-    def remove(self, fingerprint: str) -> dict[str, Any]:
+    def remove(self, fingerprint: str) -> CertificateSummary:
         """Forget a certificate and its key; the directory still has it, if it had.
 
         @raise MQError: as L{find}.
@@ -168,9 +169,9 @@ class Certificates:
         if not fingerprint:
             raise MQError(Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED, "no fingerprint is given")
         kept = self.find(fingerprint)
-        record = self.record_of(kept)
+        summary = self.summary_of(kept)
         self._remove(kept)
-        return record
+        return summary
 
     def facts(self, kept: KeptCertificate) -> CertificateFacts:
         """What a certificate says that was looked at when it came.
@@ -224,22 +225,22 @@ class Certificates:
             raise MQError(Status.MQ_ERROR_CANNOT_OPEN_CERT_STORE, str(error)) from error
         self._kept = tuple(each for each in self._kept if each is not kept)
 
-    def record_of(self, kept: KeptCertificate) -> dict[str, Any]:
-        """What people are told of a certificate that is kept here; as L{records}."""
+    def summary_of(self, kept: KeptCertificate) -> CertificateSummary:
+        """A certificate that is kept here, without its key."""
         facts = self.facts(kept)
-        return {
-            "fingerprint": facts.fingerprint,
-            "subject": facts.subject,
-            "issuer": facts.issuer,
-            "serial_number": f"{facts.serial_number:x}",
-            "not_before": facts.not_before,
-            "not_after": facts.not_after,
-            "key": f"{facts.key_type} {facts.key_bits}",
-            "sid": format_sid(kept.security_identifier),
-            "internal": kept.is_internal,
-            "valid": self._is_valid(kept),
-            "certificate": kept.credentials.certificate,
-        }
+        return CertificateSummary(
+            fingerprint=facts.fingerprint,
+            subject=facts.subject,
+            issuer=facts.issuer,
+            serial_number=f"{facts.serial_number:x}",
+            not_before=facts.not_before,
+            not_after=facts.not_after,
+            key=f"{facts.key_type} {facts.key_bits}",
+            sid=format_sid(kept.security_identifier),
+            internal=kept.is_internal,
+            valid=self._is_valid(kept),
+            certificate=kept.credentials.certificate,
+        )
 
 
 def _invalid(reason: str) -> MQError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import attrs
 from twisted.internet.defer import Deferred, DeferredLock
@@ -11,8 +11,9 @@ from twisted.logger import Logger
 
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.access import AccountUnknown
-from msmq.manager.administration.descriptions import queue_path
+from msmq.interfaces.access_summaries import AccessEntry, AccessList, AccessVerdict
 from msmq.manager.administration.local_queues import LocalQueues
+from msmq.manager.administration.summaries import queue_path
 from msmq.manager.applications.targets import own_queue
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.performer import Performer
@@ -94,7 +95,7 @@ class Permissions:
         if kept is not None:
             self.descriptors.set_machine(read_descriptor(kept))
 
-    async def show(self, path: str) -> dict[str, Any]:
+    async def show(self, path: str) -> AccessList:
         """Who may do what with a queue, or with the queue manager.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_ILLEGAL_OPERATION for a queue of the system, or
@@ -105,7 +106,7 @@ class Permissions:
 
     async def change(
         self, path: str, principal: str, rights: Sequence[str], *, is_denial: bool
-    ) -> dict[str, Any]:
+    ) -> AccessList:
         """Allow somebody something, or deny it to him; answers as L{show}.
 
         @param rights: words of L{ObjectKind}, or names of the document.
@@ -123,7 +124,7 @@ class Permissions:
         entry = deny(sid, mask) if is_denial else allow(sid, mask)
         return await self._alter(target, lambda descriptor: with_entry(descriptor, entry), sid)
 
-    async def remove(self, path: str, principal: str) -> dict[str, Any]:
+    async def remove(self, path: str, principal: str) -> AccessList:
         """Take out all that is said of somebody; answers as L{show}.
 
         @raise MQError: as L{change}.
@@ -132,7 +133,7 @@ class Permissions:
         sid = await self.sid_of(principal)
         return await self._alter(target, lambda descriptor: without_entries_of(descriptor, sid), sid)
 
-    async def give_to(self, path: str, sid: bytes) -> dict[str, Any]:
+    async def give_to(self, path: str, sid: bytes) -> AccessList:
         """Have somebody own it; answers as L{show}.
 
         @raise MQError: as L{change}.
@@ -140,7 +141,7 @@ class Permissions:
         target = self._target(path)
         return await self._alter(target, lambda descriptor: attrs.evolve(descriptor, owner=sid), None)
 
-    async def why(self, path: str, principal: str, right: str) -> dict[str, Any]:
+    async def why(self, path: str, principal: str, right: str) -> AccessVerdict:
         """Whether somebody may do something, and what decides it.
 
         @raise MQError: as L{change}.
@@ -149,32 +150,39 @@ class Permissions:
         mask = _right(target.kind, right)
         sid = await self.sid_of(principal)
         protection = await self._protection(target)
-        answer: dict[str, Any] = {
-            "queue": target.name,
-            "principal": format_sid(sid),
-            "name": self.descriptors.access.name_of(sid),
-            "right": target.kind.names(mask),
-            "granted": False,
-            "reason": "",
-            "source": protection.source,
-            "groups": [],
-        }
+        name_of = self.descriptors.access.name_of
+        verdict = AccessVerdict(
+            queue=target.name,
+            principal=format_sid(sid),
+            name=name_of(sid),
+            right=target.kind.names(mask),
+            granted=False,
+            reason="",
+            source=protection.source,
+            groups=[],
+        )
         try:
             token = await self.descriptors.access.token(sid)
         except AccountUnknown as error:
-            return {**answer, "reason": str(error)}
-        answer["name"] = self.descriptors.access.name_of(sid)
-        answer["groups"] = [self.descriptors.access.name_of(group) for group in sorted(token.groups)]
+            return attrs.evolve(verdict, reason=str(error))
         judged = judge(self.descriptors.access, protection, sid, mask, target.kind)
         judgement = await judged if isinstance(judged, Deferred) else judged
-        answer["granted"], answer["reason"] = judgement.granted, judgement.decision.why()
-        answer["source"] = judgement.source
+        verdict = attrs.evolve(
+            verdict,
+            name=name_of(sid),
+            groups=[name_of(group) for group in sorted(token.groups)],
+            granted=judgement.granted,
+            reason=judgement.decision.why(),
+            source=judgement.source,
+        )
         if sid == ANONYMOUS and mask & QueueAccess.MQSEC_WRITE_MESSAGE and target.queue is not None:
             # The gate comes before the descriptor, and what the queue demands does too.
-            answer["unauthenticated"] = self._gate.unauthenticated.value
-            if target.queue.definition.authenticate:
-                answer["demanded"] = "a signature"
-        return answer
+            verdict = attrs.evolve(
+                verdict,
+                unauthenticated=self._gate.unauthenticated.value,
+                demanded="a signature" if target.queue.definition.authenticate else None,
+            )
+        return verdict
 
     # How
 
@@ -205,10 +213,10 @@ class Permissions:
         protection = self.descriptors.of(target.queue)
         return await protection if isinstance(protection, Deferred) else protection
 
-    async def _alter(self, target: _Target, change: _Change, about: bytes | None) -> dict[str, Any]:
+    async def _alter(self, target: _Target, change: _Change, about: bytes | None) -> AccessList:
         return await undivided(self._alter_in_turn(target, change, about))
 
-    async def _alter_in_turn(self, target: _Target, change: _Change, about: bytes | None) -> dict[str, Any]:
+    async def _alter_in_turn(self, target: _Target, change: _Change, about: bytes | None) -> AccessList:
         # One after the other, for each begins with what the one before it has left.
         protection = await self._altering.run(self._altered, target, change, about)
         return await self._describe(target, protection)
@@ -259,34 +267,34 @@ class Permissions:
             return
         await self._local.alter(target.queue, {"security": security})
 
-    async def _describe(self, target: _Target, protection: Protection) -> dict[str, Any]:
+    async def _describe(self, target: _Target, protection: Protection) -> AccessList:
         descriptor = protection.descriptor or SecurityDescriptor()
         aces = () if descriptor.dacl is None else descriptor.dacl.aces
         await self._learn_names([descriptor.owner, *(ace.sid for ace in aces if isinstance(ace, Ace))])
         name_of = self.descriptors.access.name_of
-        return {
-            "queue": target.name,
-            "source": protection.source,
-            "owner": None if descriptor.owner is None else name_of(descriptor.owner),
-            "everything": descriptor.dacl is None,
-            "differences": [] if target.queue is None else self.descriptors.differences(target.queue),
-            "entries": [self._entry(ace, target.kind) for ace in aces],
-            "sddl": _text(descriptor),
-        }
+        return AccessList(
+            queue=target.name,
+            source=protection.source,
+            owner=None if descriptor.owner is None else name_of(descriptor.owner),
+            everything=descriptor.dacl is None,
+            differences=[] if target.queue is None else self.descriptors.differences(target.queue),
+            entries=[self._entry(ace, target.kind) for ace in aces],
+            sddl=_text(descriptor),
+        )
 
-    def _entry(self, ace: AnyAce, kind: ObjectKind) -> dict[str, Any]:
+    def _entry(self, ace: AnyAce, kind: ObjectKind) -> AccessEntry:
         if not isinstance(ace, Ace):
-            return {"action": f"type {ace.type}", "principal": None, "name": None, "rights": [], "mask": 0}
-        shown = {
-            "action": _ACTIONS.get(ace.type, ace.type.name.lower()),
-            "principal": format_sid(ace.sid),
-            "name": self.descriptors.access.name_of(ace.sid),
-            "rights": kind.words_of(ace.mask),
-            "mask": ace.mask,
-            "inherited": bool(ace.flags & AceFlags.INHERITED),
-            "inherit_only": bool(ace.flags & AceFlags.INHERIT_ONLY),
-        }
-        return {**shown, "condition": _condition(ace.data)} if ace.type in _CONDITIONAL else shown
+            return AccessEntry(action=f"type {ace.type}", principal=None, name=None, rights=[], mask=0)
+        return AccessEntry(
+            action=_ACTIONS.get(ace.type, ace.type.name.lower()),
+            principal=format_sid(ace.sid),
+            name=self.descriptors.access.name_of(ace.sid),
+            rights=kind.words_of(ace.mask),
+            mask=ace.mask,
+            inherited=bool(ace.flags & AceFlags.INHERITED),
+            inherit_only=bool(ace.flags & AceFlags.INHERIT_ONLY),
+            condition=_condition(ace.data) if ace.type in _CONDITIONAL else None,
+        )
 
     async def _learn_names(self, sids: Sequence[bytes | None]) -> None:
         """Have the directory asked who these are, so that their names are known."""

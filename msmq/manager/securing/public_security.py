@@ -13,7 +13,7 @@ from twisted.logger import Logger
 
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.clock import IClock
-from msmq.manager.administration.descriptions import queue_path
+from msmq.manager.administration.summaries import queue_path
 from msmq.manager.membership.divergences import DirectoryDivergences
 from msmq.manager.securing.protection import Protection
 from msmq.manager.securing.public_descriptors import (

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.23 and 2.2.24: a queue manager as somebody else than its owner sees it.
+"""[MS-MQMQ] 2.2.23 and 2.2.24: a queue manager restricted to the rights of one principal.
 
 Each right gates the operation that it names.
 What an application does without this is done in the name of the owner, who may do everything.
@@ -12,12 +12,15 @@ from typing import Any
 import attrs
 
 from msmq.interfaces.access import AccountUnknown
+from msmq.interfaces.access_summaries import AccessList
 from msmq.interfaces.queue_manager import IQueueManager, IReservation, ITransaction, MessageLocation
+from msmq.interfaces.summaries import ManagerStatus, PublicQueueSummary, QueueSummary
 from msmq.manager.applications.targets import SendTarget, readable_queue
 from msmq.manager.assembly import Parts
+from msmq.manager.securing.permissions import Permissions
 from msmq.manager.securing.protection import Protection
 from msmq.manager.securing.queue_access_decision import QueueAccessDecision, judge
-from msmq.manager.securing.security_descriptors import SecurityDescriptors, protected_queue
+from msmq.manager.securing.security_descriptors import protected_queue
 from msmq.queues.arriving.message import Message
 from msmq.queues.queue import Queue
 from msmq.quoting import quoted
@@ -50,54 +53,53 @@ class RestrictedQueueManager:
     @ivar sid: who acts.
     """
 
-    def __init__(
-        self, service: IQueueManager, parts: Parts, descriptors: SecurityDescriptors, sid: bytes
-    ) -> None:
+    def __init__(self, service: IQueueManager, parts: Parts, permissions: Permissions, sid: bytes) -> None:
         self.sid = sid
         self._service = service
         self._parts = parts
-        self._descriptors = descriptors
+        self._permissions = permissions
+        self._descriptors = permissions.descriptors
 
-    async def status(self) -> Mapping[str, Any]:
-        """See L{IQueueManager.status}; needs MQSEC_GET_MACHINE_PROPERTIES."""
+    async def status(self) -> ManagerStatus:
+        """See L{IInspection.status}; needs MQSEC_GET_MACHINE_PROPERTIES."""
         await self._may(None, _M.MQSEC_GET_MACHINE_PROPERTIES)
-        return self._service.status()
+        return self._service.inspection.status()
 
-    async def public_queues(self, **wanted: Any) -> Sequence[Mapping[str, Any]]:
-        """See L{IQueueManager.public_queues}; needs MQSEC_GET_MACHINE_PROPERTIES."""
+    async def public_queues(self, **wanted: Any) -> Sequence[PublicQueueSummary]:
+        """See L{IInspection.public_queues}; needs MQSEC_GET_MACHINE_PROPERTIES."""
         await self._may(None, _M.MQSEC_GET_MACHINE_PROPERTIES)
-        return await self._service.public_queues(**wanted)
+        return await self._service.inspection.public_queues(**wanted)
 
-    async def create_queue(self, path: str, **properties: Any) -> dict[str, Any]:
-        """See L{IQueueManager.create_queue}; needs MQSEC_CREATE_QUEUE.  The queue is the principal's."""
+    async def create_queue(self, path: str, **properties: Any) -> QueueSummary:
+        """See L{IAdministration.create_queue}; needs MQSEC_CREATE_QUEUE.  The queue is the principal's."""
         await self._may(None, _M.MQSEC_CREATE_QUEUE)
         return await self._parts.administration.create(path, creator=self.sid, **properties)
 
-    async def queue(self, path: str) -> Mapping[str, Any]:
-        """See L{IQueueManager.queue}; needs MQSEC_GET_QUEUE_PROPERTIES."""
+    async def queue(self, path: str) -> QueueSummary:
+        """See L{IInspection.queue}; needs MQSEC_GET_QUEUE_PROPERTIES."""
         await self._may(self._find(path), _Q.MQSEC_GET_QUEUE_PROPERTIES)
-        return self._service.queue(path)
+        return self._service.inspection.queue(path)
 
-    async def set_queue(self, path: str, properties: Mapping[str, Any]) -> Mapping[str, Any]:
-        """See L{IQueueManager.set_queue}; needs MQSEC_SET_QUEUE_PROPERTIES."""
+    async def set_queue(self, path: str, properties: Mapping[str, Any]) -> QueueSummary:
+        """See L{IAdministration.set_queue}; needs MQSEC_SET_QUEUE_PROPERTIES."""
         await self._may(self._find(path), _Q.MQSEC_SET_QUEUE_PROPERTIES)
         return await self._service.set_queue(path, properties)
 
     async def purge_queue(self, path: str) -> int:
-        """See L{IQueueManager.purge_queue}; needs what receiving does."""
+        """See L{IAdministration.purge_queue}; needs what receiving does."""
         queue = self._find(path)
         await self._may(queue, self._reading(queue, peek=False))
         return await self._service.purge_queue(path)
 
     async def delete_queue(self, path: str) -> None:
-        """See L{IQueueManager.delete_queue}; needs MQSEC_DELETE_QUEUE."""
+        """See L{IAdministration.delete_queue}; needs MQSEC_DELETE_QUEUE."""
         await self._may(self._find(path), _Q.MQSEC_DELETE_QUEUE)
         await self._service.delete_queue(path)
 
     async def send(
         self, destination: str, messages: Sequence[Message], *, transaction: ITransaction | None = None
     ) -> Sequence[MessageIdentifier]:
-        """See L{IQueueManager.send}; of a queue of this queue manager, needs MQSEC_WRITE_MESSAGE.
+        """See L{IMessaging.send}; of a queue of this queue manager, needs MQSEC_WRITE_MESSAGE.
 
         So it does of one that gets the dead letters or the acknowledgements. A message is signed with a
         certificate of the principal, and says of nobody else that he has sent it.
@@ -121,7 +123,7 @@ class RestrictedQueueManager:
         peek: bool = False,
         transaction: ITransaction | None = None,
     ) -> IReservation:
-        """See L{IQueueManager.reserve}.
+        """See L{IMessaging.reserve}.
 
         Needs MQSEC_RECEIVE_MESSAGE, MQSEC_RECEIVE_JOURNAL_MESSAGE for a journal,
         MQSEC_RECEIVE_DEADLETTER_MESSAGE for dead letters, MQSEC_RECEIVE_JOURNAL_QUEUE_MESSAGE for the machine
@@ -134,42 +136,43 @@ class RestrictedQueueManager:
         )
 
     async def dead_letters(self, limit: int = 1000) -> Sequence[MessageLocation]:
-        """See L{IQueueManager.dead_letters}; needs MQSEC_PEEK_DEADLETTER_MESSAGE."""
+        """See L{IInspection.dead_letters}; needs MQSEC_PEEK_DEADLETTER_MESSAGE."""
         await self._may(None, _M.MQSEC_PEEK_DEADLETTER_MESSAGE)
-        return await self._service.dead_letters(limit)
+        return await self._service.inspection.dead_letters(limit)
 
     async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
-        """See L{IQueueManager.requeue}; needs MQSEC_RECEIVE_DEADLETTER_MESSAGE, and what sending does."""
+        """See L{IAdministration.requeue}; needs MQSEC_RECEIVE_DEADLETTER_MESSAGE, and what sending does."""
         await self._may(None, _M.MQSEC_RECEIVE_DEADLETTER_MESSAGE)
         await self._may_write(await self._parts.search.destination_of(message))
         return await self._service.requeue(message)
 
-    async def acl(self, path: str) -> Mapping[str, Any]:
-        """See L{IQueueManager.acl}; needs MQSEC_GET_QUEUE_PERMISSIONS, or of the machine its like."""
+    async def acl(self, path: str) -> AccessList:
+        """See L{IAccessAdministration.acl}; needs MQSEC_GET_QUEUE_PERMISSIONS, or of the machine its like."""
         await self._may_of(path, _Q.MQSEC_GET_QUEUE_PERMISSIONS)
-        return await self._service.acl(path)
+        return await self._service.access.acl(path)
 
-    async def allow(self, path: str, principal: str, rights: Sequence[str]) -> Mapping[str, Any]:
-        """See L{IQueueManager.allow}; needs MQSEC_CHANGE_QUEUE_PERMISSIONS, or of the machine its like."""
+    async def allow(self, path: str, principal: str, rights: Sequence[str]) -> AccessList:
+        """See L{IAccessAdministration.allow}; needs MQSEC_CHANGE_QUEUE_PERMISSIONS.
+
+        Of the queue manager itself, the right with the same number, as of all about permissions.
+        """
         await self._may_of(path, _Q.MQSEC_CHANGE_QUEUE_PERMISSIONS)
-        return await self._service.allow(path, principal, rights)
+        return await self._service.access.allow(path, principal, rights)
 
-    async def deny(self, path: str, principal: str, rights: Sequence[str]) -> Mapping[str, Any]:
-        """See L{IQueueManager.deny}; needs the same."""
+    async def deny(self, path: str, principal: str, rights: Sequence[str]) -> AccessList:
+        """See L{IAccessAdministration.deny}; needs the same."""
         await self._may_of(path, _Q.MQSEC_CHANGE_QUEUE_PERMISSIONS)
-        return await self._service.deny(path, principal, rights)
+        return await self._service.access.deny(path, principal, rights)
 
-    async def revoke(self, path: str, principal: str) -> Mapping[str, Any]:
-        """See L{IQueueManager.revoke}; needs the same."""
+    async def revoke(self, path: str, principal: str) -> AccessList:
+        """See L{IAccessAdministration.revoke}; needs the same."""
         await self._may_of(path, _Q.MQSEC_CHANGE_QUEUE_PERMISSIONS)
-        return await self._service.revoke(path, principal)
+        return await self._service.access.revoke(path, principal)
 
-    async def take_ownership(self, path: str) -> dict[str, Any]:
+    async def take_ownership(self, path: str) -> AccessList:
         """Become the owner; needs MQSEC_TAKE_QUEUE_OWNERSHIP, or of the machine its like."""
         await self._may_of(path, _Q.MQSEC_TAKE_QUEUE_OWNERSHIP)
-        permissions = self._parts.permissions
-        assert permissions is not None
-        return await permissions.give_to(path, self.sid)
+        return await self._permissions.give_to(path, self.sid)
 
     # How
 

@@ -15,6 +15,7 @@ from msmq.membership.queries import equals
 from msmq.queues.arriving.message import Message
 from msmq.structures.status import Status
 from tests.directory.ldap.test_members import Members
+from tests.manager.directory_status import directory_status
 from tests.servers import slapd
 from tests.servers.certificates import Credentials, make_credentials
 from tests.servers.slapd import SlapdServer, free_port
@@ -74,16 +75,16 @@ class ExpiredCertificateTests(DirectoryFaults):
         self.assertIs(await self.refused(alpha.send("BETA\\later", [Message()])), Status.MQ_ERROR_NO_DS)
         self.assertIs(await self.refused(beta.create_queue("BETA\\bills")), Status.MQ_ERROR_NO_DS)
         for manager in (alpha, beta):
-            told = manager.status()["directory"]
-            self.assertFalse(told["reached"])
-            self.assertIn("the certificate of 127.0.0.1 expired on 2020-12-31", told["problem"])
+            told = directory_status(manager)
+            self.assertFalse(told.reached)
+            self.assertIn("the certificate of 127.0.0.1 expired on 2020-12-31", told.problem)
         self.restart_with(make_credentials("Faults"))
         await alpha.send("BETA\\later", [Message(body=b"after")])
         self.assertEqual(await self.take(beta, "BETA\\later"), b"after")
         await beta.create_queue("BETA\\bills")
         await alpha.send("BETA\\bills", [Message(body=b"new")])
         self.assertEqual(await self.take(beta, "BETA\\bills"), b"new")
-        self.assertTrue(alpha.status()["directory"]["reached"])
+        self.assertTrue(directory_status(alpha).reached)
 
 
 class FullDiskTests(DirectoryFaults):
@@ -126,7 +127,7 @@ class FullDiskTests(DirectoryFaults):
             await alpha.send(queue, [Message(body=queue.encode())])
             self.assertEqual(await self.take(beta, queue), queue.encode())
         self.assertIs(await self.refused(beta.create_queue("BETA\\bills")), Status.MQ_ERROR_DS_ERROR)
-        self.assertEqual(beta.status()["directory"]["reached"], True)
+        self.assertEqual(directory_status(beta).reached, True)
         self.slapd.stop()
         self.slapd.limit(1024 * 1024 * 1024)
         self.slapd.start()

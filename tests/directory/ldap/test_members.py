@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import attrs
 from twisted.internet import reactor
@@ -29,6 +28,7 @@ from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from msmq.structures.status import MQError, Status
+from tests.manager.directory_status import directory_status
 from tests.patience import DEADLINE
 from tests.servers import samba, slapd
 from tests.servers.samba import SambaServer
@@ -111,16 +111,16 @@ class Members(TestCase):
         queue = await beta.create_queue("BETA\\orders", label="Bücher")
         held = await directory.read(QueueObject, [equals("pathname", "beta\\orders")])
         self.assertEqual(
-            (queue["format_name"].lower(), held["label"]), (f"public={held['identifier']}", "Bücher")
+            (queue.format_name.lower(), held["label"]), (f"public={held['identifier']}", "Bücher")
         )
         own = await directory.read(QueueManagerObject, [equals("computer_name", "alpha")])
-        self.assertEqual(own["identifier"], UUID(str(alpha.status()["identifier"])))
+        self.assertEqual(own["identifier"], alpha.inspection.status().identifier)
         await alpha.send("BETA\\orders", [Message(body=b"first")])
         self.assertEqual(await self.take(beta, "BETA\\orders"), b"first")
-        [row] = await alpha.public_queues(label="B*", path="beta\\*")
-        self.assertEqual(row["format_name"], queue["format_name"])
-        told = alpha.status()["directory"]
-        self.assertEqual((told["reached"], told["source"], told["problem"]), (True, self.reached_at, ""))
+        [row] = await alpha.inspection.public_queues(label="B*", path="beta\\*")
+        self.assertEqual(row.format_name, queue.format_name)
+        told = directory_status(alpha)
+        self.assertEqual((told.reached, told.source, told.problem), (True, self.reached_at, ""))
         for name in ("a=b", "*)(objectClass=*", "Bücher", "注文", "#1/<x>"):
             path = f"BETA\\{name}"
             await beta.create_queue(path)
@@ -134,12 +134,12 @@ class Members(TestCase):
         self.assertEqual(await self.take(beta, "BETA\\orders"), b"second")
         self.assertIs(await self.refused(alpha.send("BETA\\bills", [Message()])), Status.MQ_ERROR_NO_DS)
         self.assertIs(await self.refused(beta.create_queue("BETA\\bills")), Status.MQ_ERROR_NO_DS)
-        told = beta.status()["directory"]
-        self.assertFalse(told["reached"])
-        self.assertTrue(told["since"] and told["problem"])
+        told = directory_status(beta)
+        self.assertFalse(told.reached)
+        self.assertTrue(told.since and told.problem)
         self.server.start()
         await beta.create_queue("BETA\\bills")
-        self.assertTrue(beta.status()["directory"]["reached"])
+        self.assertTrue(directory_status(beta).reached)
         # The next request that needs the directory asks it, which the member knew to be away.
         await alpha.send("BETA\\bills", [Message(body=b"third")])
         self.assertEqual(await self.take(beta, "BETA\\bills"), b"third")

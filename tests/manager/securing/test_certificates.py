@@ -8,6 +8,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from msmq.interfaces.access_summaries import CertificateSummary
 from msmq.interfaces.signing import KeptCertificate
 from msmq.manager.securing import certificate_publication as certificate_publishing
 from msmq.manager.securing.certificate_publication import ATTEMPTS
@@ -30,8 +31,8 @@ class CertificateTests(SigningTestCase):
         error: MQError = self.failureResultOf(self.deferred(doing), MQError).value
         return error.status.name.removeprefix("MQ_ERROR_")
 
-    def create(self, **kwargs: Any) -> dict[str, Any]:
-        return self.run_to_end(self.alpha.service.create_certificate(**kwargs))
+    def create(self, **kwargs: Any) -> CertificateSummary:
+        return self.run_to_end(self.alpha.service.access.create_certificate(**kwargs))
 
     def user(self, sid: bytes) -> UserObject:
         """As the directory has it."""
@@ -46,30 +47,32 @@ class CertificateTests(SigningTestCase):
         MQDMPR-3.1.1.1-40, MQDMPR-3.1.1.19-01.
         """
         made = self.create(name="Alice")
+        self.assertEqual((made.sid, made.subject, made.internal), ("S-1-5-21-1-2-3-1001", "CN=Alice", True))
         self.assertEqual(
-            (made["sid"], made["subject"], made["internal"]), ("S-1-5-21-1-2-3-1001", "CN=Alice", True)
+            self.refusal(self.alpha.service.access.create_certificate()), "INTERNAL_USER_CERT_EXIST"
         )
-        self.assertEqual(self.refusal(self.alpha.service.create_certificate()), "INTERNAL_USER_CERT_EXIST")
         other = self.create(sid=OTHER_TEXT)
-        self.assertEqual(other["subject"], f"CN={OTHER_TEXT}")
+        self.assertEqual(other.subject, f"CN={OTHER_TEXT}")
         renewed = self.create(renew=True, days=1)
-        found = [each["fingerprint"] for each in self.alpha.service.certificates()]
-        self.assertEqual(found, [other["fingerprint"], renewed["fingerprint"]])
+        found = [each.fingerprint for each in self.alpha.service.access.certificates()]
+        self.assertEqual(found, [other.fingerprint, renewed.fingerprint])
         self.assertEqual(len(self.own_stores["ALPHA"].load()), 2)
-        self.assertEqual(self.alpha.service.certificate()["fingerprint"], renewed["fingerprint"])
+        self.assertEqual(self.alpha.service.access.certificate().fingerprint, renewed.fingerprint)
         self.clock.advance(2 * DAY)
-        self.assertEqual([each["valid"] for each in self.alpha.service.certificates()], [True, False])
+        self.assertEqual([each.valid for each in self.alpha.service.access.certificates()], [True, False])
 
     def test_wrong_wishes(self) -> None:
         """What cannot be is refused by its name."""
         service = self.alpha.service
         for wish in ({"sid": "alice"}, {"days": 0}, {"name": "x" * 65}, {"name": "a\nb"}):
-            self.assertEqual(self.refusal(service.create_certificate(**wish)), "ILLEGAL_PROPERTY_VALUE")
-        self.assertEqual(self.refusal(service.publish_certificate()), "CERTIFICATE_NOT_PROVIDED")
+            self.assertEqual(
+                self.refusal(service.access.create_certificate(**wish)), "ILLEGAL_PROPERTY_VALUE"
+            )
+        self.assertEqual(self.refusal(service.access.publish_certificate()), "CERTIFICATE_NOT_PROVIDED")
         for doing in (
-            lambda: service.certificate("12345678"),
-            lambda: service.certificate("123"),
-            lambda: service.delete_certificate(""),
+            lambda: service.access.certificate("12345678"),
+            lambda: service.access.certificate("123"),
+            lambda: service.access.delete_certificate(""),
         ):
             error = self.assertRaises(MQError, doing)
             self.assertEqual(error.status.name, "MQ_ERROR_CERTIFICATE_NOT_PROVIDED")
@@ -85,12 +88,12 @@ class CertificateTests(SigningTestCase):
         self.send(self.alpha, name, b"1", authentication_level=level)
         self.clock.advance(5)
         self.assertEqual(self.bodies(self.beta, self.strict), [])
-        made = self.run_to_end(self.alpha.service.publish_certificate())
-        self.assertEqual(self.run_to_end(self.alpha.service.publish_certificate()), made)
+        made = self.run_to_end(self.alpha.service.access.publish_certificate())
+        self.assertEqual(self.run_to_end(self.alpha.service.access.publish_certificate()), made)
         user = self.user(SID)
         old, new = user.certificates.certificates
-        self.assertEqual((old.certificate, new.certificate), (self.alice.certificate, made["certificate"]))
-        self.assertEqual(new.digest, hashlib.md5(made["certificate"], usedforsecurity=False).digest())
+        self.assertEqual((old.certificate, new.certificate), (self.alice.certificate, made.certificate))
+        self.assertEqual(new.digest, hashlib.md5(made.certificate, usedforsecurity=False).digest())
         self.assertEqual(user.certificate_digest_list, (old.digest, new.digest))
         self.assertNotEqual(old.identifier, new.identifier)
         self.send(self.alpha, name, b"2", authentication_level=level)
@@ -100,10 +103,10 @@ class CertificateTests(SigningTestCase):
     def test_a_user_whom_nobody_knows(self) -> None:
         """A directory that can be written gets the user with its certificate."""
         made = self.create(sid="S-1-5-21-7")
-        self.run_to_end(self.alpha.service.publish_certificate(made["fingerprint"]))
+        self.run_to_end(self.alpha.service.access.publish_certificate(made.fingerprint))
         made_there = self.user(bytes.fromhex("010200000000000515000000") + b"\7\0\0\0")
         [entry] = made_there.certificates.certificates
-        self.assertEqual(entry.certificate, made["certificate"])
+        self.assertEqual(entry.certificate, made.certificate)
 
     def test_two_at_one_time(self) -> None:
         """Of two who publish at one time neither loses what the other has published."""
@@ -111,16 +114,16 @@ class CertificateTests(SigningTestCase):
         assert directory is not None
         mine = self.create()
         [before] = self.user(SID).certificates.certificates
-        theirs = self.run_to_end(self.beta.service.create_certificate(sid="S-1-5-21-1-2-3-1001"))
+        theirs = self.run_to_end(self.beta.service.access.create_certificate(sid="S-1-5-21-1-2-3-1001"))
 
         def publish_theirs() -> None:
             directory.meanwhile = lambda: None
-            self.run_to_end(self.beta.service.publish_certificate(theirs["fingerprint"]))
+            self.run_to_end(self.beta.service.access.publish_certificate(theirs.fingerprint))
 
         directory.meanwhile = publish_theirs
-        self.run_to_end(self.alpha.service.publish_certificate())
+        self.run_to_end(self.alpha.service.access.publish_certificate())
         held = self.user(SID)
-        expected = [before.certificate, theirs["certificate"], mine["certificate"]]
+        expected = [before.certificate, theirs.certificate, mine.certificate]
         self.assertEqual([each.certificate for each in held.certificates.certificates], expected)
         self.assertEqual(
             held.certificate_digest_list, tuple(each.digest for each in held.certificates.certificates)
@@ -132,17 +135,18 @@ class CertificateTests(SigningTestCase):
         assert directory is not None
         new = "S-1-5-21-7"
         mine, theirs = (
-            self.run_to_end(node.service.create_certificate(sid=new)) for node in (self.alpha, self.beta)
+            self.run_to_end(node.service.access.create_certificate(sid=new))
+            for node in (self.alpha, self.beta)
         )
 
         def publish_theirs() -> None:
             directory.meanwhile = lambda: None
-            self.run_to_end(self.beta.service.publish_certificate(theirs["fingerprint"]))
+            self.run_to_end(self.beta.service.access.publish_certificate(theirs.fingerprint))
 
         directory.meanwhile = publish_theirs
-        self.run_to_end(self.alpha.service.publish_certificate(mine["fingerprint"]))
+        self.run_to_end(self.alpha.service.access.publish_certificate(mine.fingerprint))
         held = self.user(parse_sid(new)).certificates.certificates
-        self.assertEqual([each.certificate for each in held], [theirs["certificate"], mine["certificate"]])
+        self.assertEqual([each.certificate for each in held], [theirs.certificate, mine.certificate])
 
     def test_others_without_end(self) -> None:
         """Who is overtaken again and again is told so in the end."""
@@ -153,7 +157,7 @@ class CertificateTests(SigningTestCase):
         rest = iter(made)
         directory.meanwhile = lambda: self.register(SID, next(rest))
         error: MQError = self.failureResultOf(
-            self.deferred(self.alpha.service.publish_certificate()), MQError
+            self.deferred(self.alpha.service.access.publish_certificate()), MQError
         ).value
         self.assertEqual(error.status.name, "MQ_ERROR_DS_ERROR")
         self.assertIn(f"{ATTEMPTS} attempts", error.detail)
@@ -166,7 +170,7 @@ class CertificateTests(SigningTestCase):
         self.create()
         self.patch(certificate_publishing, "MOST_BYTES", 100)
         error: MQError = self.failureResultOf(
-            self.deferred(self.alpha.service.publish_certificate()), MQError
+            self.deferred(self.alpha.service.access.publish_certificate()), MQError
         ).value
         self.assertEqual(error.status.name, "MQ_ERROR_DS_ERROR")
         self.assertIn("holds 100; an administrator removes old ones", error.detail)
@@ -177,17 +181,17 @@ class CertificateTests(SigningTestCase):
         assert self.directory is not None
         self.create()
         self.directory.is_connected = False
-        self.assertEqual(self.refusal(self.alpha.service.publish_certificate()), "NO_DS")
+        self.assertEqual(self.refusal(self.alpha.service.access.publish_certificate()), "NO_DS")
 
     def test_which_one_signs(self) -> None:
         """The sender's own by default; another by the beginning of its fingerprint."""
         mine, other = self.create(), self.create(sid=OTHER_TEXT)
         for made in (mine, other):
-            self.run_to_end(self.alpha.service.publish_certificate(made["fingerprint"]))
+            self.run_to_end(self.alpha.service.access.publish_certificate(made.fingerprint))
         level = AuthenticationLevel.SIG_2_0
         name = TO_BETA.format("strict")
         self.send(self.alpha, name, b"1", authentication_level=level)
-        chosen = other["fingerprint"][:12].upper()
+        chosen = other.fingerprint[:12].upper()
         self.send(self.alpha, name, b"2", authentication_level=level, sender_certificate=chosen)
         self.clock.advance(5)
         senders = {bytes(view.body): view.sender_id for view in self.take(self.beta, self.strict)}
@@ -201,23 +205,27 @@ class CertificateTests(SigningTestCase):
         self.create(days=1)
         lasting = self.signing.create("lasting", 0, 1e11)
         assert lasting.private_key is not None
-        taken = self.alpha.service.import_certificate(lasting.certificate + b"\n" + lasting.private_key)
-        self.assertNotEqual(self.alpha.service.certificate()["fingerprint"], taken["fingerprint"])
+        taken = self.alpha.service.access.import_certificate(
+            lasting.certificate + b"\n" + lasting.private_key
+        )
+        self.assertNotEqual(self.alpha.service.access.certificate().fingerprint, taken.fingerprint)
         self.clock.advance(2 * DAY)
-        self.assertEqual(self.alpha.service.certificate()["fingerprint"], taken["fingerprint"])
-        self.assertEqual(self.refusal(self.alpha.service.create_certificate()), "INTERNAL_USER_CERT_EXIST")
+        self.assertEqual(self.alpha.service.access.certificate().fingerprint, taken.fingerprint)
+        self.assertEqual(
+            self.refusal(self.alpha.service.access.create_certificate()), "INTERNAL_USER_CERT_EXIST"
+        )
 
     def test_importing(self) -> None:
         """A certificate comes with its key, once."""
         service = self.alpha.service
         made = self.bob
         assert made.private_key is not None
-        taken = service.import_certificate(made.certificate + b"\n" + made.private_key, sid=OTHER_TEXT)
-        self.assertEqual((taken["internal"], taken["sid"]), (False, OTHER_TEXT))
+        taken = service.access.import_certificate(made.certificate + b"\n" + made.private_key, sid=OTHER_TEXT)
+        self.assertEqual((taken.internal, taken.sid), (False, OTHER_TEXT))
         for data in (made.certificate, b"rubbish", made.certificate + b"\n" + made.private_key):
-            error = self.assertRaises(MQError, service.import_certificate, data)
+            error = self.assertRaises(MQError, service.access.import_certificate, data)
             self.assertEqual(error.status.name, "MQ_ERROR_INVALID_CERTIFICATE")
         [kept] = self.own_stores["ALPHA"].load()
         self.assertEqual(kept, KeptCertificate(made, OTHER_SID, is_internal=False))
-        service.delete_certificate(taken["fingerprint"])
-        self.assertEqual((service.certificates(), self.own_stores["ALPHA"].load()), ([], ()))
+        service.access.delete_certificate(taken.fingerprint)
+        self.assertEqual((service.access.certificates(), self.own_stores["ALPHA"].load()), ([], ()))

@@ -108,7 +108,7 @@ class ArrivalTests(ReceiverTestCase):
         self.step.answers[b"1"] = waiting
         self.say(recoverable(b"1", 1), seconds=1)
         self.say(recoverable(b"2", 2), seconds=1)
-        self.assertEqual(self.beta.service.queue(self.plain)["messages"], 0)
+        self.assertEqual(self.beta.service.inspection.queue(self.plain).messages, 0)
         self.assertEqual(self.named(self.peer), 0)
         waiting.callback(Accepted(UserMessageView(recoverable(b"1", 1)), None))
         self.clock.advance(1)
@@ -173,7 +173,7 @@ class ArrivalTests(ReceiverTestCase):
         self.assertEqual(self.named(self.peer), 0)
         again = self.node("BETA", BETA, store=self.beta.store)
         self.run_to_end(again.service.open())
-        self.assertEqual(again.service.queue(self.plain)["messages"], 0)
+        self.assertEqual(again.service.inspection.queue(self.plain).messages, 0)
         self.assertEqual(self.reasons(), [])
 
     def test_what_the_peer_says_of_signatures(self) -> None:

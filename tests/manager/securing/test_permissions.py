@@ -66,9 +66,9 @@ class PermissionsTests(NodesTestCase):
         return error.status, str(error)
 
     def sddl(self, path: str = QUEUE) -> str:
-        found = self.run_to_end(self.beta.service.acl(path))
-        text: str = found["sddl"]
-        return text
+        found = self.run_to_end(self.beta.service.access.acl(path))
+        assert found.sddl is not None
+        return found.sddl
 
     def test_attributes_of_a_queue(self) -> None:
         """What a descriptor says of its queue decides where a condition asks for it, and is shown."""
@@ -77,20 +77,20 @@ class PermissionsTests(NodesTestCase):
             condition = "(XA;;0x4;;;WD;(@Resource.Open == 1))"
             attribute = f'(RA;;;;;WD;("Open",TI,0x0,{number}))'
             self.run_to_end(self.beta.service.create_queue(path, security=f"D:{condition}S:{attribute}"))
-            why = self.run_to_end(self.beta.service.why(path, "everyone", "send"))
-            self.assertEqual(why["granted"], granted)
+            why = self.run_to_end(self.beta.service.access.why(path, "everyone", "send"))
+            self.assertEqual(why.granted, granted)
             self.assertTrue(self.sddl(path).endswith(f"D:{condition}S:{attribute}"), self.sddl(path))
 
     def test_a_name_is_known_by_asking(self) -> None:
         """The owner, and whom entries are about, are shown by their names."""
-        found = self.run_to_end(self.beta.service.acl(QUEUE))
-        names = [entry["name"] for entry in found["entries"]]
+        found = self.run_to_end(self.beta.service.access.acl(QUEUE))
+        names = [entry.name for entry in found.entries]
         self.assertEqual(names, ["everyone (S-1-1-0)", f"alice ({TEXT})"])
-        found = self.run_to_end(self.beta.service.deny(QUEUE, "EXAMPLE\\Alice", ["send", "peek"]))
-        denied, everybody, own = found["entries"]
-        self.assertEqual((denied["action"], denied["rights"]), ("deny", ["send", "peek"]))
-        self.assertEqual(everybody["rights"], ["get-properties", "get-permissions"])
-        self.assertEqual(own["mask"], 0xF003F & ~0x6)
+        found = self.run_to_end(self.beta.service.access.deny(QUEUE, "EXAMPLE\\Alice", ["send", "peek"]))
+        denied, everybody, own = found.entries
+        self.assertEqual((denied.action, denied.rights), ("deny", ["send", "peek"]))
+        self.assertEqual(everybody.rights, ["get-properties", "get-permissions"])
+        self.assertEqual(own.mask, 0xF003F & ~0x6)
 
     def test_strict(self) -> None:
         """Nobody but the owner may do anything with what is made from then on."""
@@ -105,20 +105,20 @@ class PermissionsTests(NodesTestCase):
     def test_who_may_write_follows_at_once(self) -> None:
         """What arrives next is judged by it."""
         to = "DIRECT=TCP:127.0.0.3\\private$\\orders"
-        self.run_to_end(self.beta.service.allow(QUEUE, "everyone", ["send"]))
+        self.run_to_end(self.beta.service.access.allow(QUEUE, "everyone", ["send"]))
         self.send(self.alpha, to, b"1")
         self.clock.advance(1)
-        self.run_to_end(self.beta.service.deny(QUEUE, "anonymous", ["send"]))
+        self.run_to_end(self.beta.service.access.deny(QUEUE, "anonymous", ["send"]))
         self.send(self.alpha, to, b"2")
         self.clock.advance(1)
-        self.run_to_end(self.beta.service.revoke(QUEUE, "anonymous"))
+        self.run_to_end(self.beta.service.access.revoke(QUEUE, "anonymous"))
         self.send(self.alpha, to, b"3")
         self.clock.advance(1)
         self.assertEqual(self.bodies(self.beta, QUEUE), [b"1", b"3"])
 
     def test_a_journal_has_that_of_its_queue(self) -> None:
         """So it is shown, and changed, by either name."""
-        self.run_to_end(self.beta.service.deny(QUEUE + ";journal", "anonymous", ["receive-journal"]))
+        self.run_to_end(self.beta.service.access.deny(QUEUE + ";journal", "anonymous", ["receive-journal"]))
         self.assertEqual(self.sddl(QUEUE + ";journal"), self.sddl())
         self.assertIn("(D;;0xa;;;AN)", self.sddl())
 
@@ -126,11 +126,11 @@ class PermissionsTests(NodesTestCase):
         """What it is changed to is there after a restart (MQDMPR-3.1.1.1-23)."""
         before = self.sddl(".")
         self.assertEqual(before, f"O:{TEXT}G:{TEXT}D:(A;;0x20020;;;WD)(A;;0xf00f7;;;{TEXT})")
-        self.run_to_end(self.beta.service.allow(".", "everyone", ["create-queue"]))
+        self.run_to_end(self.beta.service.access.allow(".", "everyone", ["create-queue"]))
         self.assertEqual(self.sddl("."), before.replace("0x20020", "0x20024"))
         self.renew()
         self.assertEqual(self.sddl("."), before.replace("0x20020", "0x20024"))
-        status, words = self.status_of(self.beta.service.allow(".", "everyone", ["send"]))
+        status, words = self.status_of(self.beta.service.access.allow(".", "everyone", ["send"]))
         self.assertEqual(status, Status.MQ_ERROR_INVALID_PARAMETER)
         self.assertIn("'send' is no right to a queue manager, which are all, receive-dead-letters", words)
 
@@ -139,18 +139,18 @@ class PermissionsTests(NodesTestCase):
         text = "(XD;;0x4;;;AN;(Not_Member_of {SID(S-1-5-21-1-2-3-1001)}))"
         path = self.queue(self.beta, "conditional", security=f"D:{text}(A;;0x4;;;WD)")
         self.assertIn(text, self.sddl(path))
-        [denied, _] = self.run_to_end(self.beta.service.acl(path))["entries"]
+        [denied, _] = self.run_to_end(self.beta.service.access.acl(path)).entries
         self.assertEqual(
-            (denied["action"], denied["condition"]),
+            (denied.action, denied.condition),
             ("deny if", "(Not_Member_of {SID(S-1-5-21-1-2-3-1001)})"),
         )
         self.send(self.alpha, "DIRECT=TCP:127.0.0.3\\private$\\conditional", b"1")
         self.clock.advance(1)
         self.assertEqual(self.bodies(self.beta, path), [])
-        found = self.run_to_end(self.beta.service.why(path, "anonymous", "send"))
-        self.assertIn("denies it to anonymous (S-1-5-7), as its condition is met", found["reason"])
-        self.run_to_end(self.beta.service.revoke(path, "anonymous"))
-        self.assertTrue(self.run_to_end(self.beta.service.why(path, "anonymous", "send"))["granted"])
+        found = self.run_to_end(self.beta.service.access.why(path, "anonymous", "send"))
+        self.assertIn("denies it to anonymous (S-1-5-7), as its condition is met", found.reason)
+        self.run_to_end(self.beta.service.access.revoke(path, "anonymous"))
+        self.assertTrue(self.run_to_end(self.beta.service.access.why(path, "anonymous", "send")).granted)
 
     def test_changes_at_the_same_time(self) -> None:
         """None of them is lost, of a queue or of the queue manager, however slow the disk is."""
@@ -163,12 +163,12 @@ class PermissionsTests(NodesTestCase):
         for path, right in ((QUEUE, "send"), (".", "create-queue")):
             disk.is_slow = True
             asked = [
-                Deferred.fromCoroutine(self.beta.service.deny(path, principal, [right]))
+                Deferred.fromCoroutine(self.beta.service.access.deny(path, principal, [right]))
                 for principal in ("anonymous", "users", "guests")
             ]
             disk.is_slow = False
             disk.catch_up()
-            shown = [self.successResultOf(each)["sddl"] for each in asked][-1]
+            shown = [self.successResultOf(each).sddl for each in asked][-1]
             for letters in ("AN", "BU", "BG"):
                 self.assertIn(f"(D;;0x4;;;{letters})", shown)
             self.assertEqual(self.sddl(path), shown)
@@ -179,42 +179,42 @@ class PermissionsTests(NodesTestCase):
         descriptors = self.beta.service._parts.descriptors
         self.patch(descriptors, "_public", directory)
         self.patch(descriptors, "_machine", None)
-        shown = Deferred.fromCoroutine(self.beta.service.acl("."))
-        changed = Deferred.fromCoroutine(self.beta.service.deny(".", "anonymous", ["create-queue"]))
+        shown = Deferred.fromCoroutine(self.beta.service.access.acl("."))
+        changed = Deferred.fromCoroutine(self.beta.service.access.deny(".", "anonymous", ["create-queue"]))
         for answer in reversed(directory.answers):
             answer.callback(b"")
         self.successResultOf(shown)
-        self.assertEqual(self.sddl("."), self.successResultOf(changed)["sddl"])
+        self.assertEqual(self.sddl("."), self.successResultOf(changed).sddl)
         self.assertIn("(D;;0x4;;;AN)", self.sddl("."))
 
     def test_what_could_not_be_read_again(self) -> None:
         """Does not become the descriptor of a queue, whatever somebody's directory takes for a SID."""
         self.access.add(Account(b"rubbish", "mallory"))
         before = self.sddl()
-        status, _ = self.status_of(self.beta.service.allow(QUEUE, "mallory", ["send"]))
+        status, _ = self.status_of(self.beta.service.access.allow(QUEUE, "mallory", ["send"]))
         self.assertEqual(status, Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR)
         self.assertEqual(self.sddl(), before)
 
     def test_what_is_refused(self) -> None:
         """Nothing of it changes anything."""
         self.queue(self.beta, "ruled")
-        service = self.beta.service
+        access = self.beta.service.access
         for asked, status, words in (
-            (service.allow(QUEUE, "bob", ["send"]), Status.MQ_ERROR_COULD_NOT_GET_USER_SID, "be found"),
-            (service.allow(QUEUE, "everyone", []), Status.MQ_ERROR_INVALID_PARAMETER, "no right is named"),
-            (service.deny(QUEUE, "everyone", ["0x40"]), Status.MQ_ERROR_INVALID_PARAMETER, "is no right"),
-            (service.acl(".\\private$\\x"), Status.MQ_ERROR_QUEUE_NOT_FOUND, "no queue"),
+            (access.allow(QUEUE, "bob", ["send"]), Status.MQ_ERROR_COULD_NOT_GET_USER_SID, "be found"),
+            (access.allow(QUEUE, "everyone", []), Status.MQ_ERROR_INVALID_PARAMETER, "no right is named"),
+            (access.deny(QUEUE, "everyone", ["0x40"]), Status.MQ_ERROR_INVALID_PARAMETER, "is no right"),
+            (access.acl(".\\private$\\x"), Status.MQ_ERROR_QUEUE_NOT_FOUND, "no queue"),
             (
-                service.revoke(".\\private$\\ruled", "everyone"),
+                access.revoke(".\\private$\\ruled", "everyone"),
                 Status.MQ_ERROR_PROPERTY_NOTALLOWED,
                 "rules.toml:7 says who may do what with .\\private$\\ruled; change it there",
             ),
             (
-                service.acl(".\\system$;deadletter"),
+                access.acl(".\\system$;deadletter"),
                 Status.MQ_ERROR_ILLEGAL_OPERATION,
                 "the queue manager itself, which is named '.', says who may read",
             ),
-            (self.alpha.service.acl(QUEUE), Status.MQ_ERROR_ILLEGAL_OPERATION, "nobody here is asked"),
+            (self.alpha.service.access.acl(QUEUE), Status.MQ_ERROR_ILLEGAL_OPERATION, "no access control"),
         ):  # fmt: skip
             found = self.status_of(asked)
             self.assertEqual(found[0], status, found)
@@ -224,21 +224,23 @@ class PermissionsTests(NodesTestCase):
     def test_why_somebody_may_not(self) -> None:
         """Who cannot be looked up is denied, and the reason is that."""
         self.access.is_connected = False
-        found = self.run_to_end(self.beta.service.why(QUEUE, TEXT, "send"))
-        self.assertEqual((found["granted"], found["reason"]), (False, "the accounts in memory are away"))
-        found = self.run_to_end(self.beta.service.why(".\\private$\\orders", "anonymous", "get-properties"))
-        self.assertIs(found["granted"], True)
-        self.assertNotIn("unauthenticated", found)
+        found = self.run_to_end(self.beta.service.access.why(QUEUE, TEXT, "send"))
+        self.assertEqual((found.granted, found.reason), (False, "the accounts in memory are away"))
+        found = self.run_to_end(
+            self.beta.service.access.why(".\\private$\\orders", "anonymous", "get-properties")
+        )
+        self.assertIs(found.granted, True)
+        self.assertIsNone(found.unauthenticated)
         self.queue(self.beta, "signed", authenticate=True, security="D:(A;;GA;;;WD)")
         for path, demanded in ((".\\private$\\signed", "a signature"), (QUEUE, None)):
-            found = self.run_to_end(self.beta.service.why(path, "anonymous", "send"))
-            self.assertEqual((found["unauthenticated"], found.get("demanded")), ("loopback", demanded))
+            found = self.run_to_end(self.beta.service.access.why(path, "anonymous", "send"))
+            self.assertEqual((found.unauthenticated, found.demanded), ("loopback", demanded))
 
     def test_changes_are_logged(self) -> None:
         """With what there was, and what there is; what changes nothing leaves no line."""
         with capturedLogs() as events:
-            self.run_to_end(self.beta.service.deny(QUEUE, "anonymous", ["send"]))
-            self.run_to_end(self.beta.service.deny(QUEUE, "anonymous", ["send"]))
+            self.run_to_end(self.beta.service.access.deny(QUEUE, "anonymous", ["send"]))
+            self.run_to_end(self.beta.service.access.deny(QUEUE, "anonymous", ["send"]))
         told = [formatEvent(event) for event in events if "is changed" in event["log_format"]]
         before = f"O:{TEXT}G:{TEXT}D:(A;;0x20020;;;WD)(A;;0xf003f;;;{TEXT})"
         self.assertEqual(

@@ -76,8 +76,7 @@ class PublicListTestCase(DirectoryTestCase):
         return [entry.event.reason for entry in stored if entry.event.event == event]
 
     def differences(self) -> list[str]:
-        found: list[str] = self.service.status()["directory_differences"]
-        return found
+        return list(self.service.inspection.status().directory_differences or ())
 
 
 class BothTests(PublicListTestCase):
@@ -116,7 +115,9 @@ class BothTests(PublicListTestCase):
             self.assertEqual(self.bodies(self.gamma, ORDERS), [])
             [told] = self.differences()
             self.assertRegex(told, r"^\.\\orders: the directory allows .* to everyone")
-            self.assertEqual(self.run_to_end(self.service.acl(ORDERS))["differences"], [told.split(": ")[1]])
+            self.assertEqual(
+                self.run_to_end(self.service.access.acl(ORDERS)).differences, [told.split(": ")[1]]
+            )
         self.assertEqual(len(self.events("directory_difference")), 2)
         self.write(f"D:{CLASS}{everything('BA')}")
         self.say(b"3")
@@ -140,9 +141,9 @@ class BothTests(PublicListTestCase):
         """And counts at once, here and there; while the directory is away nothing changes."""
         self.directory.set_object_sid("GAMMA", MACHINE)
         self.create()
-        found = self.run_to_end(self.service.deny(ORDERS, "anonymous", ["send"]))
+        found = self.run_to_end(self.service.access.deny(ORDERS, "anonymous", ["send"]))
         own = "(A;;0xf003f;;;WD)(A;;0x20020;;;S-1-5-21-1-2-3-1501)"
-        self.assertEqual(found["sddl"], f"O:ANG:AND:(D;;0x4;;;AN){own}")
+        self.assertEqual(found.sddl, f"O:ANG:AND:(D;;0x4;;;AN){own}")
         # No account gets a right to the object: what the queue allows by default stays here.
         self.assertEqual(
             self.there(),
@@ -152,15 +153,15 @@ class BothTests(PublicListTestCase):
         self.assertEqual(self.bodies(self.gamma, ORDERS), [])
         self.assertEqual((self.differences(), self.events("directory_difference")), ([], []))
         self.directory.is_connected = False
-        self.assertEqual(self.refused(self.service.revoke(ORDERS, "anonymous")), Status.MQ_ERROR_NO_DS)
+        self.assertEqual(self.refused(self.service.access.revoke(ORDERS, "anonymous")), Status.MQ_ERROR_NO_DS)
 
     def test_entries_of_others(self) -> None:
         """A change keeps what administrators, the domain and auditors have written there."""
         self.create()
         others = "(A;;0x30;;;S-1-5-21-1-2-3-7)(A;CIID;0xf01ff;;;S-1-5-21-1-2-3-519)"
         self.write(f"O:BAG:BAD:AI{CLASS}{others}S:(AU;SA;0x20;;;WD)")
-        self.run_to_end(self.service.allow(ORDERS, "users", ["send"]))
-        self.run_to_end(self.service.revoke(ORDERS, "users"))
+        self.run_to_end(self.service.access.allow(ORDERS, "users", ["send"]))
+        self.run_to_end(self.service.access.revoke(ORDERS, "users"))
         first, inherited = others.split(")(")
         self.assertEqual(
             self.there(), f"O:BAG:BAD:AI{CLASS}{first}){everything('WD')}({inherited}S:(AU;SA;0x20;;;WD)"
@@ -170,23 +171,23 @@ class BothTests(PublicListTestCase):
         """What is allowed again is in the directory again, though the queue's list still has it."""
         self.create(security="D:(A;;0x4;;;BU)")
         self.write(f"D:{CLASS}{may(PEEK, 'BU')}")
-        self.run_to_end(self.service.acl(ORDERS))
+        self.run_to_end(self.service.access.acl(ORDERS))
         self.assertEqual(len(self.differences()), 2)
-        self.run_to_end(self.service.allow(ORDERS, "users", ["send"]))
+        self.run_to_end(self.service.access.allow(ORDERS, "users", ["send"]))
         self.assertEqual(self.there(), f"D:{CLASS}{may(PEEK, 'BU')}{may(SEND, 'BU')}")
-        self.run_to_end(self.service.revoke(ORDERS, "users"))
+        self.run_to_end(self.service.access.revoke(ORDERS, "users"))
         self.assertEqual((self.there(), self.differences()), (f"D:{CLASS}", []))
 
     def test_what_a_directory_cannot_hold(self) -> None:
         """It is refused with the entry, and nothing changes here or there."""
         self.create(security="D:(A;;0x4;;;BU)")
         before = self.there()
-        refused = self.service.allow(ORDERS, "guests", ["delete-message"])
+        refused = self.service.access.allow(ORDERS, "guests", ["delete-message"])
         self.assertEqual(self.refused(refused), Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR)
         self.assertEqual(self.there(), before)
-        self.assertEqual(self.run_to_end(self.service.acl(ORDERS))["sddl"], "O:ANG:AND:(A;;0x4;;;BU)")
-        refused = self.service.create_queue(".\\bills", security="D:(A;;0x1;;;BU)")
-        self.assertEqual(self.refused(refused), Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR)
+        self.assertEqual(self.run_to_end(self.service.access.acl(ORDERS)).sddl, "O:ANG:AND:(A;;0x4;;;BU)")
+        creating = self.service.create_queue(".\\bills", security="D:(A;;0x1;;;BU)")
+        self.assertEqual(self.refused(creating), Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR)
 
     def test_made_with_a_descriptor(self) -> None:
         """A queue that is made with a list has it in the directory from the first moment on.
@@ -217,7 +218,7 @@ class BothTests(PublicListTestCase):
         self.directory.is_connected = False
         making = self.service.create_queue(ORDERS, security="D:(A;;0x4;;;AU)")
         self.assertEqual(self.refused(making), Status.MQ_ERROR_NO_DS)
-        self.assertEqual(self.service.queues(), [])
+        self.assertEqual(self.service.inspection.queues(), [])
         self.directory.is_connected = True
         self.assertFalse(self.is_published())
 
@@ -274,8 +275,8 @@ class BothTests(PublicListTestCase):
         """MQDMPR-3.1.7.1.3.1-06: the directory knows the SID of the computer."""
         self.directory.set_object_sid("GAMMA", MACHINE)
         self.create(".\\private$\\orders")
-        found = self.run_to_end(self.service.acl(".\\private$\\orders"))
-        self.assertEqual(found["sddl"], "O:ANG:AND:(A;;0xf003f;;;WD)(A;;0x20020;;;S-1-5-21-1-2-3-1501)")
+        found = self.run_to_end(self.service.access.acl(".\\private$\\orders"))
+        self.assertEqual(found.sddl, "O:ANG:AND:(A;;0xf003f;;;WD)(A;;0x20020;;;S-1-5-21-1-2-3-1501)")
 
     def test_no_list_of_a_queue(self) -> None:
         """Nothing, what is malformed, no list, and lists without a right to messages say nothing."""
@@ -314,9 +315,9 @@ class EarlierVersionTests(PublicListTestCase):
         self.run_to_end(self.service.create_queue(ORDERS, security=f"D:{self.OWN}"))
         self.write(f"D:{self.OWN}")
         self.directory.is_connected = False
-        self.run_to_end(self.service.acl(ORDERS))
+        self.run_to_end(self.service.access.acl(ORDERS))
         self.directory.is_connected = True
-        self.run_to_end(self.service.acl(ORDERS))
+        self.run_to_end(self.service.access.acl(ORDERS))
         self.write(f"D:{self.OWN}")
         self.restart(directory=self.directory)
         self.clock.advance(1)
@@ -331,7 +332,7 @@ class EarlierVersionTests(PublicListTestCase):
         self.say(b"2")
         self.assertEqual(self.bodies(self.gamma, ORDERS), [b"1"])
         self.assertIn("until msmq acl writes it again", self.differences()[0])
-        self.run_to_end(self.service.deny(ORDERS, "guests", ["send"]))
+        self.run_to_end(self.service.access.deny(ORDERS, "guests", ["send"]))
         self.assertEqual(self.there(), f"D:{may(SEND, 'BG', 'OD')}{CLASS}{may(SEND, 'BU')}{may(SEND, 'AN')}")
         self.say(b"3")
         self.assertEqual((self.bodies(self.gamma, ORDERS), self.differences()), ([b"3"], []))
@@ -351,16 +352,16 @@ class FollowTests(PublicListTestCase):
         self.assertEqual(self.bodies(self.gamma, ORDERS), [b"2"])
         self.assertEqual(self.differences(), [])
         self.assertEqual(len(self.events("directory_change")), 1)
-        found = self.run_to_end(self.service.acl(ORDERS))
-        self.assertEqual(found["source"], "its descriptor in the directory")
-        self.assertEqual(found["sddl"], "D:(A;;0xf003f;;;SY)(A;;0x20020;;;AU)(A;;0x4;;;AN)")
+        found = self.run_to_end(self.service.access.acl(ORDERS))
+        self.assertEqual(found.source, "its descriptor in the directory")
+        self.assertEqual(found.sddl, "D:(A;;0xf003f;;;SY)(A;;0x20020;;;AU)(A;;0x4;;;AN)")
 
     def test_a_change_begins_with_its_list(self) -> None:
         """An operator changes what the directory has, and nothing else there."""
         self.create()
         self.write(f"O:BAD:{CLASS}{may(SEND, 'AN')}")
-        found = self.run_to_end(self.service.allow(ORDERS, "users", ["peek"]))
+        found = self.run_to_end(self.service.access.allow(ORDERS, "users", ["peek"]))
         self.assertEqual(self.there(), f"O:BAD:{CLASS}{may(SEND, 'AN')}{may(PEEK, 'BU')}")
-        self.assertEqual(found["owner"], "administrators (S-1-5-32-544)")
-        self.run_to_end(self.service.revoke(ORDERS, "users"))
+        self.assertEqual(found.owner, "administrators (S-1-5-32-544)")
+        self.run_to_end(self.service.access.revoke(ORDERS, "users"))
         self.assertEqual(self.there(), f"O:BAD:{CLASS}{may(SEND, 'AN')}")

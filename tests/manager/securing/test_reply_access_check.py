@@ -104,7 +104,7 @@ class SignedReplyTests(SigningTestCase):
         self.access = MemoryAccessControl()
         self.access.add(Account(SID, "alice"))
         super().setUp()
-        self.run_to_end(self.beta.service.allow(self.plain, "everyone", ["send"]))
+        self.run_to_end(self.beta.service.access.allow(self.plain, "everyone", ["send"]))
         self.queue(self.beta, "closed", security="D:(A;;GA;;;S-1-5-21-1-2-3-1001)")
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:

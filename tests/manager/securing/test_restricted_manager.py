@@ -40,7 +40,7 @@ class ActingTests(NodesTestCase):
         super().setUp()
         self.service = self.beta.service
         self.queue(self.beta, security=CLOSED, journal=True)
-        self.run_to_end(self.service.revoke(".", "everyone"))
+        self.run_to_end(self.service.access.revoke(".", "everyone"))
         self.bob = self.run_to_end(self.service.acting_as("bob"))
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
@@ -59,9 +59,9 @@ class ActingTests(NodesTestCase):
         @param name: the document's name of what is missing.
         """
         self.assertIn(name, self.denial(doing))
-        self.run_to_end(self.service.allow(path, "bob", [right]))
+        self.run_to_end(self.service.access.allow(path, "bob", [right]))
         self.run_to_end(doing(self.bob))
-        self.run_to_end(self.service.revoke(path, "bob"))
+        self.run_to_end(self.service.access.revoke(path, "bob"))
         self.assertIn(name, self.denial(doing))
 
     async def send_as(self, message: Message, destination: str, who: RestrictedQueueManager) -> None:
@@ -105,21 +105,21 @@ class ActingTests(NodesTestCase):
     def test_half_of_a_right_is_none(self) -> None:
         """Receiving needs to look and to delete."""
         for right, missing in (("peek", "MQSEC_DELETE_MESSAGE"), ("delete-message", "MQSEC_PEEK_MESSAGE")):
-            self.run_to_end(self.service.allow(QUEUE, "bob", [right]))
+            self.run_to_end(self.service.access.allow(QUEUE, "bob", [right]))
             self.assertIn(missing, self.denial(lambda bob: bob.reserve(QUEUE, timeout=0)))
-            self.run_to_end(self.service.revoke(QUEUE, "bob"))
+            self.run_to_end(self.service.access.revoke(QUEUE, "bob"))
 
     def test_an_owner(self) -> None:
         """Who takes ownership may change the list from then on; who may delete the queue deletes it."""
         take = self.bob.take_ownership
         self.assertIn("MQSEC_TAKE_QUEUE_OWNERSHIP", self.denial(lambda bob: take(QUEUE)))
-        self.run_to_end(self.service.allow(QUEUE, "bob", ["take-ownership"]))
-        self.assertEqual(self.run_to_end(take(QUEUE))["owner"], "bob (S-1-5-21-1-2-3-1002)")
-        self.run_to_end(self.service.revoke(QUEUE, "bob"))
+        self.run_to_end(self.service.access.allow(QUEUE, "bob", ["take-ownership"]))
+        self.assertEqual(self.run_to_end(take(QUEUE)).owner, "bob (S-1-5-21-1-2-3-1002)")
+        self.run_to_end(self.service.access.revoke(QUEUE, "bob"))
         self.assertIn("MQSEC_DELETE_QUEUE", self.denial(lambda bob: bob.delete_queue(QUEUE)))
         self.run_to_end(self.bob.allow(QUEUE, "bob", ["delete"]))
         self.run_to_end(self.bob.delete_queue(QUEUE))
-        self.assertEqual(self.service.queues(), [])
+        self.assertEqual(self.service.inspection.queues(), [])
 
     def test_rights_to_the_queue_manager(self) -> None:
         """MQMQ-2.2.23-05: what each lets one do."""
@@ -155,7 +155,7 @@ class ActingTests(NodesTestCase):
                 right = read(path, peek=action == "peek")
                 missing = self.denial(right)
                 self.assertIn(name, missing)
-                self.run_to_end(self.service.allow(".", "bob", [f"{action}-{word}"]))
+                self.run_to_end(self.service.access.allow(".", "bob", [f"{action}-{word}"]))
                 outcome: list[Any] = []
                 Deferred.fromCoroutine(right(self.bob)).addErrback(lambda failure: failure.value).addCallback(
                     outcome.append
@@ -163,16 +163,16 @@ class ActingTests(NodesTestCase):
                 if isinstance(outcome[0], MQError):
                     # There is nothing in it, which one learns only if one may look.
                     self.assertEqual(outcome[0].status, Status.MQ_ERROR_IO_TIMEOUT)
-                self.run_to_end(self.service.revoke(".", "bob"))
+                self.run_to_end(self.service.access.revoke(".", "bob"))
         take = "MQSEC_TAKE_MACHINE_OWNERSHIP"
         self.gate(".", "take-ownership", lambda bob: bob.take_ownership("."), take)
 
     def test_what_one_makes_is_ones_own(self) -> None:
         """A queue that bob makes is his, and he may do everything with it."""
-        self.run_to_end(self.service.allow(".", "bob", ["create-queue"]))
+        self.run_to_end(self.service.access.allow(".", "bob", ["create-queue"]))
         path = ".\\private$\\mine"
         self.run_to_end(self.bob.create_queue(path))
-        self.assertEqual(self.run_to_end(self.bob.acl(path))["owner"], "bob (S-1-5-21-1-2-3-1002)")
+        self.assertEqual(self.run_to_end(self.bob.acl(path)).owner, "bob (S-1-5-21-1-2-3-1002)")
         self.run_to_end(self.bob.send(path, [Message(body=b"1")]))
         self.run_to_end(self.bob.delete_queue(path))
 
@@ -208,10 +208,10 @@ class ActingTests(NodesTestCase):
         message = Message(body=b"1", dead_letter=True, time_to_be_received=1)
         [identifier] = self.run_to_end(self.service.send(QUEUE, [message]))
         self.clock.advance(5)
-        self.run_to_end(self.service.allow(".", "bob", ["receive-dead-letters"]))
+        self.run_to_end(self.service.access.allow(".", "bob", ["receive-dead-letters"]))
         requeue: Doing = lambda bob: bob.requeue(identifier)  # noqa: E731
         self.assertIn("MQSEC_WRITE_MESSAGE", self.denial(requeue))
-        self.run_to_end(self.service.allow(QUEUE, "bob", ["send"]))
+        self.run_to_end(self.service.access.allow(QUEUE, "bob", ["send"]))
         self.run_to_end(requeue(self.bob))
         self.assertEqual(self.bodies(self.beta, QUEUE), [b"1"])
 

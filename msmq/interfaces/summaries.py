@@ -1,0 +1,255 @@
+"""What a queue manager reports of its queues, sessions and transactions: values for programs and people.
+
+The control API renders each as one JSON object whose keys are the names of the fields, in their order.
+Times are seconds since 1970-01-01 UTC, sizes are bytes, quotas are kilobytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from msmq.queues.outgoing import ConnectionHistoryEntry
+from msmq.session.connection_limits import RefusedPeer
+from msmq.session.packet_counts import PacketCounts
+from msmq.session.statistics import SessionStatistics
+
+TIME: Final[Mapping[str, bool]] = {"time": True}
+"""The metadata of a field that is a time."""
+
+
+@attrs.frozen
+class SubqueueSummary:
+    """A subqueue; C{name} is the part of its path after the semicolon."""
+
+    name: str
+    messages: int
+    bytes: int
+
+
+@attrs.frozen
+class QueueSummary:
+    """One queue of this queue manager.
+
+    A subqueue shows the properties of its queue, a journal the JournalQuota of its queue as its quota.
+
+    @ivar type: C{private}, C{public} or C{system}.
+    @ivar quota: C{None} without a limit, as are C{journal_quota}, C{log_age} (in seconds) and C{log_size}.
+    @ivar privacy: C{none}, C{optional} or C{body}.
+    @ivar application_type: Type, a GUID by which applications find the queues of one service.
+    @ivar messages: without those that a transaction has sent and not committed, as is C{bytes}.
+    @ivar uncommitted: the messages that open transactions have sent to it.
+    """
+
+    path: str
+    format_name: str
+    identifier: UUID
+    type: str
+    transactional: bool
+    journal: bool
+    log: bool
+    quota: int | None
+    journal_quota: int | None
+    label: str
+    authenticate: bool
+    privacy: str
+    application_type: UUID | None
+    messages: int
+    bytes: int
+    uncommitted: int
+    uncommitted_bytes: int
+    journal_messages: int
+    journal_bytes: int
+    log_age: int | None
+    log_size: int | None
+    subqueues: Sequence[SubqueueSummary]
+
+
+@attrs.frozen
+class PublicQueueSummary:
+    """A public queue of the enterprise, as the directory has it."""
+
+    path: str
+    format_name: str
+    identifier: UUID
+    label: str
+    application_type: UUID | None
+    transactional: bool
+    authenticate: bool
+
+
+@attrs.frozen
+class OutgoingQueueSummary:
+    """One outgoing queue.
+
+    @ivar transit: whether it holds messages of other queue managers only.
+    @ivar state: [MS-MQDMPR] 3.1.1.3 State.
+    @ivar unacknowledged: messages that were sent and may not be deleted yet.
+    @ivar history: [MS-MQDMPR] 3.1.1.3 ConnectionHistory, the newest entry last.
+    @ivar paused_by: why nothing is sent from it: C{name}, C{next_hop}, C{all}.
+    @ivar redirected_to: the address that an operator has set in place of the one in the name.
+    """
+
+    format_name: str
+    transit: bool
+    state: str
+    next_hops: Sequence[str]
+    messages: int
+    bytes: int
+    uncommitted: int
+    uncommitted_bytes: int
+    unacknowledged: int
+    history: Sequence[ConnectionHistoryEntry]
+    paused_by: Sequence[str]
+    redirected_to: str | None
+
+
+@attrs.frozen(kw_only=True)
+class SessionSummary:
+    """One session that has a connection.
+
+    @ivar direction: C{outgoing} if this queue manager has connected, else C{incoming}.
+    @ivar remote_identifier: the peer's GUID; C{None} before the session is established.
+    @ivar statistics: the messages of the session; in JSON its fields stand among the others.
+    @ivar clock_skew: seconds by which the peer's clock is ahead; C{None} within a minute.
+    @ivar other_addresses: other addresses at which the peer's identifier was seen.
+    """
+
+    direction: str
+    state: str
+    remote_identifier: UUID | None
+    remote_address: str
+    opened: float | None = attrs.field(metadata=TIME)
+    last_heard: float | None = attrs.field(metadata=TIME)
+    encrypted: bool
+    last_sent: float | None = attrs.field(metadata=TIME)
+    statistics: SessionStatistics
+    clock_skew: float | None
+    other_addresses: Sequence[str]
+
+
+@attrs.frozen(kw_only=True)
+class TransactionSummary:
+    """A transaction that has not ended, and how many messages it sends, receives and moves."""
+
+    identifier: UUID
+    state: str
+    began: float = attrs.field(metadata=TIME)
+    sent: int
+    received: int
+    moved: int
+
+
+@attrs.frozen
+class TransactionOperation:
+    """One message of a transaction; C{id} is C{None} while it has no identifier."""
+
+    operation: str
+    queue: str
+    lookup_id: int
+    id: str | None
+
+
+@attrs.frozen(kw_only=True)
+class TransactionDetails(TransactionSummary):
+    """A transaction with its messages, the first thousand."""
+
+    messages: Sequence[TransactionOperation]
+
+
+@attrs.frozen
+class ReportCounts:
+    """Reports of traced messages that were sent, and that the limit on them has discarded."""
+
+    sent: int
+    discarded: int
+
+
+@attrs.frozen
+class PausedOutgoing:
+    """What an operator has paused: all outgoing queues, a number of names, some next hops."""
+
+    all: bool
+    names: int
+    next_hops: Sequence[str]
+
+
+@attrs.frozen(kw_only=True)
+class DirectoryStatus:
+    """[MS-MQOD] 2.7.4: whether the directory is reached.
+
+    @ivar kind: the name of the backend.
+    @ivar source: the server, or the file.
+    @ivar since: when that began; C{None} before the first request.
+    @ivar read: when the enterprise was last read, C{age} seconds ago.
+    @ivar problem: why it is not reached.
+    """
+
+    kind: str
+    source: str
+    reached: bool
+    since: float | None = attrs.field(metadata=TIME)
+    read: float | None = attrs.field(metadata=TIME)
+    age: int | None
+    problem: str
+
+
+@attrs.frozen
+class ManagerIdentity:
+    """A queue manager: its identifier, ComputerName, QualifiedComputerName and the version of the program."""
+
+    identifier: UUID
+    name: str
+    dns_name: str
+    version: str
+
+
+@attrs.frozen
+class ManagerStatus:
+    """What a queue manager is and how it does.
+
+    @ivar state: [MS-MQDMPR] 3.1.1.1 QueueManagerState.
+    @ivar addresses: where it listens.
+    @ivar sessions_refused: connections that did not become sessions, by reason.
+    @ivar refused_peers: the peers of those, the latest first.
+    @ivar packets: packets by direction and kind.
+    @ivar refused: arriving messages that were refused, by reason.
+    @ivar expired: messages that have expired, by the kind of their time limit.
+    @ivar poisoned: messages that were moved to the subqueue poison, by queue.
+    @ivar throttled: [MS-MQDMPR] 3.1.1.1 Throttled: arriving messages wait until the store has space.
+    @ivar directory: C{None} without a directory, as is C{directory_differences}.
+    """
+
+    identifier: UUID
+    name: str
+    dns_name: str
+    version: str
+    state: str
+    addresses: Sequence[str]
+    queues: int
+    messages: int
+    uncommitted: int
+    bytes: int
+    sessions: int
+    sessions_refused: Mapping[str, int]
+    refused_peers: Sequence[RefusedPeer]
+    storage: str
+    durable: bool
+    packets: PacketCounts
+    refused: Mapping[str, int]
+    expired: Mapping[str, int]
+    poisoned: Mapping[str, int]
+    reports: ReportCounts
+    throttled: bool
+    connection_active: bool
+    transactions: int
+    dead_letters: int
+    copies_dropped: int
+    events_dropped: int
+    outgoing_paused: PausedOutgoing
+    redirected_names: int
+    directory: DirectoryStatus | None
+    directory_differences: Sequence[str] | None

@@ -1,0 +1,246 @@
+"""The state of a queue manager, for operators and monitoring."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Protocol
+from uuid import UUID
+
+import attrs
+from zope.interface import implementer
+
+import msmq.version
+from msmq.interfaces.queue_manager import ExplainedRoute, Explanation, IInspection, MessageLocation
+from msmq.interfaces.routing import IRouter
+from msmq.interfaces.storage import LogExtent
+from msmq.interfaces.summaries import (
+    ManagerIdentity,
+    ManagerStatus,
+    OutgoingQueueSummary,
+    PublicQueueSummary,
+    QueueSummary,
+    ReportCounts,
+    SessionSummary,
+    TransactionDetails,
+    TransactionSummary,
+)
+from msmq.manager.administration.measurements import Measurements
+from msmq.manager.administration.summaries import (
+    dead_letter_count,
+    summarize_queue,
+    summarize_session,
+    uncommitted_messages,
+)
+from msmq.manager.applications.targets import outgoing_queue, own_queue
+from msmq.manager.assembly import Parts
+from msmq.manager.states import ServiceState
+from msmq.membership.local import HostIdentity
+from msmq.queues.model import QueueManagerModel
+from msmq.routing.topology import Topology
+from msmq.routing.topology_description import find_ends, find_members
+from msmq.session.packet_counts import PacketCounts
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.status import MQError, Status
+
+
+class Condition(Protocol):
+    """How a queue manager is, as a whole."""
+
+    @property
+    def state(self) -> ServiceState:
+        """[MS-MQDMPR] 3.1.1.1 QueueManagerState."""
+
+    @property
+    def connection_active(self) -> bool:
+        """[MS-MQDMPR] 3.1.1.1 ConnectionActive."""
+
+
+@implementer(IInspection)
+class ManagerInspection:
+    """Reads the state of one queue manager, and changes nothing.
+
+    Of a queue manager that does not run only the status and the sessions are known: all else raises MQError
+    with MQ_ERROR_SERVICE_NOT_AVAILABLE.
+
+    @param addresses: where the queue manager listens.
+    @ivar identity: its identifier, names and version.
+    @ivar measurements: its figures, for monitoring.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        host: HostIdentity,
+        addresses: Callable[[], Sequence[str]],
+        condition: Condition,
+    ) -> None:
+        self._parts = parts
+        self._addresses = addresses
+        self._condition = condition
+        self.measurements = Measurements(parts)
+        self.identity = ManagerIdentity(
+            parts.model.identifier, host.computer_name, host.qualified_computer_name, msmq.version.VERSION
+        )
+
+    @property
+    def state(self) -> ServiceState:
+        """[MS-MQDMPR] 3.1.1.1 QueueManagerState."""
+        return self._condition.state
+
+    @property
+    def _model(self) -> QueueManagerModel:
+        self._parts.performer.check_running()
+        return self._parts.model
+
+    def status(self) -> ManagerStatus:
+        """See L{IInspection.status}."""
+        parts, model, sessions = self._parts, self._parts.model, self._parts.sessions
+        uncommitted = uncommitted_messages(model)
+        integration = parts.integration
+        return ManagerStatus(
+            identifier=self.identity.identifier,
+            name=self.identity.name,
+            dns_name=self.identity.dns_name,
+            version=self.identity.version,
+            state=self._condition.state.value,
+            addresses=list(self._addresses()),
+            queues=sum(1 for _ in model.queues()),
+            messages=max(0, model.message_count - uncommitted),
+            uncommitted=uncommitted,
+            bytes=model.storage.used,
+            sessions=len(sessions.connections),
+            sessions_refused=dict(sessions.refused),
+            refused_peers=list(sessions.refused_peers),
+            storage=parts.store.name,
+            durable=bool(parts.store.durable),
+            packets=PacketCounts(attrs.evolve(sessions.counts.sent), attrs.evolve(sessions.counts.received)),
+            refused=dict(parts.transfer.arrivals.refused),
+            expired=dict(parts.departures.expired),
+            poisoned=dict(parts.transactions.poisoned),
+            reports=ReportCounts(sent=parts.reports.sent, discarded=parts.reports.discarded),
+            throttled=model.storage.throttled,
+            connection_active=self._condition.connection_active,
+            transactions=sum(1 for _ in model.transacting.transactions),
+            dead_letters=dead_letter_count(model),
+            copies_dropped=model.copying.dropped,
+            events_dropped=parts.events.dropped,
+            outgoing_paused=parts.outgoing_holds.paused(),
+            redirected_names=parts.outgoing_redirects.count,
+            directory=None if integration is None else integration.health.status,
+            directory_differences=None if integration is None else parts.divergences.described(),
+        )
+
+    def queues(self) -> list[QueueSummary]:
+        """See L{IInspection.queues}."""
+        model = self._model
+        uncommitted = model.transacting.uncommitted()
+        return [summarize_queue(model, queue, uncommitted) for queue in model.queues()]
+
+    def queue(self, path: str) -> QueueSummary:
+        """See L{IInspection.queue}.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
+        """
+        return summarize_queue(self._parts.model, own_queue(self._model, path))
+
+    def system_queues(self) -> list[QueueSummary]:
+        """See L{IInspection.system_queues}."""
+        model = self._model
+        return [summarize_queue(model, queue) for queue in model.names.system_queues()]
+
+    async def log_extent(self, path: str) -> LogExtent:
+        """See L{IInspection.log_extent}.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the store failed.
+        """
+        return await self._parts.logs.extent(own_queue(self._model, path))
+
+    async def public_queues(
+        self, *, label: str | None = None, application_type: UUID | None = None, path: str | None = None
+    ) -> list[PublicQueueSummary]:
+        """See L{IInspection.public_queues}.
+
+        @raise MQError: MQ_ERROR_NO_DS without a directory, or while it is away.
+        """
+        self._parts.performer.check_running()
+        integration = self._parts.integration
+        if integration is None:
+            raise MQError(Status.MQ_ERROR_NO_DS, "this queue manager has no directory")
+        return await integration.find_queues(label, application_type, path)
+
+    def outgoing(self) -> list[OutgoingQueueSummary]:
+        """See L{IInspection.outgoing}."""
+        return self._parts.outgoing_holds.summarize_all(self._model.outgoing_queues())
+
+    def outgoing_queue(self, name: str) -> OutgoingQueueSummary:
+        """See L{IInspection.outgoing_queue}.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
+        """
+        return self._parts.outgoing_holds.summarize(outgoing_queue(self._model, name))
+
+    def sessions(self) -> list[SessionSummary]:
+        """See L{IInspection.sessions}."""
+        peers = self._parts.peers
+        return [
+            summarize_session(connection, peers.clock_skew(connection), peers.other_addresses(connection))
+            for connection in self._parts.sessions.connections
+        ]
+
+    def transactions(self) -> list[TransactionSummary]:
+        """See L{IInspection.transactions}."""
+        self._parts.performer.check_running()
+        return self._parts.transactions.summaries()
+
+    def transaction(self, identifier: UUID) -> TransactionDetails:
+        """See L{IInspection.transaction}.
+
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it has ended.
+        """
+        self._parts.performer.check_running()
+        return self._parts.transactions.details(identifier)
+
+    async def dead_letters(self, limit: int = 1000) -> list[MessageLocation]:
+        """See L{IInspection.dead_letters}."""
+        self._parts.performer.check_running()
+        return await self._parts.search.dead_letters(limit)
+
+    def each_dead_letter(self, limit: int = 1000) -> AsyncIterator[MessageLocation]:
+        """See L{IInspection.each_dead_letter}."""
+        self._parts.performer.check_running()
+        return self._parts.search.each_dead_letter(limit)
+
+    async def explain(self, message: MessageIdentifier) -> Explanation:
+        """See L{IInspection.explain}.
+
+        Of a message that asks for a dead letter also which next hop has acknowledged it, and when.
+        """
+        self._parts.performer.check_running()
+        explanation = await self._parts.search.explain(message)
+        events = list(explanation.events)
+        if handovers := list(self._parts.handovers.notices(message)):
+            events = sorted([*events, *handovers], key=lambda event: event.time)
+        return attrs.evolve(explanation, events=[*events, *self._parts.peers.notices(message)])
+
+    async def route(self, source: str, destination: str, down: Sequence[str] = ()) -> ExplainedRoute:
+        """See L{IInspection.route}. [MS-MQBR] 3.1.5.
+
+        @raise MQError: MQ_ERROR_NO_DS without a directory, MQ_ERROR_MACHINE_NOT_FOUND for an unknown name.
+        """
+        router = self._router()
+        ends = find_ends(router.topology, source, destination)
+        members = find_members(router.topology, down)
+        return ExplainedRoute(router.topology, await router.route(*ends, members))
+
+    async def topology(self) -> Topology:
+        """See L{IInspection.topology}. [MS-MQBR] 3.1.1.1.
+
+        @raise MQError: MQ_ERROR_NO_DS without a directory.
+        """
+        return self._router().topology
+
+    def _router(self) -> IRouter:
+        self._parts.performer.check_running()
+        if self._parts.router is None:
+            raise MQError(Status.MQ_ERROR_NO_DS, "there is no directory, so no enterprise is known")
+        return self._parts.router

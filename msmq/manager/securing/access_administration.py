@@ -1,0 +1,104 @@
+"""Access rights and certificates of a queue manager, for operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zope.interface import implementer
+
+from msmq.interfaces.access_summaries import AccessList, AccessVerdict, CertificateSummary
+from msmq.interfaces.queue_manager import IAccessAdministration
+from msmq.manager.assembly import Parts
+from msmq.manager.securing.certificates import DAYS, Certificates
+from msmq.manager.securing.permissions import Permissions
+from msmq.structures.status import MQError, Status
+
+
+@implementer(IAccessAdministration)
+class AccessAdministration:
+    """Changes and explains the access lists and the certificates of one queue manager.
+
+    Every method raises MQError with MQ_ERROR_SERVICE_NOT_AVAILABLE while the queue manager does not run.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def acl(self, path: str) -> AccessList:
+        """See L{IAccessAdministration.acl}."""
+        return await self.permissions.show(path)
+
+    async def allow(self, path: str, principal: str, rights: Sequence[str]) -> AccessList:
+        """See L{IAccessAdministration.allow}."""
+        return await self.permissions.change(path, principal, rights, is_denial=False)
+
+    async def deny(self, path: str, principal: str, rights: Sequence[str]) -> AccessList:
+        """See L{IAccessAdministration.deny}."""
+        return await self.permissions.change(path, principal, rights, is_denial=True)
+
+    async def revoke(self, path: str, principal: str) -> AccessList:
+        """See L{IAccessAdministration.revoke}."""
+        return await self.permissions.remove(path, principal)
+
+    async def why(self, path: str, principal: str, right: str) -> AccessVerdict:
+        """See L{IAccessAdministration.why}."""
+        return await self.permissions.why(path, principal, right)
+
+    def certificates(self) -> list[CertificateSummary]:
+        """See L{IAccessAdministration.certificates}."""
+        return self._certificates.summaries()
+
+    def certificate(self, fingerprint: str = "") -> CertificateSummary:
+        """See L{IAccessAdministration.certificate}."""
+        return self._certificates.summary(fingerprint)
+
+    async def create_certificate(
+        self, *, sid: str = "", name: str = "", days: int = DAYS, renew: bool = False
+    ) -> CertificateSummary:
+        """See L{IAccessAdministration.create_certificate}."""
+        certificates = self._certificates
+        return await certificates.create(sid=sid, name=name, days=days, renew=renew)
+
+    def import_certificate(
+        self, data: bytes, *, password: bytes | None = None, sid: str = ""
+    ) -> CertificateSummary:
+        """See L{IAccessAdministration.import_certificate}."""
+        return self._certificates.add(data, password=password, sid=sid)
+
+    def delete_certificate(self, fingerprint: str) -> CertificateSummary:
+        """See L{IAccessAdministration.delete_certificate}."""
+        return self._certificates.remove(fingerprint)
+
+    async def publish_certificate(self, fingerprint: str = "") -> CertificateSummary:
+        """See L{IAccessAdministration.publish_certificate}."""
+        publisher = self._running.securing.publisher
+        if publisher is None:
+            raise _no_certificates()
+        return await publisher.publish(fingerprint)
+
+    @property
+    def _running(self) -> Parts:
+        self._parts.performer.check_running()
+        return self._parts
+
+    @property
+    def permissions(self) -> Permissions:
+        """The access lists.
+
+        @raise MQError: MQ_ERROR_ILLEGAL_OPERATION without access control.
+        """
+        permissions = self._running.permissions
+        if permissions is None:
+            raise MQError(Status.MQ_ERROR_ILLEGAL_OPERATION, "this queue manager has no access control")
+        return permissions
+
+    @property
+    def _certificates(self) -> Certificates:
+        certificates = self._running.securing.certificates
+        if certificates is None:
+            raise _no_certificates()
+        return certificates
+
+
+def _no_certificates() -> MQError:
+    return MQError(Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED, "this queue manager keeps no certificates")

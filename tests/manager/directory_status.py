@@ -1,0 +1,13 @@
+"""The directory, as the status of a queue manager has it."""
+
+from __future__ import annotations
+
+from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.summaries import DirectoryStatus
+
+
+def directory_status(manager: IQueueManager) -> DirectoryStatus:
+    """What a queue manager that has a directory reports of it."""
+    status = manager.inspection.status().directory
+    assert status is not None
+    return status
