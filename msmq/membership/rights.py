@@ -21,7 +21,7 @@ import attrs
 
 from msmq.windows.access_masks import QUEUE_KIND, AccessMask, GenericMapping, QueueAccess
 from msmq.windows.security_descriptor import SecurityDescriptor, allow
-from msmq.windows.security_descriptor_aces import Ace, AceFlags, AceType, Acl
+from msmq.windows.security_descriptor_aces import Ace, AceFlags, AceType, Acl, AnyAce
 from msmq.windows.well_known_sids import AUTHENTICATED_USERS, LOCAL_SYSTEM, with_rid
 
 RECEIVE: Final = UUID("06bd3200-df3e-11d1-9c86-006008764d0e")
@@ -154,8 +154,8 @@ def from_directory(found: SecurityDescriptor) -> SecurityDescriptor:
     """The descriptor of a queue that one of its object in a directory amounts to.
 
     An entry that applies to other objects only (inherit only, or of another class) allows nothing.  An entry
-    about one attribute or property set allows nothing, and denies the property right as a whole
-    ([MS-ADTS] 5.1.3.3.3: what is denied of a part is denied of the object).
+    about one attribute or property set, or with the GUID of neither, allows nothing to the object, and denies
+    it as a whole ([MS-ADTS] 5.1.3.3.3: what is denied of a part is denied of the object).
     Entries without a meaning for queues, such as audits, are left out.
 
     @return: with rights of L{QueueAccess} and the owner that the directory has.
@@ -182,11 +182,8 @@ def _rights_of(ace: Ace) -> int:
             rights |= MESSAGE_RIGHTS
         else:
             rights |= meaning.get(ace.object_type, 0)
-    is_part = ace.object_type is not None and ace.object_type != QUEUE_CLASS
-    for right, of_object in OBJECT_RIGHTS:
-        is_property = of_object in (READ_PROPERTY, WRITE_PROPERTY)
-        if mask & of_object and not (is_part and is_property and not is_denial):
-            rights |= right
+    if is_denial or ace.object_type in (None, QUEUE_CLASS):
+        rights |= sum(right for right, of_object in OBJECT_RIGHTS if mask & of_object)
     return rights
 
 
@@ -208,5 +205,15 @@ def deciding(descriptor: SecurityDescriptor) -> Iterator[Ace]:
 def named_entries(found: SecurityDescriptor) -> Iterator[Ace]:
     """The entries of the object itself that name a control access right of queues."""
     for ace in deciding(found):
-        if ace.object_type in ALLOWED_BY and ace.mask & CONTROL_ACCESS and not ace.flags & AceFlags.INHERITED:
+        is_right = ace.object_type in ALLOWED_BY and bool(GENERIC.specific(ace.mask) & CONTROL_ACCESS)
+        if is_right and not ace.flags & AceFlags.INHERITED:
             yield ace
+
+
+def entries_of_others(found: SecurityDescriptor) -> tuple[AnyAce, ...]:
+    """The entries of a list with the masks of MSMQ (L{is_untranslated}) that its writer did not write: those
+    that are inherited, and those that say nothing about the object itself.
+    """
+    aces = () if found.dacl is None else found.dacl.aces
+    written = [ace for ace in deciding(found) if not ace.flags & AceFlags.INHERITED]
+    return tuple(ace for ace in aces if not any(ace is each for each in written))

@@ -23,7 +23,6 @@ from msmq.membership.rights import (
     PLAIN_OF,
     deciding,
     lists_rights,
-    named_entries,
 )
 from msmq.windows.access_masks import QUEUE_KIND
 from msmq.windows.security_descriptor import SecurityDescriptor, allow
@@ -72,10 +71,11 @@ def to_directory(
     else:
         wanted = list(new)
     dropped = old - set(new)
+    there: Iterable[AnyAce] = present.dacl.aces
     if about is not None and not any(ace.sid == about for ace in given):
-        dropped |= {ace for ace in named_entries(present) if ace.sid == about}
+        there = _without_messages(there, about)
     wanted += _gained(had, given)
-    kept = list(_without(present.dacl.aces, {*dropped, *_gained(given, had)}))
+    kept = list(_without(there, {*dropped, *_gained(given, had)}))
     missing = _joined(entry for entry in dict.fromkeys(wanted) if not _is_present(entry, kept))
     denials = [entry for entry in missing if entry.type in DENYING]
     grants = [entry for entry in missing if entry.type not in DENYING]
@@ -180,6 +180,30 @@ def _object_rights(listed: Iterable[Ace]) -> dict[tuple[AceType, bytes], int]:
             key = ace.type, ace.sid
             rights[key] = rights.get(key, 0) | ace.mask & ~MESSAGE_RIGHTS
     return {key: mask for key, mask in rights.items() if mask}
+
+
+def _without_messages(aces: Iterable[AnyAce], sid: bytes) -> Iterator[AnyAce]:
+    """The entries of the object itself without the rights to messages that name an account.
+
+    That one is taken away too which others have written for all control access rights at once, or for this
+    object and those below it.  An entry for full control stays, and is reported as a difference.
+    """
+    for ace in aces:
+        if isinstance(ace, Ace) and ace.sid == sid and _is_about_messages(ace):
+            mask = GENERIC.specific(ace.mask) & ~CONTROL_ACCESS
+            if not mask:
+                continue
+            ace = attrs.evolve(ace, mask=mask)
+        yield ace
+
+
+def _is_about_messages(ace: Ace) -> bool:
+    mask = GENERIC.specific(ace.mask)
+    if ace.type not in PLAIN_OF or ace.flags & (AceFlags.INHERITED | AceFlags.INHERIT_ONLY):
+        return False
+    if ace.object_type is None:
+        return ace.type not in DENYING and bool(mask & CONTROL_ACCESS) and not mask & ~_WRITTEN
+    return ace.object_type in ALLOWED_BY and bool(mask & CONTROL_ACCESS)
 
 
 def _without(aces: Iterable[AnyAce], dropped: Iterable[Ace]) -> Iterator[AnyAce]:

@@ -17,6 +17,7 @@ from msmq.membership.rights import (
     RECEIVE_JOURNAL,
     SEND,
     class_default,
+    entries_of_others,
     from_directory,
     is_untranslated,
     lists_rights,
@@ -81,6 +82,11 @@ READ = (
     # One attribute: mSMQLabelEx.
     (f"D:(OA;;RPWP;4580ad25-d407-48d2-ad24-43e6e56793d7;;{B})", "D:"),
     (f"D:(OD;;WP;4580ad25-d407-48d2-ad24-43e6e56793d7;;{B})", "D:(D;;0x10;;;{})"),
+    # Rights of the object that an entry gives for a part of it, or with a GUID that stands for nothing.
+    (f"D:(OA;;SDRCWDWO;4580ad25-d407-48d2-ad24-43e6e56793d7;;{B})", "D:"),
+    (f"D:(OA;;SDWDWO;00000000-1111-2222-3333-444444444444;;{B})", "D:"),
+    (f"D:(OA;;CRSDWD;{SEND};;{B})", "D:(A;;0x4;;;{})"),
+    (f"D:(OA;;SDWD;9a0dc343-c100-11d1-bbc5-0080c76670c0;;{B})", "D:(A;;0x50000;;;{})"),
     # Inherited by objects of this class, by those of another, and by none but others.
     (f"D:(OA;CIID;CR;{SEND};9a0dc343-c100-11d1-bbc5-0080c76670c0;{B})", "D:(A;;0x4;;;{})"),
     (f"D:(OA;CIID;CR;{SEND};bf967aba-0de6-11d0-a285-00aa003049e2;{B})", "D:"),
@@ -151,6 +157,14 @@ class TranslationTests(SynchronousTestCase):
         self.assertFalse(is_untranslated(parse_sddl(f"D:(OA;;CR;{SEND};;{B})")))
         self.assertFalse(is_untranslated(SecurityDescriptor()))
 
+    def test_entries_of_others(self) -> None:
+        """When such a list is replaced, what others have for objects below it stays."""
+        others = f"(A;CIIO;GA;;;{B})(OA;CIIO;CR;{SEND};;{B})(A;CIID;GA;;;S-1-5-21-1-2-3-519)"
+        found = parse_sddl(f"D:(D;;0x4;;;{B})(A;;0xf003f;;;WD){others}")
+        self.assertTrue(is_untranslated(found))
+        kept = SecurityDescriptor(dacl=Acl(entries_of_others(found)))
+        self.assertEqual(entries(kept), entries(parse_sddl(f"D:{others}")))
+
     def test_what_cannot_be_expressed(self) -> None:
         """What a directory has no entry for is refused, with the entry and what to do."""
         default = class_default(DOMAIN)
@@ -216,6 +230,26 @@ class ChangeTests(SynchronousTestCase):
         self.assertEqual(made, entries(parse_sddl(f"D:{DEFAULT}{P.format(B)}{S.format(B)}")))
         made = self.change(f"D:{DEFAULT}{P.format(B)}{R.format(B)}", "D:", "D:", BOB)
         self.assertEqual(made, entries(parse_sddl(f"D:{DEFAULT}")))
+
+    def test_removal_of_what_others_have_written(self) -> None:
+        """A removal also takes away what others have allowed the account: each right, or all by one entry."""
+        queues = "9a0dc343-c100-11d1-bbc5-0080c76670c0"
+        for found, left in (
+            (f"(OA;CI;CR;{SEND};;{B})", ""),
+            (f"(OA;CI;CRRP;{SEND};{queues};{B})", f"(OA;CI;RP;{SEND};{queues};{B})"),
+            (f"(A;;CR;;;{B})", ""),
+            (f"(OA;;CR;;;{B})", ""),
+            (f"(A;CI;RPCR;;;{B})", f"(A;CI;RP;;;{B})"),
+            (f"(OD;;CR;{SEND};;{B})", ""),
+            # What denies, what is inherited, of another account, another right, or all of the object.
+            (f"(D;;CR;;;{B})", f"(D;;CR;;;{B})"),
+            (f"(OA;CIID;CR;{SEND};;{B})", f"(OA;CIID;CR;{SEND};;{B})"),
+            (f"(OA;CIIO;CR;{SEND};;{B})", f"(OA;CIIO;CR;{SEND};;{B})"),
+            ("(A;;CR;;;WD)", "(A;;CR;;;WD)"),
+            (f"(A;;GA;;;{B})", f"(A;;GA;;;{B})"),
+        ):
+            made = self.change(f"D:{DEFAULT}{found}", "D:", "D:", BOB)
+            self.assertEqual(made, entries(parse_sddl(f"D:{DEFAULT}{left}")), found)
 
     def test_rights_to_the_object(self) -> None:
         """They come with the command that gives them, and go with the one that takes them away."""

@@ -24,12 +24,12 @@ from msmq.manager.securing.public_descriptors import (
     parsed,
 )
 from msmq.membership.divergence import DirectoryChanges, list_divergence
-from msmq.membership.rights import class_default, is_untranslated, lists_rights
+from msmq.membership.rights import class_default, entries_of_others, is_untranslated, lists_rights
 from msmq.membership.rights_change import to_directory
 from msmq.queues.queue import Queue
 from msmq.structures.status import MQError, Status
 from msmq.windows.security_descriptor import SecurityDescriptor
-from msmq.windows.security_descriptor_aces import Ace, AceFlags, Acl
+from msmq.windows.security_descriptor_aces import Acl
 from msmq.windows.well_known_sids import domain_of
 
 LIST: Final = "list"
@@ -199,12 +199,10 @@ class PublicSecurity:
         return class_default(domain_of(machine) if machine else None)
 
     async def _renewed(self, found: SecurityDescriptor) -> SecurityDescriptor:
-        """The descriptor with the entries of the class in the place of its own ones."""
+        """The descriptor with the entries of the class in the place of those with the masks of MSMQ."""
         default = await self._default()
         aces = () if default.dacl is None else default.dacl.aces
-        inherited = () if found.dacl is None else found.dacl.aces
-        kept = tuple(ace for ace in inherited if not isinstance(ace, Ace) or ace.flags & AceFlags.INHERITED)
-        return attrs.evolve(found, dacl=Acl((*aces, *kept)))
+        return attrs.evolve(found, dacl=Acl((*aces, *entries_of_others(found))))
 
 
 def _translated(
