@@ -1,8 +1,8 @@
 """Reads from a trace what was on the disk when, and who was told what before it was.
 
-A transaction is on the disk once an C{fdatasync} of the log has ended that began after its last frame
-was written.
-Messages are told apart by marks in their bodies, which are found again in the pages of the log.
+In SQLite, a transaction is on the disk once an C{fdatasync} of the log has ended that began after its last
+frame was written; in a record log, once the synchronised write of its group has ended.
+Messages are told apart by marks in their bodies, which are found again in the pages or groups of the log.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from struct import Struct
 
 import attrs
 
+from msmq.storage.log.core.format import FIRST
 from msmq.structures.internal.session_ack import SessionAck
 from msmq.structures.packet.session_header import SessionHeader
 from msmq.structures.packet.user_message_view import measure_user_message
 from msmq.wire.framer import StreamFramer
 from tests.faults.tracing import Call
 
-TRACED = "pwrite64,fdatasync,fsync,sendto,sendmsg,writev,write,recvfrom,recvmsg,read"
+TRACED = "pwrite64,pwritev2,fdatasync,fsync,sendto,sendmsg,writev,write,recvfrom,recvmsg,read"
 
 CONFIRM = re.compile(rb'{"confirm":(\d+)}')
 """What says that the messages of a receipt may be removed; L{CONFIRMED} says that they are."""
@@ -27,6 +28,7 @@ CONFIRM = re.compile(rb'{"confirm":(\d+)}')
 CONFIRMED = re.compile(rb'{"confirmed":(\d+),')
 
 _FRAME_HEADER = Struct(">II8s8s")
+_SEGMENT = re.compile(r"/segment-\d+$")
 _MARK = re.compile(rb"<mark \d{6}>")
 _SENDING = frozenset({"sendto", "sendmsg", "writev", "write"})
 _RECEIVING = frozenset({"recvfrom", "recvmsg", "read"})
@@ -58,6 +60,8 @@ class Disk:
         under_way: dict[str, None] = {}
         written: list[tuple[int, list[str]]] = []
         for call in calls:
+            if call.name == "pwritev2" and _SEGMENT.search(call.file):
+                disk.group_written(call)
             if not call.file.endswith("msmq.sqlite-wal"):
                 continue
             if call.name == "pwrite64" and call.last_number > 0:
@@ -77,6 +81,15 @@ class Disk:
                     for found in transaction[1]:
                         disk.since.setdefault(found, call.ended)
         return disk
+
+    def group_written(self, call: Call) -> None:
+        """A write to a segment of a record log has ended."""
+        offset, flags = call.arguments.rsplit(",", 2)[1:]
+        if call.result is None or call.result < 0 or "RWF_DSYNC" not in flags or int(offset) < FIRST:
+            return
+        self.commits.append((call.began, call.ended))
+        for found in _MARK.findall(call.data):
+            self.since.setdefault(found.decode(), call.ended)
 
     def kept(self, text: str) -> int:
         """When a mark came on the disk."""

@@ -21,16 +21,28 @@ SENDS = 20
 REMOTE = "DIRECT=OS:BETA\\private$\\orders"
 
 
-class OrderTests(ServerTestCase):
-    """Durable first, then acknowledged."""
+class OrderTestCase(ServerTestCase):
+    """Durable first, then acknowledged.
+
+    @cvar storage: the description of the store.
+    """
 
     skip = why_not()
+    storage = "sqlite"
 
     def traced(
-        self, storage: str = "sqlite", name: str = "ALPHA", environment: Mapping[str, str] | None = None
+        self,
+        storage: str | None = None,
+        name: str = "ALPHA",
+        environment: Mapping[str, str] | None = None,
     ) -> ServerProcess:
-        around = tracer(self.log, TRACED, "--seccomp-bpf", "-s", "100000")
-        server = self.server(storage=storage, name=name, environment=environment, tracer=around)
+        around = tracer(self.log, TRACED, "--seccomp-bpf", "-s", "1100000")
+        server = self.server(
+            storage=storage or self.storage,
+            name=name,
+            environment=self.plugins() if environment is None else environment,
+            tracer=around,
+        )
         self.assertTrue(server.is_ready(), server.output)
         return server
 
@@ -57,8 +69,8 @@ class OrderTests(ServerTestCase):
         self.assertEqual(len(set(identifiers.values())), total)
         return identifiers
 
-    def test_answers_follow_the_disk(self) -> None:
-        """Nobody hears of an identifier, or of a confirmation, before the record is on the disk."""
+    def check_answers(self) -> None:
+        """Answers on the control socket follow the disk."""
         server = self.traced()
         identifiers = self.load(server)
         calls = self.calls(server)
@@ -80,7 +92,7 @@ class OrderTests(ServerTestCase):
         while any(queue["messages"] for queue in sender.client.outgoing()):
             pass
 
-    def test_acknowledgements_follow_the_disk(self) -> None:
+    def check_acknowledgements(self) -> None:
         """No session acknowledgement leaves before the messages that it names are on the disk."""
         server = self.traced(name="BETA")
         marks = [mark(number) for number in range(500)]
@@ -92,6 +104,18 @@ class OrderTests(ServerTestCase):
         server = self.traced(storage, environment=self.plugins())
         identifiers = self.load(server)
         return early_answers(self.calls(server), identifiers)
+
+
+class OrderTests(OrderTestCase):
+    """The store in SQLite."""
+
+    def test_answers_follow_the_disk(self) -> None:
+        """No identifier and no confirmation leaves the server before the record is on the disk."""
+        self.check_answers()
+
+    def test_acknowledgements_follow_the_disk(self) -> None:
+        """No session acknowledgement leaves before the messages that it names are on the disk."""
+        self.check_acknowledgements()
 
     def test_notices_a_store_that_does_not_wait(self) -> None:
         """With C{synchronous = OFF} these tests fail, for messages and for confirmations."""
@@ -116,6 +140,25 @@ class OrderTests(ServerTestCase):
         self.transfer(server, marks)
         faults = early_acknowledgements(self.calls(server), marks)
         self.assertIn(f"{marks[0]} was acknowledged before it was on the disk", faults)
+
+
+class LogOrderTests(OrderTestCase):
+    """The record log."""
+
+    storage = "small-log"
+
+    def test_answers_follow_the_disk(self) -> None:
+        """No identifier and no confirmation leaves the server before the group is on the disk."""
+        self.check_answers()
+
+    def test_acknowledgements_follow_the_disk(self) -> None:
+        """No session acknowledgement leaves before the messages that it names are on the disk."""
+        self.check_acknowledgements()
+
+    def test_notices_a_store_that_answers_at_once(self) -> None:
+        """A log that does not wait for the end of its writes is noticed."""
+        faults = self.careless("hasty-log")
+        self.assertTrue(any("<mark" in fault for fault in faults), faults)
 
 
 def _send(client: ControlClient, sender: int) -> list[tuple[str, str]]:

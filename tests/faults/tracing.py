@@ -13,9 +13,6 @@ import attrs
 
 from tests.patience import DEADLINE
 
-CALLS = "pwrite64,pwritev2,write,fdatasync,fsync,ftruncate,fallocate"
-"""What a store does to its files."""
-
 _TRIAL = ("--seccomp-bpf", "-f", "-e", "trace=fsync", "-e", "inject=fsync:error=EIO")
 
 

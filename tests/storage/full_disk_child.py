@@ -1,13 +1,15 @@
 """A process whose disk is small, and becomes full; it asserts what has to be true then.
 
-C{python -m tests.storage.full_disk_child DIRECTORY SCENARIO}: the directory is a file system of its own,
-of 40 MiB.
+C{python -m tests.storage.full_disk_child DIRECTORY SCENARIO STORE}: the directory is a file system of its
+own, of 40 MiB.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,21 +17,37 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from msmq.interfaces import IMessageStore
 from msmq.interfaces.storage import StorageFull
-from msmq.persistence.changes import AppendEvent, Change, PutQueue, PutState
+from msmq.persistence.changes import AppendEvent, Change, PutQueue, PutState, TrimEvents
+from msmq.storage.log import LogMessageStore
 from msmq.storage.sqlite import SqliteMessageStore
 from tests.contracts.store_contract import BILLS, ORDERS, put, remove
 from tests.contracts.store_moves import move
 
 LARGE = bytes(100_000)
+SEGMENT = 1 << 20
 
 
 class Disk:
-    """The directory, which another program can fill."""
+    """The directory, which another program can fill, and the store in it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, store: str) -> None:
+        self.directory = directory
         self.filler = directory / "filler"
-        self.path = directory / "msmq.sqlite"
+        self._store = store
+
+    def make_store(self) -> IMessageStore:
+        """The store, which is not open yet."""
+        if self._store == "sqlite":
+            return SqliteMessageStore(self.directory / "msmq.sqlite")
+        return LogMessageStore(
+            self.directory / "log",
+            self.directory / "mark",
+            clock=time.perf_counter,
+            now=time.time,
+            segment_bytes=SEGMENT,
+        )
 
     def fill(self) -> None:
         """Leave nothing."""
@@ -45,25 +63,25 @@ class Disk:
         self.filler.unlink()
 
 
-async def opened(disk: Disk) -> SqliteMessageStore:
-    store = SqliteMessageStore(disk.path)
+async def opened(disk: Disk) -> IMessageStore:
+    store = disk.make_store()
     await store.open()
     await store.commit([PutQueue(ORDERS), PutQueue(BILLS)])
     return store
 
 
-async def is_done(store: SqliteMessageStore, *changes: Change) -> bool:
+async def is_done(store: IMessageStore, *changes: Change) -> bool:
     """Whether there was space for them."""
     try:
         await store.commit(changes)
     except StorageFull as error:
-        assert str(error).startswith(str(store.path)), error
+        assert str(error).startswith(sys.argv[1]), error
         assert "no space left" in str(error) or "No space left" in str(error), error
         return False
     return True
 
 
-async def filled(store: SqliteMessageStore, *, is_express: bool = False) -> list[int]:
+async def filled(store: IMessageStore, *, is_express: bool = False) -> list[int]:
     """Put messages until one is refused."""
     kept: list[int] = []
     while await is_done(store, put(len(kept), LARGE, is_express=is_express)):
@@ -71,7 +89,7 @@ async def filled(store: SqliteMessageStore, *, is_express: bool = False) -> list
     return kept
 
 
-async def until_done(store: SqliteMessageStore, *changes: Change) -> None:
+async def until_done(store: IMessageStore, *changes: Change) -> None:
     """Space is given back little by little, while others are at work."""
     for number in range(20_000):
         if await is_done(store, *changes):
@@ -80,7 +98,7 @@ async def until_done(store: SqliteMessageStore, *changes: Change) -> None:
     raise AssertionError("it stays full")
 
 
-async def check(store: SqliteMessageStore, kept: Sequence[int]) -> None:
+async def check(store: IMessageStore, kept: Sequence[int]) -> None:
     """These messages are kept, and no others, now and after a restart."""
     assert list(await store.read(ORDERS.identifier, kept)) == [LARGE] * len(kept)
     await store.close()
@@ -138,7 +156,7 @@ async def starts_on_it(disk: Disk) -> None:
     await store.close()
     disk.fill()
     await check_start(store)
-    assert not await is_done(store, *(put(number, LARGE) for number in range(100, 200)))
+    assert not await is_done(store, *(put(number, LARGE + b"%d" % number) for number in range(100, 200)))
     await store.commit([remove(*range(10)), AppendEvent(1.0, b"", "purged")])
     await check(store, range(10, 20))
     disk.clear()
@@ -147,7 +165,7 @@ async def starts_on_it(disk: Disk) -> None:
     await store.close()
 
 
-async def check_start(store: SqliteMessageStore) -> None:
+async def check_start(store: IMessageStore) -> None:
     snapshot = await store.open()
     assert len(snapshot.messages[ORDERS.identifier]) == 20
 
@@ -170,9 +188,38 @@ async def express_fills_it(disk: Disk) -> None:
     await store.close()
 
 
+async def removed_one_by_one(disk: Disk) -> None:
+    """Each message can be removed alone, in any order, though that takes as much space as it had itself."""
+    store = await opened(disk)
+    small = range(1000, 4600)
+    for first in small[::100]:
+        await store.commit([put(number, b"%d" % number * 150) for number in range(first, first + 100)])
+    disk.fill()
+    order = list(small)
+    random.Random(1).shuffle(order)
+    for number, gone in enumerate(order[600:]):
+        changes: list[Change] = [remove(gone)]
+        if number % 3 == 0:
+            changes += [AppendEvent(1.0, b"", "expired", "not received in time"), TrimEvents(1000)]
+        await store.commit(changes)
+    assert not await is_done(store, put(1, LARGE), put(2, LARGE * 10))
+    kept = sorted(order[:600])
+    found = await store.read(ORDERS.identifier, kept)
+    assert list(found) == [b"%d" % number * 150 for number in kept]
+    disk.clear()
+    await until_done(store, put(2, LARGE))
+    await store.close()
+
+
 SCENARIOS = {
     scenario.__name__: scenario
-    for scenario in (fills_it, somebody_else_fills_it, starts_on_it, express_fills_it)
+    for scenario in (
+        fills_it,
+        somebody_else_fills_it,
+        starts_on_it,
+        express_fills_it,
+        removed_one_by_one,
+    )
 }
 
 
@@ -185,5 +232,5 @@ def ended(outcome: object) -> None:
 
 if __name__ == "__main__":
     scenario = SCENARIOS[sys.argv[2]]
-    Deferred.fromCoroutine(scenario(Disk(Path(sys.argv[1])))).addBoth(ended)
+    Deferred.fromCoroutine(scenario(Disk(Path(sys.argv[1]), sys.argv[3]))).addBoth(ended)
     reactor.run()

@@ -11,7 +11,12 @@ from tests.storage.mounts import SMALL, run_mounted
 
 
 class FullDiskTests(SynchronousTestCase):
-    """Each runs one of the scenarios of C{full_disk_child}."""
+    """Each runs one of the scenarios of C{full_disk_child}.
+
+    @cvar store: the store that is tried.
+    """
+
+    store = "sqlite"
 
     def run_on_small_disk(self, scenario: str) -> None:
         directory = Path(self.mktemp()).absolute()
@@ -24,6 +29,7 @@ class FullDiskTests(SynchronousTestCase):
             "tests.storage.full_disk_child",
             str(directory),
             scenario,
+            self.store,
         )
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
@@ -42,3 +48,7 @@ class FullDiskTests(SynchronousTestCase):
     def test_express_messages_that_fill_it(self) -> None:
         """A batch of express and other messages is kept whole or not at all, also when the disk is full."""
         self.run_on_small_disk("express_fills_it")
+
+    def test_messages_that_are_removed_one_by_one(self) -> None:
+        """Thousands of messages are removed from a full disk, each alone and in any order, with events."""
+        self.run_on_small_disk("removed_one_by_one")

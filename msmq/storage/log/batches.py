@@ -47,14 +47,20 @@ Work: TypeAlias = Callable[[GroupPlan], None]
 class WriteBatch:
     """What is to be done whole or not at all.
 
-    @ivar work: in place of changes.
+    @ivar work: in place of changes; C{is_removing} says whether it frees space.
     @ivar then: called when its group is done, while the state holds nothing that may be taken back.
     """
 
     changes: Sequence[Change]
     done: Deferred[None]
     work: Work | None = None
+    is_removing: bool = False
     then: Callable[[], object] | None = None
+
+    @property
+    def uses_reserve(self) -> bool:
+        """Whether it may use the space that is reserved for removing."""
+        return self.is_removing or is_removing(self.changes)
 
     @property
     def is_large(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from zlib import crc32
@@ -85,10 +86,12 @@ class CheckpointWriter:
     """Writes one checkpoint over the older one.
 
     @param path: the file that is overwritten.
+    @param spare: bytes that the file keeps beyond twice of what it holds, for a disk that is full.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, spare: int) -> None:
         self._path = path
+        self._spare = spare
         self._size = 0
         self._checksum = 0
         self._descriptor = -1
@@ -135,8 +138,12 @@ class CheckpointWriter:
             raise self._problem
         end = BODY + self._size
         # Space that is kept lets the next one be written to a full disk; much more than that is given back.
-        if os.fstat(self._descriptor).st_size > 4 * end + (1 << 20):
-            os.ftruncate(self._descriptor, 2 * end)
+        size, kept = os.fstat(self._descriptor).st_size, 2 * end + self._spare
+        if size < kept:
+            with suppress(OSError):
+                os.posix_fallocate(self._descriptor, 0, kept)
+        elif size > 2 * kept:
+            os.ftruncate(self._descriptor, kept)
         os.fsync(self._descriptor)
         head = attrs.evolve(header, size=self._size, checksum=self._checksum).to_bytes()
         write_unsynced(self._descriptor, [head], 0)

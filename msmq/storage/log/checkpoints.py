@@ -28,6 +28,7 @@ class Checkpointing:
     One is due when the log after the last one has become twice as large as that, and two segments: so a
     start reads not much more than a checkpoint and two segments, and checkpoints write at most half of
     what the log does.
+    On a disk that is full one is due as soon as it lets a segment be used again.
 
     @param mark: where the mark outside of the log is kept.
     """
@@ -47,6 +48,8 @@ class Checkpointing:
         self._is_finishing = False
         self._began_at = 0
         self._marked_segments = 0
+        # Bytes that are written after one that failed before the next is tried on a disk that is full.
+        self._retry_after = 0
 
     @property
     def is_running(self) -> bool:
@@ -90,6 +93,9 @@ class Checkpointing:
             self._marked_segments = engine.counters.segments
             self.write_mark()
         written = engine.counters.bytes - self._began_at
+        if engine.supply.is_short and written >= self._retry_after:
+            # The space of segments that are empty is needed now.
+            return engine.segments.has_pinned(engine.position.generation)
         return written > max(2 * engine.segments.size, 2 * self._last.size)
 
     def _begin(self) -> None:
@@ -108,7 +114,7 @@ class Checkpointing:
         )
         self._path = path
         self._began_at = engine.counters.bytes
-        self._writer = writer = CheckpointWriter(path)
+        self._writer = writer = CheckpointWriter(path, engine.segments.size // 2)
         self._tables = tables(state)
         self._do(writer.begin)
 
@@ -132,12 +138,14 @@ class Checkpointing:
         engine = self._engine
         if isinstance(outcome, Exception):
             self.log.error("{error}", error=failure(self._path, "write", outcome))
+            self._retry_after = engine.segments.size // 8
             # The other file still has the one before, and the next try overwrites this one again.
             self._path = self._path.with_name(NAMES[self._path.name == NAMES[0]])
             return
+        self._retry_after = 0
         engine.counters.checkpoints += 1
         engine.counters.checkpoint_bytes += outcome
         # The one before may still be needed, should this one be damaged.
-        engine.segments.horizon = self._last.position.generation
+        engine.segments.advance_horizon(self._last.position.generation)
         self._last = attrs.evolve(self._next, size=outcome)
         self.write_mark()

@@ -113,6 +113,8 @@ class Compaction:
         self._damaged = damaged
         self._rows: Iterator[Live | None] | None = None
         self._is_waiting = False
+        # Whether the disk was full when the pass began, so that it may use the space for removing.
+        self._is_short = False
         # The segments after which no pass has to begin, since one has just ended.
         self._seen = 0
 
@@ -130,7 +132,8 @@ class Compaction:
             if self._seen == engine.counters.segments + engine.counters.reclaimed:
                 return False
             self._seen = engine.counters.segments + engine.counters.reclaimed
-            victims = engine.segments.victims(engine.position.generation)
+            self._is_short = engine.supply.is_short
+            victims = engine.segments.victims(engine.position.generation, is_short=self._is_short)
             if not victims:
                 return False
             self._rows = live_packets(engine.state, victims)
@@ -177,7 +180,7 @@ class Compaction:
         done: Deferred[None] = Deferred()
         done.addCallbacks(lambda _: self._copied(copies), lambda failure: failure.trap(StorageError))
         done.addBoth(self._continue)
-        self._engine.put(WriteBatch((), done, work=work))
+        self._engine.put(WriteBatch((), done, work=work, is_removing=self._is_short))
 
     def _copied(self, copies: list[tuple[Live, bytes]]) -> None:
         self._engine.counters.copied += len(copies)

@@ -6,16 +6,16 @@ step never takes longer than some hundred changes do.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from msmq.interfaces.storage import StorageError, StoreNotOpen
 from msmq.persistence.changes import Change
-from msmq.storage.log.batches import WriteBatch, is_removing, pieces_of
-from msmq.storage.log.core.format import FIRST, GROUP_HEADER, LARGEST, SegmentHeader
+from msmq.storage.log.batches import WriteBatch, pieces_of
+from msmq.storage.log.core.format import FIRST, GROUP_HEADER, LARGEST
 from msmq.storage.log.core.group import Mark
 from msmq.storage.log.core.plan import GroupPlan
 from msmq.storage.log.core.records import EXPRESS
@@ -25,8 +25,8 @@ from msmq.storage.log.core.state import KeptQueue
 from msmq.storage.log.core.write_policy import WritePolicy
 from msmq.storage.log.counters import Counters
 from msmq.storage.log.failures import failure
-from msmq.storage.log.files import make_segment
 from msmq.storage.log.opened_log import OpenedLog
+from msmq.storage.log.supply import Begun, SegmentSupply
 from msmq.storage.log.workers import Call, Worker
 from msmq.storage.log.writer import (
     EXPRESS_BYTES,
@@ -34,7 +34,6 @@ from msmq.storage.log.writer import (
     GroupWriter,
     express_path,
     group_bytes,
-    next_segment,
 )
 from msmq.storage.reading_thread import Outcome
 
@@ -48,6 +47,7 @@ class Engine:
     """Writes batches in the order in which they are handed over.
 
     @param opened: the log, which it owns from now on.
+    @param supply: of files for segments.
     @param deliver: has Deferreds fire soon, in order; C{fire} does it now.
     @param rest: called when a group is done; the state is what is on disk then.
     @ivar is_busy: whether a group is under way, so that the state holds what may be taken back.
@@ -61,8 +61,8 @@ class Engine:
         call: Call,
         writer: GroupWriter,
         writing: Worker,
-        upkeep: Worker,
         policy: WritePolicy,
+        supply: SegmentSupply,
         deliver: Callable[[Sequence[Outcome]], object],
         fire: Callable[[], object],
         rest: Callable[[], object],
@@ -81,8 +81,8 @@ class Engine:
         self._call = call
         self._writer = writer
         self._writing = writing
-        self._upkeep = upkeep
         self._policy = policy
+        self.supply = supply
         self._deliver = deliver
         self._fire = fire
         self._rest = rest
@@ -91,7 +91,6 @@ class Engine:
         self._alone = 0
         self._is_alone = False
         self._is_scheduled = False
-        self._is_preparing = False
         self._is_stopped = False
         self._plan: GroupPlan
         # The batches of the group, each with why it cannot be done.
@@ -122,20 +121,6 @@ class Engine:
         while self._waiting:
             batch = self._waiting.popleft()
             self._deliver([(batch.done, StoreNotOpen(f"the store {self.directory} is not open"))])
-
-    def prepare(self) -> None:
-        """Have two files ready for what comes, so that no batch waits for one."""
-        if self._is_preparing or len(self.segments.free) >= 2:
-            return
-        self._is_preparing = True
-        slot, size = self.segments.take_slot(), self.segments.size
-
-        def made(outcome: Path | Exception) -> None:
-            self._is_preparing = False
-            if isinstance(outcome, Path):
-                self.segments.free.append(outcome)
-
-        self._upkeep.do(lambda: make_segment(self.directory, slot, size), made)
 
     def _schedule(self) -> None:
         if self._waiting and not self.is_busy and not self._is_scheduled:
@@ -203,7 +188,10 @@ class Engine:
     def _accept(self, batch: WriteBatch, mark: Mark) -> bool:
         """Take a planned batch into the group, if there is space in the segment; otherwise see to it."""
         plan, segment = self._plan, self.active
-        if self.position.offset + plan.needed <= segment.header.size:
+        is_written = plan.is_written_since(mark)
+        has_space = not is_written or self.position.offset + plan.needed <= segment.header.size
+        has_reserve = self.supply.has_reserve or not is_written or batch.uses_reserve
+        if has_space and has_reserve:
             self._group.append((batch, None))
             self._accepted += 1
             return True
@@ -214,51 +202,49 @@ class Engine:
             self._write()
         elif needed > LARGEST:
             self._refuse(batch, StorageError(f"a batch of {needed} bytes is larger than {LARGEST}"))
+        elif not has_reserve:
+            self.supply.reserve(partial(self._reserved, batch))
         else:
             self._switch(batch, needed)
         return False
 
+    def _reserved(self, batch: WriteBatch, outcome: Path | Exception) -> None:
+        """A file was made for the reserve, so that the batch may use other space; or not."""
+        if isinstance(outcome, Exception):
+            self._refuse(batch, failure(self.directory, "make a segment", outcome))
+            return
+        self._waiting.appendleft(batch)
+        self._fill()
+
     def _switch(self, batch: WriteBatch, needed: int) -> None:
         """Go on in another segment, then do a batch that had no space in this one."""
-        segments = self.segments
-        size = max(segments.size, needed)
-        # The last file is kept for batches that remove messages, on a disk that is full.
-        may_take_last = batch.work is not None or is_removing(batch.changes)
-        path = None
-        if size == segments.size and len(segments.free) > (not may_take_last):
-            path = segments.free.pop(0)
-        header = SegmentHeader(self.store, segments.take_generation(), size, os.urandom(16))
-        slot = segments.take_slot() if path is None else 0
-        flags = self._writer.flags
 
-        def begun(outcome: Path | Exception) -> None:
-            if isinstance(outcome, Path):
-                self._seal(batch, header, outcome)
-                return
-            if path is not None:
-                segments.free.append(path)
-            self._refuse(batch, failure(self.directory, "make a segment", outcome))
+        def begun(outcome: Begun | Exception) -> None:
+            if isinstance(outcome, Exception):
+                self._refuse(batch, failure(self.directory, "make a segment", outcome))
+            else:
+                self._seal(batch, outcome)
 
-        self._upkeep.do(lambda: next_segment(self.directory, path, slot, header, flags), begun)
+        self.supply.begin(needed, uses_reserve=batch.uses_reserve, flags=self._writer.flags, done=begun)
 
-    def _seal(self, batch: WriteBatch, header: SegmentHeader, path: Path) -> None:
+    def _seal(self, batch: WriteBatch, begun: Begun) -> None:
         """End the active segment; after that the next one counts."""
         plan = self._plan
+        header, path = begun
         plan.seal(header.generation)
         group = self._bytes()
 
         def sealed(outcome: float | Exception) -> None:
             if isinstance(outcome, Exception):
                 plan.rollback()
-                if header.size == self.segments.size:
-                    self.segments.free.append(path)
+                self.supply.keep(begun)
                 self._refuse(batch, failure(self.active.path, "write", outcome))
                 return
             self.segments.used[header.generation] = Segment(path, header)
             self.position = Position(header.generation, FIRST, group.next.sequence, group.next.chain)
             self.counters.segments += 1
             self._waiting.appendleft(batch)
-            self.prepare()
+            self.supply.prepare()
             self._begin()
             self._fill()
 

@@ -148,7 +148,7 @@ def _make(directory: Path, found: list[FoundSegment], size: int) -> None:
     path = make_segment(directory, 1, size)
     make_segment(directory, 2, size)
     begin_segment(path, SegmentHeader(store, 1, size, os.urandom(16)), DSYNC)
-    writer = CheckpointWriter(directory / NAMES[0])
+    writer = CheckpointWriter(directory / NAMES[0], size // 2)
     writer.begin()
     writer.append(list(tables(State())))
     writer.finish(CheckpointHeader(store, 1, Position(), 1, 0, 0, 0, 0))

@@ -52,7 +52,9 @@ class Quarantine:
         self._upkeep.do(lambda: _keep(target, damage.found), lambda outcome: self._kept(target, outcome))
         done: Deferred[None] = Deferred()
         done.addErrback(self._failed)
-        self._engine.put(WriteBatch((), done, work=lambda plan: self._remove(plan, location, where)))
+        self._engine.put(
+            WriteBatch((), done, work=lambda plan: self._remove(plan, location, where), is_removing=True)
+        )
 
     def _kept(self, target: Path, outcome: object) -> None:
         if isinstance(outcome, Exception):

@@ -14,6 +14,7 @@ from msmq.storage.log.lookups import Lookups
 from msmq.storage.log.opened_log import OpenedLog
 from msmq.storage.log.packet_fetcher import PacketFetcher
 from msmq.storage.log.quarantine import Quarantine
+from msmq.storage.log.supply import SegmentSupply
 from msmq.storage.log.upkeep import Upkeep
 from msmq.storage.log.workers import Call, Worker
 from msmq.storage.log.writer import GroupWriter, express_path
@@ -45,8 +46,9 @@ class RunningLog:
         self._writing = Worker("msmq log writer", call)
         self._reading = Worker("msmq log packets", call)
         self._searching = Worker("msmq log searches", call)
+        supply = SegmentSupply(opened.directory, opened.checkpoint.store, opened.segments, upkeep)
         self.engine = engine = Engine(
-            opened, call, self._writer, self._writing, upkeep, WritePolicy(), deliver, fire, self._rest
+            opened, call, self._writer, self._writing, WritePolicy(), supply, deliver, fire, self._rest
         )
         quarantine = Quarantine(engine, upkeep, now)
         self.lookups = Lookups(
@@ -59,7 +61,7 @@ class RunningLog:
             engine, self._checkpointing, compaction, call, workers, self._writer, self._fetcher
         )
         self._checkpointing.write_mark()
-        engine.prepare()
+        supply.prepare()
 
     def stop(self, stopped: Callable[[], object]) -> None:
         """Write the mark, wait for the threads, and close the files; C{stopped} is called then."""

@@ -77,6 +77,12 @@ class LogTestCase(SynchronousTestCase):
     def commit(self, store: LogMessageStore, *changes: Change) -> None:
         self.done(store.commit(changes))
 
+    def settle(self, store: LogMessageStore) -> None:
+        """Wait until the thread for what is not urgent has done all that was asked of it so far."""
+        reached = Event()
+        store._upkeep.do(reached.set, lambda _: None)
+        self.assertTrue(reached.wait(DEADLINE))
+
     def copied(self, store: LogMessageStore, name: str = "copy") -> Path:
         """The files as they are at this moment, as a kill would leave them."""
         # Nothing else is written meanwhile: the files of one moment, not of several.

@@ -48,6 +48,7 @@ class BitRotTests(LogTestCase):
         self.assertIn(
             f"lookup id 0x0000000000000002; {path}, offset {offset}: {len(packet)} bytes", event.reason
         )
+        self.settle(store)
         [kept] = (self.home / "log" / "quarantine").iterdir()
         self.assertEqual(len(kept.read_bytes()), len(packet))
         self.assertEqual(self.packets(store, ORDERS.identifier, [1, 3]), [b"one", b"three"])

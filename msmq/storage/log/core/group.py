@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from zlib import crc32
 
 from msmq.storage.log.core import records
@@ -14,6 +14,8 @@ from msmq.storage.log.core.state import KeptQueue, State
 Undo: TypeAlias = tuple[Any, Any, Any]
 """A mapping, a key and what it had, C{None} for nothing; or a function, its argument, and C{None}."""
 Mark: TypeAlias = tuple[int, ...]
+_TABLE_SIZE: Final = 9
+"""The place of that in a mark."""
 
 
 class GroupContent:
@@ -60,6 +62,10 @@ class GroupContent:
     def needed(self) -> int:
         """Bytes of the log that it takes, with what ends a segment after it."""
         return GROUP_HEADER + self.size + self.table_size + 3 * BLOCK
+
+    def is_written_since(self, mark: Mark) -> bool:
+        """Whether what came after a mark writes to the log, and not only to files of express messages."""
+        return self.table_size > mark[_TABLE_SIZE]
 
     def mark(self) -> Mark:
         """How far it has come."""

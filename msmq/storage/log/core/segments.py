@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,8 @@ SPARSE: Final = 4
 """A segment is emptied by copying when at most one part of so many is live."""
 SLACK: Final = 4
 """Segments that a log may have beyond twice of what is live, before it is worth a copy."""
+KEPT: Final = 3
+"""Free files that are kept in any case."""
 MOST_VICTIMS: Final = 64
 """Segments that are emptied in one pass over the index."""
 
@@ -79,6 +82,17 @@ class Segments:
             segment.rows -= 1
             segment.size_live -= size
 
+    def has_pinned(self, active: int) -> bool:
+        """Whether a segment is empty that is kept only for the checkpoints there are."""
+        return any(
+            not segment.rows and self.horizon <= generation < active
+            for generation, segment in self.used.items()
+        )
+
+    def advance_horizon(self, generation: int) -> None:
+        """No checkpoint needs groups of earlier generations."""
+        self.horizon = max(self.horizon, generation)
+
     def reclaim(self, active: int) -> list[Path]:
         """Have segments free that hold nothing that is needed; answers with files that are to be deleted."""
         extra: list[Path] = []
@@ -88,25 +102,30 @@ class Segments:
             if not segment.rows and generation < min(active, self.horizon)
         ]:
             segment = self.used.pop(generation)
-            if segment.header.size == self.size and len(self.free) < 2 + len(self.used) // 4:
+            if segment.header.size == self.size and len(self.free) < KEPT + len(self.used) // 4:
                 self.free.append(segment.path)
             else:
                 extra.append(segment.path)
         return extra
 
-    def victims(self, active: int) -> set[int]:
+    def victims(self, active: int, *, is_short: bool) -> set[int]:
         """Generations whose live packets are to be copied on; none, unless that pays.
 
         At most a quarter of each is live, so that a byte that is copied frees three, and together with
         free files the log has more than twice the bytes that are live.
+
+        @param is_short: whether the disk is full: then as much is copied as half a segment takes.
         """
         total = sum(segment.header.size for segment in self.used.values())
         live = sum(min(segment.size_live, segment.header.size) for segment in self.used.values())
-        if total <= 2 * live + SLACK * self.size:
+        if total <= 2 * live + (0 if is_short else SLACK * self.size):
             return set()
         sparse = sorted(
             (segment.size_live, generation)
             for generation, segment in self.used.items()
             if generation < active and segment.rows and SPARSE * segment.size_live <= segment.header.size
         )
+        if is_short:
+            totals = accumulate(size for size, _ in sparse)
+            sparse = [one for one, size in zip(sparse, totals, strict=True) if 2 * size <= self.size]
         return {generation for _, generation in sparse[:MOST_VICTIMS]}

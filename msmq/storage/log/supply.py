@@ -1,0 +1,116 @@
+"""Files for the segments that come next, some of which are reserved for batches that free space."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from msmq.storage.log.core.format import SegmentHeader
+from msmq.storage.log.core.segments import Segments
+from msmq.storage.log.files import make_segment
+from msmq.storage.log.workers import Worker
+from msmq.storage.log.writer import next_segment
+
+RESERVED: Final = 2
+"""Files that only batches that remove, move or count may use.
+
+With one of them a disk that is full would still stop a server: while the records of removals fill it, no
+segment need become empty.  Of two, the one that is full is reused while the other is filled.
+"""
+AHEAD: Final = 1
+"""Files that are made ahead for other batches, so that none waits for one to be filled with zeros."""
+
+Begun: TypeAlias = tuple[SegmentHeader, Path]
+
+
+class SegmentSupply:
+    """Makes files ahead and begins segments; files are made in a worker thread.
+
+    @param store: the identifier of the store.
+    @ivar is_short: whether the last attempt to make a file failed.
+    """
+
+    def __init__(self, directory: Path, store: bytes, segments: Segments, upkeep: Worker) -> None:
+        self.is_short = False
+        self._directory = directory
+        self._store = store
+        self._segments = segments
+        self._upkeep = upkeep
+        self._is_making = False
+        # A segment that was begun, but in which the log does not go on yet.
+        self._begun: Begun | None = None
+
+    @property
+    def has_reserve(self) -> bool:
+        """Whether batches that need space are accepted without making a file first."""
+        return len(self._segments.free) >= RESERVED
+
+    def prepare(self) -> None:
+        """Make the files that are missing, in the background."""
+        if not self._is_making and len(self._segments.free) < RESERVED + AHEAD:
+            self._is_making = True
+            self._make(self._prepared)
+
+    def _prepared(self, outcome: Path | Exception) -> None:
+        self._is_making = False
+        if isinstance(outcome, Path):
+            self.prepare()
+
+    def reserve(self, done: Callable[[Path | Exception], object]) -> None:
+        """Make one file for the reserve.
+
+        @param done: called in the reactor's thread with the file, or with why there is none.
+        """
+        self._make(done)
+
+    def _make(self, done: Callable[[Path | Exception], object]) -> None:
+        slot, size = self._segments.take_slot(), self._segments.size
+
+        def made(outcome: Path | Exception) -> None:
+            self.is_short = isinstance(outcome, Exception)
+            if isinstance(outcome, Path):
+                self._segments.free.append(outcome)
+            done(outcome)
+
+        self._upkeep.do(lambda: make_segment(self._directory, slot, size), made)
+
+    def begin(
+        self, size: int, *, uses_reserve: bool, flags: int, done: Callable[[Begun | Exception], object]
+    ) -> None:
+        """Begin the next segment; nothing refers to it yet.
+
+        @param size: the bytes that it must have at least.
+        @param uses_reserve: whether it may be made from a file of the reserve.
+        @param flags: what C{pwritev2} takes here.
+        @param done: called in the reactor's thread with the segment, or with why there is none.
+        """
+        segments = self._segments
+        if self._begun is not None and self._begun[0].size >= size:
+            # If the record that names it is on the disk after all, it names this one and no other.
+            begun, self._begun = self._begun, None
+            self._upkeep.do(lambda: None, lambda _: done(begun))
+            return
+        size = max(segments.size, size)
+        path = None
+        if size == segments.size and len(segments.free) > (0 if uses_reserve else RESERVED):
+            path = segments.free.pop(0)
+        header = SegmentHeader(self._store, segments.take_generation(), size, os.urandom(16))
+        slot = segments.take_slot() if path is None else 0
+
+        def written(outcome: Path | Exception) -> None:
+            if isinstance(outcome, Path):
+                done((header, outcome))
+                return
+            if path is not None:
+                segments.free.append(path)
+            else:
+                self.is_short = True
+            done(outcome)
+
+        self._upkeep.do(lambda: next_segment(self._directory, path, slot, header, flags), written)
+
+    def keep(self, begun: Begun) -> None:
+        """Have a segment that was begun for later, since the log could not go on in it."""
+        self._begun = begun
