@@ -7,11 +7,13 @@ from uuid import UUID
 
 from twisted.internet.defer import Deferred
 
-from msmq.queues.arriving.message import Delivery
+from msmq.manager.routes.moved_senders import REPORTED_AFTER
+from msmq.queues.arriving.message import Acknowledge, Delivery
 from msmq.queues.redirects import MOST_REDIRECTS, REDIRECT, Redirects, redirect_address
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError, Status
+from msmq.wire.guid import braced
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.nodes.scripted import JOURNAL
 from tests.nodes.support import Node, NodesTestCase
@@ -21,8 +23,8 @@ NEW = "127.0.0.4"
 ORDERS = ".\\private$\\orders"
 
 
-class RedirectTests(NodesTestCase):
-    """ALPHA sends to BETA, which moves from 127.0.0.3 to 127.0.0.4 with its store."""
+class MovingTestCase(NodesTestCase):
+    """Queue managers whose stores survive a restart."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -67,6 +69,10 @@ class RedirectTests(NodesTestCase):
         found = self.bodies(self.beta, ORDERS)
         self.clock.advance(60)
         return found
+
+
+class RedirectTests(MovingTestCase):
+    """ALPHA sends to BETA, which moves from 127.0.0.3 to 127.0.0.4 with its store."""
 
     def test_messages_follow(self) -> None:
         """Pending and later messages arrive at the new address, once and in order, and are confirmed."""
@@ -202,3 +208,62 @@ class KeptRedirectTests(NodesTestCase):
 
 async def _fail() -> None:
     raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, "the disk is on fire")
+
+
+class AdministrationAcknowledgementTests(MovingTestCase):
+    """ALPHA requests acknowledgements to a direct name with its own address, and then moves."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.run_to_end(self.alpha.service.create_queue(".\\private$\\admin"))
+
+    def request(self, count: int, delivery: Delivery) -> None:
+        admin = parse_format_name("DIRECT=TCP:127.0.0.2\\private$\\admin")
+        for _ in range(count):
+            self.send(
+                self.alpha,
+                "DIRECT=TCP:127.0.0.3\\private$\\plain",
+                b"x",
+                delivery=delivery,
+                acknowledge=Acknowledge.POSITIVE_RECEIVE,
+                admin_queue=admin,
+            )
+        self.clock.advance(60)
+
+    def move_alpha(self) -> None:
+        self.stop(self.alpha)
+        self.alpha = self.begin("DELTA", ALPHA, store="ALPHA")
+
+    def events(self) -> list[str]:
+        stored = self.successResultOf(self.beta.store.read_events(0, 1000))
+        return [each.event.reason for each in stored if each.event.event == "acknowledgements_wait"]
+
+    def test_reported_and_redirected(self) -> None:
+        """One event names what waits, also after a restart, and how to send it on; then it arrives."""
+        self.queue(self.beta, "plain")
+        for delivery in (Delivery.EXPRESS, Delivery.RECOVERABLE):
+            self.request(2, delivery)
+        self.move_alpha()
+        self.assertEqual(len(self.bodies(self.beta, ".\\private$\\plain")), 4)
+        self.clock.advance(3 * REPORTED_AFTER)
+        name = "DIRECT=TCP:127.0.0.2\\private$\\admin"
+        [reason] = self.events()
+        self.assertIn(f"4 administration acknowledgements that queue manager {braced(ALPHA)} request", reason)
+        self.assertTrue(reason.endswith(f"use msmq outgoing redirect '{name}' --to ADDRESS"), reason)
+        self.stop(self.beta)
+        self.beta = self.begin("BETA", BETA)
+        self.clock.advance(3 * REPORTED_AFTER)
+        [_, reason] = self.events()
+        self.assertIn("2 administration acknowledgements", reason)
+        self.successResultOf(self.beta.service.redirect_outgoing(name, "127.0.0.5"))
+        self.clock.advance(60)
+        self.assertEqual(len(self.take(self.alpha, ".\\private$\\admin")), 2)
+        self.clock.advance(3 * REPORTED_AFTER)
+        self.assertEqual(len(self.events()), 2)
+
+    def test_other_messages(self) -> None:
+        """Messages of applications for an address that does not answer are no such event."""
+        self.stop(self.alpha)
+        self.send(self.beta, "DIRECT=TCP:127.0.0.2\\private$\\plain", b"x", delivery=Delivery.RECOVERABLE)
+        self.clock.advance(3 * REPORTED_AFTER)
+        self.assertEqual(self.events(), [])

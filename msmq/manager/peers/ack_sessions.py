@@ -8,6 +8,7 @@ from uuid import UUID
 from msmq.interfaces.session import ISession
 from msmq.manager.peers.peer_table import Peers
 from msmq.manager.routes.moved_senders import MovedSenders
+from msmq.queues.arriving.acknowledgement import ACKNOWLEDGEMENT_CLASSES
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import MessagePosition
 from msmq.queues.redirects import Redirects
@@ -16,7 +17,13 @@ from msmq.structures.internal.order_queue import ORDER_QUEUE_NUMBER, ORDER_QUEUE
 from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import FormatName, PrivateFormatName
 from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.wire.guid import guid_from_bytes
+from msmq.wire.guid import NULL_GUID, guid_from_bytes
+
+READ_AT_HEAD: Final = 16
+"""Messages at the head of a queue that are read to learn whether they are administration acknowledgements."""
+
+LARGEST_READ: Final = 65536
+"""Bytes of the largest packet that is read for that."""
 
 MOST_SOURCES: Final = 10_000
 """Acknowledgements of either kind of which it is remembered for whom they are, the latest."""
@@ -57,6 +64,7 @@ class AckSessions:
         self._redirects = redirects
         self._sources: dict[int, UUID] = {}
         self._read: dict[int, UUID] = {}
+        self._requesters: dict[int, UUID] = {}
         # By who may carry what waits in them.
         self._queues: dict[UUID, dict[OutgoingQueue, None]] = {}
 
@@ -74,8 +82,33 @@ class AckSessions:
             return self._read.get(position.lookup_id)
         return self.learn(position, view)
 
+    def requester(self, position: MessagePosition) -> UUID | None:
+        """The queue manager that requested an administration acknowledgement; C{None} for other messages.
+
+        C{None} also while neither the packet nor what L{learn} read of it is in memory.
+        """
+        if position.view is None:
+            found = self._requesters.get(position.lookup_id, NULL_GUID)
+            return None if found == NULL_GUID else found
+        return _requester(position.view)
+
+    def unread(self, queue: OutgoingQueue) -> list[MessagePosition]:
+        """Messages at the head of a queue of which L{requester} knows nothing without reading them."""
+        return [
+            position
+            for position in queue.peek(READ_AT_HEAD)
+            if position.view is None
+            and position.size <= LARGEST_READ
+            and position.lookup_id not in self._requesters
+        ]
+
     def learn(self, position: MessagePosition, view: UserMessageView) -> UUID | None:
         """The queue manager for which an acknowledgement is that was read."""
+        queue = position.queue
+        if isinstance(queue, OutgoingQueue) and not is_for_acknowledgements(queue.destination):
+            found = _requester(view)
+            _remember(self._requesters, position.lookup_id, NULL_GUID if found is None else found)
+            return found
         if view.message_class >= LOWEST_CLASS and len(view.body) == FinalAck.LAYOUT.size:
             source = guid_from_bytes(bytes(view.body[_SOURCE]))
             _remember(self._read, position.lookup_id, source)
@@ -139,6 +172,13 @@ class AckSessions:
         queue = position.queue
         name = queue.destination if isinstance(queue, OutgoingQueue) else None
         return self._redirects.dialled(name) if isinstance(name, DirectFormatName) else None
+
+
+def _requester(view: UserMessageView) -> UUID | None:
+    """[MS-MQQB] 3.1.7.15: its CorrelationID is the identifier of the message that it acknowledges."""
+    return (
+        guid_from_bytes(view.correlation_id[:16]) if view.message_class in ACKNOWLEDGEMENT_CLASSES else None
+    )
 
 
 def _remember(sources: dict[int, UUID], key: int, source: UUID) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import ClassVar, Final
 from uuid import UUID
@@ -94,25 +94,60 @@ class MovedSenders:
         @param now: seconds since 1970-01-01 UTC.
         """
         waiting = frozenset(sources)
+        since = self._to_report(hop, queue, waiting, now)
+        if since is not None:
+            self._tell(
+                queue,
+                f"{queue.message_count} acknowledgements for queue manager {_named(waiting)} wait for "
+                f"{hop.key}, which has not answered since {since}: if its address has changed, "
+                f"{self._advice(sorted(waiting, key=str)[:MOST_NAMED])}",
+            )
+
+    def report_requested(
+        self, hop: NextHop, queue: OutgoingQueue, requested: Mapping[UUID, int], now: float
+    ) -> None:
+        """Report once that administration acknowledgements wait for an address that does not answer.
+
+        Their queue was named by the application that requested them, and its address may be that of any
+        computer: they are never sent elsewhere unless an operator says so.
+
+        @param requested: how many, by the queue manager that requested them.
+        @param now: seconds since 1970-01-01 UTC.
+        """
+        waiting = frozenset(requested)
+        since = self._to_report(hop, queue, waiting, now)
+        if since is not None:
+            self._tell(
+                queue,
+                f"{sum(requested.values())} administration acknowledgements that queue manager "
+                f"{_named(waiting)} requested wait for {hop.key}, which has not answered since {since}: if "
+                f"its address has changed, use msmq outgoing redirect '{queue.destination}' --to ADDRESS",
+            )
+
+    def _to_report(
+        self, hop: NextHop, queue: OutgoingQueue, waiting: frozenset[UUID], now: float
+    ) -> str | None:
+        """Since when an address has not answered, if that is to be reported now."""
         since = hop.unanswered_since
-        if since is None or now - since < REPORTED_AFTER or not waiting or waiting <= hop.reported:
-            return
-        hop.reported = waiting
-        named = sorted(waiting, key=str)[:MOST_NAMED]
-        more = len(waiting) - len(named)
-        senders = ", ".join(map(braced, named)) + (f" and {more} more" if more else "")
-        reason = (
-            f"{queue.message_count} acknowledgements for queue manager {senders} wait for {hop.key}, "
-            f"which has not answered since {_text(since)}: if its address has changed, {self._advice(named)}"
-        )
+        if since is None or now - since < REPORTED_AFTER or waiting <= hop.reported.get(queue, frozenset()):
+            return None
+        hop.reported[queue] = waiting
+        return datetime.fromtimestamp(since, UTC).isoformat(timespec="seconds")
+
+    def _tell(self, queue: OutgoingQueue, reason: str) -> None:
         self._report("acknowledgements_wait", reason, str(queue.destination))
         self.log.warn("{reason}", reason=reason)
 
     def _advice(self, sources: Sequence[UUID]) -> str:
         seen = {session.remote_address for source in sources for session in self._peers.sessions(source)}
         there = f"; its identifier is stated at {', '.join(sorted(seen)[:MOST_NAMED])}" if seen else ""
-        return f"list the new one under [security] peers, or the queue manager in the directory{there}"
+        return (
+            "list the new one under [security] peers or the queue manager in the directory, or use msmq "
+            f"outgoing redirect{there}"
+        )
 
 
-def _text(time: float) -> str:
-    return datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds")
+def _named(senders: Collection[UUID]) -> str:
+    named = sorted(senders, key=str)[:MOST_NAMED]
+    more = len(senders) - len(named)
+    return ", ".join(map(braced, named)) + (f" and {more} more" if more else "")

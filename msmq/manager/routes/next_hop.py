@@ -32,7 +32,7 @@ class NextHop:
     @ivar missed_at: the addresses at which it was not reached, since it was reached last.
     @ivar unanswered_since: when dialling it failed first, in seconds since 1970-01-01 UTC; C{None} if it
         answered last, or was never dialled.
-    @ivar reported: the senders of which it was reported that acknowledgements for them wait here.
+    @ivar reported: by queue, the senders of which it was reported that acknowledgements for them wait here.
     @ivar routed: the queue managers that routing named, of which the first that can be reached will do; none
         for a name that says itself where to connect.
     """
@@ -49,7 +49,7 @@ class NextHop:
         self.busy: dict[OutgoingQueue, None] = {}
         self.missed_at: tuple[str, ...] = ()
         self.unanswered_since: float | None = None
-        self.reported: frozenset[UUID] = frozenset()
+        self.reported: dict[OutgoingQueue, frozenset[UUID]] = {}
         self.identifier: UUID | None = key if isinstance(key, UUID) else None
         self.routed = routed
         self.connector: IConnector | None = None

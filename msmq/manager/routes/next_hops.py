@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 from uuid import UUID
@@ -372,7 +373,7 @@ class NextHops:
         if isinstance(hop, NextHop) and hop.is_served_by(session):
             self._found(hop)
             hop.unanswered_since = None
-            hop.reported = frozenset()
+            hop.reported.clear()
             is_other = hop.identifier != session.remote_identifier
             if is_other and session.remote_identifier is not None and not hop.routed:
                 self._unlearn(hop)
@@ -387,13 +388,35 @@ class NextHops:
         """Acknowledgements for an address that does not answer whose senders are not known."""
         if hop.unanswered_since is None or not isinstance(hop.key, str):
             return []
-        return [
+        requested = [
             position
             for queue in self.busy(hop)
-            if queue in self._divided
-            for position in queue.peek(READ_AT_ONCE)
-            if self._acks.source(position) is None and position.view is None
-        ][:READ_AT_ONCE]
+            if queue not in self._divided
+            for position in self._acks.unread(queue)
+        ]
+        return (
+            requested[:READ_AT_ONCE]
+            or [
+                position
+                for queue in self.busy(hop)
+                if queue in self._divided
+                for position in queue.peek(READ_AT_ONCE)
+                if self._acks.source(position) is None and position.view is None
+            ][:READ_AT_ONCE]
+        )
+
+    def report_requested(self, hop: NextHop, now: float) -> None:
+        """Report administration acknowledgements that wait for an address that does not answer.
+
+        @param now: seconds since 1970-01-01 UTC.
+        """
+        if hop.unanswered_since is None or not isinstance(hop.key, str):
+            return
+        for queue in self.busy(hop):
+            if queue not in self._divided and queue.state not in STILL:
+                requesters = map(self._acks.requester, queue.peek(LOOKED_AT))
+                counts = Counter(requester for requester in requesters if requester is not None)
+                self._moved.report_requested(hop, queue, counts, now)
 
     def seek_senders(self, hop: NextHop, now: float) -> list[NextHop]:
         """Where the directory has those for whom acknowledgements wait that an address does not take.

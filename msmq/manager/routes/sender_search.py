@@ -49,7 +49,9 @@ class SenderSearch:
             self._dial(hop)
 
     def _dial(self, hop: NextHop) -> None:
-        for elsewhere in self._hops.seek_senders(hop, self._performer.clock.now().wall):
+        now = self._performer.clock.now().wall
+        self._hops.report_requested(hop, now)
+        for elsewhere in self._hops.seek_senders(hop, now):
             if elsewhere.connector is not None:
                 elsewhere.connector.connect()
 

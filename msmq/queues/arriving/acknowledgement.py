@@ -42,7 +42,7 @@ INSECURE: Final = frozenset(
 """[MS-MQQB] 3.1.7.15 SendInsecureNacks: what would let a stranger probe, or use us as a reflector."""
 
 
-_ANSWERS: Final = frozenset(MessageClass) - {MessageClass.NORMAL, MessageClass.REPORT}
+ACKNOWLEDGEMENT_CLASSES: Final = frozenset(MessageClass) - {MessageClass.NORMAL, MessageClass.REPORT}
 """The classes of messages that are for administration queues."""
 
 _SYSTEM_NUMBERS: Final = (3, 4)
@@ -56,7 +56,7 @@ def is_quiet(view: UserMessageView) -> bool:
     is acknowledged. That it is for an administration queue shows in its class, for such a queue is like any
     other.
     """
-    if view.message_class in _ANSWERS:
+    if view.message_class in ACKNOWLEDGEMENT_CLASSES:
         return True
     match view.destination():
         case PrivateQueueFormatNameId(number):
