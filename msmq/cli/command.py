@@ -32,6 +32,7 @@ _VERBS: Final = {
     "explain": "msmq.cli.explain",
     "export": "msmq.cli.export",
     "import": "msmq.cli.import_files",
+    "message": "msmq.cli.message",
     "move": "msmq.cli.move",
     "outgoing": "msmq.cli.transfer",
     "ping": "msmq.cli.ping",

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from msmq.cli.browse import browse, browse_options
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.quoting import quoted
 
@@ -133,6 +134,15 @@ def queue_show(settings: Settings, path: str) -> None:
     with settings.naming(path):
         settings.output.one(settings.client.queue(path))
     settings.output.flush()
+
+
+@queue.command("browse")
+@click.argument("path")
+@browse_options
+@pass_settings
+def queue_browse(settings: Settings, /, path: str, **wanted: Any) -> None:
+    """Look at the messages of the queue PATH, from the front or from any place; they stay there."""
+    browse(settings, path, **wanted)
 
 
 @queue.command("set")

@@ -102,7 +102,7 @@ def _print(output: Output, message: Delivered, decoders: BodyDecoders | None) ->
     if output.as_json:
         output.object(value)
     else:
-        output.write(_for_people(value))
+        output.write(readable_message(value))
 
 
 def message_object(message: Delivered) -> dict[str, Any]:
@@ -132,7 +132,8 @@ def _decoded(message: Delivered, decoders: BodyDecoders) -> dict[str, Any]:
     return {"decoded": decoded, "decode_error": outcome.error or None}
 
 
-def _for_people(value: Mapping[str, Any]) -> str:
+def readable_message(value: Mapping[str, Any]) -> str:
+    """A message for people: its usual properties, those that are unusual, and its body."""
     shown = {key: value[key] for key in _ALWAYS if key in value}
     for key, usual in _UNUSUAL.items():
         if value.get(key, usual) not in (usual, None, _NO_CORRELATION):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
+from msmq.cli.browse import browse, browse_options
 from msmq.cli.options import Settings, common_options, pass_settings
 
 _C = TypeVar("_C", bound=Callable[..., object])
@@ -51,6 +52,15 @@ def outgoing_show(settings: Settings, name: str) -> None:
     """Show everything about the outgoing queue of the format name NAME."""
     settings.output.one(settings.client.outgoing_queue(name))
     settings.output.flush()
+
+
+@outgoing.command("browse")
+@click.argument("name")
+@browse_options
+@pass_settings
+def outgoing_browse(settings: Settings, /, name: str, **wanted: Any) -> None:
+    """Look at the messages that wait for the format name NAME; they stay there."""
+    browse(settings, name, **wanted)
 
 
 def _several(command: _C) -> _C:

@@ -47,6 +47,22 @@ class ReceivedMessage:
     moves: int = 0
 
 
+@attrs.frozen
+class MessagePage:
+    """Some messages of a queue, in its order.
+
+    @ivar messages: those that could be read.
+    @ivar unreadable: why others could not, by their LookupIdentifiers.
+    @ivar last: the LookupIdentifier behind which the next page begins.
+    @ivar is_end: nothing was behind it.
+    """
+
+    messages: Sequence[ReceivedMessage]
+    unreadable: Mapping[int, str]
+    last: int
+    is_end: bool
+
+
 class IReservation(Interface):
     """Messages that one reader holds, and nobody else gets until it decides.
 
@@ -435,6 +451,21 @@ class IInspection(Interface):
         """One of them, with its messages, the first thousand.
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it has ended.
+        """
+
+    def browse(queue: str, *, after: int = -1, count: int = 100) -> Awaitable[MessagePage]:
+        """Look at messages that could be received, or sent, at any depth of a queue; nothing is locked.
+
+        @param queue: the path or format name of a queue of this queue manager, or the format name of an
+            outgoing queue.
+        @param after: the LookupIdentifier behind which to begin; -1 for the front of the queue.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND.
+        """
+
+    def read_message(queue: str, lookup_id: int) -> Awaitable[ReceivedMessage]:
+        """One message by its LookupIdentifier, also one that a reader or a session holds.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_MESSAGE_NOT_FOUND.
         """
 
     def dead_letters(limit: int = 1000) -> Awaitable[Sequence[MessageLocation]]:

@@ -22,6 +22,7 @@ from msmq.manager.administration.queue_administration import Administration
 from msmq.manager.administration.unread_removals import UnreadRemovals
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.keyed_messages import KeyedMessages
+from msmq.manager.applications.message_browser import MessageBrowser
 from msmq.manager.applications.message_log import MessageLogs
 from msmq.manager.applications.queue_opener import QueueOpener
 from msmq.manager.applications.reads import Reads
@@ -302,6 +303,7 @@ class Parts:
         self.search = Search(
             performer, outbox, destinations, signer, self.events, self.transactions, reactor, new_identifier
         )
+        self.browser = MessageBrowser(performer)
         self.logs = MessageLogs(performer, outbox, destinations, self.transactions, reactor, new_identifier)
         self.sender = Sender(model.identifier, outbox, self.transactions, self.keyed, new_identifier)
         self.opening = QueueOpener(

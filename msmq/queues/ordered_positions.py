@@ -145,6 +145,14 @@ class OrderedPositions(Generic[P]):
             return chunk[place]
         return self._chunks[number + 1][0] if number + 1 < len(self._chunks) else None
 
+    def since(self, lookup_id: int) -> Iterator[P]:
+        """All with a greater LookupIdentifier, in order; none may be added or removed meanwhile."""
+        number = self._chunk_of(lookup_id)
+        chunk = self._chunks[number]
+        yield from islice(chunk, bisect_right(chunk, lookup_id, key=_lookup_id), None)
+        for chunk in self._chunks[number + 1 :]:
+            yield from chunk
+
     def before(self, lookup_id: int) -> P | None:
         """The last with a smaller LookupIdentifier."""
         chunk = self._chunks[self._chunk_of(lookup_id - 1)]

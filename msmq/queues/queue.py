@@ -280,6 +280,16 @@ class Queue:
                 return found
         return None
 
+    def page(self, after: int, count: int) -> list[MessagePosition]:
+        """The first C{count} available positions with a LookupIdentifier greater than C{after}, in order."""
+        seen: list[MessagePosition] = []
+        for level in self._levels[max(after, 0) >> 56 :]:
+            if level is not None:
+                seen += islice(level.since(after), count - len(seen))
+                if len(seen) == count:
+                    break
+        return seen
+
     def before(self, lookup_id: int) -> MessagePosition | None:
         """The last available position with a smaller LookupIdentifier; any of them is below 1 << 64."""
         for level in reversed(self._levels[: (lookup_id >> 56) + 1]):

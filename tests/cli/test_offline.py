@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from msmq.cli.ping import _addresses, _split
-from msmq.cli.receive import _for_people
+from msmq.cli.receive import readable_message
 from msmq.structures.status import MQError, Status
 from tests.builders import ALPHA, establish, user_packet
 from tests.cli.support import CommandTestCase
@@ -18,7 +18,7 @@ class ReceivedTests(CommandTestCase):
 
     def test_what_was_decoded_is_json_on_lines_of_its_own(self) -> None:
         """A text that breaks lines for Unicode, or that a terminal obeys, stays inside its quotes."""
-        lines = _for_people(
+        lines = readable_message(
             {"id": "{7}\\1", "decoded": {"format": "json", "value": "a\u2028label  paid\x85\x9b2J\x1b"}}
         ).split("\n")
         self.assertEqual(

@@ -8,6 +8,7 @@ import json
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlencode
+from uuid import UUID
 
 from twisted.internet.address import UNIXAddress
 from twisted.internet.defer import Deferred, fail
@@ -160,6 +161,7 @@ class Disk(MemoryMessageStore):
 
     @ivar is_slow: commits wait for L{catch_up}.
     @ivar is_broken: commits fail.
+    @ivar damaged: the LookupIdentifiers of messages that cannot be read.
     """
 
     is_slow = False
@@ -167,6 +169,7 @@ class Disk(MemoryMessageStore):
 
     def __init__(self) -> None:
         super().__init__(durable=True)
+        self.damaged: set[int] = set()
         self._waiting: list[tuple[Sequence[Change], Deferred[None]]] = []
 
     def commit(self, changes: Sequence[Change]) -> Deferred[None]:
@@ -178,6 +181,12 @@ class Disk(MemoryMessageStore):
             self._waiting.append((changes, waiting))
             return waiting
         return super().commit(changes)
+
+    def read(self, queue: UUID, lookup_ids: Sequence[int]) -> Deferred[Sequence[bytes]]:
+        """As the store of memory, but for what is damaged."""
+        if self.damaged.intersection(lookup_ids):
+            return fail(StorageError("checksum of page 7"))
+        return super().read(queue, lookup_ids)
 
     def catch_up(self) -> None:
         """Do what was waited for."""

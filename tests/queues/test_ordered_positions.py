@@ -78,6 +78,7 @@ class OrderedPositionsTests(SynchronousTestCase):
             after, before = line.after(place), line.before(place)
             self.assertEqual(after and after.lookup_id, min((n for n in there if n > place), default=None))
             self.assertEqual(before and before.lookup_id, max((n for n in there if n < place), default=None))
+            self.assertEqual(ids(list(line.since(place))), sorted(n for n in there if n > place))
             self.assertTrue(all(one in line for one in there.values()))
             self.assertFalse(any(one in line for one in held.values()))
             since = [n for n, one in there.items() if one.insertion > mark % (insertions + 1)]

@@ -188,6 +188,59 @@ class ControlClient(ControlRequests):
         """All that is known of a message: C{message}, C{events}, C{places}."""
         return self.one("GET", f"/v1/messages/{_segment(message, 'the message')}")
 
+    def browse(
+        self,
+        path: str,
+        *,
+        after: int | None = None,
+        limit: int = 100,
+        where: str | None = None,
+        body: str | None = None,
+        bodies: bool = True,
+        decode: bool = False,
+    ) -> Iterator[dict[str, Any]]:
+        """Look at the messages of a queue at any depth; nothing is locked.
+
+        The last object has C{end}: C{queue} if there are no more messages, C{limit} if there may be;
+        C{after}, where to go on, and C{looked_at} and C{found}. A search that takes long gives objects with
+        C{looked_at} alone in between, and one with C{unreadable} for a message that the store cannot read.
+
+        @param after: the LookupIdentifier behind which to begin; without it the front.
+        @param limit: the most messages.
+        @param where: a JMESPath expression over the keys of a message.
+        @param body: a text that its body has to contain.
+        @param bodies: whether the bodies are wanted.
+        @param decode: whether what they are decoded to is.
+        @raise MQError: the queue is not there, the expression is wrong, or the queue goes meanwhile.
+        """
+        asked: dict[str, object] = {"limit": limit, "bodies": str(bodies).lower()}
+        asked |= {"after": after, "where": where, "body": body, "decode": "true" if decode else None}
+        query = urlencode(
+            {name: value for name, value in asked.items() if value is not None}, errors="replace"
+        )
+        with contextlib.closing(self.open()) as connection:
+            response = self.begin(connection, "GET", f"{_queue_target(path)}/messages?{query}")
+            with self.losing(), response:
+                for line in response:
+                    value = json.loads(line)
+                    if "error" in value:
+                        raise read_refusal(line, "the search broke off")
+                    yield value
+                    if "end" in value:
+                        return
+            raise self.lost("the answer ended early")
+
+    def message(
+        self, path: str, lookup_id: int, *, decode: bool = False, raw: bool = False
+    ) -> dict[str, Any]:
+        """One message of a queue by its LookupIdentifier, with its body.
+
+        @param decode: whether what it is decoded to is wanted.
+        @param raw: whether the body is wanted as C{body_base64}, text or not.
+        """
+        query = urlencode({name: "true" for name, is_on in (("decode", decode), ("raw", raw)) if is_on})
+        return self.one("GET", f"{_queue_target(path)}/messages/{lookup_id}" + (query and f"?{query}"))
+
     def move(self, message: str, queue: str) -> dict[str, Any]:
         """Move a message between a queue and its subqueues, or into a system queue."""
         target = f"/v1/messages/{_segment(message, 'the message')}/move"

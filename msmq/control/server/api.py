@@ -23,6 +23,7 @@ from msmq.control.protocol.refusals import (
     refusal,
 )
 from msmq.control.server.access import read_acl_change
+from msmq.control.server.browse_api import BrowseAPI
 from msmq.control.server.certificates import (
     DEFAULT,
     read_fingerprint,
@@ -52,7 +53,7 @@ from msmq.control.server.requests import (
 from msmq.control.server.responses import json_answer, json_list, json_stream
 from msmq.control.server.send_connection import SendConnection
 from msmq.control.server.single_message import receive_one
-from msmq.control.server.transfer_api import TransferAPI, at_once
+from msmq.control.server.transfer_api import at_once
 from msmq.interfaces.access_summaries import CertificateSummary
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.routing.topology_description import describe_route, describe_topology
@@ -65,16 +66,16 @@ _T = TypeVar("_T")
 _DEAD_LETTERS: Final = 1000
 
 
-class ControlAPI(TransferAPI):
+class ControlAPI(BrowseAPI):
     """Answers the requests; every refusal is an object with C{error} and C{detail}."""
 
     _log = Logger()
-    app = TransferAPI.app
+    app = BrowseAPI.app
 
     def __init__(
         self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime, members: EstateMembers
     ) -> None:
-        TransferAPI.__init__(self, manager, limits, clock, members)
+        BrowseAPI.__init__(self, manager, limits, clock, members)
         self._receiving = ActiveReceives(manager, limits, clock)
 
     @app.route("/v1/status", methods=["GET"])

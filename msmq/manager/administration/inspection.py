@@ -10,7 +10,14 @@ import attrs
 from zope.interface import implementer
 
 import msmq.version
-from msmq.interfaces.queue_manager import ExplainedRoute, Explanation, IInspection, MessageLocation
+from msmq.interfaces.queue_manager import (
+    ExplainedRoute,
+    Explanation,
+    IInspection,
+    MessageLocation,
+    MessagePage,
+    ReceivedMessage,
+)
 from msmq.interfaces.routing import IRouter
 from msmq.interfaces.storage import LogExtent
 from msmq.interfaces.summaries import (
@@ -31,7 +38,7 @@ from msmq.manager.administration.summaries import (
     summarize_session,
     uncommitted_messages,
 )
-from msmq.manager.applications.targets import outgoing_queue, own_queue
+from msmq.manager.applications.targets import any_queue, outgoing_queue, own_queue
 from msmq.manager.assembly import Parts
 from msmq.manager.states import ServiceState
 from msmq.membership.local import HostIdentity
@@ -199,6 +206,22 @@ class ManagerInspection:
         """
         self._parts.performer.check_running()
         return self._parts.transactions.details(identifier)
+
+    async def browse(self, queue: str, *, after: int = -1, count: int = 100) -> MessagePage:
+        """See L{IInspection.browse}."""
+        found = any_queue(self._model, queue, self._parts.clock.now())
+        page = await self._parts.browser.page(found, after, count)
+        # A subqueue that is not there was made to be looked into.
+        self._parts.performer.forget_empty((found,))
+        return page
+
+    async def read_message(self, queue: str, lookup_id: int) -> ReceivedMessage:
+        """See L{IInspection.read_message}."""
+        found = any_queue(self._model, queue, self._parts.clock.now())
+        try:
+            return await self._parts.browser.message(found, lookup_id)
+        finally:
+            self._parts.performer.forget_empty((found,))
 
     async def dead_letters(self, limit: int = 1000) -> list[MessageLocation]:
         """See L{IInspection.dead_letters}."""

@@ -83,6 +83,16 @@ def outgoing_queue(model: QueueManagerModel, text: str) -> OutgoingQueue:
     raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no outgoing queue {text}")
 
 
+def any_queue(model: QueueManagerModel, text: str, now: Moment) -> Queue:
+    """The queue of a name that may be read, or an outgoing queue of that format name.
+
+    @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
+    """
+    name = _parse(text)
+    outgoing = None if isinstance(name, PathName) else model.collection.find_outgoing(name)
+    return readable_queue(model, text, now) if outgoing is None else outgoing
+
+
 def name_of_outgoing(model: QueueManagerModel, text: str) -> FormatName:
     """The format name of an outgoing queue, be there one of that name or not.
 

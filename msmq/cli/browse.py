@@ -1,0 +1,77 @@
+"""C{msmq queue browse} and C{msmq outgoing browse}: messages at any depth of a queue, filtered."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from msmq.cli.options import Settings, common_options
+from msmq.cli.output import complain
+
+_C = TypeVar("_C", bound=Callable[..., object])
+
+_COLUMNS: Final = ("lookup_id", "id", "arrived_time", "priority", "body_size", "class_name", "label")
+_LIMIT: Final = 100
+
+
+def browse_options(verb: _C) -> _C:
+    """What can be asked for of the messages of a queue."""
+    for option in (
+        common_options,
+        click.option("--decode", is_flag=True, help="With --json, add what the body is decoded to."),
+        click.option("--body", metavar="TEXT", help="Only messages whose body contains TEXT."),
+        click.option(
+            "--where",
+            metavar="EXPRESSION",
+            help="Only messages for which this JMESPath expression over their JSON keys is true.",
+        ),
+        click.option(
+            "--limit",
+            metavar="N",
+            type=click.IntRange(min=1),
+            default=_LIMIT,
+            show_default=True,
+            help="At most N messages.",
+        ),
+        click.option(
+            "--after", metavar="LOOKUP", type=click.IntRange(min=0), help="Begin behind this lookup_id."
+        ),
+    ):
+        verb = option(verb)
+    return verb
+
+
+def browse(settings: Settings, path: str, **wanted: Any) -> None:
+    """Print what is found, say where to go on, and show how far a long search is."""
+    output = settings.output
+    decode = wanted.pop("decode")
+    if decode and not output.as_json:
+        raise click.UsageError("--decode adds to what --json prints")
+    found: list[dict[str, Any]] = []
+    is_watched = not output.as_json and sys.stderr is not None and sys.stderr.isatty()
+    last: dict[str, Any] = {}
+    with settings.naming(path):
+        for value in settings.client.browse(path, bodies=output.as_json, decode=decode, **wanted):
+            if "unreadable" in value:
+                complain(f"message {value['lookup_id']} cannot be read: {value['unreadable']}")
+            elif "looked_at" in value:
+                last = value
+                if is_watched and "end" not in value:
+                    click.echo(
+                        f"\r{value['looked_at']} looked at, {value['found']} found", nl=False, err=True
+                    )
+            elif output.as_json:
+                output.object(value)
+            else:
+                found.append(value)
+    if is_watched:
+        click.echo("\r\033[K", nl=False, err=True)
+    output.many(found, _COLUMNS) if not output.as_json else None
+    if last["end"] == "limit":
+        output.text(f"there may be more: --after {last['after']}")
+    if "not_compared" in last:
+        complain(f"{last['not_compared']} message(s) could not be compared: {last['reason']}")
+    output.flush()

@@ -1,0 +1,144 @@
+"""Filters messages by a JMESPath expression over their JSON keys, and by a text in their bodies."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Any, Final
+
+import jmespath
+from jmespath.exceptions import JMESPathError
+from jmespath.functions import Functions
+
+from msmq.control.protocol.refusals import invalid
+from msmq.quoting import quoted
+
+_LONGEST: Final = 2_000
+"""Characters of an expression, which bound what it costs to evaluate it."""
+
+_WIDEST: Final = 1_000
+"""Values that the lists and objects which an expression builds inside each other may have together."""
+
+KEYS: Final = frozenset(
+    "id lookup_id label body body_base64 report body_size body_type priority class class_name delivery"
+    " transactional sent_time arrived_time source_queue_manager destination_queue admin_queue response_queue"
+    " correlation_id application_tag hops journal dead_letter dead_letter_queue acknowledge extension_base64"
+    " authenticated sender_id transaction abort_count move_count decoded decode_error".split()
+)
+"""The keys of a message that an expression may name."""
+
+
+class MessageFilter:
+    """Decides which messages match; what it is not given, it does not ask for.
+
+    @param where: an expression of U{https://jmespath.org}; a message matches if its value is neither false,
+        null nor empty.
+    @param text: a text that the body has to contain, as UTF-8 or as UTF-16.
+    @ivar wants_decoded: whether the expression looks into what the body is decoded to.
+    @ivar wants_body: whether it looks at the body.
+    @ivar failed: to how many messages the expression could not be applied, as C{starts_with} to a number.
+    @ivar failure: why, of the first of them.
+    @raise MQError: MQ_ERROR_INVALID_PARAMETER for an expression that is malformed, names a key that no
+        message has, or builds more values than a filter needs.
+    """
+
+    def __init__(self, where: str | None, text: str | None) -> None:
+        self._expression = None if where is None else _parse(where)
+        named = frozenset() if self._expression is None else frozenset(_root_keys(self._expression.parsed))
+        for key in sorted(named - KEYS):
+            close = difflib.get_close_matches(key, KEYS, n=1)
+            meant = f"; did you mean {close[0]}?" if close else f"; it has {', '.join(sorted(KEYS))}"
+            raise invalid(f"where: a message has no key {quoted(key)}{meant}")
+        # The whole message may be compared, as contains(values(@), 'x') does.
+        whole = self._expression is not None and not named
+        self.wants_decoded = whole or not named.isdisjoint(("decoded", "decode_error"))
+        self.wants_body = whole or not named.isdisjoint(("body", "body_base64", "report"))
+        self._texts = () if text is None else tuple({text.encode(code) for code in ("utf-8", "utf-16-le")})
+        self.failed = 0
+        self.failure = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every message matches."""
+        return self._expression is None and not self._texts
+
+    def has_text(self, body: bytes | memoryview) -> bool:
+        """Whether a body contains the text, if there is one."""
+        return not self._texts or any(text in bytes(body) for text in self._texts)
+
+    def matches(self, message: Mapping[str, Any]) -> bool:
+        """Whether a message matches the expression, if there is one."""
+        if self._expression is None:
+            return True
+        try:
+            value = self._expression.search(message)
+        except (JMESPathError, RecursionError) as error:
+            self.failed += 1
+            self.failure = self.failure or _one_line(error)
+            return False
+        return not (value is None or value is False or value == "" or value == [] or value == {})
+
+
+def _parse(where: str) -> Any:
+    if len(where) > _LONGEST:
+        raise invalid(f"where has {len(where)} characters, and an expression may have {_LONGEST}")
+    try:
+        expression = jmespath.compile(where)
+        widths = prod(_widths(expression.parsed))
+    except (JMESPathError, ValueError) as error:
+        raise invalid(f"where: {quoted(where)} is no JMESPath expression: {_one_line(error)}") from error
+    except RecursionError:
+        raise invalid(f"where: {quoted(where)} has too many levels") from None
+    for name in _functions(expression.parsed):
+        if name not in Functions.FUNCTION_TABLE:
+            raise invalid(f"where: JMESPath has no function {quoted(name)}")
+    if widths > _WIDEST:
+        raise invalid(f"where: {quoted(where)} builds lists of lists with more than {_WIDEST} values")
+    return expression
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _children(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    # The bounds of a slice are numbers and no nodes.
+    return (child for child in node["children"] if isinstance(child, Mapping))
+
+
+def _widths(node: Mapping[str, Any]) -> Iterator[int]:
+    """How many values each list and object has that an expression builds."""
+    if node["type"] in ("multi_select_list", "multi_select_dict"):
+        yield max(len(node["children"]), 1)
+    for child in _children(node):
+        yield from _widths(child)
+
+
+def _functions(node: Mapping[str, Any]) -> Iterator[str]:
+    """The functions that an expression calls."""
+    if node["type"] == "function_expression":
+        yield str(node["value"])
+    for child in _children(node):
+        yield from _functions(child)
+
+
+_OF_THE_FIRST: Final = frozenset(
+    "subexpression index_expression pipe projection value_projection filter_projection flatten".split()
+)
+"""Nodes of which only the first child is applied to the message, and the others to what it gives."""
+
+
+def _root_keys(node: Mapping[str, Any]) -> Iterator[str]:
+    """The keys of the message itself that an expression names."""
+    kind = node["type"]
+    if kind == "field":
+        yield str(node["value"])
+    elif kind == "expref":
+        # It is applied to the elements of a list.
+        return
+    elif kind in _OF_THE_FIRST:
+        yield from _root_keys(node["children"][0])
+    else:
+        for child in _children(node):
+            yield from _root_keys(child)

@@ -1,0 +1,78 @@
+"""Browses the messages of a queue page by page, at any depth, without receiving them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msmq.interfaces.queue_manager import MessagePage, ReceivedMessage
+from msmq.manager.administration.summaries import queue_path
+from msmq.manager.performer import Performer
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition, Queue
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError, Status
+
+PAGE_BYTES: Final = 0x100000
+"""Bytes of the packets of one page, unless its first message alone has more."""
+
+_GONE = (PositionState.REMOVING, PositionState.LEAVING, PositionState.DELETED)
+
+
+class MessageBrowser:
+    """Reads pages; between two pages the queue may change, and nothing is held for the reader."""
+
+    def __init__(self, performer: Performer) -> None:
+        self._performer = performer
+
+    async def page(self, queue: Queue, after: int, count: int) -> MessagePage:
+        """The first C{count} messages behind a LookupIdentifier that a receive or a session could take.
+
+        @raise MQError: MQ_ERROR_MESSAGE_STORAGE_FAILED if the store cannot be read at all.
+        """
+        positions = _up_to(PAGE_BYTES, queue.page(after, count))
+        messages: list[ReceivedMessage] = []
+        unreadable: dict[int, str] = {}
+        try:
+            views = await self._performer.load(positions)
+            messages += map(_received, positions, views)
+        except MQError:
+            # One that cannot be read hides none of the others.
+            for position in positions:
+                try:
+                    [view] = await self._performer.load([position])
+                except MQError as error:
+                    if position.state not in _GONE and not position.queue.is_deleted:
+                        unreadable[position.lookup_id] = error.detail
+                else:
+                    messages.append(_received(position, view))
+        last = positions[-1].lookup_id if positions else after
+        return MessagePage(messages, unreadable, last, not queue.page(last, 1))
+
+    async def message(self, queue: Queue, lookup_id: int) -> ReceivedMessage:
+        """The message of a LookupIdentifier, whatever its state.
+
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND; MQ_ERROR_MESSAGE_STORAGE_FAILED if it cannot be read.
+        """
+        position = queue.positions.get(lookup_id)
+        if position is not None and position.state is not PositionState.ARRIVING and not queue.is_deleted:
+            try:
+                [view] = await self._performer.load([position])
+                return _received(position, view)
+            except MQError:
+                if position.state not in _GONE and not position.queue.is_deleted:
+                    raise
+        raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"{queue_path(queue)} has no message {lookup_id}")
+
+
+def _up_to(limit: int, positions: list[MessagePosition]) -> list[MessagePosition]:
+    """The first of these messages that have no more than so many bytes together; at least one."""
+    size = 0
+    for number, position in enumerate(positions):
+        size += position.size
+        if size > limit and number:
+            return positions[:number]
+    return positions
+
+
+def _received(position: MessagePosition, view: UserMessageView) -> ReceivedMessage:
+    return ReceivedMessage(view, position.lookup_id, position.arrived, position.aborts, position.moves)

@@ -1,0 +1,176 @@
+"""Looking at the messages of a queue through the control API: pages, filters, and single messages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import urlencode
+
+from msmq.control.server.message_filter import MessageFilter
+from msmq.manager.applications.targets import own_queue
+from msmq.queues.arriving.message import Delivery
+from msmq.structures.status import MQError
+from tests.control.support import ORDERS, ControlTestCase, resource
+
+MESSAGES = resource("queues", ORDERS, "messages")
+
+
+class BrowsingTestCase(ControlTestCase):
+    """Browses, and gives what came."""
+
+    def browse(self, path: str = MESSAGES, **parameters: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """The messages, and how it ended."""
+        caller = self.caller()
+        caller.ask("GET", f"{path}?{urlencode(parameters)}")
+        while not (answer := caller.answer).is_whole:
+            self.clock.advance(0)
+        self.assertEqual(answer.status, 200, answer.body)
+        *messages, end = map(json.loads, answer.body.splitlines())
+        return messages, end
+
+    def found(self, **parameters: Any) -> list[str]:
+        """The bodies of what was found."""
+        return [message["body"] for message in self.browse(**parameters)[0]]
+
+
+class PageTests(BrowsingTestCase):
+    """Any place of a queue, however long that is."""
+
+    def test_pages_of_a_long_queue(self) -> None:
+        """Page after page shows each message once, in order, beyond what one peek shows; all stay there."""
+        self.put(*(b"%d" % number for number in range(10_200)))
+        seen: list[str] = []
+        after: dict[str, Any] = {}
+        while True:
+            messages, end = self.browse(limit=3000, bodies="true", **after)
+            seen += [message["body"] for message in messages]
+            after = {"after": end["after"]}
+            if end["end"] == "queue":
+                break
+        self.assertEqual(seen, [str(number) for number in range(10_200)])
+        self.assertEqual(self.service.inspection.queue(ORDERS).messages, 10_200)
+
+    def test_priorities(self) -> None:
+        """The order is that of receiving, and a page may begin in the middle of a priority."""
+        for priority, body in ((0, b"last"), (7, b"first"), (3, b"middle"), (7, b"second")):
+            self.put(body, priority=priority)
+        [_, second], end = self.browse(limit=2)
+        self.assertEqual((end["end"], end["found"], end["after"]), ("limit", 2, second["lookup_id"]))
+        self.assertEqual(self.found(after=end["after"]), ["middle", "last"])
+
+    def test_keys(self) -> None:
+        """A message has the keys of every listing; its body only if it is wanted."""
+        self.put(b"<a>7</a>", label="L")
+        [message], end = self.browse(decode="true")
+        self.assertEqual((message["label"], message["body"]), ("L", "<a>7</a>"))
+        self.assertEqual(message["decoded"]["value"], {"a": "7"})
+        self.assertEqual(end, {"end": "queue", "looked_at": 1, "found": 1, "after": message["lookup_id"]})
+        [message], _ = self.browse(bodies="false")
+        self.assertNotIn("body", message)
+
+    def test_waiting_elsewhere(self) -> None:
+        """What waits for another queue manager can be looked at by the name of the outgoing queue."""
+        name = "DIRECT=OS:BETA\\private$\\q"
+        self.put(b"1", b"2", queue=name)
+        messages, _ = self.browse(resource("queues", name, "messages"))
+        self.assertEqual([message["body"] for message in messages], ["1", "2"])
+
+    def test_subqueue_that_is_not_there(self) -> None:
+        """It is empty, and looking makes none."""
+        self.assertEqual(self.browse(resource("queues", f"{ORDERS};aside", "messages"))[0], [])
+        self.assertEqual(self.service.inspection.queue(ORDERS).subqueues, [])
+
+    def test_message_that_cannot_be_read(self) -> None:
+        """It is named with the reason, and hides none of the others."""
+        self.put(b"1", b"2", b"3", delivery=Delivery.RECOVERABLE)
+        positions = list(own_queue(self.service.model, ORDERS).positions.values())
+        for position in positions:
+            # As after a start, or when there are more than memory has room for.
+            position.view = None
+        bad = positions[1].lookup_id
+        self.disk.damaged.add(bad)
+        messages, end = self.browse()
+        self.assertEqual([message.get("body") for message in messages], ["1", "3", None])
+        self.assertEqual(messages[2], {"lookup_id": bad, "unreadable": "checksum of page 7"})
+        self.assertEqual(end["end"], "queue")
+
+    def test_refusals(self) -> None:
+        """A queue that is not there and parameters that mean nothing have a status and a reason."""
+        for path, parameters, status, words in (
+            (resource("queues", ".\\private$\\none", "messages"), {}, 404, "none"),
+            (MESSAGES, {"limit": "many"}, 400, "limit"),
+            (MESSAGES, {"nonsense": "1"}, 400, "nonsense"),
+            (MESSAGES, {"where": "prioritty > `3`"}, 400, "'prioritty'; did you mean priority?"),
+            (MESSAGES, {"where": "((("}, 400, "JMESPath"),
+        ):
+            answer = self.call("GET", path, None, **parameters)
+            self.assertEqual(answer.status, status)
+            self.assertIn(words, answer.json["detail"])
+
+    def test_caller_goes_away(self) -> None:
+        """The search of a caller who is gone ends."""
+        self.put(*(b"%d" % number for number in range(500)))
+        caller = self.caller()
+        caller.ask("GET", MESSAGES, None, where="label == 'none'")
+        caller.hang_up()
+        self.clock.advance(0)
+        soon = self.clock.reactor.seconds() + 1
+        self.assertEqual([each for each in self.clock.reactor.getDelayedCalls() if each.getTime() < soon], [])
+
+
+class FilterTests(BrowsingTestCase):
+    """What C{where} and C{body} find."""
+
+    def test_expressions(self) -> None:
+        """Numbers, texts, times and what the body is decoded to are compared."""
+        self.put(b'{"customer": {"id": 7}}', label="json")
+        self.put(b"plain", label="urgent order", priority=6)
+        for where, expected in (
+            ("priority > `3`", ["plain"]),
+            ("contains(label, 'order')", ["plain"]),
+            ("decoded.value.customer.id == `7`", ['{"customer": {"id": 7}}']),
+            ("arrived_time > '1999'", ["plain", '{"customer": {"id": 7}}']),
+            ("label == 'none'", []),
+        ):
+            self.assertEqual(self.found(where=where), expected, where)
+
+    def test_text_in_bodies(self) -> None:
+        """A text is found in UTF-8 and in UTF-16, and both conditions have to hold."""
+        self.put("caf\u00e9".encode(), "the caf\u00e9".encode("utf-16-le"), b"tea", label="L")
+        messages, end = self.browse(body="caf\u00e9")
+        self.assertEqual((len(messages), end["looked_at"]), (2, 3))
+        self.assertEqual(self.browse(body="caf\u00e9", where="label == 'other'")[0], [])
+
+    def test_what_cannot_be_compared_is_counted(self) -> None:
+        """A function that does not fit a message finds nothing, and the end says so."""
+        self.put(b"\xff", b"text")
+        messages, end = self.browse(where="contains(body, 'text')")
+        self.assertEqual(len(messages), 1)
+        self.assertEqual(end["not_compared"], 1)
+        self.assertIn("contains()", end["reason"])
+
+    def test_expressions_that_cost_too_much(self) -> None:
+        """What grows without bound, is too deep or too long, or calls what is not there, is refused."""
+        for where, words in (
+            ("|".join(["[@,@]"] * 12), "more than 1000 values"),
+            ("!" * 1900 + "label", "levels"),
+            ("label == '" + "x" * 3000 + "'", "characters"),
+            ("matches(label, 'x')", "'matches'"),
+        ):
+            error = self.assertRaises(MQError, MessageFilter, where, None)
+            self.assertIn(words, error.detail)
+
+
+class SingleMessageTests(BrowsingTestCase):
+    """One message by its LookupIdentifier."""
+
+    def test_found_while_a_reader_has_it(self) -> None:
+        """It is shown whoever holds it; once it is received there is none."""
+        self.put(b"held")
+        reservation = self.run_to_end(self.service.reserve(ORDERS, timeout=0))
+        target = f"{MESSAGES}/{reservation.messages[0].lookup_id}"
+        answer = self.call("GET", target, None)
+        self.assertEqual((answer.status, answer.json["body"]), (200, "held"))
+        self.assertEqual(self.call("GET", target, None, raw="true").json["body_base64"], "aGVsZA==")
+        self.run_to_end(reservation.confirm())
+        self.assert_refused(self.call("GET", target, None), 404, "MQ_ERROR_MESSAGE_NOT_FOUND")
