@@ -239,3 +239,30 @@ class ChangeOfSegmentTests(LogTestCase):
         snapshot = self.done(store.open())
         self.assertEqual([entry[0] for entry in snapshot.messages[ORDERS.identifier]], list(range(1, 40)))
         self.done(store.close())
+
+
+class ClockTests(LogTestCase):
+    """A machine whose clock is set back."""
+
+    def test_clock_that_is_set_back(self) -> None:
+        """Nothing in the log is ordered by time: entries and events stay in the order of their batches."""
+        store = self.opened(PutQueue(ORDERS))
+        for number, now in enumerate((3e9, 2e9, 1e9, 2e9)):
+            self.commit(
+                store,
+                put(number, b"%d" % number),
+                AppendLog(ORDERS.identifier, number, b"%d" % number, now),
+                AppendEvent(now, b"", "expired"),
+            )
+        for again in range(2):
+            if again:
+                self.done(store.close())
+                store = self.opened()
+            entries = self.done(store.read_log(ORDERS.identifier, 0, 10))
+            self.assertEqual([entry.arrived for entry in entries], [3e9, 2e9, 1e9, 2e9])
+            events = self.done(store.read_events(0, 10))
+            self.assertEqual([stored.event.time for stored in events], [3e9, 2e9, 1e9, 2e9])
+        # The oldest entry by position is not old by its time, so nothing before it goes.
+        self.commit(store, TrimLog(ORDERS.identifier, 2.5e9))
+        self.assertEqual(len(self.done(store.read_log(ORDERS.identifier, 0, 10))), 4)
+        self.done(store.close())

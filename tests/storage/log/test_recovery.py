@@ -11,13 +11,17 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.persistence.changes import PutMessage, PutQueue, PutState
 from msmq.storage.log.core.format import BLOCK, FIRST
 from msmq.storage.log.core.recovery import recover
-from msmq.storage.log.core.scan import Position
+from msmq.storage.log.core.scan import Position, Read
 from msmq.storage.log.core.state import State
 from msmq.storage.log.failures import StoreDamaged, StoreIncomplete
 from tests.faults import IS_THOROUGH
 from tests.storage.log.model import BLOCKS, NOWHERE, QUEUE, Blocks, Machine, Written
 
 DEPTH = 3 if IS_THOROUGH else 2
+
+
+def _reader(content: bytes) -> Read:
+    return lambda offset, size: content[offset : offset + size]
 
 
 def subsets(count: int) -> Iterator[tuple[int, ...]]:
@@ -186,6 +190,24 @@ class DamageTests(SynchronousTestCase):
                 # Whoever knows the checksum of the header, which is secret, can do that and no more.
                 continue
             self.assertIn(found, ([], [1]))
+
+    def test_older_segment(self) -> None:
+        """A checkpoint that is ahead of the log is refused, and so is one of another log."""
+        position = self.machine.position
+        segment = self.machine.segments[2]
+        older = bytes(segment.content[: self.end - BLOCK]).ljust(len(segment.content), b"\0")
+        for content, chain, is_refused in (
+            (bytes(segment.content), position.chain, False),
+            (older, position.chain, True),
+            (bytes(segment.content), position.chain ^ 1, True),
+        ):
+            source = attrs.evolve(segment.source(), read=_reader(content))
+            after = attrs.evolve(position, chain=chain)
+            if not is_refused:
+                self.assertEqual(recover(NOWHERE, {2: source}, after, State()), (position, False))
+                continue
+            error = self.assertRaises(StoreDamaged, recover, NOWHERE, {2: source}, after, State())
+            self.assertIn("group 4, the last one of the checkpoint, is missing: an older copy", str(error))
 
     def test_truncated_segment(self) -> None:
         """A file that was cut is refused with what is left of it."""

@@ -12,7 +12,16 @@ import attrs
 
 from msmq.storage.log.core.format import BLOCK, SegmentHeader
 from msmq.storage.log.core.records import RecordTarget, replay
-from msmq.storage.log.core.scan import Group, Position, Read, later_group, next_group, sealed_by, torn_packet
+from msmq.storage.log.core.scan import (
+    Group,
+    Position,
+    Read,
+    follows_group,
+    later_group,
+    next_group,
+    sealed_by,
+    torn_packet,
+)
 from msmq.storage.log.failures import StoreDamaged, StoreIncomplete
 
 
@@ -42,6 +51,7 @@ def recover(
     @raise Malformed: a group is intact and not of this version.
     """
     pending: tuple[RecoveredSegment, Group] | None = None
+    begin = position
     while True:
         source = sources.get(position.generation)
         if source is None:
@@ -58,6 +68,10 @@ def recover(
         pending = source, group
         position = group.next(sealed_by(group.records()))
     _check_end(sources, source, position)
+    if position == begin and not follows_group(source.read, source.header, position):
+        # No group is chained to what the checkpoint says.
+        problem = f"group {position.sequence - 1}, the last one of the checkpoint, is missing: an older copy"
+        raise StoreDamaged(source.path, position.offset, problem)
     if pending is not None:
         source, group = pending
         if torn_packet(source.read, group) is not None:

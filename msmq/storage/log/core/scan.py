@@ -125,6 +125,34 @@ def later_group(read: Read, segment: SegmentHeader, position: Position) -> Group
     return None
 
 
+def follows_group(read: Read, segment: SegmentHeader, position: Position) -> bool:
+    """Whether the group before a position is there, by its header; of the first one of a segment, always."""
+    size = _PIECE // 16
+    while position.offset > FIRST:
+        start = max(FIRST, position.offset - size)
+        is_there = _ends_with(read(start, position.offset - start), segment, position)
+        if is_there or start == FIRST:
+            return is_there
+        size *= 8
+    return True
+
+
+def _ends_with(content: bytes, segment: SegmentHeader, position: Position) -> bool:
+    """Whether bytes that begin at a block end with the group before a position."""
+    found = len(content)
+    while (found := content.rfind(GROUP_MAGIC, 0, found)) >= 0:
+        header = read_group_header(content, found)
+        if (
+            header is not None
+            and found % BLOCK == 0
+            and found + padded(header.size) == len(content)
+            and header.generation == segment.generation
+            and header.sequence == position.sequence - 1
+        ):
+            return header.checksum == position.chain
+    return False
+
+
 def torn_packet(read: Read, group: Group) -> int | None:
     """The offset of the first packet of a group that is not as its record says; C{None} if all are."""
     begin = group.offset + GROUP_HEADER
@@ -165,6 +193,7 @@ __all__ = [
     "Malformed",
     "Position",
     "Read",
+    "follows_group",
     "group_at",
     "later_group",
     "next_group",
