@@ -23,7 +23,7 @@ demo-pipeline: $(INSTALLED)
 # one more than two cores, as many wait for processes that they have started.
 JOBS ?= 3
 test: $(INSTALLED)
-	PYTHONWARNINGS=error::RuntimeWarning $(VENV)/bin/python -m twisted.trial --jobs $(JOBS) \
+	PYTHONWARNINGS=error::RuntimeWarning $(VENV)/bin/python -m tests.runner --jobs $(JOBS) \
 		--temp-directory=_trial_temp tests
 
 # The pure cores alone: no processes, no sockets, no Spark.

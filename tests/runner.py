@@ -1,0 +1,106 @@
+"""Runs the suite as C{trial --jobs} does, with the tests of a costly server in one worker, the longest first.
+
+trial gives each test to the next worker that is free.
+So each worker starts a JVM for Spark and a domain of Samba of its own, and a long test may well be the last.
+Here the tests of such a server are one group, which one worker runs from its first test to its last; of the
+others each class is a group.
+Options, output and exit status are those of trial: C{python -m tests.runner --jobs 3 tests}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import attrs
+from twisted.scripts import trial
+from twisted.trial._dist.disttrial import DistTrialRunner
+
+SHARED: Final = {
+    "Spark": (
+        "tests.pipeline.jobs",
+        "tests.pipeline.test_batch",
+        "tests.pipeline.test_example",
+        "tests.pipeline.test_files",
+        "tests.pipeline.test_jobs_on_a_running_server",
+        "tests.pipeline.test_jobs_command",
+        "tests.pipeline.test_session",
+        "tests.pipeline.test_streaming",
+        "tests.pipeline.test_writing",
+    ),
+    "Samba": (
+        "tests.directory.ldap.kerberos.test_active_directory_keytab",
+        "tests.directory.ldap.test_delegation",
+        "tests.directory.ldap.test_enterprise",
+        "tests.directory.ldap.test_members",
+        "tests.directory.test_access_matrix",
+        "tests.directory.test_active_directory",
+        "tests.directory.test_attribute_table",
+    ),
+}
+"""The packages and modules whose tests share a server that takes seconds to start."""
+
+LONGEST: Final = (
+    "Spark",
+    "tests.estates.test_processes",
+    "tests.faults.test_failing_system",
+    "Samba",
+    "tests.pipeline.test_kills",
+    "tests.test_documents",
+    "tests.faults",
+    "tests.test_examples",
+    "tests.test_demo",
+    "tests.integration.test_secured_transfer",
+    "tests.integration",
+    "tests.test_packaging",
+    "tests.storage",
+    "tests.estates",
+    "tests.directory",
+)
+"""What is handed out first, in this order; the order of the rest decides nothing."""
+
+
+def groups(cases: Iterable[Any]) -> list[list[Any]]:
+    """The tests, each of them once, in the groups and the order in which workers take them."""
+    found: dict[str, list[Any]] = {}
+    for case in cases:
+        found.setdefault(_group(case.id()), []).append(case)
+    return [found[name] for name in sorted(found, key=_rank)]
+
+
+def _group(test: str) -> str:
+    for server, users in SHARED.items():
+        if _is_within(test, users):
+            return server
+    return test.rpartition(".")[0]
+
+
+def _rank(group: str) -> int:
+    return next((rank for rank, name in enumerate(LONGEST) if _is_within(group, (name,))), len(LONGEST))
+
+
+def _is_within(name: str, packages: Iterable[str]) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+@attrs.define
+class GroupsRunner(DistTrialRunner):
+    """trial's runner, whose workers take groups of tests."""
+
+    _waiting: list[list[Any]] = attrs.field(init=False, factory=list)
+
+    async def _driveWorker(self, result: Any, testCases: Iterable[Any], worker: Any) -> None:
+        # Every worker is given the same iterator: the first one takes all that is in it.
+        self._waiting.extend(groups(testCases))
+        while self._waiting:
+            await super()._driveWorker(result, self._waiting.pop(0), worker)
+
+
+def main() -> None:
+    """Run what the arguments name."""
+    trial.DistTrialRunner = GroupsRunner  # type: ignore[attr-defined]
+    trial.run()
+
+
+if __name__ == "__main__":
+    main()
