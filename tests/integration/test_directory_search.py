@@ -165,6 +165,7 @@ class DirectorySearchTests(TestCase):
         with self.assertRaises(DirectoryDescriptionError) as refused:
             await server.started
         self.assertIn("no directory server is known, and none was found", str(refused.exception))
+        self.assertIn("the first start needs the directory, which has or assigns", str(refused.exception))
         self.assertFalse((self.place / "alpha" / "identity.json").exists())
 
     async def test_others_are_told(self) -> None:

@@ -36,7 +36,13 @@ async def identify(settings: LdapSettings, computer_name: str, context: Director
 
 
 async def _identify(operations: Operations, computer_name: str) -> UUID | None:
-    root = await operations.root()
+    try:
+        root = await operations.root()
+    except DirectoryError as error:
+        raise ValueError(
+            f"{error.detail}; the first start needs the directory, which has or assigns the identifier of"
+            f" queue manager {computer_name}; later ones do not"
+        ) from error
     computer = await operations.computer(computer_name, (GUID,))
     if computer is None:
         if root.makes_identifiers:
