@@ -46,3 +46,16 @@ def config_check(settings: Settings, file: str) -> int:
         return DONE
     output.text(f"{file}: nothing is wrong")
     return DONE
+
+
+@config.command("reload")
+@common_options
+@pass_settings
+def config_reload(settings: Settings) -> None:
+    """Have the server read its configuration again.
+
+    [hosts], [limits], [timers], [security], tokens, certificates and the enterprise file take effect.
+    Prints what changed, and what needs a restart. A mistake in the file changes nothing.
+    """
+    settings.output.one(settings.client.reload())
+    settings.output.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -50,4 +51,15 @@ class ITls(Interface):
         @param identity: shown to a server that asks; C{None} for nobody.
         @param pins: the certificates that the server may have, at least one.
         @raise TlsError: a file cannot be used.
+        """
+
+
+class IReloadableTls(Interface):
+    """What an endpoint that listens for TLS provides too, so that a certificate can be replaced meanwhile."""
+
+    def read_again() -> Callable[[], None]:
+        """Read the files again, and change nothing yet.
+
+        @return: has connections that begin from now on use what was read; those that are open stay.
+        @raise Exception: a file cannot be used; its text says why.
         """

@@ -177,7 +177,8 @@ class Parts:
             certificates,
             tells_sender=security.tells_sender,
         )
-        streams = IncomingStreams(settings)
+        self.gate = gate
+        streams = self.streams = IncomingStreams(settings)
         connectors = Connectors(model, router)
         outbox = self.outbox = Outbox(
             performer,
@@ -259,6 +260,7 @@ class Parts:
         )
         self.inspector = self.securing.inspector
         refusals = RefusalLog()
+        self.express_history = ExpressHistory(model.identifier, gate, settings)
         role = RoutingRole(routing_server, None if client is None else client.access)
         arrivals = Arrivals(
             performer,
@@ -268,7 +270,7 @@ class Parts:
             Forwarding(performer, role, gate, self.answer_room, connectors),
             self.inspector,
             PeerDeadLetters(performer, gate, over_quota=dead_letter_over_quota),
-            ExpressHistory(model.identifier, gate, settings),
+            self.express_history,
             Acknowledgements(performer, self.sequences, gate, refusals),
             gate,
             refusals,

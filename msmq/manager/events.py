@@ -37,6 +37,10 @@ class EventLog:
         self.dropped = 0
         self.counts: Counter[str] = Counter()
 
+    def configure(self, keep: int) -> None:
+        """Keep another number of events from the next portion on."""
+        self._keep = keep
+
     def record(self, event: AppendEvent) -> None:
         """Append an event that nobody waits for."""
         self.counts[event.event] += 1

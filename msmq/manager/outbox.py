@@ -101,6 +101,11 @@ class Outbox:
         self._final_acks = final_acks
         self.acknowledgements: Counter[str] = Counter()
 
+    def configure(self, *, send_insecure: bool) -> None:
+        """Change SendInsecureNacks, for FinalAcks as well."""
+        self._send_insecure = send_insecure
+        self._final_acks.configure(send_insecure=send_insecure)
+
     async def put(
         self,
         targets: Sequence[SendTarget],

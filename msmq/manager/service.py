@@ -32,6 +32,7 @@ from msmq.manager.applications.subscriptions import Subscriptions
 from msmq.manager.applications.targets import own_queue, readable_queue
 from msmq.manager.applications.transactions import TransactionHandle, move
 from msmq.manager.assembly import Parts
+from msmq.manager.live_settings import LiveSettings
 from msmq.manager.membership.membership import Membership
 from msmq.manager.securing.access_administration import AccessAdministration
 from msmq.manager.securing.message_security import SecurityProviders
@@ -201,6 +202,10 @@ class QueueManagerService(Service):
         self.state = ServiceState.STOPPED
         self._subscriptions.tell(QueueManagerEvent.STOPPED)
         return result
+
+    def configure(self, settings: LiveSettings) -> None:
+        """Apply other settings while it runs; messages and sessions that are there stay."""
+        settings.apply(self._parts)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """[MS-MQDMPR] 3.1.4: tell somebody of what happens to the queue manager, over any number of starts.

@@ -16,6 +16,7 @@ from pathlib import Path
 import attrs
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.interfaces import (
+    IReactorSSL,
     IReactorTime,
     IStreamServerEndpoint,
     IStreamServerEndpointStringParser,
@@ -75,7 +76,8 @@ def server_endpoint(
     positional, named = split_description(description)
     kind = positional[0] if positional else ""
     if kind not in ("tcp", "tcp6", "tls"):
-        return _described(reactor, description)
+        ssl = _ssl_endpoint(reactor, positional, named) if kind == "ssl" else None
+        return _described(reactor, description) if ssl is None else ssl
     arguments = {"backlog": str(BACKLOG), **_bind(kind, positional[1:], named)}
     port = arguments.pop("port", None)
     if kind != "tls":
@@ -87,6 +89,22 @@ def server_endpoint(
     plain = {key: value for key, value in arguments.items() if key in ("interface", "backlog")}
     tcp = _described(reactor, join_description(["tcp", str(_port(port))], plain))
     return tls.TlsServerEndpoint(reactor, encryption, identity, pins, tcp)
+
+
+def _ssl_endpoint(
+    reactor: IReactorTime, positional: tuple[str, ...], named: Mapping[str, str]
+) -> IStreamServerEndpoint | None:
+    """C{ssl:} with files that can be read again; C{None} with C{sslmethod}, which only Twisted reads."""
+    arguments = _bind("ssl", positional[1:], named)
+    if "sslmethod" in arguments:
+        return None
+    return tls.SslServerEndpoint(
+        IReactorSSL(reactor),
+        _port(arguments.get("port")),
+        lambda: tls.read_ssl_files(arguments),
+        int(arguments.get("backlog", BACKLOG)),
+        arguments.get("interface", ""),
+    )
 
 
 def quote(text: str) -> str:

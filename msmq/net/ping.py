@@ -49,6 +49,11 @@ class PingResponderProtocol(DatagramProtocol):
         self.session_count = session_count
         self.responder = PingResponder(identifier, self.settings)
 
+    def configure(self, settings: SessionSettings) -> None:
+        """Apply other limits."""
+        self.settings = settings
+        self.responder.configure(settings)
+
     def would_refuse(self, address: tuple[str, int]) -> bool:
         """Hook: whether a session from this initiator would be refused now.
 
@@ -164,6 +169,11 @@ class Pinger:
         self._asked: tuple[_Question, PingRequest] | None = None
         self._timer: IDelayedCall | None = None
         self._is_stopped = False
+
+    def configure(self, settings: SessionSettings) -> None:
+        """Apply other times to questions from now on."""
+        self.settings = settings
+        self._initiator.configure(settings)
 
     def ask(self, address: str, port: int | None = None) -> Deferred[PingReply]:
         """Ask one acceptor.

@@ -103,6 +103,10 @@ class ReceiveMemory:
         self.used = 0
         self.peak = 0
 
+    def configure(self, limit: int) -> None:
+        """Apply another limit, in bytes, from the next change on."""
+        self._limit = limit
+
     @property
     def stopped(self) -> int:
         """How many sessions are not read from."""

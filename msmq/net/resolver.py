@@ -96,7 +96,7 @@ def _unknown(name: str) -> str | None:
     return None
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class HostResolver:
     """[MS-MQQB] 3.1.5.2.1: finds where a computer name or address is, asking C{[hosts]} first.
 
@@ -123,6 +123,15 @@ class HostResolver:
     address_limit: int = 16
     address_of: Callable[[str], str | None] = _unknown
     tls: ITls | None = None
+
+    def configure(
+        self, hosts: HostTable, *, resolution_time: float, connect_time: float, address_limit: int
+    ) -> None:
+        """Apply another C{[hosts]} table and other limits from the next question on."""
+        self.hosts = hosts
+        self.resolution_time = resolution_time
+        self.connect_time = connect_time
+        self.address_limit = address_limit
 
     async def resolve(self, name: str, port: int | None = None) -> Sequence[NextHopAddress]:
         """Find where to connect; addresses of the family that our own endpoint has come first.

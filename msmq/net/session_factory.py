@@ -73,6 +73,12 @@ class SessionFactory(ServerFactory):
         self._accepted: set[SessionProtocol] = set()
         self._accepted_by_host: Counter[str] = Counter()
 
+    def configure(self, settings: SessionSettings, allowed: AddressSet | None) -> None:
+        """Apply other settings: limits at once, everything else to sessions that begin from now on."""
+        self.settings = settings
+        self.receive_memory.configure(settings.receive_memory)
+        self._doorkeeper.configure(settings.sessions_per_second, settings.max_connections_per_host, allowed)
+
     def attach(self, broker: IBroker, *, is_offline: bool) -> None:
         """See L{ISessions.attach<msmq.interfaces.sessions.ISessions.attach>}."""
         if self.broker is not None:

@@ -10,27 +10,38 @@ Every function that reads raises L{ValueError} with what is wrong, in words that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import attrs
 from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
+from twisted.internet.endpoints import (
+    HostnameEndpoint,
+    SSL4ServerEndpoint,
+    TCP4ClientEndpoint,
+    TCP6ClientEndpoint,
+)
 from twisted.internet.interfaces import (
     IAddress,
     IListeningPort,
+    IOpenSSLContextFactory,
+    IOpenSSLServerConnectionCreator,
     IProtocol,
     IProtocolFactory,
+    IReactorSSL,
     IReactorTime,
     IStreamClientEndpoint,
     IStreamServerEndpoint,
 )
 from twisted.internet.protocol import Protocol
+from twisted.internet.ssl import Certificate, CertificateOptions, DiffieHellmanParameters, PrivateCertificate
 from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
+from twisted.python.filepath import FilePath
 from zope.interface import implementer
 
-from msmq.interfaces.tls import ITls, TlsIdentity
+from msmq.interfaces.tls import IReloadableTls, ITls, TlsIdentity
 from msmq.quoting import quoted
 from msmq.wire.fingerprints import read_pins
 
@@ -150,8 +161,19 @@ class _Encrypting(TLSMemoryBIOFactory):
         return None if protocol is None else self.protocol(self, protocol)
 
 
-@implementer(IStreamServerEndpoint)
-@attrs.frozen(eq=False)
+@implementer(IOpenSSLServerConnectionCreator)
+@attrs.define(eq=False)
+class _CurrentCreator:
+    """Makes each connection with the certificate that is current when it begins."""
+
+    current: IOpenSSLServerConnectionCreator
+
+    def serverConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> Any:
+        return self.current.serverConnectionForTLS(tlsProtocol)
+
+
+@implementer(IStreamServerEndpoint, IReloadableTls)
+@attrs.define(eq=False)
 class TlsServerEndpoint:
     """Listens for TLS where another endpoint listens for TCP."""
 
@@ -160,14 +182,104 @@ class TlsServerEndpoint:
     identity: TlsIdentity
     pins: frozenset[str]
     tcp: IStreamServerEndpoint
+    _creator: _CurrentCreator | None = attrs.field(default=None, init=False)
 
     def listen(self, protocolFactory: IProtocolFactory) -> Deferred[IListeningPort]:
         """Read the files, and listen.
 
         @raise TlsError: they cannot be used.
         """
-        creator = self.tls.server(self.identity, self.pins)
+        creator = self._creator = _CurrentCreator(self.tls.server(self.identity, self.pins))
         return self.tcp.listen(_Encrypting(creator, False, protocolFactory, self.reactor))
+
+    def read_again(self) -> Callable[[], None]:
+        """See L{IReloadableTls.read_again}."""
+        read = self.tls.server(self.identity, self.pins)
+
+        def use() -> None:
+            if self._creator is not None:
+                self._creator.current = read
+
+        return use
+
+
+@implementer(IOpenSSLContextFactory)
+class SslFiles:
+    """The certificate of an C{ssl:} endpoint: each connection gets the one that is current when it begins.
+
+    @param read: reads the files.
+    """
+
+    def __init__(self, read: Callable[[], CertificateOptions]) -> None:
+        self._read = read
+        self._current = read()
+
+    def getContext(self) -> Any:
+        """What OpenSSL makes a connection with."""
+        return self._current.getContext()
+
+    def read_again(self) -> Callable[[], None]:
+        """See L{IReloadableTls.read_again}."""
+        read = self._read()
+        # OpenSSL looks at key and certificate together only here.
+        read.getContext()
+
+        def use() -> None:
+            self._current = read
+
+        return use
+
+
+@implementer(IStreamServerEndpoint, IReloadableTls)
+class SslServerEndpoint:
+    """C{ssl:}, as Twisted describes it, with files that can be read again."""
+
+    def __init__(
+        self,
+        reactor: IReactorSSL,
+        port: int,
+        read: Callable[[], CertificateOptions],
+        backlog: int,
+        interface: str,
+    ) -> None:
+        self._files = SslFiles(read)
+        self._listening = SSL4ServerEndpoint(reactor, port, self._files, backlog, interface)
+
+    def listen(self, protocolFactory: IProtocolFactory) -> Deferred[IListeningPort]:
+        """Listen with the files as they were when the endpoint was made."""
+        listening: Deferred[IListeningPort] = self._listening.listen(protocolFactory)
+        return listening
+
+    def read_again(self) -> Callable[[], None]:
+        """See L{IReloadableTls.read_again}."""
+        return self._files.read_again()
+
+
+def read_ssl_files(arguments: Mapping[str, str]) -> CertificateOptions:
+    """What the arguments C{privateKey}, C{certKey}, C{extraCertChain} and C{dhParameters} of C{ssl:} name.
+
+    @raise OSError: a file cannot be read.
+    @raise Exception: as OpenSSL has it, if a file does not hold what it should.
+    """
+    key = Path(arguments.get("privateKey", "server.pem"))
+    certificate = Path(arguments.get("certKey", key))
+    own = PrivateCertificate.loadPEM(certificate.read_bytes() + b"\n" + key.read_bytes())
+    chain = None
+    if "extraCertChain" in arguments:
+        found = _CERTIFICATE.findall(Path(arguments["extraCertChain"]).read_bytes())
+        chain = [Certificate.loadPEM(each).original for each in found]
+    parameters = None
+    if "dhParameters" in arguments:
+        parameters = DiffieHellmanParameters.fromFile(FilePath(arguments["dhParameters"]))
+    return CertificateOptions(
+        privateKey=own.privateKey.original,
+        certificate=own.original,
+        extraCertChain=chain,
+        dhParameters=parameters,
+    )
+
+
+_CERTIFICATE = re.compile(b"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\r?\n?", re.DOTALL)
 
 
 @implementer(IStreamClientEndpoint)

@@ -59,6 +59,17 @@ PEER_DEAD_LETTERS: Final = 64 * 1024
 """Kilobytes of the dead-letter queue that messages of other queue managers may fill by default."""
 
 
+@attrs.frozen(kw_only=True)
+class ModelLimits:
+    """Limits of a running queue manager, as L{QueueManagerModel} has them."""
+
+    quota: int
+    journal_quota: int
+    peer_dead_letters: int
+    express_memory: int | None
+    packet_memory: int | None
+
+
 class QueueManagerModel:
     """[MS-MQDMPR] 3.1.1.1 QueueManager and the QueueCollection.
 
@@ -177,6 +188,15 @@ class QueueManagerModel:
         self.move_locked = moves.move_locked
         self.moved = moves.moved
         self.unmove = moves.unmove
+
+    def configure(self, limits: ModelLimits) -> None:
+        """Apply other limits at once; what is there already stays, also beyond them."""
+        storage = self.storage
+        storage.limit = quota_in_bytes(limits.quota)
+        storage.journal_limit = quota_in_bytes(limits.journal_quota)
+        storage.peer_letters = quota_in_bytes(limits.peer_dead_letters)
+        storage.express_limit = limits.express_memory
+        storage.cache_limit = limits.packet_memory
 
     # What is there
 

@@ -14,6 +14,7 @@ from twisted.internet.interfaces import IReactorPluggableNameResolver, IReactorT
 from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.factory import ControlSite, make_site
 from msmq.control.server.limits import ControlLimits
+from msmq.control.server.transfer_api import Reload
 from msmq.directory.factory import make_directory
 from msmq.interfaces.access import IAccounts
 from msmq.interfaces.ciphers import ICiphers
@@ -28,6 +29,7 @@ from msmq.interfaces.directory import (
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import ITls
+from msmq.manager.live_settings import LiveSettings
 from msmq.manager.securing.authentication import HASH_NAMES, VERSION_NAMES, SigningPolicy
 from msmq.manager.securing.message_security import SecurityProviders
 from msmq.manager.securing.security_descriptors import AccessPolicy, DefaultDescriptor
@@ -42,9 +44,9 @@ from msmq.net.ping import Pinger, PingReactor, PingResponderProtocol
 from msmq.net.resolver import HostResolver
 from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import MakeSession, SessionFactory
-from msmq.queues.model import QueueManagerModel
+from msmq.queues.model import ModelLimits, QueueManagerModel
 from msmq.security.access.control import AccessControl
-from msmq.security.access.rules import NO_RULES, load_rules, principal
+from msmq.security.access.rules import NO_RULES, Rules, load_rules, principal
 from msmq.security.certificate_store import FileCertificateStore
 from msmq.security.ciphers import LibraryCiphers
 from msmq.security.keys import KeyRing
@@ -82,6 +84,8 @@ class ServerParts:
     @ivar control: listens on the control socket.
     @ivar pinger: asks other queue managers.
     @ivar search: looks for directory servers.
+    @ivar resolver: finds other queue managers.
+    @ivar access: decides by the descriptors of queues, and by rules.
     @ivar discovery: listens on the discovery port; C{None} without a connected network that it could tell.
     @ivar tls: makes the TLS of the session port, and of the hosts that have it.
     """
@@ -92,8 +96,28 @@ class ServerParts:
     control: ControlSite
     pinger: Pinger
     search: DirectorySearch
+    resolver: HostResolver
+    access: AccessControl
     discovery: DiscoveryServerProtocol | None = None
     tls: ITls | None = None
+
+    def configure(self, configuration: Configuration, rules: Rules) -> None:
+        """Apply what a running server can take over of another configuration; this does not fail.
+
+        @param rules: what its file of rules says.
+        """
+        session, limits, timers = configuration.session, configuration.limits, configuration.timers
+        self.manager.configure(live_settings(configuration, self.manager.store))
+        self.sessions.configure(session, _allowed(configuration))
+        self.pings.configure(session)
+        self.pinger.configure(session)
+        self.access.configure(rules)
+        self.resolver.configure(
+            HostTable.of(configuration.hosts),
+            resolution_time=timers.name_resolution,
+            connect_time=timers.connect,
+            address_limit=limits.host_addresses,
+        )
 
     async def stop(self) -> None:
         """End the sessions and everything that waits, then close the store."""
@@ -108,6 +132,7 @@ def compose(
     store: IMessageStore,
     reactor: IReactorTime,
     *,
+    reload: Reload,
     addresses: Callable[[], Sequence[str]] = tuple,
     clock: IClock | None = None,
     session_protocol: MakeSession = SessionProtocol,
@@ -117,6 +142,7 @@ def compose(
 
     @param identifier: QueueManager.Identifier.
     @param store: not open yet.
+    @param reload: reads the configuration of the server again.
     @param addresses: tells where the server listens, once it does.
     @param clock: the time; by default the machine's.
     @param session_protocol: a subclass of L{SessionProtocol}, for all sessions.
@@ -162,9 +188,11 @@ def compose(
         lookup=resolver.resolve,
         probe=_probe(pinger),
         settings=settings,
-        allowed=AddressSet(allowed) if (allowed := configuration.security.sessions_from) else None,
+        allowed=_allowed(configuration),
         protocol=session_protocol,
     )
+    live = live_settings(configuration, store)
+    access = _access(configuration, directory, clock)
     own = OwnNames(
         (queue_manager.name, queue_manager.dns_name),
         () if bound is None or bound.interface is None else (bound.interface,),
@@ -173,11 +201,11 @@ def compose(
         identifier,
         computer_names=own.names,
         is_own_address=own.is_own_address,
-        quota=_quota(configuration, store),
-        journal_quota=limits.journal_quota,
-        peer_dead_letters=limits.peer_dead_letters,
-        express_memory=limits.express_memory if store.durable else None,
-        packet_memory=limits.packet_memory if store.durable else None,
+        quota=live.limits.quota,
+        journal_quota=live.limits.journal_quota,
+        peer_dead_letters=live.limits.peer_dead_letters,
+        express_memory=live.limits.express_memory,
+        packet_memory=live.limits.packet_memory,
         poison_after=configuration.queues.poison_after,
         is_hardened=configuration.security.hardened,
         now=clock.now(),
@@ -191,21 +219,21 @@ def compose(
         computer_name=queue_manager.name,
         dns_name=queue_manager.dns_name,
         addresses=addresses,
-        send_insecure_nacks=configuration.security.permit_insecure_nacks,
+        send_insecure_nacks=live.send_insecure_nacks,
         report_messages=queue_manager.report_messages,
         dead_letter_over_quota=configuration.queues.dead_letter_over_quota,
-        events=limits.events,
-        send_keys=limits.send_keys,
-        send_key_lifetime=configuration.timers.send_key_lifetime,
-        session_settings=settings,
+        events=live.events,
+        send_keys=live.send_keys,
+        send_key_lifetime=live.send_key_lifetime,
+        session_settings=live.session,
         directory=directory,
         directory_changes=configuration.directory_changes,
         routing_server=queue_manager.routing_server,
         site=queue_manager.sites[0] if queue_manager.sites else None,
-        gate=_gate(configuration.security),
-        access=_access(configuration.security, directory, clock),
+        gate=live.gate,
+        access=_access_policy(configuration.security, access),
         ciphers=None if directory is None else _ciphers(configuration),
-        encryption=_preferences(configuration),
+        encryption=live.encryption,
         security=_providers(configuration),
     )
     control = make_site(
@@ -215,6 +243,7 @@ def compose(
             configuration.control_servers,
             None if directory is None else IControlBook(directory, None),
         ),
+        reload=reload,
         limits=ControlLimits(receives=limits.control_receives),
         clock=reactor,
     )
@@ -222,7 +251,43 @@ def compose(
     discovery = None
     if queue_manager.connected_networks:
         discovery = DirectoryServerProtocol(queue_manager, reactor, lambda: manager.membership, search)
-    return ServerParts(manager, sessions, pings, control, pinger, search, discovery, tls)
+    return ServerParts(manager, sessions, pings, control, pinger, search, resolver, access, discovery, tls)
+
+
+def live_settings(configuration: Configuration, store: IMessageStore) -> LiveSettings:
+    """What of a configuration can be applied to a running queue manager."""
+    limits = configuration.limits
+    return LiveSettings(
+        session=configuration.session,
+        limits=ModelLimits(
+            quota=_quota(configuration, store),
+            journal_quota=limits.journal_quota,
+            peer_dead_letters=limits.peer_dead_letters,
+            express_memory=limits.express_memory if store.durable else None,
+            packet_memory=limits.packet_memory if store.durable else None,
+        ),
+        events=limits.events,
+        send_keys=limits.send_keys,
+        send_key_lifetime=configuration.timers.send_key_lifetime,
+        send_insecure_nacks=configuration.security.permit_insecure_nacks,
+        gate=_gate(configuration.security),
+        encryption=_preferences(configuration),
+        signing=_signing_policy(configuration.security),
+    )
+
+
+def read_rules(configuration: Configuration) -> Rules:
+    """The file of rules.
+
+    @raise RulesError: it cannot be used.
+    """
+    rules = configuration.security.rules
+    return NO_RULES if rules is None else load_rules(Path(rules))
+
+
+def _allowed(configuration: Configuration) -> AddressSet | None:
+    allowed = configuration.security.sessions_from
+    return AddressSet(allowed) if allowed else None
 
 
 def _ciphers(configuration: Configuration) -> ICiphers:
@@ -274,30 +339,37 @@ def _gate(security: SecuritySettings) -> TrustedPeers:
     )
 
 
-def _access(security: SecuritySettings, directory: IDirectory | None, clock: IClock) -> AccessPolicy:
-    rules = NO_RULES if security.rules is None else load_rules(Path(security.rules))
+def _access(configuration: Configuration, directory: IDirectory | None, clock: IClock) -> AccessControl:
     accounts = None if directory is None else IAccounts(directory, None)
-    owner = user_sid(os.getuid()) if security.owner is None else principal(security.owner, rules)
-    access = AccessControl(accounts, clock, rules)
+    access = AccessControl(accounts, clock, read_rules(configuration))
     watched = None if directory is None else IWatchedDirectory(directory, None)
     if watched is not None:
         watched.watch(access.forget)
+    return access
+
+
+def _access_policy(security: SecuritySettings, access: AccessControl) -> AccessPolicy:
+    owner = user_sid(os.getuid()) if security.owner is None else principal(security.owner, access.rules)
     return AccessPolicy(access, owner, DefaultDescriptor(security.default_descriptor))
+
+
+def _signing_policy(security: SecuritySettings) -> SigningPolicy:
+    algorithms = {name: algorithm for algorithm, name in HASH_NAMES.items()}
+    versions = {name: version for version, name in VERSION_NAMES.items()}
+    return SigningPolicy(
+        frozenset(algorithms[name] for name in security.hashes),
+        security.smallest_key,
+        frozenset(versions[name] for name in security.signatures),
+    )
 
 
 def _providers(configuration: Configuration) -> SecurityProviders:
     """What signs and verifies; the certificates are kept in the data directory."""
     security = configuration.security
-    algorithms = {name: algorithm for algorithm, name in HASH_NAMES.items()}
-    versions = {name: version for version, name in VERSION_NAMES.items()}
     return SecurityProviders(
         signing=LibrarySigning(),
         certificates=FileCertificateStore(configuration.queue_manager.data / "certificates"),
-        signing_policy=SigningPolicy(
-            frozenset(algorithms[name] for name in security.hashes),
-            security.smallest_key,
-            frozenset(versions[name] for name in security.signatures),
-        ),
+        signing_policy=_signing_policy(security),
         sender=user_sid(os.getuid()) if security.sender is None else parse_sid(security.sender),
         tells_sender=security.send_sender,
     )

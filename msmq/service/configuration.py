@@ -119,6 +119,21 @@ def check(path: str | Path) -> list[ConfigurationProblem]:
     return reading.sorted_problems()
 
 
+@attrs.frozen
+class ConfigurationSource:
+    """The file and the options of a server, to be read again when they are to be reloaded."""
+
+    path: str | Path | None
+    overrides: Overrides
+
+    def load(self) -> Configuration:
+        """L{load} them.
+
+        @raise ConfigurationError: something is wrong; says all that is.
+        """
+        return load(self.path, self.overrides)
+
+
 def load(path: str | Path | None = None, overrides: Overrides | None = None) -> Configuration:
     """Read a configuration file, and fill in what the options and the defaults say.
 
@@ -241,9 +256,17 @@ class _Reading:
             queues=QueueSettings(**self._fields("queues", QueueSettings)),
             limits=LimitSettings(**self._fields("limits", LimitSettings)),
             timers=TimerSettings(**self._fields("timers", TimerSettings)),
+            values=self._all_values(),
             web=WebSettings(**self._fields("web", WebSettings)),
             security=self._security(),
         )
+
+    def _all_values(self) -> dict[str, dict[str, object]]:
+        """What each key has, also where only a default says so."""
+        return {
+            table: {**{key: known.default for key, known in keys.items()}, **self._values[table]}
+            for table, keys in TABLES.items()
+        }
 
     def probe_storage(self, configuration: Configuration) -> None:
         """See whether the store would open, as far as that shows without opening it."""

@@ -7,9 +7,10 @@ goes on, the session port and the ping port, which others can reach.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from uuid import UUID, uuid4
 
 from twisted.application.service import Service
@@ -29,7 +30,7 @@ from msmq.directory.factory import identifier_in_directory
 from msmq.errors import MsmqError
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.storage import IMessageStore
-from msmq.interfaces.tls import TlsError
+from msmq.interfaces.tls import IReloadableTls, TlsError
 from msmq.net.clock import SystemClock
 from msmq.net.discovery import DiscoveryServerProtocol
 from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint, server_endpoint, socket_text
@@ -38,17 +39,25 @@ from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import MakeSession
 from msmq.net.tls import NeverNone
 from msmq.service.composition import ServerParts, compose, directory_context
+from msmq.service.configuration import ConfigurationError
 from msmq.service.control_socket import listen_on_control_socket, reason
 from msmq.service.data_lock import DataLock
 from msmq.service.directory_servers import DirectorySearch
 from msmq.service.exposure import exposure
 from msmq.service.identity import has_identity, load_identity
+from msmq.service.reload import ReloadRefused, ReloadResult, reload
 from msmq.service.settings import Configuration
 from msmq.storage.factory import make_store
+from msmq.structures.status import MQError, Status
 from msmq.wire.guid import braced
 
 if TYPE_CHECKING:
     from msmq.web.endpoint import WebEndpoint
+
+
+RELOADED: Final = "done"
+REFUSED: Final = "refused"
+"""How a reload ended, as C{msmq_config_reloads_total} has it."""
 
 
 class StartError(MsmqError):
@@ -61,6 +70,8 @@ class Server(Service):
     An application that embeds a whole server adds it to a service of its own.
 
     @param session_protocol: a subclass of L{SessionProtocol} with hooks of the application's own.
+    @param source: reads the configuration again, for L{reload}; raises L{ConfigurationError
+        <msmq.service.configuration.ConfigurationError>} if it cannot be used. C{None} refuses reloads.
     @ivar configuration: what it was told.
     @ivar started: fires when the server is ready, or with the reason why it cannot start.  Each start
         makes a new one.
@@ -78,8 +89,13 @@ class Server(Service):
         reactor: IReactorTime,
         *,
         session_protocol: MakeSession = SessionProtocol,
+        source: Callable[[], Configuration] | None = None,
     ) -> None:
         self.configuration = configuration
+        self._source = source
+        self._endpoints: dict[str, IReloadableTls] = {}
+        self._tokens: TokenFile | None = None
+        self._reloads = Counter({RELOADED: 0, REFUSED: 0})
         self.parts: ServerParts | None = None
         self.started: Deferred[None] = Deferred()
         self.remote_control: tuple[str, int] | None = None
@@ -107,6 +123,41 @@ class Server(Service):
         self.started.cancel()
         return Deferred.fromCoroutine(self._stop())
 
+    def reload(self) -> dict[str, Any]:
+        """Read the configuration again, and apply what can change without a restart.
+
+        Sessions and messages stay; nothing is refused meanwhile.
+
+        @return: C{changed}, C{restart} and C{read}, as L{ReloadResult} has them.
+        @raise MQError: MQ_ERROR_INVALID_PARAMETER for a configuration that cannot be used, and
+            MQ_ERROR_UNSUPPORTED_OPERATION without a source; nothing has changed.
+        """
+        try:
+            result = self._reload()
+        except (ConfigurationError, ReloadRefused) as error:
+            self._reloads[REFUSED] += 1
+            text = str(error).replace("\n", "; ")
+            self.log.error("the configuration is not reloaded, and nothing has changed: {text}", text=text)
+            raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, f"nothing has changed: {text}") from error
+        self._reloads[RELOADED] += 1
+        self._tell(f"configuration reloaded; {result}")
+        return result.describe()
+
+    def _reload(self) -> ReloadResult:
+        if self._source is None:
+            reason = "this server was not started with a configuration that can be read again"
+            raise MQError(Status.MQ_ERROR_UNSUPPORTED_OPERATION, reason)
+        if self.parts is None:
+            raise MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, "the server is starting or stopping")
+        self.configuration, result = reload(
+            self.configuration,
+            self._source(),
+            self.parts,
+            tokens=self._tokens,
+            endpoints=self._endpoints,
+        )
+        return result
+
     def remove_control_socket(self) -> None:
         """Remove the socket that a failed start has left, when the process ends without running the reactor.
 
@@ -130,7 +181,7 @@ class Server(Service):
         lock = DataLock(data)
         lock.acquire()
         self._undo.append(lock.release)
-        tokens = self._tokens()
+        tokens = self._tokens = self._read_tokens()
         if (warning := exposure(configuration)) is not None:
             self.log.warn("{line}", line=f"listen.session: {warning}")
         clock = SystemClock()
@@ -144,6 +195,7 @@ class Server(Service):
             identifier,
             store if web is None else web.store,
             self._reactor,
+            reload=self.reload,
             addresses=lambda: self.addresses,
             clock=clock,
             session_protocol=self._session_protocol,
@@ -159,7 +211,9 @@ class Server(Service):
         if listen.remote_control is not None and tokens is not None:
             await self._listen_for_remote_control(listen.remote_control, tokens, parts)
         if listen.session is not None:
-            self._listens(await self._listen(listen.session, _listening(listen.session, parts), parts))
+            self._listens(
+                await self._listen("session", listen.session, _listening(listen.session, parts), parts)
+            )
         if listen.ping is not None:
             self._listens(self._listen_for_pings(listen.ping, parts))
         if listen.discovery is not None and parts.discovery is not None:
@@ -188,7 +242,7 @@ class Server(Service):
         self._control_socket = path
         self._undo.append(port.stopListening)
 
-    def _tokens(self) -> TokenFile | None:
+    def _read_tokens(self) -> TokenFile | None:
         """What callers over a network have to show, if there is an endpoint for them."""
         path, listen = self.configuration.security.control_token_file, self.configuration.listen
         if path is None or (listen.remote_control is None and listen.web is None):
@@ -217,8 +271,9 @@ class Server(Service):
             self._reactor,
             check_token=None if endpoint.is_loopback or tokens is None else tokens.name_of,
             windows_names=self.configuration.web.windows_exporter_names,
+            reloads=self._reloads,
         )
-        port = await self._listen(endpoint, site, parts)
+        port = await self._listen("web", endpoint, site, parts)
         self._undo.append(port.stopListening)
         web.start()
         self._undo.append(web.stop)
@@ -230,20 +285,23 @@ class Server(Service):
         self, endpoint: StreamEndpoint, tokens: TokenFile, parts: ServerParts
     ) -> None:
         site = TokenSite(parts.control, tokens, self._reactor)
-        port = await self._listen(endpoint, site, parts)
+        port = await self._listen("remote_control", endpoint, site, parts)
         self._undo.append(port.stopListening)
         host = cast(IPv4Address | IPv6Address, port.getHost())
         self.remote_control = (host.host, host.port)
         self._tell(f"remote control on {socket_text(*self.remote_control)}")
 
     async def _listen(
-        self, endpoint: StreamEndpoint, factory: IProtocolFactory, parts: ServerParts
+        self, key: str, endpoint: StreamEndpoint, factory: IProtocolFactory, parts: ServerParts
     ) -> IListeningPort:
         try:
             described = server_endpoint(self._reactor, endpoint.description, parts.tls)
         except Exception as error:
             # Each kind of endpoint has errors of its own: a file that is missing, a key that is none.
             raise StartError(f"cannot use the endpoint {endpoint.description}: {error}") from error
+        reloadable = IReloadableTls(described, None)
+        if reloadable is not None:
+            self._endpoints[f"listen.{key}"] = reloadable
         try:
             return await described.listen(factory)
         except CannotListenError as error:
@@ -285,6 +343,7 @@ class Server(Service):
         """Undo what was done, the last first, each when the one before is done."""
         self.parts = self.remote_control = self.web = None
         self._addresses.clear()
+        self._endpoints.clear()
         while self._undo:
             await maybeDeferred(self._undo.pop())
         self._control_socket = None

@@ -267,6 +267,9 @@ class Configuration:
     timers: TimerSettings
     """How long for everything."""
 
+    values: Mapping[str, Mapping[str, object]] = attrs.field(factory=dict, repr=False)
+    """The value of each key by its table, defaults included; C{None} for one without."""
+
     web: WebSettings = WebSettings()
     """What the web endpoint shows."""
 

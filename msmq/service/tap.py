@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
-from typing import ClassVar, TextIO
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol, TextIO, cast
 
 import attrs
 from twisted.application.service import IService, Service
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IReactorCore, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python import usage
 from twisted.python.failure import Failure
 
 from msmq.errors import MsmqError
 from msmq.service import collector
-from msmq.service.configuration import ConfigurationError, Overrides, load
+from msmq.service.configuration import ConfigurationError, ConfigurationSource, Overrides
 from msmq.service.server import Server
+from msmq.structures.status import MQError, Status
 
 
 class Options(usage.Options):
@@ -56,6 +59,16 @@ class ExitStatus:
             os._exit(1)
 
 
+class ReloadingReactor(Protocol):
+    """What L{TwistdService} needs of the reactor."""
+
+    def stop(self) -> None:
+        """See L{twisted.internet.interfaces.IReactorCore}."""
+
+    def callFromThread(self, function: Callable[[], object]) -> None:
+        """See L{twisted.internet.interfaces.IReactorFromThreads}."""
+
+
 class TwistdService(Service):
     """Runs a L{Server} as the one thing that a process does: if that cannot start, the process ends.
 
@@ -69,13 +82,14 @@ class TwistdService(Service):
     name = "msmq"
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, server: Server, reactor: IReactorCore, status: ExitStatus, stderr: TextIO) -> None:
+    def __init__(self, server: Server, reactor: ReloadingReactor, status: ExitStatus, stderr: TextIO) -> None:
         self.server = server
         self._reactor = reactor
         self._status = status
         self._stderr = stderr
         self._is_called_by_twistd = False
         self._has_failed = False
+        self._former_handler: Any = None
 
     def startService(self) -> None:
         """Start the server.
@@ -83,18 +97,40 @@ class TwistdService(Service):
         @raise SystemExit: it cannot start, and that is known at once.
         """
         Service.startService(self)
+        # Without a handler the signal of a closed terminal, or of logrotate, would end the process.
+        self._former_handler = signal.signal(signal.SIGHUP, self._hung_up)
         self._is_called_by_twistd = True
         self.server.startService()
         self.server.started.addCallbacks(lambda _: collector.settle(), self._failed)
         self._is_called_by_twistd = False
         if self._has_failed:
+            self._restore_handler()
             self.server.remove_control_socket()
             raise SystemExit(1)
 
     def stopService(self) -> Deferred[None]:
         """Stop the server."""
         Service.stopService(self)
+        self._restore_handler()
         return self.server.stopService()
+
+    def _restore_handler(self) -> None:
+        if self._former_handler is not None:
+            signal.signal(signal.SIGHUP, self._former_handler)
+            self._former_handler = None
+
+    def _hung_up(self, number: int, frame: object) -> None:
+        """The process got SIGHUP: reload in the next turn of the reactor."""
+        self._reactor.callFromThread(self.reload)
+
+    def reload(self) -> None:
+        """Reload the configuration; the log has the result."""
+        try:
+            self.server.reload()
+        except MQError as error:
+            # The server has logged a mistake in the configuration.
+            if error.status is not Status.MQ_ERROR_INVALID_PARAMETER:
+                self.log.warn("SIGHUP is ignored: {error}", error=error)
 
     def _failed(self, failure: Failure) -> None:
         if failure.check(CancelledError):
@@ -118,20 +154,22 @@ def makeService(options: Options) -> IService:
     """
     from twisted.internet import reactor
 
+    source = ConfigurationSource(
+        options["config"],
+        Overrides(
+            data=options["data"],
+            name=options["name"],
+            address=options["address"],
+            storage=options["storage"],
+            directory=options["directory"],
+        ),
+    )
     try:
-        configuration = load(
-            options["config"],
-            Overrides(
-                data=options["data"],
-                name=options["name"],
-                address=options["address"],
-                storage=options["storage"],
-                directory=options["directory"],
-            ),
-        )
+        configuration = source.load()
     except ConfigurationError as error:
         raise SystemExit(str(error)) from None
     status = ExitStatus()
     atexit.register(status.at_exit)
-    server = Server(configuration, IReactorTime(reactor))
-    return TwistdService(server, IReactorCore(reactor), status, sys.__stderr__ or sys.stderr)
+    server = Server(configuration, IReactorTime(reactor), source=source.load)
+    running = cast(ReloadingReactor, reactor)
+    return TwistdService(server, running, status, sys.__stderr__ or sys.stderr)

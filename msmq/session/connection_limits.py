@@ -86,6 +86,13 @@ class ConnectionLimits:
         self._hosts: OrderedDict[str, _Refused] = OrderedDict()
         self.refused: Counter[ConnectionRefusal] = Counter()
 
+    def configure(self, rate: int, most: int, allowed: AddressSet | None) -> None:
+        """Apply other limits; connections that are open stay. The parameters are those of the constructor."""
+        self._rate = float(rate)
+        self._most = most
+        self._allowed = allowed
+        self._buckets.clear()
+
     def judge(self, host: str, connections: int, now: Moment) -> ConnectionRefusal | None:
         """Why a connection from this host is refused; C{None} if it may come in.
 

@@ -155,6 +155,10 @@ class PingInitiator:
         self._waiting: dict[int, tuple[PingRequest, PingInputs]] = {}
         self.ping_cookie = ping_cookie
 
+    def configure(self, settings: SessionSettings) -> None:
+        """Apply another Ping Response Timer to questions from now on."""
+        self._settings = settings
+
     def ask(self, host: str, now: Moment) -> PingRequest:
         """[MS-MQQB] 3.1.7.6: make the next request; the caller sends its datagram at once.
 

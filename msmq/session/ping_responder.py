@@ -82,13 +82,18 @@ class PingResponder:
 
     def __init__(self, identifier: UUID, settings: SessionSettings) -> None:
         self._identifier = identifier
-        self._rate = float(settings.pings_per_second)
-        self._source_rate = float(min(settings.pings_per_second, max(1, settings.pings_per_second // 2)))
-        self._overall: TokenBucket | None = None
         self._sources: OrderedDict[str, TokenBucket] = OrderedDict()
+        self.configure(settings)
         self._repeats: OrderedDict[tuple[str, int, int], _Repeats] = OrderedDict()
         self.answered = 0
         self.ignored: Counter[Ignored] = Counter()
+
+    def configure(self, settings: SessionSettings) -> None:
+        """Apply other limits."""
+        self._rate = float(settings.pings_per_second)
+        self._source_rate = float(min(settings.pings_per_second, max(1, settings.pings_per_second // 2)))
+        self._overall: TokenBucket | None = None
+        self._sources.clear()
 
     def answer(
         self,

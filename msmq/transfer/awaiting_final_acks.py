@@ -72,6 +72,10 @@ class AwaitingFinalAcks:
         """Whether any message of a sequence waits."""
         return sequence in self._by_sequence
 
+    def configure(self, limit: int) -> None:
+        """Apply another limit from the next message on."""
+        self._limit = limit
+
     def load(self, state: Mapping[str, bytes], kept: Container[int]) -> list[StateChange]:
         """Take back what the store keeps; answers with values that say nothing any more.
 

@@ -88,6 +88,10 @@ class DuplicateHistory:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def configure(self, settings: SessionSettings) -> None:
+        """Apply another size and lifetime from the next message on."""
+        self._settings = settings
+
     def load(self, state: Mapping[str, bytes], now: Moment) -> None:
         """Before anything else: take back what the store keeps.
 

@@ -32,11 +32,15 @@ class ExpressDuplicates:
     """
 
     def __init__(self, settings: SessionSettings) -> None:
-        self._limit = settings.duplicate_entries
-        self._lifetime = settings.duplicate_lifetime
+        self.configure(settings)
         self._young: set[bytes] = set()
         self._old: set[bytes] = set()
         self._began = 0.0
+
+    def configure(self, settings: SessionSettings) -> None:
+        """Apply another size and lifetime from the next message on."""
+        self._limit = settings.duplicate_entries
+        self._lifetime = settings.duplicate_lifetime
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)

@@ -97,6 +97,10 @@ class IncomingStreams:
         self._forgotten: list[StateChange] = []
         self._turn: tuple[list[_Step], list[StateChange]] | None = None
 
+    def configure(self, settings: SessionSettings) -> None:
+        """Apply other limits and times from the next message on."""
+        self._settings = settings
+
     def load(self, state: Mapping[str, bytes]) -> None:
         """Before anything else: take back what the store keeps.
 

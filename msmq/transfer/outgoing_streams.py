@@ -43,6 +43,11 @@ class OutgoingStreams(Generic[M]):
         self._streams: dict[Hashable, OutgoingStream[M]] = {}
         self._keys: dict[OutgoingStream[M], Hashable] = {}
 
+    def configure(self, settings: SessionSettings) -> None:
+        """Apply another limit, and other resend times to streams that begin from now on."""
+        self._shared.settings = settings
+        self._shared.resend_timer_table = resend_timer_table(settings)
+
     @property
     def ignored(self) -> Counter[str]:
         """Acknowledgements that changed nothing, by the reason."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 from twisted.internet.interfaces import IReactorTime
 
@@ -37,13 +39,16 @@ class WebEndpoint:
         *,
         check_token: CheckToken | None,
         windows_names: bool,
+        reloads: Mapping[str, int],
     ) -> WebSite:
         """What serves the metrics and the health of a queue manager, running or not.
 
         @param check_token: as of L{WebSite}.
-        @param windows_names: as of L{Exposition}.
+        @param windows_names: as of L{Exposition}; so is C{reloads}.
         """
-        exposition = Exposition(manager, self.instruments, reactor, windows_names=windows_names)
+        exposition = Exposition(
+            manager, self.instruments, reactor, windows_names=windows_names, reloads=reloads
+        )
         return WebSite(manager, self.instruments, exposition, reactor, check_token)
 
     def start(self) -> None:

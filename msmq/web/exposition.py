@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -26,6 +26,7 @@ from msmq.web.metrics import (
     INFO,
     OUTGOING_METRICS,
     QUEUE_METRICS,
+    RELOADS,
     SERVER_METRICS,
     STORE_BYTES,
     STORE_COMMITS,
@@ -85,6 +86,7 @@ class Exposition:
     While the queue manager is not running there is nothing but C{msmq_info}, the instruments and the process.
 
     @param windows_names: whether to add the names of windows_exporter.
+    @param reloads: how often the configuration was reloaded, by result.
     """
 
     def __init__(
@@ -94,7 +96,9 @@ class Exposition:
         reactor: IReactorTime,
         *,
         windows_names: bool,
+        reloads: Mapping[str, int],
     ) -> None:
+        self._reloads = reloads
         self._manager = manager
         self._instruments = instruments
         self._reactor = reactor
@@ -138,6 +142,7 @@ class Exposition:
         if measurements.is_running:
             for metric, find in SERVER_METRICS.items():
                 parts.append(_exposed(metric, find(measurements)))
+        parts.append(_exposed(RELOADS, [((result,), n) for result, n in sorted(self._reloads.items())]))
         for metric, found in self._instruments.store_samples():
             parts.append(_exposed(metric, found))
         parts += map(_without_creation, self._instruments.registry.collect())

@@ -254,6 +254,8 @@ SERVER_METRICS: Final[Mapping[Metric, Callable[[Measurements], Samples]]] = {
 }
 """What is measured once for each server; a metric without samples is absent."""
 
+RELOADS: Final = _counter("msmq_config_reloads_total", "Reloads of the configuration.", "result")
+
 STORE_COMMITS: Final = _counter("msmq_store_commits_total", "Commits of the message store that succeeded.")
 STORE_FAILURES: Final = _counter("msmq_store_failures_total", "Commits of the message store that failed.")
 STORE_BYTES: Final = _gauge("msmq_store_bytes", "Size of the files of the message store.")
@@ -269,6 +271,7 @@ ALL_METRICS: Final = (
     *QUEUE_METRICS,
     *OUTGOING_METRICS,
     *SERVER_METRICS,
+    RELOADS,
     *STORE_METRICS,
     COMMIT_SECONDS,
     TURN_SECONDS,

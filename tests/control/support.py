@@ -212,7 +212,11 @@ class ControlTestCase(SynchronousTestCase):
         # Whatever still waits at the end of a test ends with it.
         self.addCleanup(self.service.stopService)
         self.site = make_site(
-            self.service, members=self.members(), limits=self.limits, clock=self.clock.reactor
+            self.service,
+            reload=lambda: {},
+            members=self.members(),
+            limits=self.limits,
+            clock=self.clock.reactor,
         )
         self.run_to_end(self.service.create_queue(ORDERS))
 

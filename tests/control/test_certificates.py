@@ -43,6 +43,7 @@ class CertificateResourceTests(ControlTestCase):
         self.addCleanup(self.service.stopService)
         self.site = make_site(
             self.service,
+            reload=lambda: {},
             members=EstateMembers(("ALPHA",), {}, None),
             limits=ControlLimits(),
             clock=self.clock.reactor,

@@ -17,6 +17,7 @@ class EnterpriseResourceTests(EnterpriseTestCase):
     def call(self, method: str, path: str, **parameters: Any) -> Answer:
         site = make_site(
             self.alpha.service,
+            reload=lambda: {},
             members=EstateMembers(("ALPHA",), {}, None),
             limits=ControlLimits(),
             clock=self.clock.reactor,

@@ -193,7 +193,7 @@ def live(
         configuration.write_text(CONFIGURATION)
         settings = load(configuration, Overrides(name="ALPHA", data=data, storage=storage))
         store = make_store(settings.storage, path)
-        manager = compose(settings, load_identity(path), store, _any(reactor)).manager
+        manager = compose(settings, load_identity(path), store, _any(reactor), reload=dict).manager
         users = Users(manager, _any(reactor), random.Random(seed), life, operations)
         running = Deferred.fromCoroutine(Life(manager, users, _any(reactor), logged, noted).run())
         running.addCallback(lambda _: os._exit(0))

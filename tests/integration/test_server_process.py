@@ -103,6 +103,21 @@ class ServerProcessTests(SynchronousTestCase):
             left = sorted(path.name for path in (self.directory / "data").iterdir())
             self.assertEqual(left, ["identity.json", "lock"])
 
+    def test_sighup_reloads(self) -> None:
+        """SIGHUP applies what changed in the file; a mistake changes nothing; the server works on."""
+        process = self.start()
+        text = self.configuration.read_text()
+        for addition, line in (
+            ("[limits]\nquota = 5\n", "configuration reloaded; changed: limits.quota"),
+            ("[limits]\nquota = 0\n", "nothing has changed"),
+            ("", "configuration reloaded; changed: limits.quota"),
+        ):
+            self.configuration.write_text(text + addition)
+            process.send_signal(signal.SIGHUP)
+            assert process.stdout is not None
+            self.assertTrue(any(line in each for each in process.stdout), line)
+        self.assertEqual(self.status()["state"], "running")
+
     def test_starts_again_after_it_was_killed(self) -> None:
         """SIGKILL leaves a socket and a lock file behind, and neither keeps the next server from starting.
 

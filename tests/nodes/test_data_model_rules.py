@@ -175,7 +175,10 @@ class SharingTests(TransferTestCase):
         """Ask the control API of BETA."""
         caller = Caller(
             make_site(
-                self.beta.service, members=EstateMembers(("BETA",), {}, None), clock=self.clock.reactor
+                self.beta.service,
+                reload=lambda: {},
+                members=EstateMembers(("BETA",), {}, None),
+                clock=self.clock.reactor,
             ),
             self.clock,
         )

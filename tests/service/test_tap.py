@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from twisted.application.service import IService, IServiceMaker
@@ -90,11 +91,18 @@ class LateServer(Server):
         self.started = Deferred()
 
 
+class Reactor(MemoryReactorClock):
+    """A reactor that also takes calls from signal handlers."""
+
+    def callFromThread(self, function: Callable[[], object]) -> None:
+        self.callLater(0, function)
+
+
 class TwistdServiceTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.data = Path(tempfile.mkdtemp(prefix="msmq-test-"))
         self.addCleanup(shutil.rmtree, self.data)
-        self.reactor = MemoryReactorClock()
+        self.reactor = Reactor()
         self.status = ExitStatus()
         self.stderr = io.StringIO()
 

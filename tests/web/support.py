@@ -37,6 +37,7 @@ class WebTestCase(NodesTestCase):
             self.clock.reactor,
             check_token=self.token_check(),
             windows_names=self.windows_names,
+            reloads={"done": 0},
         )
         self.endpoint.start()
         self.addCleanup(self.endpoint.stop)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import os
 import stat
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar, Final
@@ -124,6 +125,19 @@ class TokenFile:
             if hmac.compare_digest(digest, shown):
                 found = name
         return found if scheme.lower() == _SCHEME else ""
+
+    def read_again(self) -> Callable[[], None]:
+        """Read the file, and change nothing yet.
+
+        @return: has what was read count from now on.
+        @raise TokenError: it cannot be used.
+        """
+        seen, names = self._look(), _names(self._path)
+
+        def use() -> None:
+            self._seen, self._names = seen, names
+
+        return use
 
     def _refresh(self) -> None:
         found = self._look()

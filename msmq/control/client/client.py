@@ -32,6 +32,13 @@ class ControlClient(ControlRequests):
         """What the queue manager is and how it does."""
         return self.one("GET", "/v1/status")
 
+    def reload(self) -> dict[str, Any]:
+        """Have the server read its configuration again: C{changed}, C{restart} and C{read}.
+
+        @raise MQError: it cannot be used, and nothing has changed.
+        """
+        return self.one("POST", "/v1/reload")
+
     def route(self, source: str, destination: str, down: Sequence[str] = ()) -> dict[str, Any]:
         """The way of a message between two queue managers, by name or GUID.
 

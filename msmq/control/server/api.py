@@ -53,7 +53,7 @@ from msmq.control.server.requests import (
 from msmq.control.server.responses import json_answer, json_list, json_stream
 from msmq.control.server.send_connection import SendConnection
 from msmq.control.server.single_message import receive_one
-from msmq.control.server.transfer_api import at_once
+from msmq.control.server.transfer_api import Reload, at_once
 from msmq.interfaces.access_summaries import CertificateSummary
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.routing.topology_description import describe_route, describe_topology
@@ -73,9 +73,14 @@ class ControlAPI(BrowseAPI):
     app = BrowseAPI.app
 
     def __init__(
-        self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime, members: EstateMembers
+        self,
+        manager: IQueueManager,
+        limits: ControlLimits,
+        clock: IReactorTime,
+        members: EstateMembers,
+        reload: Reload,
     ) -> None:
-        BrowseAPI.__init__(self, manager, limits, clock, members)
+        BrowseAPI.__init__(self, manager, limits, clock, members, reload)
         self._receiving = ActiveReceives(manager, limits, clock)
 
     @app.route("/v1/status", methods=["GET"])

@@ -17,7 +17,7 @@ from msmq.control.server.messages import properties_of
 from msmq.control.server.properties import flag, number
 from msmq.control.server.requests import ControlRequest, parameters, refuse_rest
 from msmq.control.server.responses import JSON_LINES, ResponseStream, json_answer, to_json
-from msmq.control.server.transfer_api import TransferAPI
+from msmq.control.server.transfer_api import Reload, TransferAPI
 from msmq.decoding.bodies import Body, BodyDecoders, IBodyDecoder
 from msmq.decoding.message_json import body_json
 from msmq.decoding.values import base64_text
@@ -43,9 +43,14 @@ class BrowseAPI(TransferAPI):
     app = TransferAPI.app
 
     def __init__(
-        self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime, members: EstateMembers
+        self,
+        manager: IQueueManager,
+        limits: ControlLimits,
+        clock: IReactorTime,
+        members: EstateMembers,
+        reload: Reload,
     ) -> None:
-        TransferAPI.__init__(self, manager, limits, clock, members)
+        TransferAPI.__init__(self, manager, limits, clock, members, reload)
         self._decoders: BodyDecoders | None = None
 
     @app.route("/v1/queues/<path:path>/messages", methods=["GET"])

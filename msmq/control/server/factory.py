@@ -14,6 +14,7 @@ from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.limits import ControlLimits
 from msmq.control.server.requests import ControlRequest
 from msmq.control.server.send_stream import SendStream
+from msmq.control.server.transfer_api import Reload
 from msmq.interfaces.queue_manager import IQueueManager
 
 
@@ -25,9 +26,15 @@ class ControlSite(Site):
     requestFactory = ControlRequest
 
     def __init__(
-        self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime, members: EstateMembers
+        self,
+        manager: IQueueManager,
+        limits: ControlLimits,
+        clock: IReactorTime,
+        members: EstateMembers,
+        reload: Reload,
     ) -> None:
-        Site.__init__(self, ControlAPI(manager, limits, clock, members).app.resource(), reactor=clock)
+        resource = ControlAPI(manager, limits, clock, members, reload).app.resource()
+        Site.__init__(self, resource, reactor=clock)
         self._manager = manager
         self._clock = clock
         self.limits = limits
@@ -44,12 +51,14 @@ def make_site(
     manager: IQueueManager,
     *,
     members: EstateMembers,
+    reload: Reload,
     limits: ControlLimits | None = None,
     clock: IReactorTime | None = None,
 ) -> ControlSite:
     """The control API of a queue manager, as a factory to listen with.
 
     @param members: where the control APIs of other members are.
+    @param reload: reads the configuration of the server again.
     @param limits: how much it takes at once; the defaults of L{ControlLimits}.
     @param clock: the reactor, or one that a test advances.
     """
@@ -58,4 +67,4 @@ def make_site(
 
         clock = IReactorTime(reactor)
     chosen = ControlLimits() if limits is None else limits
-    return ControlSite(manager, chosen, clock, members)
+    return ControlSite(manager, chosen, clock, members, reload)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 import attrs
 from klein import Klein
@@ -29,14 +29,24 @@ async def at_once(work: Callable[[], _T]) -> _T:
     return work()
 
 
+Reload = Callable[[], Mapping[str, Any]]
+"""Reads the configuration again, and returns what changed; raises L{MQError} if it cannot be used."""
+
+
 class TransferAPI:
     """Outgoing queues, sessions, and the control APIs of other members; a part of the whole API."""
 
     app = Klein()
 
     def __init__(
-        self, manager: IQueueManager, limits: ControlLimits, clock: IReactorTime, members: EstateMembers
+        self,
+        manager: IQueueManager,
+        limits: ControlLimits,
+        clock: IReactorTime,
+        members: EstateMembers,
+        reload: Reload,
     ) -> None:
+        self._reload = reload
         self._manager = manager
         self._limits = limits
         self._clock = clock
@@ -48,6 +58,17 @@ class TransferAPI:
     ) -> Deferred[_T]:
         """Do something whatever becomes of the caller, and log the caller."""
         return shielded(self._audit.change(request.caller, operation, work))
+
+    @app.route("/v1/reload", methods=["POST"])
+    async def reload(self, request: ControlRequest) -> bytes:
+        """Read the configuration again; an error changes nothing."""
+        refuse_rest(parameters(request), "none")
+
+        async def work() -> Mapping[str, Any]:
+            return self._reload()
+
+        result = await self._change(request, AuditedOperation("config reload", "configuration"), work)
+        return json_answer(request, dict(result))
 
     @app.route("/v1/control_servers", methods=["GET"])
     async def control_servers(self, request: ControlRequest) -> bytes | None:

@@ -95,6 +95,11 @@ class SendKeys:
         self._closed: list[str] = []
         self._numbers = count(1)
 
+    def configure(self, limit: int, lifetime: float) -> None:
+        """Apply another limit and lifetime, to the keys that are there as well."""
+        self._limit = limit
+        self._lifetime = lifetime
+
     def __len__(self) -> int:
         return len(self._found)
 

@@ -34,6 +34,10 @@ class ExpressHistory:
         self._trusts_identifiers = settings.trust_identifiers
         self._duplicates = ExpressDuplicates(settings)
 
+    def configure(self, settings: SessionSettings) -> None:
+        """Apply another size and lifetime from the next message on."""
+        self._duplicates.configure(settings)
+
     def judge(
         self,
         batch: ArrivalBatch,

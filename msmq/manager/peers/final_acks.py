@@ -42,6 +42,10 @@ class FinalAcks:
         self._connectors = connectors
         self._for_us = (own_address, NULL_GUID.bytes_le)
 
+    def configure(self, *, send_insecure: bool) -> None:
+        """Change SendInsecureNacks."""
+        self._send_insecure = send_insecure
+
     def final_ack(
         self, view: UserMessageView, message_class: MessageClass, is_refusal: bool, only_at: str | None = None
     ) -> tuple[FormatName, bytes] | None:

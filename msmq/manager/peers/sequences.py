@@ -97,6 +97,12 @@ class Sequences:
 
     # Life
 
+    def configure(self, settings: SessionSettings) -> None:
+        """Apply other limits, and other resend times to streams that begin from now on."""
+        self._settings = settings
+        self._streams.configure(settings)
+        self._awaiting.configure(settings.awaiting_final_acks)
+
     def load(self, state: Mapping[str, bytes]) -> None:
         """Before anything else: take back what the store keeps.
 

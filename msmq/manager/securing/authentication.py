@@ -135,6 +135,10 @@ class Authentication:
         self._read_directory = read_directory
         self._timer = DeadlineTimer(reactor, clock, self._expire)
 
+    def configure(self, policy: SigningPolicy) -> None:
+        """Apply another policy to the next message."""
+        self._policy = policy
+
     def stop(self) -> None:
         """Leave the cache of certificates as it is."""
         self._timer.stop()

@@ -46,6 +46,11 @@ class Decryption:
         self._cache = SymmetricKeyCache(preferences.receive_keys, preferences.lifetime)
         self._timer = DeadlineTimer(reactor, clock, self._expire)
 
+    def configure(self, preferences: Preferences) -> None:
+        """Apply other preferences to the next message; cached keys are used until they expire."""
+        self._preferences = preferences
+        self._cache.configure(preferences.receive_keys, preferences.lifetime)
+
     def stop(self) -> None:
         """Leave the cache of keys as it is."""
         self._timer.stop()

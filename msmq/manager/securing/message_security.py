@@ -116,6 +116,12 @@ class MessageSecurity:
         replies = ReplyAccessCheck(model, admission)
         self.inspector = Inspector(reactor, [*steps, admission, replies], replies)
 
+    def configure(self, policy: SigningPolicy) -> None:
+        """Apply another policy to signatures that are made and verified from now on."""
+        self.signer.configure(policy)
+        if self._authentication is not None:
+            self._authentication.configure(policy)
+
     def open(self) -> None:
         """Take over what is kept.
 

@@ -61,6 +61,10 @@ class Signer:
         self._clock = clock
         self._certificates = certificates
 
+    def configure(self, policy: SigningPolicy) -> None:
+        """Apply another policy to the next message."""
+        self._policy = policy
+
     def secure(self, view: UserMessageView, message: Message, is_local: bool) -> UserMessageView:
         """[MS-MQDMPR] 3.1.1.12 SenderIdentifier: the packet of a message with what it says of its sender.
 

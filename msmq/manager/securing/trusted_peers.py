@@ -25,7 +25,7 @@ class Unauthenticated(enum.Enum):
     ALLOW = "allow"
 
 
-@attrs.frozen
+@attrs.define
 class TrustedPeers:
     """The first thing that a message meets that came for a queue of ours.
 
@@ -43,6 +43,12 @@ class TrustedPeers:
     unauthenticated: Unauthenticated = Unauthenticated.LOOPBACK
     peers: AddressSet = attrs.field(factory=AddressSet)
     acknowledgers: AddressSet = attrs.field(factory=AddressSet)
+
+    def configure(self, other: TrustedPeers) -> None:
+        """Trust what C{other} trusts: whatever holds this object decides by that from now on."""
+        self.unauthenticated = other.unauthenticated
+        self.peers = other.peers
+        self.acknowledgers = other.acknowledgers
 
     def admits(self, address: str) -> bool:
         """Whether a message without a verified sender may come over a connection from this address."""

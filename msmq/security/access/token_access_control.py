@@ -36,6 +36,10 @@ class TokenAccessControl:
     def __init__(self, rules: Rules = NO_RULES) -> None:
         self.rules = rules
 
+    def configure(self, rules: Rules) -> None:
+        """Apply other rules to the next decision."""
+        self.rules = rules
+
     def known_token(self, sid: bytes) -> Token | None:
         """See L{IAccessControl.known_token}."""
         return _NOBODY.get(sid)

@@ -66,6 +66,11 @@ class SymmetricKeyCache:
         self.deadline: float | None = None
         """When L{expire} has something to do, in seconds of the monotonic clock."""
 
+    def configure(self, size: int, lifetime: float) -> None:
+        """Apply another size and lifetime to keys that are cached from now on."""
+        self._size = size
+        self._lifetime = lifetime
+
     def __len__(self) -> int:
         return len(self._keys)
 

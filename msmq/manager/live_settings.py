@@ -1,0 +1,53 @@
+"""What of a running queue manager can be changed without a restart."""
+
+from __future__ import annotations
+
+import attrs
+
+from msmq.manager.assembly import Parts
+from msmq.manager.securing.authentication import SigningPolicy
+from msmq.manager.securing.trusted_peers import TrustedPeers
+from msmq.queues.model import ModelLimits
+from msmq.settings import SessionSettings
+from msmq.transfer.security.cipher_choice import Preferences
+
+
+@attrs.frozen(kw_only=True)
+class LiveSettings:
+    """Values that L{msmq.manager.service.QueueManagerService.configure} applies, all of them together.
+
+    @ivar session: of what concerns the transfer of messages; sessions have theirs of their factory.
+    @ivar limits: of the queues.
+    @ivar events: how many events the event log keeps.
+    @ivar send_keys: how many keys of messages are kept.
+    @ivar send_key_lifetime: for how many seconds.
+    @ivar send_insecure_nacks: [MS-MQQB] 3.1.7.15 SendInsecureNacks.
+    @ivar gate: the addresses that may send unauthenticated messages.
+    @ivar encryption: the ciphers.
+    @ivar signing: the signatures.
+    """
+
+    session: SessionSettings
+    limits: ModelLimits
+    events: int
+    send_keys: int
+    send_key_lifetime: float
+    send_insecure_nacks: bool
+    gate: TrustedPeers
+    encryption: Preferences
+    signing: SigningPolicy
+
+    def apply(self, parts: Parts) -> None:
+        """Have each part use these values from now on; nothing is checked here, so this does not fail."""
+        parts.model.configure(self.limits)
+        parts.events.configure(self.events)
+        parts.keyed.keys.configure(self.send_keys, self.send_key_lifetime)
+        parts.outbox.configure(send_insecure=self.send_insecure_nacks)
+        parts.gate.configure(self.gate)
+        parts.encryption.configure(self.encryption)
+        parts.decryption.configure(self.encryption)
+        parts.securing.configure(self.signing)
+        parts.sequences.configure(self.session)
+        parts.streams.configure(self.session)
+        parts.turns.history.configure(self.session)
+        parts.express_history.configure(self.session)

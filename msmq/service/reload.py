@@ -1,0 +1,168 @@
+"""Reads the configuration of a running server again, and applies what can change without a restart.
+
+Everything is read and checked first: the file, the rules, the tokens, the certificates, the enterprise file.
+Only then the parts are configured, which cannot fail, so that a reload is applied whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import attrs
+
+from msmq.control.authentication.tokens import TokenFile
+from msmq.directory.enterprise_file import read_enterprise
+from msmq.errors import MsmqError
+from msmq.interfaces.tls import IReloadableTls
+from msmq.security.access.rules import Rules
+from msmq.service.composition import read_rules
+from msmq.service.settings import Configuration
+
+_FILE: Final = "file:"
+
+TABLES: Final = ("hosts", "limits", "timers", "security")
+"""The tables that a reload applies, but for L{RESTART}."""
+
+RESTART: Final = frozenset(
+    {
+        "limits.control_receives",
+        "security.control_token_file",
+        "security.control_group",
+        "security.hardened",
+        "security.trust_identifiers",
+        "security.weak_algorithms",
+        "security.encryption_key_bits",
+        "security.default_descriptor",
+        "security.owner",
+        "security.sender",
+        "security.send_sender",
+    }
+)
+"""Keys of these tables that need a restart all the same: who a server is, and what is open already."""
+
+
+class ReloadRefused(MsmqError):
+    """Nothing was changed; says what is wrong."""
+
+
+class Reconfigurable(Protocol):
+    """What a reload applies a configuration to; L{msmq.service.composition.ServerParts}."""
+
+    def configure(self, configuration: Configuration, rules: Rules) -> None:
+        """Apply it; this does not fail."""
+
+
+@attrs.frozen
+class ReloadResult:
+    """What a reload came to.
+
+    @ivar changed: keys whose new values are applied, with their tables: C{limits.quota}.
+    @ivar restart: keys that differ from what the server runs with and need a restart.
+    @ivar read: what was read again whether it had changed or not: tokens, certificates, the enterprise file.
+    """
+
+    changed: tuple[str, ...] = ()
+    restart: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+
+    def describe(self) -> dict[str, Any]:
+        """The keys of C{msmq config reload}."""
+        return {key: list(value) for key, value in attrs.asdict(self).items()}
+
+    def __str__(self) -> str:
+        parts = [f"changed: {', '.join(self.changed) or 'nothing'}"]
+        if self.restart:
+            parts.append(f"a restart is needed for {', '.join(self.restart)}")
+        return "; ".join(parts)
+
+
+def differences(running: Configuration, read: Configuration) -> Iterator[str]:
+    """The keys in which two configurations differ, with their tables."""
+    for table in {**running.values, **read.values}:
+        before, after = running.values.get(table, {}), read.values.get(table, {})
+        for key in {**before, **after}:
+            if before.get(key) != after.get(key):
+                yield f"{table}.{key}"
+
+
+def is_reloaded(key: str) -> bool:
+    """Whether a reload applies a key, given with its table."""
+    return key.partition(".")[0] in TABLES and key not in RESTART
+
+
+def merged(running: Configuration, read: Configuration, changed: Sequence[str]) -> Configuration:
+    """The running configuration with the changed keys as they were read."""
+    names = [key.partition(".")[2] for key in changed if not key.startswith("hosts.")]
+
+    def taken(settings: Any, other: Any) -> Any:
+        fields = attrs.fields_dict(type(settings))
+        return attrs.evolve(settings, **{name: getattr(other, name) for name in names if name in fields})
+
+    values = {table: dict(keys) for table, keys in running.values.items()}
+    for key in changed:
+        table, _, name = key.partition(".")
+        if name in read.values.get(table, {}):
+            values.setdefault(table, {})[name] = read.values[table][name]
+        else:
+            del values[table][name]
+    return attrs.evolve(
+        running,
+        values=values,
+        hosts={str(name): str(value) for name, value in values.get("hosts", {}).items()},
+        session=taken(running.session, read.session),
+        limits=taken(running.limits, read.limits),
+        timers=taken(running.timers, read.timers),
+        security=taken(running.security, read.security),
+    )
+
+
+def reload(
+    running: Configuration,
+    read: Configuration,
+    parts: Reconfigurable,
+    *,
+    tokens: TokenFile | None,
+    endpoints: Mapping[str, IReloadableTls],
+) -> tuple[Configuration, ReloadResult]:
+    """Apply a configuration that was read again.
+
+    @param tokens: the file of tokens, if there is one.
+    @param endpoints: those with certificates, by their keys.
+    @return: what the server runs with from now on.
+    @raise ReloadRefused: something cannot be used; nothing has changed.
+    """
+    found = list(differences(running, read))
+    changed = tuple(key for key in found if is_reloaded(key))
+    new = merged(running, read, changed)
+    uses: list[Callable[[], None]] = []
+    names: list[str] = []
+    try:
+        rules = read_rules(new)
+        if tokens is not None:
+            uses.append(tokens.read_again())
+            names.append("tokens")
+        if new.directory.startswith(_FILE):
+            # It is looked at every two seconds, so reading it once more would gain nothing.
+            read_enterprise(Path(new.directory.removeprefix(_FILE)))
+            names.append("enterprise file")
+    except MsmqError as error:
+        raise ReloadRefused(str(error).replace("\n", "; ")) from error
+    for key, endpoint in endpoints.items():
+        try:
+            uses.append(endpoint.read_again())
+        except Exception as error:
+            # OpenSSL has errors of its own for each thing that can be wrong with a file.
+            raise ReloadRefused(f"{key}: the certificate cannot be used: {_words(error)}") from error
+        names.append(f"certificate of {key}")
+    for use in uses:
+        use()
+    parts.configure(new, rules)
+    return new, ReloadResult(changed, tuple(key for key in found if not is_reloaded(key)), tuple(names))
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or type(error).__name__

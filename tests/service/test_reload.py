@@ -1,0 +1,234 @@
+"""Reading the configuration of a running server again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import ssl
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import attrs
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.threads import deferToThread
+from twisted.trial.unittest import SynchronousTestCase, TestCase
+
+from msmq.manager.securing.trusted_peers import Unauthenticated
+from msmq.queues.arriving.message import Message
+from msmq.service.configuration import ConfigurationSource, Overrides
+from msmq.service.keys import TABLES
+from msmq.service.reload import RESTART, is_reloaded
+from msmq.service.server import Server
+from msmq.service.settings import LimitSettings, SecuritySettings, TimerSettings
+from msmq.settings import SessionSettings
+from msmq.structures.status import MQError, Status
+from tests.patience import DEADLINE
+from tests.servers.certificates import make_credentials
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+OFF = '[listen]\nping = "off"\ndiscovery = "off"\n'
+CLOSED = f'{OFF}session = "off"\n'
+
+
+class KeyTests(SynchronousTestCase):
+    """Which keys a reload applies."""
+
+    def test_each_key_has_a_place(self) -> None:
+        """A key that is reloaded is a field of some settings, so that its value is not lost on the way."""
+        places = {
+            "limits": (SessionSettings, LimitSettings),
+            "timers": (SessionSettings, TimerSettings),
+            "security": (SessionSettings, SecuritySettings),
+        }
+        for table, classes in places.items():
+            fields = {name for each in classes for name in attrs.fields_dict(each)}
+            for key in TABLES[table]:
+                if is_reloaded(f"{table}.{key}"):
+                    self.assertIn(key, fields, table)
+
+    def test_keys_that_need_a_restart_exist(self) -> None:
+        """The list names keys of the reference, and no others."""
+        known = {f"{table}.{key}" for table, keys in TABLES.items() for key in keys}
+        self.assertEqual(RESTART - known, set())
+        for key in RESTART | {"listen.session", "storage.backend", "queue_manager.name"}:
+            self.assertFalse(is_reloaded(key), key)
+
+
+class ReloadTests(TestCase):
+    """A server whose files change."""
+
+    timeout = DEADLINE
+
+    def setUp(self) -> None:
+        # A path of trial's own may be longer than a unix socket's may be.
+        self.directory = Path(tempfile.mkdtemp(prefix="msmq-reload-"))
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.file = self.directory / "msmq.toml"
+
+    async def start(self, text: str) -> Server:
+        """A server with this file."""
+        self.file.write_text(text)
+        data = os.fspath(self.directory / "data")
+        source = ConfigurationSource(self.file, Overrides(name="ALPHA", data=data, storage="memory"))
+        server = Server(source.load(), IReactorTime(reactor), source=source.load)
+        server.startService()
+        self.addCleanup(server.stopService)
+        await server.started
+        return server
+
+    def refused(self, server: Server) -> str:
+        """Why a reload is refused."""
+        error = self.assertRaises(MQError, server.reload)
+        self.assertEqual(error.status, Status.MQ_ERROR_INVALID_PARAMETER)
+        return str(error)
+
+    def test_settings_are_applied(self) -> Deferred[None]:
+        """Each table has its effect at once, what needs a restart is named, and messages stay."""
+
+        async def run() -> None:
+            server = await self.start(CLOSED)
+            assert server.parts is not None
+            manager, sessions = server.parts.manager, server.parts.sessions
+            await manager.create_queue(".\\private$\\q")
+            await manager.send(".\\private$\\q", [Message(body=bytes(3000))])
+            self.file.write_text(
+                f'{CLOSED}control = "off"\n'
+                '[hosts]\nBETA = "127.14.0.3"\n'
+                "[limits]\nquota = 1\nmax_sessions = 7\nevents = 9\ncontrol_receives = 5\n"
+                "[timers]\nconnect = 3\nsession_cleanup = 77\n"
+                '[security]\nunauthenticated = "deny"\nsessions_from = ["192.0.2.1"]\nhardened = true\n'
+            )
+            found = server.reload()
+            self.assertEqual(
+                set(found["changed"]),
+                {
+                    "hosts.BETA",
+                    *("limits.quota", "limits.max_sessions", "limits.events"),
+                    *("timers.connect", "timers.session_cleanup"),
+                    *("security.unauthenticated", "security.sessions_from"),
+                },
+            )
+            self.assertEqual(
+                set(found["restart"]), {"listen.control", "limits.control_receives", "security.hardened"}
+            )
+            self.assertEqual(manager.model.storage.limit, 1024)
+            self.assertEqual((sessions.settings.max_sessions, sessions.settings.session_cleanup), (7, 77))
+            self.assertEqual(server.parts.resolver.connect_time, 3)
+            self.assertEqual(
+                [str(each) for each in await server.parts.resolver.resolve("beta")], ["127.14.0.3:1801"]
+            )
+            gate = server.configuration.security
+            self.assertEqual(gate.unauthenticated, Unauthenticated.DENY.value)
+            self.assertFalse(server.configuration.security.hardened)
+            with self.assertRaises(MQError):
+                await manager.send(".\\private$\\q", [Message(body=b"more")])
+            self.assertEqual(len((await manager.receive(".\\private$\\q", timeout=0)).body), 3000)
+            # What needs a restart is named until it happens; what was applied is not named again.
+            again = server.reload()
+            self.assertEqual((again["changed"], again["restart"]), ([], found["restart"]))
+            self.file.write_text(CLOSED)
+            self.assertEqual(set(server.reload()["changed"]), set(found["changed"]))
+            self.assertEqual(manager.model.storage.limit, 256 << 20)
+            self.assertEqual(server.configuration.hosts, {})
+
+        return Deferred.fromCoroutine(run())
+
+    def test_a_mistake_changes_nothing(self) -> Deferred[None]:
+        """A wrong value, a missing file of rules or an invalid enterprise file: all stays as it was."""
+
+        async def run() -> None:
+            rules = self.directory / "rules.toml"
+            server = await self.start(CLOSED)
+            assert server.parts is not None
+            limit = server.parts.manager.model.storage.limit
+            for text, word in (
+                ("[limits]\nquota = 5\nevents = 0\n", f"{self.file}:7: limits.events"),
+                ("[limits]\nquota = 5\nqouta = 5\n", "limits.qouta"),
+                (f'[limits]\nquota = 5\n[security]\nrules = "{rules}"\n', "rules.toml"),
+                ("[limits\n", str(self.file)),
+            ):
+                self.file.write_text(CLOSED + text)
+                self.assertIn(word, self.refused(server))
+                self.assertEqual(server.parts.manager.model.storage.limit, limit)
+            self.file.unlink()
+            self.assertIn(str(self.file), self.refused(server))
+            self.assertEqual(server.parts.manager.model.storage.limit, limit)
+
+        return Deferred.fromCoroutine(run())
+
+    def test_a_certificate_is_rotated(self) -> Deferred[None]:
+        """Connections that begin after the reload get the new certificate, at ssl: and tls: endpoints.
+
+        A key that does not belong to its certificate is refused, and the former one stays.
+        """
+
+        async def run() -> None:
+            key, certificate = self.directory / "key.pem", self.directory / "certificate.pem"
+            tokens = self.directory / "tokens"
+            tokens.write_text(f"monitor {TOKEN}\n")
+            tokens.chmod(0o600)
+            first, second = make_credentials(), make_credentials("Another authority")
+            key.write_bytes(first.key)
+            certificate.write_bytes(first.certificate)
+            server = await self.start(
+                f'{OFF}session = "tls:0:interface=127.0.0.1:certificate={certificate}:privateKey={key}"\n'
+                f'web = "ssl:0:interface=127.0.0.1:certKey={certificate}:privateKey={key}"\n'
+                f'remote_control = "ssl:0:interface=127.0.0.1:certKey={certificate}:privateKey={key}"\n'
+                f'[security]\ncontrol_token_file = "{tokens}"\n'
+            )
+            assert server.web is not None and server.remote_control is not None
+            session = "127.0.0.1", int(server.addresses[0].rpartition(":")[2])
+            addresses = server.web, server.remote_control, session
+
+            async def shown() -> list[bytes]:
+                return [await deferToThread(_certificate, address) for address in addresses]
+
+            self.assertEqual(await shown(), [_der(first.certificate)] * 3)
+            certificate.write_bytes(second.certificate)
+            self.assertIn("the certificate cannot be used", self.refused(server))
+            self.assertEqual(await shown(), [_der(first.certificate)] * 3)
+            key.write_bytes(second.key)
+            found = server.reload()
+            self.assertEqual(
+                set(found["read"]),
+                {
+                    "tokens",
+                    *(f"certificate of listen.{each}" for each in ("web", "remote_control", "session")),
+                },
+            )
+            self.assertEqual(await shown(), [_der(second.certificate)] * 3)
+            tokens.write_text("too short\n")
+            self.assertIn("token file", self.refused(server))
+
+        return Deferred.fromCoroutine(run())
+
+    def test_without_a_file(self) -> Deferred[None]:
+        """An embedded server that was given a configuration and no source refuses to reload."""
+
+        async def run() -> None:
+            server = await self.start(CLOSED)
+            other = Server(server.configuration, IReactorTime(reactor))
+            error = self.assertRaises(MQError, other.reload)
+            self.assertEqual(error.status, Status.MQ_ERROR_UNSUPPORTED_OPERATION)
+
+        return Deferred.fromCoroutine(run())
+
+
+def _certificate(address: tuple[str, int]) -> Any:
+    """The certificate that a server shows."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with (
+        socket.create_connection(address, timeout=DEADLINE) as plain,
+        context.wrap_socket(plain) as connection,
+    ):
+        return connection.getpeercert(binary_form=True)
+
+
+def _der(pem: bytes) -> bytes:
+    return ssl.PEM_cert_to_DER_cert(pem.decode())
