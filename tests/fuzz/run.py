@@ -28,6 +28,7 @@ GUIDES = {
     "datagrams": ("msmq.discovery", "msmq.session.ping", "msmq.structures.internal"),
     "sessions": ("msmq.session",),
     "captures": ("msmq.decoding",),
+    "ldap_answers": ("msmq.directory.ldap.transport.decoder", "msmq.directory.ldap.transport.protocol"),
 }
 """What guides a target: modules whose names begin so; else all but those that read single numbers.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -55,6 +55,7 @@ from tests.builders import (
 )
 from tests.decoding.bodies.vectors import vectors as bodies
 from tests.decoding.builders import pcap, pcapng, tcp
+from tests.directory.ldap.encoding import element
 from tests.fuzz.seeds_conditions import CONDITIONS, resource_attributes
 from tests.fuzz.targets.bodies import BODY_TYPES, DECODERS
 from tests.structures.queue_format import QueueFormat
@@ -387,6 +388,31 @@ def _bodies() -> Iterable[bytes]:
     yield b"\0\2\0" + "text".encode("utf-16-le")
 
 
+def _ldap_answers() -> Iterable[bytes]:
+    def entry(number: int, name: bytes, values: Sequence[bytes]) -> bytes:
+        attribute = element(4, b"member") + element(0x31, b"".join(element(4, each) for each in values))
+        held = element(0x64, element(4, name) + element(0x30, element(0x30, attribute)))
+        return element(0x30, element(2, bytes([number])) + held)
+
+    def result(number: int, tag: int, rest: bytes = b"", controls: bytes = b"") -> bytes:
+        ended = element(tag, element(10, b"\0") + element(4, b"") + element(4, b"said") + rest)
+        return element(0x30, element(2, bytes([number])) + ended + controls)
+
+    page = element(0x30, element(2, b"\0") + element(4, b"cookie"))
+    control = element(0x30, element(4, b"1.2.840.113556.1.4.319") + element(1, b"\xff") + element(4, page))
+    referral = element(0xA3, element(4, b"ldap://dc.example.com"))
+    for size in (0, 7, 255):
+        yield (
+            bytes([size])
+            + entry(1, b"CN=x", (b"a", b"b" * 200))
+            + result(1, 0x65, b"", element(0xA0, control))
+        )
+        yield bytes([size]) + result(2, 0x67, referral) + result(1, 0x61, element(0x87, b"token"))
+        yield bytes([size]) + element(0x30, element(2, b"\3") + element(0x73, b"")) + result(3, 0x65)
+        yield bytes([size]) + result(0, 0x78, element(0x8A, b"1.3.6.1.4.1.1466.20036"))
+    yield b"\xff\x30\x84\x02\0\0\0" + entry(1, b"CN=x", (b"a" * 99,))[2:]
+
+
 _SEEDS: Final[Mapping[str, Callable[[], Iterable[bytes]]]] = {
     "stream": _streams,
     "user_messages": _user_messages,
@@ -394,6 +420,7 @@ _SEEDS: Final[Mapping[str, Callable[[], Iterable[bytes]]]] = {
     "datagrams": _datagrams,
     "names": _names,
     "directory": _directory,
+    "ldap_answers": _ldap_answers,
     "descriptors": _descriptors,
     "certificates": _certificates,
     "sessions": _sessions,

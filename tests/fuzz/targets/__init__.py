@@ -11,6 +11,7 @@ from tests.fuzz.targets.datagrams import datagrams
 from tests.fuzz.targets.descriptors import descriptors
 from tests.fuzz.targets.directory import directory
 from tests.fuzz.targets.internal_packets import internal_packets
+from tests.fuzz.targets.ldap_answers import ldap_answers
 from tests.fuzz.targets.names import names
 from tests.fuzz.targets.sessions import sessions
 from tests.fuzz.targets.stream import stream
@@ -23,6 +24,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "datagrams": datagrams,
     "names": names,
     "directory": directory,
+    "ldap_answers": ldap_answers,
     "descriptors": descriptors,
     "certificates": certificates,
     "sessions": sessions,
