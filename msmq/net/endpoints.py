@@ -107,6 +107,13 @@ def _ssl_endpoint(
     )
 
 
+def named_arguments(description: str) -> tuple[str, dict[str, str]]:
+    """The kind of a description, and its arguments by name; empty for a kind of Twisted alone."""
+    positional, named = split_description(description)
+    kind = positional[0] if positional else ""
+    return kind, _bind(kind, positional[1:], named) if kind in _ARGUMENTS else {}
+
+
 def quote(text: str) -> str:
     """Escape what has a meaning in an endpoint description."""
     return text.replace("\\", "\\\\").replace(":", "\\:").replace("=", "\\=")

@@ -9,7 +9,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -30,8 +30,10 @@ from msmq.net.hosts import host_key, parse_address, parse_host_entry
 from msmq.quoting import quoted
 from msmq.security.access.rules import NO_RULES, RulesError, load_rules, principal
 from msmq.service.directory_probe import try_directory
+from msmq.service.environment import environment_values
 from msmq.service.exposure import exposure
 from msmq.service.keys import TABLES, directory_backend, storage_backend
+from msmq.service.machine_check import machine_problems
 from msmq.service.settings import (
     Configuration,
     LimitSettings,
@@ -49,6 +51,9 @@ from msmq.toml.lines import Path as KeyPath
 from msmq.toml.value_kinds import Array, computer_name, type_name
 
 _T = TypeVar("_T")
+
+DROP_INS: Final = "conf.d"
+"""The directory beside a configuration file whose files are read after it."""
 
 _ADDRESSED = ("session", "ping", "discovery")
 _ROUTING_SERVER_CLEANUP = 120.0
@@ -109,7 +114,9 @@ def check(path: str | Path) -> list[ConfigurationProblem]:
     take some seconds.
     Among them are warnings of what can be used, but should be known.
     """
-    reading, configuration = _read(path, Overrides())
+    reading, configuration = _read(path, Overrides(), os.environ)
+    if not reading.problems:
+        reading.probe_machine(configuration)
     if not reading.problems:
         reading.probe_storage(configuration)
     if not reading.problems:
@@ -134,24 +141,37 @@ class ConfigurationSource:
         return load(self.path, self.overrides)
 
 
-def load(path: str | Path | None = None, overrides: Overrides | None = None) -> Configuration:
+def load(
+    path: str | Path | None = None,
+    overrides: Overrides | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Configuration:
     """Read a configuration file, and fill in what the options and the defaults say.
 
+    The files C{conf.d/*.toml} beside the file are read after it, in the order of their names; a variable
+    C{MSMQ_SECTION_KEY} wins over files, an option over both.
     A relative path, in the file or an option, is relative to the working directory.
 
     @param path: the file; C{None} for the defaults.
+    @param environment: the variables; by default those of the process.
     @raise ConfigurationError: something is wrong; says all that is.
     """
-    reading, configuration = _read(path, overrides or Overrides())
+    variables = os.environ if environment is None else environment
+    reading, configuration = _read(path, overrides or Overrides(), variables)
     if reading.problems:
         raise ConfigurationError(reading.sorted_problems())
     return configuration
 
 
-def _read(path: str | Path | None, overrides: Overrides) -> tuple[_Reading, Configuration]:
+def _read(
+    path: str | Path | None, overrides: Overrides, environment: Mapping[str, str]
+) -> tuple[_Reading, Configuration]:
     reading = _Reading(None if path is None else str(path))
     if path is not None:
         reading.read_file(Path(path))
+        for further in sorted((Path(path).parent / DROP_INS).glob("*.toml")):
+            reading.read_file(further)
+    reading.read_environment(environment)
     return reading, reading.configure(overrides)
 
 
@@ -162,20 +182,33 @@ class _Reading:
     path: str | None
     problems: list[ConfigurationProblem] = attrs.field(factory=list)
     _values: dict[str, dict[str, Any]] = attrs.field(init=False)
-    _lines: Mapping[KeyPath, int] = attrs.field(init=False, factory=dict)
+    _origins: dict[KeyPath, tuple[str | None, int | None]] = attrs.field(init=False, factory=dict)
+    _reads: list[str | None] = attrs.field(init=False, factory=list)
 
     def __attrs_post_init__(self) -> None:
         self._values = {table: {} for table in TABLES}
 
     def read_file(self, path: Path) -> None:
+        file = str(path)
+        self._reads.append(file)
         try:
             document = read_document(path)
         except DocumentError as error:
-            self._refuse_file(error.line, error.problem)
+            self.problems.append(ConfigurationProblem(file, error.line, "", error.problem))
             return
-        self._lines = document.lines
+        self._origins.update({key: (file, line) for key, line in document.lines.items()})
         for table, entries in document.values.items():
             self._read_table(table, entries)
+
+    def read_environment(self, environment: Mapping[str, str]) -> None:
+        for found in environment_values(environment):
+            path = (found.table, found.key)
+            self._reads.append(found.variable)
+            self._origins[path] = found.variable, None
+            if found.problem:
+                self._refuse(path, found.problem)
+            else:
+                self._read_table(found.table, {found.key: found.value})
 
     def _read_table(self, table: str, entries: object) -> None:
         if table not in TABLES:
@@ -214,6 +247,10 @@ class _Reading:
             if parse_address(name) is None:
                 self._try(path, computer_name, name)
             self._try(path, parse_host_entry, value)
+            for former in [each for each in self._values["hosts"] if host_key(each) == host_key(name)]:
+                if former not in seen.values():
+                    # A file that is read later says something else about the host.
+                    del self._values["hosts"][former]
             other = seen.setdefault(host_key(name), name)
             if other != name:
                 self._refuse(path, f"is the same host as {quoted(other)}, which the table names too")
@@ -268,6 +305,11 @@ class _Reading:
             for table, keys in TABLES.items()
         }
 
+    def probe_machine(self, configuration: Configuration) -> None:
+        """See whether this machine has what the configuration names: files, directories, a group."""
+        for key, problem in machine_problems(configuration):
+            self._refuse(key, problem)
+
     def probe_storage(self, configuration: Configuration) -> None:
         """See whether the store would open, as far as that shows without opening it."""
 
@@ -290,9 +332,7 @@ class _Reading:
             if away:
                 key = ("directory", "backend")
                 problem = f"could not be tried: {away}"
-                self.problems.append(
-                    ConfigurationProblem(self.path, self._lines.get(key), _dotted(key), problem, True)
-                )
+                self.problems.append(ConfigurationProblem(*self._origin(key), _dotted(key), problem, True))
 
         self._try(("directory", "backend"), probe)
 
@@ -301,13 +341,12 @@ class _Reading:
         warning = exposure(configuration)
         if warning is not None:
             key = ("listen", "session")
-            self.problems.append(
-                ConfigurationProblem(self.path, self._lines.get(key), _dotted(key), warning, True)
-            )
+            self.problems.append(ConfigurationProblem(*self._origin(key), _dotted(key), warning, True))
 
     def sorted_problems(self) -> list[ConfigurationProblem]:
         """All problems, in the order of the file's lines."""
-        return sorted(self.problems, key=lambda problem: problem.line or 0)
+        order = {path: number for number, path in enumerate(self._reads)}
+        return sorted(self.problems, key=lambda each: (order.get(each.path, -1), each.line or 0))
 
     def _take_options(self, overrides: Overrides) -> None:
         for option, value, table, key, accept in (
@@ -426,10 +465,11 @@ class _Reading:
             self.problems.append(ConfigurationProblem(None, None, option, str(error)))
 
     def _refuse(self, path: KeyPath, problem: str) -> None:
-        self.problems.append(ConfigurationProblem(self.path, self._lines.get(path), _dotted(path), problem))
+        self.problems.append(ConfigurationProblem(*self._origin(path), _dotted(path), problem))
 
-    def _refuse_file(self, line: int | None, problem: str) -> None:
-        self.problems.append(ConfigurationProblem(self.path, line, "", problem))
+    def _origin(self, path: KeyPath) -> tuple[str | None, int | None]:
+        """Where a key is set: a file and its line, or a variable; the first file if it is not set."""
+        return self._origins.get(path, self._origins.get(path[:2], (self.path, None)))
 
 
 def _dotted(path: KeyPath) -> str:

@@ -35,7 +35,7 @@ async def listen_on_control_socket(
     @raise ControlSocketError: another server answers there, or something else has that name, or there is no
         such group, or it is not one of this user's.
     """
-    number = None if group is None else _group_number(path, group)
+    number = None if group is None else group_number(path, group)
     _remove_abandoned(path)
     mask = os.umask(0o177)
     try:
@@ -59,7 +59,11 @@ async def listen_on_control_socket(
     return port
 
 
-def _group_number(path: Path, group: str) -> int:
+def group_number(path: Path, group: str) -> int:
+    """The number of the group that may use a control socket.
+
+    @raise ControlSocketError: there is no such group.
+    """
     try:
         return grp.getgrnam(group).gr_gid
     except KeyError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IReactorFromThreads
 from zope.interface import implementer
 
-from msmq.interfaces.plugins import IStorageFactory
+from msmq.interfaces.plugins import IStorageFactory, IStorageProbe
 from msmq.interfaces.storage import IMessageStore, IStoreFiles
 from msmq.persistence.changes import Change
 from msmq.storage.reading_thread import Deliver, Outcome, ReadingThread
@@ -83,7 +84,7 @@ class SqliteMessageStore(ThreadedMessageStore):
         self._unfinished -= len(outcomes)
 
 
-@implementer(IStorageFactory)
+@implementer(IStorageFactory, IStorageProbe)
 @attrs.frozen
 class SqliteStorageFactory:
     """C{sqlite}: C{msmq.sqlite} in the data directory; C{sqlite:PATH}: another file, from there."""
@@ -96,3 +97,14 @@ class SqliteStorageFactory:
         if "\0" in argument:
             raise ValueError("a path holds no null character")
         return SqliteMessageStore(data / (argument or FILE_NAME))
+
+    def probe(self, argument: str, data: Path) -> None:
+        """See L{IStorageProbe.probe}: the directory of the file is there, and the file can be written."""
+        path = data / (argument or FILE_NAME)
+        if path.exists():
+            if not path.is_file() or not os.access(path, os.R_OK | os.W_OK):
+                raise ValueError(f"{path} is not a file that this user can write")
+        elif path.parent != data and not path.parent.is_dir():
+            raise ValueError(f"the directory {path.parent} does not exist")
+        elif path.parent.is_dir() and not os.access(path.parent, os.W_OK | os.X_OK):
+            raise ValueError(f"the directory {path.parent} cannot be written by this user")
