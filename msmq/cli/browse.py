@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -51,7 +50,6 @@ def browse(settings: Settings, path: str, **wanted: Any) -> None:
     if decode and not output.as_json:
         raise click.UsageError("--decode adds to what --json prints")
     found: list[dict[str, Any]] = []
-    is_watched = not output.as_json and sys.stderr is not None and sys.stderr.isatty()
     last: dict[str, Any] = {}
     with settings.naming(path):
         for value in settings.client.browse(path, bodies=output.as_json, decode=decode, **wanted):
@@ -59,16 +57,13 @@ def browse(settings: Settings, path: str, **wanted: Any) -> None:
                 complain(f"message {value['lookup_id']} cannot be read: {value['unreadable']}")
             elif "looked_at" in value:
                 last = value
-                if is_watched and "end" not in value:
-                    click.echo(
-                        f"\r{value['looked_at']} looked at, {value['found']} found", nl=False, err=True
-                    )
+                if "end" not in value:
+                    output.progress(f"{value['looked_at']} looked at, {value['found']} found")
             elif output.as_json:
                 output.object(value)
             else:
                 found.append(value)
-    if is_watched:
-        click.echo("\r\033[K", nl=False, err=True)
+    output.progress("")
     output.many(found, _COLUMNS) if not output.as_json else None
     if last["end"] == "limit":
         output.text(f"there may be more: --after {last['after']}")

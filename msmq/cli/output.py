@@ -79,6 +79,12 @@ class Output:
         except OSError as error:
             raise _broken(error) from error
 
+    def progress(self, text: str) -> None:
+        """How far something is, in place of what was said of it before; only where a person watches."""
+        if not self.as_json and sys.stderr is not None and sys.stderr.isatty():
+            sys.stderr.write(f"\r\033[K{printable(text)}")
+            sys.stderr.flush()
+
     def flush(self) -> None:
         """Hand everything over to whoever reads it.
 

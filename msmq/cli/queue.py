@@ -173,9 +173,15 @@ def queue_set(settings: Settings, /, path: str, **options: Any) -> None:
 @common_options
 @pass_settings
 def queue_purge(settings: Settings, path: str) -> None:
-    """Remove all messages in the queue PATH, and print how many."""
+    """Remove all messages in the queue PATH, and print how many.
+
+    The server goes on if the command is interrupted; the same command waits for the rest.
+    """
+    output = settings.output
     with settings.naming(path):
-        settings.output.one(settings.client.purge_queue(path))
+        purged = settings.client.purge_queue(path, lambda left: output.progress(f"{left} messages left"))
+    output.progress("")
+    output.one(purged)
     settings.output.flush()
 
 

@@ -188,6 +188,12 @@ class Disk(MemoryMessageStore):
             return fail(StorageError("checksum of page 7"))
         return super().read(queue, lookup_ids)
 
+    def fail_late(self) -> None:
+        """Let what was waited for fail."""
+        waiting, self._waiting = self._waiting, []
+        for _, done in waiting:
+            done.errback(StorageError("the disk is on fire"))
+
     def catch_up(self) -> None:
         """Do what was waited for."""
         waiting, self._waiting = self._waiting, []

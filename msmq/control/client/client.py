@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -84,9 +84,26 @@ class ControlClient(ControlRequests):
         """Give a queue other properties; a quota of C{None} sets no limit."""
         return self.one("PATCH", _queue_target(path), _json(properties))
 
-    def purge_queue(self, path: str) -> dict[str, Any]:
-        """Remove all messages in a queue; C{purged} says how many."""
-        return self.one("POST", f"{_queue_target(path)}/purge")
+    def purge_queue(self, path: str, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
+        """Remove all messages in a queue; C{purged} says how many.
+
+        It goes on if the caller does not wait for it; asking again waits for what is left.
+
+        @param progress: called each second with how many are left.
+        """
+        if progress is None:
+            return self.one("POST", f"{_queue_target(path)}/purge")
+        with contextlib.closing(self.open()) as connection:
+            response = self.begin(connection, "POST", f"{_queue_target(path)}/purge?progress=true")
+            with self.losing(), response:
+                for line in response:
+                    value: dict[str, Any] = json.loads(line)
+                    if "error" in value:
+                        raise read_refusal(line, "the purge broke off")
+                    if "purged" in value:
+                        return value
+                    progress(value["messages"])
+            raise self.lost("the answer ended early")
 
     def replay(
         self,

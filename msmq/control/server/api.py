@@ -50,7 +50,7 @@ from msmq.control.server.requests import (
     take,
     wants_json,
 )
-from msmq.control.server.responses import json_answer, json_list, json_stream
+from msmq.control.server.responses import json_answer, json_list, json_progress, json_stream
 from msmq.control.server.send_connection import SendConnection
 from msmq.control.server.single_message import receive_one
 from msmq.control.server.transfer_api import Reload, at_once
@@ -171,13 +171,21 @@ class ControlAPI(BrowseAPI):
         return json_answer(request, json_record(queue))
 
     @app.route("/v1/queues/<path:path>/purge", methods=["POST"])
-    async def purge_queue(self, request: ControlRequest, path: str) -> bytes:
-        """Remove all messages in one queue."""
-        refuse_rest(parameters(request), "none")
-        count = await self._change(
+    async def purge_queue(self, request: ControlRequest, path: str) -> bytes | None:
+        """Remove all messages in one queue; with C{progress} a line each second says how many are left."""
+        found = parameters(request)
+        with_progress = flag("progress", found.pop("progress", "false"))
+        refuse_rest(found, "progress")
+        purging = self._change(
             request, AuditedOperation("queue purge", path), lambda: self._manager.purge_queue(path)
         )
-        return json_answer(request, {"purged": count})
+        if not with_progress:
+            return json_answer(request, {"purged": await purging})
+
+        def left() -> dict[str, Any]:
+            return {"messages": self._manager.inspection.queue(path).messages}
+
+        return await json_progress(request, purging, left, lambda count: {"purged": count}, self._clock)
 
     @app.route("/v1/queues/<path:path>/replay", methods=["POST"])
     async def replay(self, request: ControlRequest, path: str) -> bytes:

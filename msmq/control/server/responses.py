@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
 
+import attrs
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IPushProducer, IReactorTime
 from twisted.python.failure import Failure
 from twisted.web.server import Request
 from zope.interface import implementer
 
+from msmq.control.protocol.refusals import refusal
 from msmq.control.server.disconnection import give_way
+from msmq.structures.status import MQError
 
 JSON: Final = "application/json"
 JSON_LINES: Final = "application/x-ndjson"
 
 _SLICE: Final = 100
+_PROGRESS: Final = 1.0
+_T = TypeVar("_T")
 
 
 def to_json(value: object) -> bytes:
@@ -81,7 +86,8 @@ class ResponseStream:
         """Stop producing; the answer ends when its request does."""
         if self.is_open:
             self.is_open = False
-            if not self._is_broken:
+            # Of a lost connection the coroutine of the request may hear before this stream does.
+            if not self._is_broken and self._request.channel is not None:
                 self._request.unregisterProducer()
 
     def _break(self, reason: Failure) -> None:
@@ -100,6 +106,88 @@ class ResponseStream:
 
     def stopProducing(self) -> None:
         """The reader is gone; the request's own notice of it ends the writer."""
+
+
+async def json_progress(
+    request: Request,
+    work: Deferred[_T],
+    progress: Callable[[], Mapping[str, Any]],
+    result: Callable[[_T], Mapping[str, Any]],
+    clock: IReactorTime,
+) -> bytes | None:
+    """Answer work that may take long with a JSON object a line: how far it is, each second, and its result.
+
+    Work that ends within a second is answered as L{json_answer} does; the caller may go away at any time
+    without ending it. What fails later than that is a last line with C{error} and C{detail}.
+
+    @raise MQError: as the work does within a second.
+    """
+    ending = _Ending(work, clock)
+    await ending.within(_PROGRESS)
+    if ending.outcome is not None:
+        return json_answer(request, result(ending.outcome.get()))
+    stream = ResponseStream(request, JSON_LINES)
+    stream.open()
+    try:
+        while ending.outcome is None:
+            try:
+                stream.write(to_json(progress()) + b"\n")
+            except MQError:
+                # What it works on has gone; how the work ends says so.
+                pass
+            await ending.within(_PROGRESS)
+        try:
+            line = result(ending.outcome.get())
+        except MQError as error:
+            line = refusal(error)
+        stream.write(to_json(line) + b"\n")
+    finally:
+        stream.close()
+    return None
+
+
+@attrs.frozen
+class _Outcome(Generic[_T]):
+    """How some work ended."""
+
+    value: _T | Failure
+
+    def get(self) -> _T:
+        """Its result.
+
+        @raise Exception: it failed with that.
+        """
+        if isinstance(self.value, Failure):
+            self.value.raiseException()
+        return self.value
+
+
+class _Ending(Generic[_T]):
+    """Waits for the end of some work, a while at a time."""
+
+    def __init__(self, work: Deferred[_T], clock: IReactorTime) -> None:
+        self._clock = clock
+        self._waiting: Deferred[None] | None = None
+        self.outcome: _Outcome[_T] | None = None
+        work.addBoth(self._end)
+
+    async def within(self, seconds: float) -> None:
+        """Wait for so long, or until it has ended."""
+        if self.outcome is not None:
+            return
+        waiting = self._waiting = Deferred()
+        timer = self._clock.callLater(seconds, waiting.callback, None)
+        try:
+            await waiting
+        finally:
+            self._waiting = None
+            if timer.active():
+                timer.cancel()
+
+    def _end(self, value: _T | Failure) -> None:
+        self.outcome = _Outcome(value)
+        if self._waiting is not None:
+            self._waiting.callback(None)
 
 
 async def json_list(

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 
 from msmq.interfaces.summaries import QueueSummary
 from msmq.manager.administration.local_queues import LocalQueues
-from msmq.manager.administration.summaries import summarize_queue
+from msmq.manager.administration.summaries import queue_path, summarize_queue
 from msmq.manager.administration.unread_removals import UnreadRemovals
 from msmq.manager.applications.targets import own_queue
 from msmq.manager.atomic_steps import undivided
@@ -24,7 +24,7 @@ from msmq.persistence.definition import UNLIMITED, QueuePrivacy, QueueType
 from msmq.queues.creation import Creation
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.queue import Queue
-from msmq.quoting import quoted
+from msmq.quoting import quoted, shown
 from msmq.structures.names.path_name import PathKind, parse_path_name
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import NULL_GUID
@@ -211,6 +211,7 @@ class Administration:
                 Status.MQ_ERROR_QUEUE_DELETED, f"{queue.definition.path} was deleted while it was purged"
             )
         await self._performer.commit(self._performer.model.purged(queue))
+        self.log.info("{count} message(s) purged from {queue}", count=purged, queue=shown(queue_path(queue)))
         return purged
 
     async def _purge(self, departure: Departure) -> None:

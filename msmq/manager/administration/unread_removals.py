@@ -11,6 +11,7 @@ from twisted.logger import Logger
 from msmq.interfaces.storage import MessageNotStored
 from msmq.manager.answers import AcknowledgementBatch
 from msmq.manager.events import EventLog
+from msmq.manager.log_summaries import LINES, LineLimit
 from msmq.manager.outbox import Outbox
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.performer import RETRY, Performer
@@ -24,6 +25,10 @@ from msmq.structures.status import MQError
 PATIENCE = 10
 """How often the packets of messages that leave are asked for, before they leave without."""
 
+NAMED = 5
+"""Messages that one line of the log names; the event log has all of them."""
+
+_PURGED = (MessageClass.NACK_Q_PURGED, MessageClass.NACK_DELETED)
 _TIMEOUTS = (MessageClass.NACK_RECEIVE_TIMEOUT, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
 
 
@@ -37,6 +42,7 @@ class UnreadRemovals:
         self._outbox = outbox
         self._events = events
         self._sequences = sequences
+        self._lines = LineLimit(LINES)
         self.expired: Counter[str] = Counter()
         """Messages that were not received, or not delivered, in time, by the class that says which."""
 
@@ -131,13 +137,18 @@ class UnreadRemovals:
         reason = departure.message_class
         if reason in _TIMEOUTS:
             self.expired[reason.name] += len(positions)
-        self.log.info(
-            "{count} message(s) left {queue} unread, {reason}: {messages}",
-            count=len(positions),
-            queue=shown(departure.queue.definition.path),
-            reason=reason.name,
-            messages=", ".join(map(_name, positions)),
-        )
+        # Whoever purges a queue gets a line of the purge; each message has an event.
+        omitted = None if reason in _PURGED else self._lines.take(performer.clock.now())
+        if omitted is not None:
+            names = [*map(_name, positions[:NAMED]), *(["..."] if len(positions) > NAMED else [])]
+            self.log.info(
+                "{count} message(s) left {queue} unread, {reason}: {messages}{omitted}",
+                count=len(positions),
+                queue=shown(departure.queue.definition.path),
+                reason=reason.name,
+                messages=", ".join(names),
+                omitted=omitted,
+            )
         self._sequences.left(departure.queue, positions)
         performer.perform(effects)
         performer.tidy(positions)
