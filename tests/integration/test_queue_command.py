@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msmq.control.server.json_records import json_record
 from tests.integration import test_control_socket as command
 from tests.integration.test_control_socket import ORDERS
 
@@ -20,7 +21,7 @@ class QueueCommandTests(command.CommandTestCase):
         ended = await self.msmq("queue", "set", ORDERS, "--json", "--quota", "none", "--no-journal")
         [queue] = ended.objects
         self.assertEqual((queue["label"], queue["quota"], queue["journal"]), ("Orders", None, False))
-        self.assertEqual(queue, self.service.inspection.queue(ORDERS))
+        self.assertEqual(queue, json_record(self.service.inspection.queue(ORDERS)))
 
     async def test_set_refused(self) -> None:
         """A label that is too long is refused by its name, with status 1."""
