@@ -172,7 +172,7 @@ class ChangeTests(AuditTestCase):
         self.local("POST", resource("messages", moved, "move"), {"queue": aside})
         self.assertEqual(self.told(), [f"{ME}: done: move {moved} {json.dumps({'queue': aside})}"])
         explained = self.local("GET", resource("messages", moved)).json["events"]
-        self.assertEqual([event["event"] for event in explained], ["administered"])
+        self.assertEqual([(event["event"], event["queue"]) for event in explained], [("administered", aside)])
         self.assertIn(f"{ME}: done: move", explained[0]["reason"])
         self.local("POST", resource("messages", moved, "move"), {"queue": LETTERS})
         self.local("POST", resource("deadletters", moved, "requeue"))
@@ -181,6 +181,7 @@ class ChangeTests(AuditTestCase):
         self.local("POST", resource("messages", moved, "move"), {"queue": aside})
         self.assertIn(f"{ME}: refused with MQ_ERROR_MESSAGE_NOT_FOUND: move {moved}", self.told()[0])
         explained = self.local("GET", resource("messages", moved)).json["events"]
+        self.assertEqual([event["queue"] for event in explained], [aside, LETTERS, LETTERS, None])
         self.assertNotIn("refused", str([event["reason"] for event in explained]))
 
     def test_transactions(self) -> None:
@@ -336,5 +337,5 @@ class EventTests(AuditTestCase):
         self.local("DELETE", resource("queues", ORDERS))
         self.clock.advance(0)
         [event] = self.events()
-        self.assertEqual((event.identity, event.queue), (b"", ORDERS))
+        self.assertEqual((event.identity, event.queue), (b"", "private$\\orders"))
         self.assertEqual(event.reason, f"{ME}: done: queue delete {ORDERS}")

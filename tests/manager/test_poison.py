@@ -59,7 +59,8 @@ class PoisonTests(PoisonTestCase):
         self.restart(crash=True)
         events = [event for event in self.events() if event.event == POISONED]
         self.assertEqual(
-            [(event.identity, event.queue) for event in events], [(each, self.payments) for each in wanted]
+            [(event.identity, event.queue) for event in events],
+            [(each, "private$\\payments") for each in wanted],
         )
         self.assertIn("after 3 aborted transactions", events[0].reason)
 

@@ -68,6 +68,11 @@ class MessageClassTests(SynchronousTestCase):
         self.assertEqual(class_name(0x0123), "0x0123")
         self.assertEqual(class_name(0xA), "0x000A")
 
+    def test_classes_that_no_packet_carries(self) -> None:
+        """[MC-MQAC] 2.2.2.9: two classes that a queue manager gives to its own messages have names too."""
+        self.assertEqual(class_name(0x800C), "MQMSG_CLASS_NACK_SOURCE_COMPUTER_GUID_CHANGED")
+        self.assertEqual(class_name(0xC003), "MQMSG_CLASS_NACK_RECEIVE_TIMEOUT_AT_SENDER")
+
     def test_applications_make_up_classes_of_certain_bits(self) -> None:
         """MQMQ-2.2.18.1.6-21: 0x0123 is theirs to use, 0x0200 and 0x1E00 are not."""
         self.assertTrue(is_application_class(0x0123))

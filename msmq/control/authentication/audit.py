@@ -18,6 +18,7 @@ from msmq.interfaces.queue_manager import IAdministration
 from msmq.persistence.changes import ADMINISTERED
 from msmq.quoting import shown
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.names.name_text import is_format_name
 from msmq.structures.status import MQError
 
 _T = TypeVar("_T")
@@ -39,6 +40,16 @@ class AuditedOperation:
     target: str
     details: Mapping[str, object] = attrs.field(factory=dict)
     message: MessageIdentifier | None = None
+
+    @property
+    def queue(self) -> str:
+        r"""The queue that it concerns as events name queues: C{private$\orders} or a format name; or none."""
+        text = str(self.details.get("queue", "")) if self.message is not None else self.target
+        if is_format_name(text):
+            return text
+        computer, separator, rest = text.partition("\\")
+        # A path of this queue manager, however its computer is spelled.
+        return rest if separator and computer else ""
 
     def __str__(self) -> str:
         text = f"{self.name} {shown(self.target, _LONGEST)}"
@@ -104,7 +115,7 @@ class Audit:
         )
         # What was tried in vain has happened to no message, and perhaps there is none.
         message = operation.message if error is None else None
-        self._manager.note(ADMINISTERED, line, queue=shown(operation.target, _LONGEST), message=message)
+        self._manager.note(ADMINISTERED, line, queue=shown(operation.queue, _LONGEST), message=message)
 
 
 def _result(result: object) -> str:

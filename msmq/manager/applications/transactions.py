@@ -248,7 +248,7 @@ class Transactions:
             positions = [position for position, _ in relocation.moves]
             path = queue_path(positions[0].queue)
             for position in positions:
-                relocation.changes.append(self._poisoned(position, path))
+                relocation.changes.append(self._poisoned(position))
             relocation.changes[:] = self._events.trim(relocation.changes)
             try:
                 await move(performer, relocation)
@@ -265,7 +265,8 @@ class Transactions:
                 message=_identifier(positions[0]) or positions[0].lookup_id,
             )
 
-    def _poisoned(self, position: MessagePosition, path: str) -> AppendEvent:
+    def _poisoned(self, position: MessagePosition) -> AppendEvent:
+        path = position.queue.definition.path
         identity = b"" if position.view is None else position.view.identity
         reason = f"moved to the subqueue poison after {position.aborts} aborted transactions"
         return AppendEvent(self._performer.clock.now().wall, identity, POISONED, reason, queue=path)

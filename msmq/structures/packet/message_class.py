@@ -61,10 +61,16 @@ class MessageClass(enum.IntEnum):
 
 _NAMES: Final = {member.value: f"MQMSG_CLASS_{member.name}" for member in MessageClass}
 
+_LOCAL_NAMES: Final = {
+    0x800C: "MQMSG_CLASS_NACK_SOURCE_COMPUTER_GUID_CHANGED",
+    0xC003: "MQMSG_CLASS_NACK_RECEIVE_TIMEOUT_AT_SENDER",
+}
+"""[MC-MQAC] 2.2.2.9 classes that a queue manager gives to its own messages, and no packet carries."""
+
 
 def class_name(number: int) -> str:
-    """The document's name of a class, such as C{MQMSG_CLASS_NORMAL}; or else four hex digits."""
-    return _NAMES.get(number) or f"0x{number:04X}"
+    """The documents' name of a class, such as C{MQMSG_CLASS_NORMAL}; or else four hex digits."""
+    return _NAMES.get(number) or _LOCAL_NAMES.get(number) or f"0x{number:04X}"
 
 
 def is_application_class(number: int) -> bool:
