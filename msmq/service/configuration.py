@@ -38,6 +38,7 @@ from msmq.service.settings import (
     Configuration,
     LimitSettings,
     ListenSettings,
+    LogSettings,
     QueueManagerSettings,
     QueueSettings,
     SecuritySettings,
@@ -294,6 +295,7 @@ class _Reading:
             limits=LimitSettings(**self._fields("limits", LimitSettings)),
             timers=TimerSettings(**self._fields("timers", TimerSettings)),
             values=self._all_values(),
+            log=LogSettings(**self._fields("log", LogSettings)),
             web=WebSettings(**self._fields("web", WebSettings)),
             security=self._security(),
         )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Final
 
 import attrs
@@ -27,6 +29,7 @@ from msmq.service.settings import (
 )
 from msmq.settings import SessionSettings
 from msmq.storage.factory import StorageDescriptionError, make_store, shown, storage_factories
+from msmq.toml.document import nearest
 from msmq.toml.value_kinds import (
     GUIDS,
     Array,
@@ -38,6 +41,7 @@ from msmq.toml.value_kinds import (
     ValueKind,
     WholeNumber,
     computer_name,
+    wrong_type,
 )
 from msmq.wire.sid import parse_sid
 
@@ -67,6 +71,39 @@ def directory_backend(text: str) -> None:
         check_directory(text)
     except DirectoryDescriptionError as error:
         raise ValueError(f"cannot be used: {error}") from error
+
+
+_LEVELS: Final = ("debug", "info", "warn", "error", "critical")
+
+
+@cache
+def _rooms() -> frozenset[str]:
+    return frozenset(module.name for module in iter_modules([str(Path(__file__).parent.parent)]))
+
+
+@attrs.frozen
+class RoomLevels:
+    """C{{ net = "debug" }}: levels of the log for parts of the package."""
+
+    type_name: str = "a table"
+    range_text: str = "room = level"
+
+    def read(self, value: object) -> dict[str, str]:
+        """A table of rooms and levels.
+
+        @raise ValueError: it is anything else.
+        """
+        if not isinstance(value, dict):
+            raise wrong_type(self.type_name, value)
+        level = _one_of(*_LEVELS)
+        for room, name in value.items():
+            if room not in _rooms():
+                raise ValueError(f"names {quoted(room)}, which is no part of msmq{nearest(room, _rooms())}")
+            try:
+                level.read(name)
+            except ValueError as error:
+                raise ValueError(f"of {room} {error}") from None
+        return dict(value)
 
 
 def _nonempty_path(text: str) -> None:
@@ -198,6 +235,11 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "web": Key(Text(_web, "a server endpoint or off"), OFF),
     },
     "web": {"windows_exporter_names": Key(Flag(), False)},
+    "log": {
+        "level": Key(_one_of(*_LEVELS), "info"),
+        "format": Key(_one_of("text", "json", "journal"), "text"),
+        "levels": Key(RoomLevels()),
+    },
     "storage": {"backend": Key(Text(storage_backend, "a store's description"), "sqlite")},
     "directory": {
         "backend": Key(Text(directory_backend, "a directory's description"), NO_DIRECTORY),

@@ -22,7 +22,7 @@ from msmq.service.settings import Configuration
 
 _FILE: Final = "file:"
 
-TABLES: Final = ("hosts", "limits", "timers", "security")
+TABLES: Final = ("hosts", "limits", "log", "timers", "security")
 """The tables that a reload applies, but for L{RESTART}."""
 
 RESTART: Final = frozenset(
@@ -115,6 +115,7 @@ def merged(running: Configuration, read: Configuration, changed: Sequence[str]) 
         limits=taken(running.limits, read.limits),
         timers=taken(running.timers, read.timers),
         security=taken(running.security, read.security),
+        log=taken(running.log, read.log),
     )
 
 

@@ -45,6 +45,7 @@ from msmq.service.data_lock import DataLock
 from msmq.service.directory_servers import DirectorySearch
 from msmq.service.exposure import exposure
 from msmq.service.identity import has_identity, load_identity
+from msmq.service.log_output import LogOutput
 from msmq.service.reload import ReloadRefused, ReloadResult, reload
 from msmq.service.settings import Configuration
 from msmq.storage.factory import make_store
@@ -72,6 +73,8 @@ class Server(Service):
     @param session_protocol: a subclass of L{SessionProtocol} with hooks of the application's own.
     @param source: reads the configuration again, for L{reload}; raises L{ConfigurationError
         <msmq.service.configuration.ConfigurationError>} if it cannot be used. C{None} refuses reloads.
+    @param log_output: what writes the log of the process, to be configured by a reload; C{None} if something
+        else does.
     @ivar configuration: what it was told.
     @ivar started: fires when the server is ready, or with the reason why it cannot start.  Each start
         makes a new one.
@@ -90,7 +93,9 @@ class Server(Service):
         *,
         session_protocol: MakeSession = SessionProtocol,
         source: Callable[[], Configuration] | None = None,
+        log_output: LogOutput | None = None,
     ) -> None:
+        self._log_output = log_output
         self.configuration = configuration
         self._source = source
         self._endpoints: dict[str, IReloadableTls] = {}
@@ -149,6 +154,7 @@ class Server(Service):
             raise MQError(Status.MQ_ERROR_UNSUPPORTED_OPERATION, reason)
         if self.parts is None:
             raise MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, "the server is starting or stopping")
+        former = self.configuration
         self.configuration, result = reload(
             self.configuration,
             self._source(),
@@ -156,6 +162,8 @@ class Server(Service):
             tokens=self._tokens,
             endpoints=self._endpoints,
         )
+        if self._log_output is not None and self.configuration.log != former.log:
+            self._log_output.configure(self.configuration.log)
         return result
 
     def remove_control_socket(self) -> None:

@@ -72,6 +72,20 @@ class ListenSettings:
 
 
 @attrs.frozen(kw_only=True)
+class LogSettings:
+    """The table C{[log]}."""
+
+    level: str = "info"
+    """The least important level that is written: debug, info, warn, error or critical."""
+
+    format: str = "text"
+    """C{text}, C{json} or C{journal}."""
+
+    levels: Mapping[str, str] = attrs.field(factory=dict)
+    """Levels of single rooms of msmq."""
+
+
+@attrs.frozen(kw_only=True)
 class WebSettings:
     """The table C{[web]}."""
 
@@ -269,6 +283,9 @@ class Configuration:
 
     values: Mapping[str, Mapping[str, object]] = attrs.field(factory=dict, repr=False)
     """The value of each key by its table, defaults included; C{None} for one without."""
+
+    log: LogSettings = LogSettings()
+    """What the log has."""
 
     web: WebSettings = WebSettings()
     """What the web endpoint shows."""

@@ -6,21 +6,24 @@ import atexit
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol, TextIO, cast
 
 import attrs
 from twisted.application.service import IService, Service
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.logger import Logger
+from twisted.logger import ILogObserver, Logger
 from twisted.python import usage
+from twisted.python.components import Componentized
 from twisted.python.failure import Failure
 
 from msmq.errors import MsmqError
 from msmq.service import collector
 from msmq.service.configuration import ConfigurationError, ConfigurationSource, Overrides
+from msmq.service.log_output import LogOutput
 from msmq.service.server import Server
+from msmq.service.settings import Configuration, LogSettings
 from msmq.structures.status import MQError, Status
 
 
@@ -77,12 +80,21 @@ class TwistdService(Service):
 
     @param status: is told of the failure.
     @param stderr: where an operator looks.
+    @param log_output: writes the log of the process; C{None} leaves that to C{twistd}.
     """
 
     name = "msmq"
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, server: Server, reactor: ReloadingReactor, status: ExitStatus, stderr: TextIO) -> None:
+    def __init__(
+        self,
+        server: Server,
+        reactor: ReloadingReactor,
+        status: ExitStatus,
+        stderr: TextIO,
+        log_output: LogOutput | None = None,
+    ) -> None:
+        self._log_output = log_output
         self.server = server
         self._reactor = reactor
         self._status = status
@@ -90,6 +102,12 @@ class TwistdService(Service):
         self._is_called_by_twistd = False
         self._has_failed = False
         self._former_handler: Any = None
+
+    def setServiceParent(self, parent: Any) -> None:
+        """Have C{twistd}, which looks for this when it begins to log, use the log of the server."""
+        if self._log_output is not None and isinstance(parent, Componentized):
+            parent.setComponent(ILogObserver, self._log_output)
+        Service.setServiceParent(self, parent)
 
     def startService(self) -> None:
         """Start the server.
@@ -170,6 +188,20 @@ def makeService(options: Options) -> IService:
         raise SystemExit(str(error)) from None
     status = ExitStatus()
     atexit.register(status.at_exit)
-    server = Server(configuration, IReactorTime(reactor), source=source.load)
+    output = _log_output(options, configuration)
+    server = Server(configuration, IReactorTime(reactor), source=source.load, log_output=output)
     running = cast(ReloadingReactor, reactor)
-    return TwistdService(server, running, status, sys.__stderr__ or sys.stderr)
+    return TwistdService(server, running, status, sys.__stderr__ or sys.stderr, output)
+
+
+def _log_output(options: Options, configuration: Configuration) -> LogOutput | None:
+    """What writes the log of a process in the foreground; C{None} if C{twistd} was given another log."""
+    twistd: Mapping[str, Any] = options.parent or {}
+    is_elsewhere = twistd.get("logger") or twistd.get("syslog") or twistd.get("logfile") not in (None, "-")
+    if is_elsewhere or not twistd.get("nodaemon"):
+        if configuration.log != LogSettings():
+            sys.stderr.write(
+                "msmq: [log] applies only to twistd -n without --logfile, --logger and --syslog\n"
+            )
+        return None
+    return LogOutput(configuration.log, sys.stdout)

@@ -1,0 +1,114 @@
+"""The log of a server in the foreground."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any, cast
+from uuid import UUID
+
+from twisted.application.service import Application
+from twisted.logger import ILogObserver, Logger, LogPublisher
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.service.configuration import check
+from msmq.service.log_output import LogOutput
+from msmq.service.settings import LogSettings
+from msmq.service.tap import makeService
+from tests.service.test_tap import parsed
+
+
+class LogOutputTests(SynchronousTestCase):
+    """Levels and forms."""
+
+    def setUp(self) -> None:
+        self.stream = io.StringIO()
+
+    def publisher(self, settings: LogSettings) -> LogPublisher:
+        """A log with these settings."""
+        self.output = LogOutput(settings, self.stream)
+        return LogPublisher(self.output)
+
+    def test_levels(self) -> None:
+        """What is less important than the level is left out; a room may have a level of its own."""
+        publisher = self.publisher(LogSettings(level="warn", levels={"net": "debug", "directory": "error"}))
+        for room in ("net", "manager", "directory"):
+            log = Logger(namespace=f"msmq.{room}.somewhere", observer=publisher)
+            for level in ("debug", "info", "warn", "error"):
+                getattr(log, level)(f"{room}-{level}")
+        written = [line.rpartition(" ")[2] for line in self.stream.getvalue().splitlines()]
+        self.assertEqual(
+            written,
+            [
+                *("net-debug", "net-info", "net-warn", "net-error"),
+                *("manager-warn", "manager-error"),
+                "directory-error",
+            ],
+        )
+        self.output.configure(LogSettings(level="critical"))
+        Logger(namespace="msmq.net", observer=publisher).error("not any more")
+        self.assertNotIn("not any more", self.stream.getvalue())
+
+    def test_json(self) -> None:
+        """Each line is an object, whatever its fields are, with the traceback of a failure."""
+        publisher = self.publisher(LogSettings(format="json"))
+        log = Logger(namespace="msmq.net.session", observer=publisher)
+        log.info("peer {peer}\nsaid {data}", peer=UUID(int=7), data=b"\xff")
+        try:
+            raise ValueError("wrong")
+        except ValueError:
+            log.failure("it failed", Failure())
+        Logger(namespace="elsewhere", observer=publisher).warn("plain")
+        first, second, third = map(json.loads, self.stream.getvalue().splitlines())
+        self.assertEqual((first["level"], first["room"], first["peer"]), ("info", "net", str(UUID(int=7))))
+        self.assertIn("peer 0000", first["text"])
+        self.assertEqual((second["level"], second["text"]), ("critical", "it failed"))
+        self.assertIn("ValueError: wrong", second["traceback"])
+        self.assertEqual((third["level"], third["room"], third["text"]), ("warn", "elsewhere", "plain"))
+
+    def test_journal(self) -> None:
+        """Each line, those of a traceback too, has its priority, and none has the time."""
+        publisher = self.publisher(LogSettings(format="journal", level="debug"))
+        log = Logger(namespace="msmq.net", observer=publisher)
+        log.debug("one")
+        log.error("two\nlines")
+        self.assertEqual(
+            self.stream.getvalue().splitlines(),
+            ["<7>[msmq.net#debug] one", "<3>[msmq.net#error] two", "<3>lines"],
+        )
+
+    def test_twistd_uses_it(self) -> None:
+        """In the foreground the application offers it to twistd; with options of its own twistd decides."""
+        options = parsed("--name", "ALPHA")
+        for of_twistd, is_offered in (
+            ({"nodaemon": True}, True),
+            ({"nodaemon": True, "logfile": "-"}, True),
+            ({"nodaemon": True, "logfile": "here.log"}, False),
+            ({"nodaemon": True, "logger": "some.factory"}, False),
+            ({"nodaemon": False}, False),
+        ):
+            options.parent = cast(Any, of_twistd)
+            application = Application("msmq")
+            makeService(options).setServiceParent(application)
+            found = application.getComponent(ILogObserver, None)
+            self.assertEqual(isinstance(found, LogOutput), is_offered, of_twistd)
+
+
+class KeyTests(SynchronousTestCase):
+    """C{[log]}."""
+
+    def test_mistakes(self) -> None:
+        """An unknown level, form or room is reported with its line."""
+        for text, words in (
+            ('level = "loud"', 'log.level: must be "debug", "info"'),
+            ('format = "xml"', "log.format: must be"),
+            ('levels = { nett = "debug" }', "log.levels: names"),
+            ('levels = { net = "loud" }', "log.levels: of net must be"),
+            ('levels = "debug"', "log.levels: must be a table, not text"),
+        ):
+            path = Path(self.mktemp())
+            path.write_text(f"[log]\n{text}\n")
+            [problem] = check(path)
+            self.assertIn(f":2: {words}", str(problem))
