@@ -1,7 +1,7 @@
 """[MS-MQOD] 3: the worked examples that need no DTC, RPC, HTTP or multicast.
 
-3.3 and 3.4 are about one member that administers another: tests.integration.test_estate_administration.
-3.9 is the connector's: tests.estates.test_connector. 3.6 needs SRMP, 3.8 multicast.
+3.3 and 3.4 are in tests.estates.test_administration, 3.9 in tests.estates.test_connector.
+3.6 needs SRMP (HTTP), 3.8 multicast.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ async def _identify(operations: Operations, computer_name: str) -> UUID | None:
         root = await operations.root()
     except DirectoryError as error:
         raise ValueError(
-            f"{error.detail}; the first start needs the directory, which has or assigns the identifier of"
+            f"{error.detail.rstrip('.')}; the first start needs the directory, which has or assigns the identifier of"
             f" queue manager {computer_name}; later ones do not"
         ) from error
     computer = await operations.computer(computer_name, (GUID,))
