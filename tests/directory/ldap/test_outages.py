@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from ldaptor.protocols import pureldap
 from twisted.internet import reactor
 from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
@@ -103,6 +104,33 @@ class OutageTests(TestCase):
         self.server.write_result = None
         await self.directory.create(queue)
         self.assertTrue(await self.directory.read(QueueObject, [equals("pathname", "ALPHA\\orders")]))
+
+    async def test_connection_is_lost_with_a_request(self) -> None:
+        """A read is repeated on another connection; a write is not, and the directory counts as lost."""
+        self.assertEqual(await self.name(), "ALPHA")
+        left = [1]
+
+        def hang_up_once(request: object) -> None:
+            if left and not isinstance(request, pureldap.LDAPBindRequest):
+                left.pop()
+                self.server.said_instead = b""
+                self.hang_up(self.server)
+            else:
+                self.server.said_instead = None
+
+        self.server.before_answer = hang_up_once
+        self.assertEqual(await self.name(), "ALPHA")
+        self.assertEqual(left, [])
+        self.assertTrue(self.directory.condition.is_reached)
+        self.server.add(f"CN=orders,CN=msmq,CN=ALPHA,CN=Computers,{SUFFIX}", objectClass=[b"mSMQQueue"])
+        self.server.before_answer = lambda request: (
+            self.hang_up(self.server) if isinstance(request, pureldap.LDAPAddRequest) else None
+        )
+        with self.assertRaises(DirectoryError):
+            await self.directory.create(QueueObject(pathname="ALPHA\\bills"))
+        self.assertFalse(self.directory.condition.is_reached)
+        self.assertEqual(await self.name(), "ALPHA")
+        self.assertTrue(self.directory.condition.is_reached)
 
     async def test_stopped(self) -> None:
         """A server that was stopped is used again by the first request after its start."""

@@ -27,6 +27,7 @@ from msmq.directory.ldap.transport.protocol import (
     LdapAnswerError,
     LdapDisconnectedError,
     LdapProtocol,
+    LdapUnansweredError,
 )
 from msmq.directory.ldap.transport.referrals import (
     WRITER_TIME,
@@ -265,8 +266,8 @@ class LdapConnection:
     ) -> Answered:
         """Ask the server of this connection; whatever result it gives is answered.
 
-        @param repeatable: a server that is lost before it has answered may have heard it, and another may be
-            asked the same.
+        @param repeatable: a server that is lost before it has answered may have heard it, and another one, or
+            the same on another connection, may be asked the same.
         @raise DirectoryError: C{DIRECTORY_NOT_CONNECTED}; C{GENERIC_ERROR} for an answer that is too large.
         """
         while True:
@@ -280,7 +281,10 @@ class LdapConnection:
                 raise DirectoryError(DirectoryOperationResult.GENERIC_ERROR, str(error)) from error
             except LdapDisconnectedError as error:
                 self._try_last(self._server)
-                if not repeatable or self._is_closed or len(self.servers) == 1:
+                # The only server may have ended an idle connection; one that is silent is not asked again.
+                is_silent = isinstance(error, LdapUnansweredError) and len(self.servers) == 1
+                if not repeatable or self._is_closed or is_silent:
+                    self._note(None, str(error))
                     raise self._away(str(error)) from error
                 repeatable = False
 

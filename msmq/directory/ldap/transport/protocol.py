@@ -58,6 +58,10 @@ class LdapDisconnectedError(MsmqError):
     """A server cannot be reached, or is not reached any more, or says nothing."""
 
 
+class LdapUnansweredError(LdapDisconnectedError):
+    """A server was left because it did not answer in time."""
+
+
 class LdapAnswerError(MsmqError):
     """The answer to one request is larger than is taken; the connection is not affected."""
 
@@ -113,14 +117,17 @@ class LdapProtocol(Protocol):
     def ask(self, request: Request, controls: Sequence[LdapControl] = ()) -> Deferred[Answered]:
         """Send a request; whatever result the server gives comes through the Deferred.
 
-        @raise LdapDisconnectedError: through the Deferred.
+        @raise LdapDisconnectedError: through the Deferred; L{LdapUnansweredError} for want of an answer.
         @raise LdapAnswerError: likewise; the answer is too large.
         """
         if not self.is_connected:
             return fail(LdapDisconnectedError(self._fault or "the connection is closed"))
         number = self._next_number()
         timeout = self._reactor.callLater(
-            self._answer_timeout, self._leave, f"no answer within {self._answer_timeout:g} seconds"
+            self._answer_timeout,
+            self._leave,
+            f"no answer within {self._answer_timeout:g} seconds",
+            LdapUnansweredError,
         )
         deferred: Deferred[Answered] = Deferred()
         self._asked[number] = _Asked(deferred, timeout)
@@ -276,14 +283,14 @@ class LdapProtocol(Protocol):
             self._write(self._next_number(), Abandon(error.number))
             asked.deferred.errback(LdapAnswerError(str(error)))
 
-    def _leave(self, fault: str) -> None:
+    def _leave(self, fault: str, kind: type[LdapDisconnectedError] = LdapDisconnectedError) -> None:
         if self.is_connected:
             self._fault = fault
             transport: Any = self.transport
             transport.abortConnection()
-            self._end(fault)
+            self._end(fault, kind)
 
-    def _end(self, fault: str) -> None:
+    def _end(self, fault: str, kind: type[LdapDisconnectedError] = LdapDisconnectedError) -> None:
         self.is_connected = False
         self._fault = fault
         self._waiting.clear()
@@ -297,7 +304,7 @@ class LdapProtocol(Protocol):
         for each in asked.values():
             if each.timeout.active():
                 each.timeout.cancel()
-            each.deferred.errback(LdapDisconnectedError(fault))
+            each.deferred.errback(kind(fault))
 
 
 def _describe_loss(reason: Failure) -> str:
