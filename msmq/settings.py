@@ -57,6 +57,12 @@ class SessionSettings:
     awaiting_final_acks: int = 1_000_000
     """Transactional messages that are kept until their FinalAck; the oldest are given up beyond that."""
 
+    awaiting_acknowledgements: int = 1_000_000
+    """Messages whose journal copy waits for an acknowledgement; beyond it the oldest wait no longer."""
+
+    acknowledgement_wait: float = 4 * 86400.0
+    """For how long they wait after their own time limit, or after the handover if they have none."""
+
     order_ack_timeout: float = 0.5
     """OrderAckTimeout: from a transactional message to its OrderAck (3.1.3.2)."""
 

@@ -1,0 +1,106 @@
+"""How messages that wait for an acknowledgement, and acknowledgements about messages, are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from struct import Struct
+from typing import Final, TypeAlias
+from uuid import UUID
+
+from msmq.persistence.state_records import StateError, reading
+from msmq.transfer.source_journaling import AwaitedMessage, MessageAnswer
+from msmq.wire.guid import NULL_GUID
+from msmq.wire.reader import Reader
+from msmq.wire.writer import Writer
+
+_VERSION: Final = 1
+_MESSAGE: Final = Struct("<IIQBQ")
+_ANSWER: Final = Struct("<IIH")
+
+_Context: TypeAlias = tuple[str, UUID, UUID]
+"""What messages, or answers, have in common: destination, owner or source, administration queue."""
+
+
+def write_messages(messages: Sequence[tuple[AwaitedMessage, int]]) -> bytes:
+    """A value of the store with these messages and the LookupIdentifiers at which they wait."""
+    contexts = [(each.destination, each.owner or NULL_GUID, each.admin_queue) for each, _ in messages]
+    writer, numbers = _begin(contexts)
+    for context, (each, lookup_id) in zip(contexts, messages, strict=True):
+        record = numbers[context], each.message_id, lookup_id, each.wanted, each.due
+        writer.bytes(_MESSAGE.pack(*record))
+    return writer.getvalue()
+
+
+def read_messages(name: str, data: bytes) -> list[tuple[AwaitedMessage, int]]:
+    """What L{write_messages} wrote.
+
+    @param name: of the value.
+    @raise StateError: it is damaged.
+    """
+    found = []
+    with reading(name, data, _VERSION) as reader:
+        contexts = _read_contexts(reader)
+        for _ in range(reader.u32("Count")):
+            number, message_id, lookup_id, wanted, due = reader.unpack(_MESSAGE, "Message")
+            destination, owner, admin_queue = _context(name, contexts, number)
+            known = None if owner == NULL_GUID else owner
+            message = AwaitedMessage(message_id, destination, known, admin_queue, wanted, due)
+            found.append((message, lookup_id))
+    return found
+
+
+def write_answers(answers: Sequence[MessageAnswer]) -> bytes:
+    """A value of the store with these answers."""
+    contexts = [(each.destination, each.source, each.admin_queue) for each in answers]
+    writer, numbers = _begin(contexts)
+    for context, each in zip(contexts, answers, strict=True):
+        writer.bytes(_ANSWER.pack(numbers[context], each.message_id, each.message_class))
+    return writer.getvalue()
+
+
+def read_answers(name: str, data: bytes) -> list[MessageAnswer]:
+    """What L{write_answers} wrote.
+
+    @param name: of the value.
+    @raise StateError: it is damaged.
+    """
+    found = []
+    with reading(name, data, _VERSION) as reader:
+        contexts = _read_contexts(reader)
+        for _ in range(reader.u32("Count")):
+            number, message_id, message_class = reader.unpack(_ANSWER, "Answer")
+            destination, source, admin_queue = _context(name, contexts, number)
+            found.append(MessageAnswer(message_id, destination, message_class, source, admin_queue))
+    return found
+
+
+def _begin(contexts: Sequence[_Context]) -> tuple[Writer, Mapping[_Context, int]]:
+    """A value with its contexts, each once, and how many records follow."""
+    numbers = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
+    writer = Writer()
+    writer.u8(_VERSION, "Version")
+    writer.u32(len(numbers), "Contexts")
+    for destination, who, admin_queue in numbers:
+        writer.u32(len(destination.encode("utf-16-le", "surrogatepass")) + 2, "Size")
+        writer.utf16(destination, "Destination")
+        writer.guid(who)
+        writer.guid(admin_queue)
+    writer.u32(len(contexts), "Count")
+    return writer, numbers
+
+
+def _read_contexts(reader: Reader) -> list[_Context]:
+    return [
+        (
+            reader.utf16(reader.u32("Size"), "Destination"),
+            reader.guid("QueueManager"),
+            reader.guid("AdministrationQueue"),
+        )
+        for _ in range(reader.u32("Contexts"))
+    ]
+
+
+def _context(name: str, contexts: Sequence[_Context], number: int) -> _Context:
+    if number >= len(contexts):
+        raise StateError(name, f"has {len(contexts)} contexts, and a record of number {number}")
+    return contexts[number]

@@ -1,0 +1,160 @@
+"""When the journal of the sender gets its copy of a message: the rules. [MS-MQQB] 1.3.4.1, 3.1.5.5.4.
+
+The document copies a message when the next hop has acknowledged it on the session, which proves that it was
+sent on and not that it arrived. With L{SourceJournaling.ACKNOWLEDGEMENT} the copy of a message that asked for
+a positive acknowledgement waits for that acknowledgement.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from msmq.structures.names.format_name import FormatName, PrivateFormatName
+from msmq.structures.packet.base_header import INFINITE
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.message_properties_header import MessagePropertiesHeader
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError
+from msmq.transfer.stream_changes import Disposal
+from msmq.wire.guid import NULL_GUID, guid_from_bytes
+
+
+class SourceJournaling(enum.Enum):
+    """C{[queues] journal_on}: what has to happen before a sent message is copied to the journal."""
+
+    HANDOVER = "handover"
+    ACKNOWLEDGEMENT = "acknowledgement"
+
+
+AWAITS_RECEIPT: Final = 1
+"""Of what a message waits for: the acknowledgement of its receipt, and not only of its arrival."""
+
+KEEPS_DEAD_LETTER: Final = 2
+"""The message asked for a dead letter if it fails."""
+
+ANSWER_CLASSES: Final = frozenset(MessageClass) - {
+    MessageClass.NORMAL,
+    MessageClass.REPORT,
+    MessageClass.ORDER_ACK,
+}
+"""The classes of administration acknowledgements. [MS-MQQB] 3.1.7.15."""
+
+_RECEIVE: Final = 0x4000
+_JOURNALED: Final = UserHeader.JP | UserHeader.TH
+_POSITIVE: Final = MessagePropertiesHeader.PA | MessagePropertiesHeader.PR
+
+
+@attrs.frozen
+class MessageAnswer:
+    """What one administration acknowledgement says about one message that was sent here.
+
+    @ivar message_id: MessageID of that message.
+    @ivar destination: the format name of the queue that it was for.
+    @ivar message_class: of the acknowledgement.
+    @ivar source: the queue manager that the acknowledgement states as its own.
+    @ivar admin_queue: Identifier of the queue into which the acknowledgement came.
+    @ivar is_recoverable: whether it survives a restart, as it does if the message does.
+    """
+
+    message_id: int
+    destination: str
+    message_class: int
+    source: UUID
+    admin_queue: UUID
+    is_recoverable: bool = True
+
+
+@attrs.frozen
+class AwaitedMessage:
+    """A message that was handed over, and whose journal copy waits for an acknowledgement.
+
+    @ivar message_id: MessageID.
+    @ivar destination: the format name of the queue that it is for.
+    @ivar owner: the queue manager that its name or the directory says; C{None} for a direct name.
+    @ivar admin_queue: Identifier of its administration queue, which is one of this queue manager.
+    @ivar wanted: bits L{AWAITS_RECEIPT} and L{KEEPS_DEAD_LETTER}.
+    @ivar due: the second in which the wait ends, since 1970-01-01 UTC.
+    @ivar is_recoverable: whether it survives a restart.
+    """
+
+    message_id: int
+    destination: str
+    owner: UUID | None
+    admin_queue: UUID
+    wanted: int
+    due: int
+    is_recoverable: bool = True
+
+
+def asks_for_proof(view: UserMessageView) -> bool:
+    """Whether a message asks for a journal copy and for a positive acknowledgement, outside a transaction.
+
+    A transactional one waits for its FinalAck in any case ([MS-MQQB] 3.1.5.7). A missing negative
+    acknowledgement proves nothing, so whoever asks for these alone gets the copy at the handover.
+    """
+    return view.flags & _JOURNALED == UserHeader.JP and bool(view.acknowledge & _POSITIVE)
+
+
+def wanted_of_source(view: UserMessageView) -> int:
+    """L{AwaitedMessage.wanted} of a message that L{asks_for_proof}."""
+    wanted = AWAITS_RECEIPT if view.acknowledge & MessagePropertiesHeader.PR else 0
+    return wanted | (KEEPS_DEAD_LETTER if view.flags & UserHeader.JN else 0)
+
+
+def end_of_wait(view: UserMessageView, now: float, wait: float) -> int:
+    """The second in which a message that is handed over now stops waiting for its acknowledgement.
+
+    @param now: seconds since 1970-01-01 UTC.
+    @param wait: seconds after the time limit of the message; after the handover if it has none.
+    """
+    limit = view.time_to_be_received
+    if not view.acknowledge & MessagePropertiesHeader.PR:
+        limit = min(limit, view.time_to_reach_queue)
+    start = now if limit == INFINITE else max(now, view.sent_time + limit)
+    return math.ceil(start + wait)
+
+
+def answered_destination(view: UserMessageView, identifier: UUID) -> FormatName | None:
+    """[MS-MQQB] 3.1.7.15 the queue of the message that an administration acknowledgement is about.
+
+    @param view: of one of L{ANSWER_CLASSES}.
+    @param identifier: of this queue manager.
+    @return: C{None} if it is not about a message that was sent here.
+    """
+    if view.correlation_id[:16] != identifier.bytes_le:
+        return None
+    try:
+        name = view.response_format_name()
+    except MQError:
+        return None
+    if isinstance(name, PrivateFormatName) and name.queue_manager == NULL_GUID:
+        return attrs.evolve(name, queue_manager=guid_from_bytes(view.source_queue_manager))
+    return name
+
+
+def is_of_destination(message_class: int) -> bool:
+    """Whether only the receiver can say that; that a message did not arrive, a gate in between can too."""
+    return message_class == MessageClass.ACK_REACH_QUEUE or bool(message_class & _RECEIVE)
+
+
+def source_disposal(message_class: int, wanted: int) -> Disposal | None:
+    """What becomes of a message that waits, by an acknowledgement; C{None} if it waits on.
+
+    @param wanted: of the message.
+    """
+    if message_class == MessageClass.ACK_RECEIVE:
+        return Disposal.JOURNAL
+    if message_class == MessageClass.ACK_REACH_QUEUE:
+        return None if wanted & AWAITS_RECEIPT else Disposal.JOURNAL
+    return failed_disposal(wanted)
+
+
+def failed_disposal(wanted: int) -> Disposal:
+    """What becomes of a message that was refused, or of which nothing was heard in time."""
+    return Disposal.DEAD_LETTER if wanted & KEEPS_DEAD_LETTER else Disposal.FORGET
