@@ -247,6 +247,7 @@ class ManagerStatus:
     connection_active: bool
     transactions: int
     dead_letters: int
+    awaiting_acknowledgements: int
     copies_dropped: int
     events_dropped: int
     outgoing_paused: PausedOutgoing

@@ -53,10 +53,13 @@ from msmq.manager.peers.final_acks import FinalAcks
 from msmq.manager.peers.foreign_sites import ForeignSites
 from msmq.manager.peers.forwarding import Forwarding, RoutingRole
 from msmq.manager.peers.handovers import Handovers
+from msmq.manager.peers.introductions import Introductions
 from msmq.manager.peers.order_acks import OrderAcks
 from msmq.manager.peers.peer_dead_letters import PeerDeadLetters
 from msmq.manager.peers.peer_table import Peers
+from msmq.manager.peers.receivers import Receivers
 from msmq.manager.peers.sequences import Sequences
+from msmq.manager.peers.source_journal import SourceJournal
 from msmq.manager.peers.transfer import MessageTransfer
 from msmq.manager.performer import Performer
 from msmq.manager.routes.moved_senders import MovedSenders
@@ -92,6 +95,7 @@ from msmq.settings import SessionSettings
 from msmq.structures.status import MQError
 from msmq.transfer.incoming_streams import IncomingStreams
 from msmq.transfer.security.cipher_choice import Preferences
+from msmq.transfer.source_journaling import SourceJournaling
 
 R = TypeVar("R")
 
@@ -113,6 +117,7 @@ class Parts:
         send_insecure_nacks: bool,
         report_messages: bool,
         dead_letter_over_quota: bool,
+        source_journaling: SourceJournaling,
         events: int,
         settings: SessionSettings,
         new_identifier: Callable[[], uuid.UUID],
@@ -192,8 +197,9 @@ class Parts:
         reports = self.reports if report_messages else None
         self.foreign_sites = ForeignSites(router)
         self.redirects = Redirects()
+        receivers = Receivers(self.redirects, trusts=settings.trust_identifiers)
         self.sequences = Sequences(
-            performer, self.events, settings, reactor, self, self.foreign_sites, self.redirects
+            performer, self.events, settings, reactor, self, self.foreign_sites, receivers
         )
         self.departures = UnreadRemovals(performer, outbox, self.events, self.sequences)
         self.flow = FlowControl(performer, reactor)
@@ -261,6 +267,17 @@ class Parts:
         self.inspector = self.securing.inspector
         refusals = RefusalLog()
         self.express_history = ExpressHistory(model.identifier, gate, settings)
+        self.source_journal = SourceJournal(
+            performer,
+            self.events,
+            settings,
+            reactor,
+            receivers,
+            gate,
+            self.foreign_sites,
+            refusals,
+            source_journaling,
+        )
         role = RoutingRole(routing_server, None if client is None else client.access)
         arrivals = Arrivals(
             performer,
@@ -276,6 +293,7 @@ class Parts:
             refusals,
             reports,
             connectors,
+            self.source_journal,
             trusts_identifiers=settings.trust_identifiers,
         )
         self.handovers = Handovers()
@@ -292,6 +310,8 @@ class Parts:
             self.public,
             self.encryption,
             self.handovers,
+            self.source_journal,
+            Introductions(performer, receivers, self.sequences, self.source_journal),
             reports,
             self.holds,
             self.redirects,
@@ -324,6 +344,7 @@ class Parts:
             await check_owner(self.store, snapshot, self.model.identifier)
             self.model.restore(snapshot, self.clock.now())
             self.sequences.load(snapshot.state)
+            self.source_journal.load(snapshot.state)
             self.turns.load(snapshot.state)
             self.holds.load(snapshot.state)
             self.redirects.load(snapshot.state)
@@ -358,6 +379,7 @@ class Parts:
         self.outbox.start()
         self.logs.start()
         self.sequences.start()
+        self.source_journal.start()
         self.turns.start()
         self.order_acks.schedule()
         # What has expired while nobody looked leaves now.
@@ -387,6 +409,7 @@ class Parts:
         """End the sessions and the waits, then close the store."""
         self.logs.stop()
         self.sequences.stop()
+        self.source_journal.stop()
         self.turns.stop()
         self.order_acks.stop()
         self.encryption.stop()

@@ -50,6 +50,7 @@ from msmq.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.security.cipher_choice import Preferences
+from msmq.transfer.source_journaling import SourceJournaling
 
 DEFAULT_EVENTS: Final = 100_000
 """Events that the event log keeps."""
@@ -66,10 +67,10 @@ class QueueManagerService(Service):
     @param model: the queues.
     @param store: keeps what has to survive.
     @param sessions: makes the sessions; whoever listens gives it to the session endpoint.
-    @param send_insecure_nacks: [MS-MQQB] 3.1.7.15 SendInsecureNacks: whether strangers are told that a
-        queue is missing or closed to them.
+    @param send_insecure_nacks: [MS-MQQB] 3.1.7.15: whether unknown senders learn that a queue is missing.
     @param dead_letter_over_quota: [MS-MQQB] 3.1.5.8.8: whether a message that its queue has no room for
         becomes a dead letter here if its sender asks for one.
+    @param source_journaling: what has to happen before the journal of the sender gets its copy.
     @param report_messages: [MS-MQQB] 3.1.5.8.9, [MS-MQMQ] note 23: whether reports of traced messages are
         sent.
     @param session_settings: what the behaviour notes of [MS-MQQB] leave open; the defaults without.
@@ -82,11 +83,9 @@ class QueueManagerService(Service):
     @param gate: from whom messages are taken whose sender nothing verifies; by default from this machine.
     @param access: controls access to queues by their descriptors; without, the gate is all.
     @param beside: calls a function where it holds up nobody.
-    @param ciphers: encrypts and decrypts bodies, with the keys of this queue manager; used with a directory,
-        where others find its public keys.
+    @param ciphers: encrypts and decrypts bodies, with keys that others find in the directory.
     @param encryption: what the documents leave open about that; the defaults without.
-    @param send_keys: how many keys are remembered of messages that were sent under one.
-    @param send_key_lifetime: for how many seconds.
+    @param send_keys: how many keys are remembered of messages sent under one, for C{send_key_lifetime}.
     @param security: what signs messages and verifies signatures; nothing does by default.
     @ivar access: the access rights and the certificates.
     @ivar inspection: the state of queues, sessions, transactions and of the whole.
@@ -110,6 +109,7 @@ class QueueManagerService(Service):
         send_insecure_nacks: bool = False,
         report_messages: bool = False,
         dead_letter_over_quota: bool = True,
+        source_journaling: SourceJournaling = SourceJournaling.HANDOVER,
         events: int = DEFAULT_EVENTS,
         session_settings: SessionSettings | None = None,
         new_identifier: Callable[[], uuid.UUID] = uuid.uuid4,
@@ -139,6 +139,7 @@ class QueueManagerService(Service):
             send_insecure_nacks=send_insecure_nacks,
             report_messages=report_messages,
             dead_letter_over_quota=dead_letter_over_quota,
+            source_journaling=source_journaling,
             events=events,
             settings=SessionSettings() if session_settings is None else session_settings,
             new_identifier=new_identifier,

@@ -46,6 +46,8 @@ class QueueCollection:
     @ivar names: finds them.
     @ivar awaiting: holds what was sent in a transaction and arrived, until it is known what became of it
         ([MS-MQQB] 3.1.1.3.1 AwaitingFinalACKTable); it has no name, and nobody reads it.
+    @ivar unproven: the same for messages outside transactions that were handed over, and whose journal copy
+        waits for an administration acknowledgement.
     """
 
     def __init__(self, identifier: UUID, names: QueueNames, *, is_hardened: bool = False) -> None:
@@ -70,13 +72,19 @@ class QueueCollection:
             names.add_system(suffix, queue)
             self._by_identifier[definition.identifier] = queue
 
-        path = "system$;awaiting_final_ack"
-        self.awaiting = Queue(
-            QueueDefinition(
-                identifier=uuid5(identifier, path), path=path, type=QueueType.SYSTEM, transactional=True
-            )
+        self.awaiting = self._nameless("system$;awaiting_final_ack", transactional=True)
+        self.unproven = self._nameless("system$;awaiting_acknowledgement", transactional=False)
+
+    def _nameless(self, path: str, *, transactional: bool) -> Queue:
+        """A queue that no application can open."""
+        definition = QueueDefinition(
+            identifier=uuid5(self._identifier, path),
+            path=path,
+            type=QueueType.SYSTEM,
+            transactional=transactional,
         )
-        self._by_identifier[self.awaiting.definition.identifier] = self.awaiting
+        queue = self._by_identifier[definition.identifier] = Queue(definition)
+        return queue
 
     # What is there
 

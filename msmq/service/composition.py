@@ -57,6 +57,7 @@ from msmq.service.settings import Configuration, SecuritySettings
 from msmq.session.connection_limits import ConnectionRefusal
 from msmq.structures.algorithms import EncryptionAlgorithm
 from msmq.transfer.security.cipher_choice import Preferences
+from msmq.transfer.source_journaling import SourceJournaling
 from msmq.windows.well_known_sids import user_sid
 from msmq.wire.addresses import AddressSet
 from msmq.wire.sid import parse_sid
@@ -222,6 +223,7 @@ def compose(
         send_insecure_nacks=live.send_insecure_nacks,
         report_messages=queue_manager.report_messages,
         dead_letter_over_quota=configuration.queues.dead_letter_over_quota,
+        source_journaling=SourceJournaling(configuration.queues.journal_on),
         events=live.events,
         send_keys=live.send_keys,
         send_key_lifetime=live.send_key_lifetime,

@@ -43,6 +43,7 @@ from msmq.toml.value_kinds import (
     computer_name,
     wrong_type,
 )
+from msmq.transfer.source_journaling import SourceJournaling
 from msmq.wire.sid import parse_sid
 
 
@@ -257,6 +258,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
     "queues": {
         "poison_after": _counted(0, 1_000_000, _QUEUES["poison_after"], "aborted transactions"),
         "dead_letter_over_quota": Key(Flag(), _QUEUES["dead_letter_over_quota"]),
+        "journal_on": Key(_one_of(*(each.value for each in SourceJournaling)), _QUEUES["journal_on"]),
     },
     "limits": {
         "window_size": _counted(1, 32767, WINDOW_SIZE, "messages"),
@@ -281,6 +283,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "host_addresses": _counted(1, 1000, _LIMITS["host_addresses"], "addresses"),
         "unacknowledged_messages": _counted(1, _U32, _SESSION["unacknowledged_messages"], "messages"),
         "awaiting_final_acks": _counted(1, _U32, _SESSION["awaiting_final_acks"], "messages"),
+        "awaiting_acknowledgements": _counted(1, _U32, _SESSION["awaiting_acknowledgements"], "messages"),
         "order_ack_messages": _counted(1, _U32, _SESSION["order_ack_messages"], "messages"),
         "incoming_streams": _counted(1, 10_000_000, _SESSION["incoming_streams"], "streams"),
         "duplicate_entries": _counted(0, 10_000_000, _SESSION["duplicate_entries"], "messages"),
@@ -302,6 +305,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "resend_final": _timed(1, _WEEK, _SESSION["resend_final"]),
         "order_ack_timeout": _timed(0.1, 60, _SESSION["order_ack_timeout"]),
         "maximum_order_ack_delay": _timed(0.1, 3600, _SESSION["maximum_order_ack_delay"]),
+        "acknowledgement_wait": _timed(1, 52 * _WEEK, _SESSION["acknowledgement_wait"]),
         "incoming_stream_idle": _timed(60, 52 * _WEEK, _SESSION["incoming_stream_idle"]),
         "duplicate_lifetime": _timed(1, _WEEK, _SESSION["duplicate_lifetime"]),
         "ping_response": _timed(0.1, 60, _SESSION["ping_response"]),

@@ -17,6 +17,7 @@ import attrs
 from msmq.membership.divergence import DirectoryChanges
 from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint
 from msmq.settings import SessionSettings
+from msmq.transfer.source_journaling import SourceJournaling
 
 
 @attrs.frozen(kw_only=True)
@@ -145,6 +146,10 @@ class QueueSettings:
 
     dead_letter_over_quota: bool = True
     """[MS-MQQB] 3.1.5.8.8: whether a message that its queue has no room for becomes a dead letter here."""
+
+    journal_on: str = SourceJournaling.HANDOVER.value
+    """[MS-MQQB] 3.1.5.5.4: when a message that asked for a journal copy and for a positive acknowledgement is
+    copied to the journal: C{handover} or C{acknowledgement}."""
 
 
 @attrs.frozen(kw_only=True)

@@ -129,6 +129,7 @@ class ManagerInspection:
             connection_active=self._condition.connection_active,
             transactions=sum(1 for _ in model.transacting.transactions),
             dead_letters=dead_letter_count(model),
+            awaiting_acknowledgements=model.collection.unproven.message_count,
             copies_dropped=model.copying.dropped,
             events_dropped=parts.events.dropped,
             outgoing_paused=parts.outgoing_holds.paused(),

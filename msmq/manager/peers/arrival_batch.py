@@ -14,6 +14,7 @@ from msmq.persistence.changes import Change
 from msmq.queues.queue import MessagePosition
 from msmq.session.effects import CloseReason
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.awaiting_acknowledgements import AwaitingValue
 
 
 @attrs.define(eq=False)
@@ -28,6 +29,7 @@ class ArrivalBatch:
     @ivar express: messages of which the express ones are known as duplicates from now on.
     @ivar is_judged: they have to be stored with what judged them.
     @ivar acknowledgements: what follows from OrderAcks and FinalAcks among them.
+    @ivar proofs: administration acknowledgements among them that journal copies wait for.
     @ivar refused: which of them their security forbids to take.
     @ivar unverified: recoverable ones whose sender nothing verifies, from an address that is not trusted.
     @ivar is_cut: an acknowledgement among them is not looked at, and nothing from it on may be acknowledged.
@@ -48,6 +50,7 @@ class ArrivalBatch:
     is_cut: bool = False
     is_short_of_streams: bool = False
     acknowledgements: list[Deferred[bool]] = attrs.field(factory=list)
+    proofs: AwaitingValue | None = None
     close: CloseReason | None = None
 
     def __attrs_post_init__(self) -> None:

@@ -20,9 +20,11 @@ from msmq.manager.peers.connectors import Connectors
 from msmq.manager.peers.express_history import ExpressHistory
 from msmq.manager.peers.forwarding import Forwarding
 from msmq.manager.peers.peer_dead_letters import PeerDeadLetters
+from msmq.manager.peers.source_journal import SourceJournal
 from msmq.manager.performer import Performer
 from msmq.manager.securing.inspection import Inspection, Inspector
 from msmq.manager.securing.trusted_peers import TrustedPeers
+from msmq.manager.states import as_changes
 from msmq.manager.trace_reports import Reports
 from msmq.moment import Moment
 from msmq.persistence.changes import AppendEvent, Change
@@ -81,6 +83,7 @@ class Arrivals:
         refusals: RefusalLog,
         reports: Reports | None,
         connectors: Connectors,
+        source_journal: SourceJournal,
         *,
         trusts_identifiers: bool,
     ) -> None:
@@ -89,6 +92,7 @@ class Arrivals:
         @param gate: the addresses whose messages are taken although nothing verifies their sender.
         @param reports: reports of traced messages; C{None} if none are sent.
         @param connectors: find the queues of messages for foreign sites.
+        @param source_journal: gets the administration acknowledgements among the messages.
         @param trusts_identifiers: whether a peer may bring messages of another queue manager by direct names.
         """
         self._express = express
@@ -99,6 +103,7 @@ class Arrivals:
         self._outbox = outbox
         self._events = events
         self._connectors = connectors
+        self._source_journal = source_journal
         self._own_addresses = (NULL_GUID.bytes_le, performer.model.identifier.bytes_le)
         self._trusts_identifiers = trusts_identifiers
         self._gate = gate
@@ -317,6 +322,9 @@ class Arrivals:
             if position.view is not None
         )
         batch.answers.tell(reached, MessageClass.ACK_REACH_QUEUE)
+        batch.proofs = self._source_journal.answers(session, admission.groups)
+        if batch.proofs is not None and batch.proofs.change is not None:
+            admission.changes += as_changes([batch.proofs.change])
         changes = [*admission.changes, *batch.answers.prepare()]
         is_behind = session in self._gathering
         if batch.is_judged or changes or drained is not None or is_behind:
@@ -403,6 +411,8 @@ class Arrivals:
         if self._reports is not None and reached:
             self._reports.arrived(reached)
         batch.answers.show()
+        if batch.proofs is not None:
+            self._source_journal.answered(batch.proofs)
         # What happens to the messages in their queues comes after their arrival.
         self._performer.perform(effects)
 

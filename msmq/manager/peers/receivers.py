@@ -131,6 +131,10 @@ class Receivers:
         known = self._by_destination.get(destination, ())
         return all(receiver in known for receiver in places)
 
+    def has_any(self, destination: str) -> bool:
+        """Whether it is stored who gets messages for this destination."""
+        return bool(self._by_destination.get(destination))
+
     def introduce(self, destination: str, places: Sequence[Receiver]) -> list[StateChange]:
         """Messages for this destination are about to go to this queue manager; what to store first."""
         receivers = self._by_destination.pop(destination, {})
@@ -222,6 +226,18 @@ class Receivers:
             return False
         redirected = (self._by_destination.get(name, {}) for name in self._redirects.folded)
         return any(teller in known and any(each in known for each in former) for known in redirected)
+
+
+def peer_of(session: ISession) -> Receiver | None:
+    """The peer of a session, as it is recorded; C{None} before it has stated its identifier."""
+    identifier = session.remote_identifier
+    return None if identifier is None else Receiver(identifier, session.remote_address)
+
+
+def direct_destination(queue: OutgoingQueue) -> str | None:
+    """The direct name of a queue, as its receivers are recorded; C{None} for any other name."""
+    name = queue.destination
+    return str(name).casefold() if isinstance(name, DirectFormatName) else None
 
 
 def places(queue: OutgoingQueue, session: ISession) -> Sequence[Receiver]:

@@ -20,8 +20,10 @@ from msmq.manager.peers.receivers import (
     Receiver,
     Receivers,
     addressees,
+    direct_destination,
     is_of_receiver,
     owners,
+    peer_of,
     places,
 )
 from msmq.manager.performer import Performer, PerformerListener
@@ -32,14 +34,11 @@ from msmq.queues.leaving.departure_kinds import removals
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PositionState
 from msmq.queues.queue import MessagePosition, Queue
-from msmq.queues.redirects import Redirects
 from msmq.settings import SessionSettings
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck
-from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.structures.status import MQError
 from msmq.transfer.awaiting_final_acks import AwaitingFinalAcks
 from msmq.transfer.outgoing_stream import OutgoingStream
 from msmq.transfer.outgoing_streams import OutgoingStreams
@@ -65,7 +64,7 @@ class Sequences:
 
     @param listener: is notified of an outgoing queue from which more may be sent.
     @param foreign_sites: know which queue managers are acknowledged for by others.
-    @param redirects: queues that go to another address than their names contain.
+    @param receivers: records the queue managers to which sequences are sent.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -78,7 +77,7 @@ class Sequences:
         reactor: IReactorTime,
         listener: PerformerListener,
         foreign_sites: ForeignSites,
-        redirects: Redirects,
+        receivers: Receivers,
     ) -> None:
         self._performer = performer
         self._events = events
@@ -89,7 +88,7 @@ class Sequences:
             identifier, settings, {}, performer.clock.now()
         )
         self._awaiting = AwaitingFinalAcks(identifier, settings.awaiting_final_acks)
-        self._receivers = Receivers(redirects, trusts=settings.trust_identifiers)
+        self._receivers = receivers
         self._moves: dict[object, list[Deferred[None]]] = {}
         self._is_stopped = False
         self._listener = listener
@@ -185,7 +184,7 @@ class Sequences:
         """
         transmission = stream.transmit(positions, now)
         if stream.sequence is not None:
-            if _destination(queue) is None:
+            if direct_destination(queue) is None:
                 for owner in owners(queue) or addressees(positions):
                     self._receivers.sent(stream.sequence, Receiver(owner, ANYWHERE))
             else:
@@ -196,26 +195,6 @@ class Sequences:
             done.addErrback(lambda failure: failure.trap(CancelledError) and None)
         self._timer.set(self._streams.deadline)
         return transmission
-
-    def has_to_introduce(self, queue: OutgoingQueue, session: ISession) -> bool:
-        """Whether messages of a queue have to wait until it is stored who gets them."""
-        destination = _destination(queue)
-        if destination is None or self.find(queue) is None:
-            return False
-        return not self._receivers.is_known(destination, places(queue, session))
-
-    async def introduce(self, queue: OutgoingQueue, session: ISession) -> None:
-        """Store who gets the messages of a queue, if that has to be.
-
-        @raise MQError: the store failed.
-        """
-        destination, receivers = _destination(queue), places(queue, session)
-        if destination is not None and self.has_to_introduce(queue, session):
-            try:
-                await self._performer.commit(as_changes(self._receivers.introduce(destination, receivers)))
-            except MQError:
-                self._receivers.withdraw(destination, receivers)
-                raise
 
     def connected(self, queue: OutgoingQueue, now: Moment) -> None:
         """[MS-MQQB] 3.1.3.2 a session leads to the destination of a queue."""
@@ -253,7 +232,7 @@ class Sequences:
         Any other name says which queue manager that is, and not where: what it says may come by any router,
         so that only its identifier, and the sequence, can be held against it.
         """
-        teller = _receiver(session)
+        teller = peer_of(session)
         if teller is None:
             return AcknowledgementEvidence.BY_ANOTHER
         sequence = ack.tx_sequence_id.value
@@ -271,10 +250,12 @@ class Sequences:
         if not self._receivers.is_recorded(sequence):
             if not self._streams.was_begun(sequence) and sequence not in self._awaiting:
                 return AcknowledgementEvidence.UNKNOWN
-            if sequence in self._awaiting or (isinstance(queue, OutgoingQueue) and not _destination(queue)):
+            if sequence in self._awaiting or (
+                isinstance(queue, OutgoingQueue) and not direct_destination(queue)
+            ):
                 # Whose it was is forgotten, or was never known.
                 return AcknowledgementEvidence.BY_IDENTIFIER
-        destination = _destination(queue) if isinstance(queue, OutgoingQueue) else None
+        destination = direct_destination(queue) if isinstance(queue, OutgoingQueue) else None
         is_receiver = self._receivers.may_tell(sequence, destination, teller)
         return AcknowledgementEvidence.BY_RECEIVER if is_receiver else AcknowledgementEvidence.BY_ANOTHER
 
@@ -283,14 +264,14 @@ class Sequences:
 
         @param is_acknowledger: it may acknowledge what was sent to other names than direct ones.
         """
-        teller = _receiver(session)
+        teller = peer_of(session)
         if teller is None:
             return False
         return self._receivers.may_tell(-1, None, teller) or (is_acknowledger and self._has_other_names())
 
     def _has_other_names(self) -> bool:
         return any(
-            queue.positions and _destination(queue) is None
+            queue.positions and direct_destination(queue) is None
             for queue in self._performer.model.outgoing_queues()
         )
 
@@ -473,18 +454,6 @@ class Sequences:
             performer.perform(performer.model.release(messages, now))
         if isinstance(key, OutgoingQueue):
             self._listener.outgoing_ready(key)
-
-
-def _receiver(session: ISession) -> Receiver | None:
-    """The peer of a session, as it is remembered."""
-    identifier = session.remote_identifier
-    return None if identifier is None else Receiver(identifier, session.remote_address)
-
-
-def _destination(queue: OutgoingQueue) -> str | None:
-    """The direct name of a queue, as its receivers are remembered; C{None} for any other name."""
-    name = queue.destination
-    return str(name).casefold() if isinstance(name, DirectFormatName) else None
 
 
 def _packet(position: MessagePosition) -> UserMessageView:

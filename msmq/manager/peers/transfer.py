@@ -25,8 +25,10 @@ from msmq.manager.membership.public_names import PublicNames
 from msmq.manager.peers.ack_sessions import AckSessions
 from msmq.manager.peers.arrivals import Arrivals
 from msmq.manager.peers.handovers import Handovers
+from msmq.manager.peers.introductions import Introductions
 from msmq.manager.peers.peer_table import Peers
 from msmq.manager.peers.sequences import Sequences
+from msmq.manager.peers.source_journal import SourceJournal
 from msmq.manager.performer import Performer
 from msmq.manager.routes.moved_senders import MovedSenders
 from msmq.manager.routes.next_hop import STILL
@@ -87,11 +89,15 @@ class MessageTransfer:
         names: PublicNames | None,
         encryption: Encryption,
         handovers: Handovers,
+        source_journal: SourceJournal,
+        introductions: Introductions,
         reports: Reports | None,
         holds: Holds,
         redirects: Redirects,
     ) -> None:
         self._handovers = handovers
+        self._source_journal = source_journal
+        self._introductions = introductions
         self.arrivals = arrivals
         self._sequences = sequences
         self._performer = performer
@@ -254,7 +260,7 @@ class MessageTransfer:
         is_private = not queue.is_transit and self._encryption.concerns(positions)
         if (
             any(position.view is None for position in positions)
-            or self._sequences.has_to_introduce(queue, session)
+            or self._introductions.are_due(queue, session, positions)
             or (is_private and self._encryption.has_to_ask(positions))
         ):
             self._loading.add(session)
@@ -340,7 +346,7 @@ class MessageTransfer:
             await performer.load(positions)
             if not queue.is_transit:
                 await self._encryption.ask(positions)
-            await self._sequences.introduce(queue, session)
+            await self._introductions.introduce(queue, session, positions)
         except MQError as error:
             self.log.error("outgoing messages could not be read: {error}", error=error)
             self._give_back(_held_by(session, positions), performer.clock.now())
@@ -413,9 +419,8 @@ class MessageTransfer:
         performer = self._performer
         self._handovers.note(session, plain(messages), performer.clock.now())
         self._sequences.kept(plain(messages))
-        removal = performer.model.remove(
-            message for message in plain(messages) if isinstance(message, MessagePosition)
-        )
+        positions = [message for message in plain(messages) if isinstance(message, MessagePosition)]
+        removal = performer.model.remove(self._source_journal.keep_aside(positions))
         performer.perform(removal.departures)
         if not removal.changes:
             performer.perform(performer.model.removed(removal, performer.clock.now()))

@@ -236,7 +236,29 @@ class MessageCopies:
             journal = self.machine_journal
         else:
             journal = position.queue.main.journal or self.machine_journal
-        if position.size > min(room_in(journal), self.holdings.storage.journal_room):
+        return self._turn_into(journal, position, self.holdings.storage.journal_room, changes)
+
+    def keep_proven(self, position: MessagePosition, changes: list[Change]) -> MessagePosition | None:
+        """The copy in the machine journal of a message that an acknowledgement has proven.
+
+        The message leaves the queue where it is.
+
+        @return: C{None} if the journal is full, so that the message leaves without a copy.
+        """
+        room = self.holdings.storage.letter_room
+        if position.queue.is_system:
+            # It counts against the same limit where it waits.
+            room += position.size
+        copy = self._turn_into(self.machine_journal, position, room, changes)
+        if copy is None:
+            changes += removals((position,))
+        return copy
+
+    def _turn_into(
+        self, journal: Queue, position: MessagePosition, room: int, changes: list[Change]
+    ) -> MessagePosition | None:
+        """Make a copy in a journal out of the message itself, as far as the store has it."""
+        if position.size > min(room_in(journal), room):
             self.dropped += 1
             return None
         view = position.view if position.kept is not PacketHolder.STORE else None

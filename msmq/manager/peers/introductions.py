@@ -1,0 +1,54 @@
+"""Records who gets messages for a direct name, before the first of them leaves. Reading 54."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msmq.interfaces.session import ISession
+from msmq.manager.peers.receivers import Receivers, direct_destination, places
+from msmq.manager.peers.sequences import Sequences
+from msmq.manager.peers.source_journal import SourceJournal
+from msmq.manager.performer import Performer
+from msmq.manager.states import as_changes
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.queue import MessagePosition
+from msmq.structures.status import MQError
+
+
+class Introductions:
+    """Stores the receivers of messages whose acknowledgements release or settle them.
+
+    These are transactional messages, and those whose journal copy waits for an acknowledgement.
+
+    @param receivers: the records, which L{Sequences} loads.
+    """
+
+    def __init__(
+        self, performer: Performer, receivers: Receivers, sequences: Sequences, source_journal: SourceJournal
+    ) -> None:
+        self._performer = performer
+        self._receivers = receivers
+        self._sequences = sequences
+        self._source_journal = source_journal
+
+    def are_due(self, queue: OutgoingQueue, session: ISession, positions: Sequence[MessagePosition]) -> bool:
+        """Whether messages of a queue have to stay until the store has who gets them."""
+        if self._sequences.find(queue) is None and not self._source_journal.concerns(positions):
+            return False
+        destination = direct_destination(queue)
+        return destination is not None and not self._receivers.is_known(destination, places(queue, session))
+
+    async def introduce(
+        self, queue: OutgoingQueue, session: ISession, positions: Sequence[MessagePosition]
+    ) -> None:
+        """Store who gets messages of a queue, if that is due.
+
+        @raise MQError: the store failed.
+        """
+        destination, receivers = direct_destination(queue), places(queue, session)
+        if destination is not None and self.are_due(queue, session, positions):
+            try:
+                await self._performer.commit(as_changes(self._receivers.introduce(destination, receivers)))
+            except MQError:
+                self._receivers.withdraw(destination, receivers)
+                raise

@@ -1,0 +1,462 @@
+"""Journal copies that wait for the acknowledgement of their message. [MS-MQQB] 1.3.4.1, 3.1.5.5.4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, Final
+from uuid import UUID
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from msmq.deadline_timer import DeadlineTimer
+from msmq.interfaces.session import ISession
+from msmq.manager.events import EventLog
+from msmq.manager.log_summaries import RefusalLog
+from msmq.manager.peers.fates import hold
+from msmq.manager.peers.foreign_sites import ForeignSites
+from msmq.manager.peers.receivers import Receivers, direct_destination, peer_of
+from msmq.manager.performer import Performer
+from msmq.manager.securing.trusted_peers import TrustedPeers
+from msmq.manager.states import as_changes
+from msmq.moment import Moment
+from msmq.persistence.changes import AppendEvent, Change
+from msmq.queues.arriving.acknowledgement import is_quiet
+from msmq.queues.leaving.departure_kinds import removals
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import PacketHolder, PositionState
+from msmq.queues.queue import MessagePosition, Queue
+from msmq.settings import SessionSettings
+from msmq.structures.names.direct_format_name import DirectFormatName
+from msmq.structures.names.format_name import FormatName, PrivateFormatName
+from msmq.structures.packet.message_class import class_name
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError
+from msmq.transfer.awaiting_acknowledgements import (
+    AwaitingAcknowledgements,
+    AwaitingValue,
+    SourceSettlement,
+    WaitEnd,
+)
+from msmq.transfer.source_journaling import (
+    ANSWER_CLASSES,
+    AwaitedMessage,
+    MessageAnswer,
+    SourceJournaling,
+    answered_destination,
+    asks_for_proof,
+    end_of_wait,
+    is_of_destination,
+    wanted_of_source,
+)
+from msmq.transfer.stream_changes import Disposal
+from msmq.wire.guid import NULL_GUID, guid_from_bytes
+
+RETRY: Final = 5.0
+"""Seconds after which a store that failed is asked again."""
+
+AT_ONCE: Final = 100
+"""Messages that are settled in one commit."""
+
+LONGEST_TRUST: Final = 60.0
+"""Seconds after which the wall clock is looked at again while messages wait for a time of it."""
+
+_WHY: Final = {
+    WaitEnd.EXPIRED: "no acknowledgement came in time; it may have arrived",
+    WaitEnd.EVICTED: "more messages than [limits] awaiting_acknowledgements waited; it may have arrived",
+}
+
+
+class SourceJournal:
+    """Keeps messages aside that were handed over, until an acknowledgement says what became of them.
+
+    @param receivers: say which peers may acknowledge messages for a direct name.
+    @param gate: the addresses from which messages for other names may be acknowledged.
+    @param refusals: acknowledgements that are not believed.
+    @param policy: whether messages are kept aside; those that were before are settled in any case.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        performer: Performer,
+        events: EventLog,
+        settings: SessionSettings,
+        reactor: IReactorTime,
+        receivers: Receivers,
+        gate: TrustedPeers,
+        foreign_sites: ForeignSites,
+        refusals: RefusalLog,
+        policy: SourceJournaling,
+    ) -> None:
+        self._performer = performer
+        self._events = events
+        self._wait = settings.acknowledgement_wait
+        self._receivers = receivers
+        self._gate = gate
+        self._foreign_sites = foreign_sites
+        self._refusals = refusals
+        self._is_on = policy is SourceJournaling.ACKNOWLEDGEMENT
+        self._own = performer.model.identifier.bytes_le
+        self._table = AwaitingAcknowledgements(
+            settings.awaiting_acknowledgements, foreign_sites.is_answered_for
+        )
+        self._timer = DeadlineTimer(reactor, performer.clock, self._expire)
+
+    def __len__(self) -> int:
+        """How many messages wait for an acknowledgement."""
+        return len(self._table)
+
+    # Life
+
+    def configure(self, settings: SessionSettings) -> None:
+        """Apply another limit, and another wait to messages that are handed over from now on."""
+        self._wait = settings.acknowledgement_wait
+        self._table.configure(settings.awaiting_acknowledgements)
+
+    def load(self, state: Mapping[str, bytes]) -> None:
+        """Before anything else: take over what the store holds.
+
+        @raise StateError: a value is damaged.
+        """
+        model, now = self._performer.model, self._performer.clock.now()
+        self._table.load(state, model.collection.unproven.positions, self._sending(), now.wall)
+
+    def start(self) -> None:
+        """Settle what a crash has left, and end waits in time from now on."""
+        self._settle_later(self._table.answered_before())
+        self._set_timer()
+
+    def stop(self) -> None:
+        """End no waits any more."""
+        self._timer.stop()
+
+    # Messages leave
+
+    def concerns(self, positions: Iterable[MessagePosition]) -> bool:
+        """Whether any of these messages would wait, so that its receiver has to be recorded first."""
+        return self._is_on and any(self._awaited(position, 0.0) is not None for position in positions)
+
+    def keep_aside(self, positions: Sequence[MessagePosition]) -> Sequence[MessagePosition]:
+        """[MS-MQQB] 3.1.5.5.2: the next hop has these messages; those that do not wait are the answer.
+
+        The others leave their outgoing queues: for the journal or the dead-letter queue, if the
+        acknowledgement came first, and else for the queue of those that wait.
+        """
+        if not self._is_on:
+            return positions
+        table, now = self._table, self._performer.clock.now()
+        others: list[MessagePosition] = []
+        waiting: list[tuple[MessagePosition, AwaitedMessage]] = []
+        proven: list[tuple[MessagePosition, SourceSettlement]] = []
+        for position in positions:
+            message = self._awaited(position, now.wall)
+            if message is None or table.is_awaited(message.destination, message.message_id):
+                others.append(position)
+                self._forget_answers(position)
+                continue
+            position.state = PositionState.REMOVING
+            settlement = table.handed_over(message)
+            if settlement is None:
+                waiting.append((position, message))
+            else:
+                proven.append((position, settlement))
+        if waiting or proven:
+            self._begin(Deferred.fromCoroutine(self._leave(waiting, proven)))
+        return others
+
+    def _awaited(self, position: MessagePosition, now: float) -> AwaitedMessage | None:
+        """A message in an outgoing queue as one that waits; C{None} if it does not."""
+        view, queue = position.view, position.queue
+        if (
+            view is None
+            or not asks_for_proof(view)
+            or view.source_queue_manager != self._own
+            or position.state is not PositionState.LOCKED_READER
+            or not isinstance(queue, OutgoingQueue)
+            or queue.is_deleted
+            or is_quiet(view)
+        ):
+            return None
+        admin = self._admin_queue(view)
+        if admin is None:
+            return None
+        return AwaitedMessage(
+            view.message_id,
+            str(queue.destination),
+            _owner(queue.destination, view),
+            admin.definition.identifier,
+            wanted_of_source(view),
+            end_of_wait(view, now, self._wait),
+            position.kept is PacketHolder.STORE,
+        )
+
+    def _admin_queue(self, view: UserMessageView) -> Queue | None:
+        """The administration queue of a message, if its acknowledgements can come there."""
+        try:
+            name = view.admin_format_name()
+        except MQError:
+            return None
+        queue = None if name is None else self._performer.model.find(name)
+        return None if queue is None or queue.definition.transactional else queue
+
+    def _forget_answers(self, position: MessagePosition) -> None:
+        view, queue = position.view, position.queue
+        if self._table.has_early and view is not None and isinstance(queue, OutgoingQueue):
+            self._table.forget(str(queue.destination), view.message_id)
+
+    async def _leave(
+        self,
+        waiting: Sequence[tuple[MessagePosition, AwaitedMessage]],
+        proven: Sequence[tuple[MessagePosition, SourceSettlement]],
+    ) -> None:
+        """Let messages leave their outgoing queues in one commit."""
+        performer, table = self._performer, self._table
+        model = performer.model
+        relocation = model.move_locked([position for position, _ in waiting], model.collection.unproven)
+        changes: list[Change] = [*relocation.changes]
+        value: AwaitingValue | None = None
+        if waiting:
+            lookup_ids = [place.lookup_id for _, place in relocation.moves]
+            value = table.add([message for _, message in waiting], lookup_ids)
+            changes += as_changes([] if value.change is None else [value.change])
+        copies = self._dispose(proven, changes)
+        changes += as_changes(table.take_changes())
+        if not await performer.insist(changes, "that messages were delivered", every=RETRY):
+            return
+        performer.perform(model.moved(relocation, performer.clock.now()))
+        self._disposed(proven, copies, changes)
+        if value is not None:
+            self._settle_later(table.stored(value))
+        self._set_timer()
+
+    # Acknowledgements come
+
+    def answers(
+        self, session: ISession, groups: Mapping[Queue, Sequence[MessagePosition]]
+    ) -> AwaitingValue | None:
+        """The acknowledgements among messages that a session brought, as far as they are believed.
+
+        @param groups: the messages that enter each queue. What the answer holds is to be stored with them;
+            L{answered} has to follow once it is.
+        @return: C{None} if there is none.
+        """
+        if not self._is_on and not self._table:
+            return None
+        found: list[MessageAnswer] = []
+        for queue, positions in groups.items():
+            if isinstance(queue, OutgoingQueue):
+                continue
+            for position in positions:
+                view = position.view
+                if view is not None and view.message_class in ANSWER_CLASSES:
+                    answer = self._answer(session, view, queue)
+                    found += () if answer is None else (answer,)
+        return self._table.answer(found) if found else None
+
+    def answered(self, value: AwaitingValue) -> None:
+        """What L{answers} gave is stored, with the acknowledgements in their administration queues."""
+        self._settle_later(self._table.answered(value, self._sending()))
+        self._set_timer()
+
+    def _answer(self, session: ISession, view: UserMessageView, queue: Queue) -> MessageAnswer | None:
+        model = self._performer.model
+        destination = answered_destination(view, model.identifier)
+        if destination is None:
+            return None
+        answer = MessageAnswer(
+            int.from_bytes(view.correlation_id[16:], "little"),
+            str(destination),
+            view.message_class,
+            guid_from_bytes(view.source_queue_manager),
+            queue.definition.identifier,
+            view.is_recoverable,
+        )
+        if not self._table.concerns(answer) and not self._is_sending(destination):
+            return None
+        return answer if self._is_believed(session, destination, answer) else None
+
+    def _is_believed(self, session: ISession, destination: FormatName, answer: MessageAnswer) -> bool:
+        """Whether a peer may say what became of a message; who may is as of OrderAcks and FinalAcks."""
+        address = session.remote_address
+        if isinstance(destination, DirectFormatName):
+            peer = peer_of(session)
+            if peer is not None and self._receivers.may_tell(-1, answer.destination.casefold(), peer):
+                return True
+            self._refuse(address, "ACKNOWLEDGEMENT_BY_ANOTHER", "is not from the peer that got the message")
+            return False
+        if isinstance(destination, PrivateFormatName):
+            owner = destination.queue_manager
+            if (
+                answer.source != owner
+                and is_of_destination(answer.message_class)
+                and not self._foreign_sites.is_answered_for(owner)
+            ):
+                why = "does not state the identifier of the queue manager that the message was for"
+                self._refuse(address, "ACKNOWLEDGEMENT_BY_ANOTHER", why)
+                return False
+        if self._gate.admits(address) and self._gate.may_acknowledge(address):
+            return True
+        why = "is from none of [security] acknowledgements_from"
+        self._refuse(address, "ACKNOWLEDGEMENT_FROM_ELSEWHERE", why)
+        return False
+
+    def _refuse(self, address: str, reason: str, why: str) -> None:
+        self._refusals.counts[reason] += 1
+        if (others := self._refusals.lines.take(self._performer.clock.now())) is not None:
+            self.log.warn(
+                "acknowledgement from {address} {why}: the journal copy of its message waits on{others}",
+                address=address,
+                why=why,
+                others=others,
+            )
+
+    # Waits end
+
+    def _expire(self, now: Moment) -> None:
+        self._settle_later(self._table.expire(now.wall, AT_ONCE))
+        self._table.sweep(self._sending())
+        self._performer.commit_later(
+            as_changes(self._table.take_changes()), "that acknowledgements were dealt with"
+        )
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        now, due = self._performer.clock.now(), self._table.due
+        if due is not None:
+            # It is a time of the wall clock, which may be set.
+            self._timer.set(now.monotonic + min(max(due - now.wall, 0.0), LONGEST_TRUST))
+        elif self._table.is_untidy:
+            self._timer.set(now.monotonic + LONGEST_TRUST)
+        else:
+            self._timer.set(None)
+
+    def _settle_later(self, settlements: Sequence[SourceSettlement]) -> None:
+        for start in range(0, len(settlements), AT_ONCE):
+            self._begin(Deferred.fromCoroutine(self._settle(settlements[start : start + AT_ONCE])))
+
+    async def _settle(self, settlements: Sequence[SourceSettlement]) -> None:
+        """Let messages leave that wait, in one commit."""
+        performer, table = self._performer, self._table
+        queue = performer.model.collection.unproven
+        found: list[tuple[MessagePosition, SourceSettlement]] = []
+        for settlement in settlements:
+            position = queue.positions.get(settlement.lookup_id or 0)
+            if position is not None and hold(position) and await self._has_packet(position, settlement):
+                position.state = PositionState.REMOVING
+                found.append((position, settlement))
+            else:
+                # It has left for another reason, with an event of its own.
+                table.settled((settlement,))
+        changes: list[Change] = []
+        copies = self._dispose(found, changes)
+        changes += as_changes(table.take_changes())
+        if await performer.insist(changes, "what became of messages", every=RETRY):
+            self._disposed(found, copies, changes)
+            self._set_timer()
+
+    async def _has_packet(self, position: MessagePosition, settlement: SourceSettlement) -> bool:
+        """Read the packet that a dead letter needs, however often the store has to be asked."""
+        performer = self._performer
+        if settlement.disposal is not Disposal.DEAD_LETTER:
+            return True
+        while not performer.is_stopped:
+            try:
+                await performer.load([position])
+                return True
+            except MQError as error:
+                self.log.error("message that waits for its acknowledgement not read: {error}", error=error)
+            if position.state is not PositionState.LOCKED_READER:
+                return False
+            await performer.pause(RETRY)
+        return False
+
+    def _dispose(
+        self, found: Iterable[tuple[MessagePosition, SourceSettlement]], changes: list[Change]
+    ) -> list[list[MessagePosition]]:
+        """What has to be stored for messages to go where they belong; answers with the copies of each."""
+        model, now = self._performer.model, self._performer.clock.now()
+        copies: list[list[MessagePosition]] = []
+        events: list[Change] = []
+        for position, settlement in found:
+            copy: MessagePosition | None = None
+            if settlement.disposal is Disposal.JOURNAL:
+                copy = model.copying.keep_proven(position, changes)
+            else:
+                if settlement.disposal is Disposal.DEAD_LETTER and position.view is not None:
+                    message_class = settlement.message_class
+                    copy = model.copying.letter(position.view, message_class, position, changes)
+                changes += removals((position,))
+                events.append(self._event(settlement, now, is_kept=copy is not None))
+            copies.append([] if copy is None else [copy])
+        model.holdings.reserve(changes)
+        changes += self._events.trim(events)
+        return copies
+
+    def _event(self, settlement: SourceSettlement, now: Moment, *, is_kept: bool) -> AppendEvent:
+        message, is_answered = settlement.message, settlement.end is WaitEnd.ANSWERED
+        reason = (
+            f"acknowledgement {class_name(settlement.message_class)}" if is_answered else _WHY[settlement.end]
+        )
+        if is_kept:
+            reason += "; kept as a dead letter"
+        elif settlement.disposal is Disposal.DEAD_LETTER:
+            reason += "; there was no room for a dead letter"
+        return AppendEvent(
+            now.wall,
+            self._own + message.message_id.to_bytes(4, "little"),
+            "failed" if is_answered else "unacknowledged",
+            reason,
+            settlement.message_class,
+            message.destination,
+        )
+
+    def _disposed(
+        self,
+        found: Iterable[tuple[MessagePosition, SourceSettlement]],
+        copies: Iterable[Sequence[MessagePosition]],
+        changes: Sequence[Change],
+    ) -> None:
+        """The store has what became of these messages."""
+        performer = self._performer
+        model, now = performer.model, performer.clock.now()
+        model.stored(changes)
+        for (position, _), made in zip(found, copies, strict=True):
+            performer.perform(model.disposed(position, made, now))
+        self._table.settled(settlement for _, settlement in found)
+
+    # Within
+
+    def _sending(self) -> Mapping[str, int]:
+        """How many messages are in the outgoing queue of each destination; none while nothing waits anew."""
+        if not self._is_on:
+            return {}
+        return {
+            str(queue.destination).casefold(): queue.message_count
+            for queue in self._performer.model.outgoing_queues()
+            if queue.positions
+        }
+
+    def _is_sending(self, destination: FormatName) -> bool:
+        """Whether an acknowledgement may be about a message that is about to be handed over."""
+        queue = self._performer.model.collection.find_outgoing(destination)
+        if not self._is_on or queue is None or not queue.positions:
+            return False
+        # The receiver of a direct name is recorded before the first message that waits leaves for it.
+        direct = direct_destination(queue)
+        return direct is None or self._receivers.has_any(direct)
+
+    def _begin(self, step: Deferred[None]) -> None:
+        step.addErrback(lambda failure: self.log.failure("messages that wait were not settled", failure))
+
+
+def _owner(destination: FormatName, view: UserMessageView) -> UUID | None:
+    """The queue manager that a message is for, as its name or the directory says."""
+    if isinstance(destination, DirectFormatName):
+        return None
+    if isinstance(destination, PrivateFormatName):
+        return destination.queue_manager
+    address = guid_from_bytes(view.queue_manager_address)
+    return None if address == NULL_GUID else address
