@@ -22,7 +22,7 @@ from tests.wiring import Vocabulary
 
 PROJECT = Path(__file__).resolve().parent.parent
 
-FOUNDATION = ("errors", "moment", "quoting", "token_bucket", "settings")
+FOUNDATION = ("errors", "line_limit", "moment", "quoting", "token_bucket", "settings")
 VALUES = (*FOUNDATION, "wire", "structures", "windows", "persistence")
 MACHINES = (*VALUES, "machines")
 BASICS = ("errors", "moment", "quoting", "wire", "structures")
@@ -50,6 +50,7 @@ ROOMS = {
     "errors": Room(0, (), pure=True),
     "durable": Room(0, ()),
     "machines": Room(0, (), pure=True),
+    "line_limit": Room(0, ("moment", "token_bucket"), pure=True),
     "moment": Room(0, (), pure=True),
     "quoting": Room(0, (), pure=True),
     "version": Room(0, ()),
@@ -101,6 +102,8 @@ SAME_LEVEL = {
     ("wire", "moment"),
     ("wire", "quoting"),
     ("token_bucket", "moment"),
+    ("line_limit", "moment"),
+    ("line_limit", "token_bucket"),
     ("windows", "structures"),
     ("persistence", "structures"),
     ("deadline_timer", "interfaces"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, gatherResults, maybeDeferred, succeed
@@ -28,12 +28,16 @@ from msmq.discovery.client import (
 )
 from msmq.discovery.server import DiscoveryServer, Unanswered
 from msmq.interfaces.clock import IClock
+from msmq.line_limit import LineLimit
 from msmq.net.clock import SystemClock
 from msmq.net.networks import AttachedNetwork, attached_networks
 from msmq.token_bucket import TokenBucket
 
 DISCOVERY_PORT = 1801
 """[MS-MQSD] 1.9: the registered UDP port."""
+
+LINES: Final = 10
+"""Lines of the log in a minute about datagrams of one kind; the counters of the core have all of them."""
 
 ANSWERS_PER_SECOND = 100
 """Requests that a server answers in a second, and as many at once after a quiet time.
@@ -84,6 +88,8 @@ class DiscoveryServerProtocol(DatagramProtocol):
         self._listener: Callable[[], list[IListeningPort]] | None = None
         self._ports: list[IListeningPort] = []
         self._is_reopening = False
+        self._ignored = LineLimit.a_minute(LINES)
+        self._failed = LineLimit.a_minute(LINES)
 
     def request_answered(self, reply: bytes, address: tuple[str, int]) -> None:
         """Hook: a request was answered."""
@@ -137,7 +143,14 @@ class DiscoveryServerProtocol(DatagramProtocol):
             return
         outcome = self.server.answer(datagram, address)
         if isinstance(outcome, Unanswered):
-            self.log.debug("ignored a datagram from {address}: {why}", address=address, why=outcome.value)
+            omitted = self._ignored.take(self._clock.now())
+            if omitted is not None:
+                self.log.debug(
+                    "ignored a datagram from {address}: {why}{omitted}",
+                    address=address,
+                    why=outcome.value,
+                    omitted=omitted,
+                )
             self.request_unanswered(outcome, address)
             return
         if self.transport is None or self._is_reopening:
@@ -146,7 +159,11 @@ class DiscoveryServerProtocol(DatagramProtocol):
         try:
             self.transport.write(outcome, address)
         except OSError as error:
-            self.log.warn("cannot answer {address}: {error}", address=address, error=error)
+            omitted = self._failed.take(self._clock.now())
+            if omitted is not None:
+                self.log.warn(
+                    "cannot answer {address}: {error}{omitted}", address=address, error=error, omitted=omitted
+                )
             self._reopen()
             return
         self.request_answered(outcome, address)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from ipaddress import ip_address
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 from uuid import UUID
 
 import attrs
@@ -17,9 +17,13 @@ from twisted.logger import Logger
 
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.clock import IClock
+from msmq.line_limit import LineLimit
 from msmq.session.ping_initiator import PingEnded, PingInitiator, PingRequest, canonical_host
 from msmq.session.ping_responder import Ignored, PingAnswer, PingResponder
 from msmq.settings import SessionSettings
+
+LINES: Final = 10
+"""Lines of the log in a minute about datagrams of one kind; the counters of the core have all of them."""
 
 
 class PingResponderProtocol(DatagramProtocol):
@@ -48,6 +52,7 @@ class PingResponderProtocol(DatagramProtocol):
         self.clock = clock
         self.session_count = session_count
         self.responder = PingResponder(identifier, self.settings)
+        self._lines = {kind: LineLimit.a_minute(LINES) for kind in ("ignored", "unanswered", "answered")}
 
     def configure(self, settings: SessionSettings) -> None:
         """Apply other limits."""
@@ -76,7 +81,7 @@ class PingResponderProtocol(DatagramProtocol):
             datagram, host, port, self.clock.now(), refuses=lambda: self.would_refuse((host, port))
         )
         if isinstance(outcome, Ignored):
-            self.log.debug("ignored a datagram from {host}:{port}: {why}", host=host, port=port, why=outcome)
+            self._tell("ignored", "ignored a datagram from {host}:{port}: {why}", addr, why=outcome)
             self.ping_ignored(outcome, (host, port))
             return
         assert self.transport is not None, "there is a socket"
@@ -84,15 +89,19 @@ class PingResponderProtocol(DatagramProtocol):
             self.transport.write(outcome.response.to_bytes(), (host, port))
         except OSError as error:
             # A forged source, or no way back to it: nobody waits for this answer.
-            self.log.debug("cannot answer {host}:{port}: {error}", host=host, port=port, error=error)
+            self._tell("unanswered", "cannot answer {host}:{port}: {error}", addr, error=error)
             return
-        self.log.debug(
-            "answered a ping from {host}:{port}, refused: {refused}",
-            host=host,
-            port=port,
-            refused=outcome.response.is_refused,
+        is_refused = outcome.response.is_refused
+        self._tell(
+            "answered", "answered a ping from {host}:{port}, refused: {refused}", addr, refused=is_refused
         )
         self.ping_answered(outcome, (host, port))
+
+    def _tell(self, kind: str, line: str, address: tuple[str, int], **values: object) -> None:
+        """Log what any host can cause as often as it likes, though not as often as that."""
+        omitted = self._lines[kind].take(self.clock.now())
+        if omitted is not None:
+            self.log.debug(line + "{omitted}", host=address[0], port=address[1], omitted=omitted, **values)
 
 
 @attrs.frozen
@@ -169,6 +178,7 @@ class Pinger:
         self._asked: tuple[_Question, PingRequest] | None = None
         self._timer: IDelayedCall | None = None
         self._is_stopped = False
+        self._ignored = LineLimit.a_minute(LINES)
 
     def configure(self, settings: SessionSettings) -> None:
         """Apply other times to questions from now on."""
@@ -218,7 +228,13 @@ class Pinger:
         """[MS-MQQB] 3.1.7.8: a datagram came to the port that requests leave from."""
         ended = self._initiator.receive(datagram, host, self._clock.now())
         if ended is None:
-            self.log.debug("ignored a datagram from {host}, which answers no ping", host=host)
+            omitted = self._ignored.take(self._clock.now())
+            if omitted is not None:
+                self.log.debug(
+                    "ignored a datagram from {host}, which answers no ping{omitted}",
+                    host=host,
+                    omitted=omitted,
+                )
         else:
             self._end(ended)
 

@@ -12,6 +12,7 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort
 from twisted.internet.protocol import DatagramProtocol
 from twisted.internet.testing import FakeDatagramTransport
+from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface import implementer
 
@@ -99,6 +100,21 @@ class PingResponderProtocolTests(SynchronousTestCase):
         for datagram in (whole[:23], whole + b"\0", b""):
             protocol.datagramReceived(datagram, (ALPHA, 4057))
         self.assertEqual(self.transport.written, [])
+
+    def test_flood_leaves_few_lines_in_the_log(self) -> None:
+        """The log gets ten lines a minute of a kind, and later how many it did not get."""
+        clock = ManualClock()
+        protocol = self.listen(PingResponderProtocol(THEIRS, clock=clock))
+        whole = Ping(1, OURS).to_bytes()
+        with capturedLogs() as logged:
+            for _ in range(10_000):
+                protocol.datagramReceived(b"", (ALPHA, 4057))
+                protocol.datagramReceived(whole, (ALPHA, 4057))
+            clock.advance(6)
+            protocol.datagramReceived(b"", (ALPHA, 4057))
+        lines = [formatEvent(each) or "" for each in logged]
+        self.assertLessEqual(len(lines), 31)
+        self.assertIn(" more since the last such line", lines[-1])
 
     def test_session_packet_is_not_answered(self) -> None:
         """MQQB-2.1.2-08: only Ping Packets count here; an EstablishConnection over UDP is ignored.

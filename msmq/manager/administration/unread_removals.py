@@ -9,9 +9,10 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from msmq.interfaces.storage import MessageNotStored
+from msmq.line_limit import LineLimit
 from msmq.manager.answers import AcknowledgementBatch
 from msmq.manager.events import EventLog
-from msmq.manager.log_summaries import LINES, LineLimit
+from msmq.manager.log_summaries import LINES
 from msmq.manager.outbox import Outbox
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.performer import RETRY, Performer

@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Protocol
 
 from twisted.logger import Logger
 
-from msmq.manager.log_summaries import LineLimit
+from msmq.line_limit import LineLimit
 from msmq.manager.peers.peer_table import Peers
 from msmq.manager.performer import Performer
 from msmq.queues.outgoing import OutgoingQueue
