@@ -81,7 +81,7 @@ class PingResponderProtocol(DatagramProtocol):
             datagram, host, port, self.clock.now(), refuses=lambda: self.would_refuse((host, port))
         )
         if isinstance(outcome, Ignored):
-            self._tell("ignored", "ignored a datagram from {host}:{port}: {why}", addr, why=outcome)
+            self._tell("ignored", "ignored a datagram from {host}:{port}: {why}", addr, why=outcome.value)
             self.ping_ignored(outcome, (host, port))
             return
         assert self.transport is not None, "there is a socket"
