@@ -28,7 +28,13 @@ class RemoteAdministrationTestCase(EstateTestCase):
     def ask(self, method: str, path: str, value: object = None) -> Any:
         """One request to ZETA."""
         members = EstateMembers(("ZETA", "zeta.example.com"), {}, None)
-        site = make_site(self.zeta.service, members=members, limits=ControlLimits(), clock=self.clock.reactor)
+        site = make_site(
+            self.zeta.service,
+            members=members,
+            limits=ControlLimits(),
+            clock=self.clock.reactor,
+            reload=lambda: {},
+        )
         caller = Caller(site, self.clock)
         caller.ask(method, path, None if value is None else json.dumps(value).encode())
         self.wait(1)
