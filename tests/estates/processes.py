@@ -17,6 +17,7 @@ from msmq.control.client.client import ControlClient, Delivered, Receipt
 from msmq.control.protocol.records import StreamRecord
 from msmq.structures.status import MQError, Status
 from tests.patience import DEADLINE
+from tests.servers.prepared import PreparedProcess
 
 TIMERS = "[timers]\nsession_retry = 0.5\nsession_retry_maximum = 2\nack_wait_timeout = 20\n"
 
@@ -73,7 +74,7 @@ class Member:
     def begin(self) -> None:
         """Start the process; L{ready} waits for it."""
         with self._log.open("ab") as output:
-            self._process = subprocess.Popen(
+            self._process = PreparedProcess(
                 self._command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -25,6 +25,7 @@ from msmq.control.protocol.records import StreamRecord
 from msmq.structures.status import MQError, Status
 from tests.faults.disturbed_network import Disturbance, DisturbedNetwork
 from tests.faults.exactly_once import Ledger, Parcel
+from tests.servers.prepared import PreparedProcess
 
 PATIENCE = 90.0
 """Seconds without any progress after which the run has failed."""
@@ -76,7 +77,7 @@ class Server:
     def begin(self) -> None:
         """Start the process."""
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = PreparedProcess(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
 

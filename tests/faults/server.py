@@ -16,6 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.client.client import ControlClient
 from tests.faults.careless import PLUGIN
+from tests.servers.prepared import PreparedProcess
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
@@ -61,7 +62,7 @@ class ServerProcess:
         self._lines: list[str] = []
         self._is_ready = False
         self._started = Event()
-        self._process = subprocess.Popen(
+        self._process = PreparedProcess(
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -19,6 +19,7 @@ from msmq.control.client.client import ControlClient, Delivered, Receipt
 from msmq.control.protocol.records import StreamRecord
 from tests.builders import ALPHA, establish, parameters
 from tests.patience import DEADLINE
+from tests.servers.prepared import PreparedProcess
 
 SESSION_PORT = 1801
 PING_PORT = 3527
@@ -64,7 +65,7 @@ class ServerProcess:
         self._lines: list[str] = []
         self._grown = threading.Condition()
         self._ended = False
-        self._process = subprocess.Popen(
+        self._process = PreparedProcess(
             [
                 os.fspath(Path(sys.executable).with_name("twistd")),
                 *("-n", "--pidfile=", "msmq", "--config", os.fspath(file)),

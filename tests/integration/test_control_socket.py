@@ -29,6 +29,7 @@ from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from msmq.structures.status import MQError
 from tests.patience import DEADLINE
+from tests.servers.prepared import spawn as spawn_prepared
 
 reactor = cast(Any, installed_reactor)
 
@@ -85,13 +86,7 @@ def spawn(
 ) -> Command:
     """Start the command in a directory, with this piped into it."""
     command = Command()
-    reactor.spawnProcess(
-        command,
-        sys.executable,
-        [sys.executable, "-m", "msmq.cli", *arguments],
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), **environment},
-        path=str(directory),
-    )
+    spawn_prepared(command, ["msmq", *arguments], {"PATH": os.environ["PATH"], **environment}, str(directory))
     cast(Any, command.transport).write(piped)
     cast(Any, command.transport).closeStdin()
     return command

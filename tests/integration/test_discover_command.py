@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
 
 from twisted.internet import reactor as installed_reactor
-from twisted.internet.utils import getProcessOutputAndValue
 from twisted.trial.unittest import TestCase
 
 from msmq.net.discovery import DiscoveryServerProtocol
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from msmq.wire.guid import format_guid
-from tests.integration.test_control_socket import PROJECT
+from tests.integration.test_control_socket import PROJECT, spawn
 from tests.patience import DEADLINE
 
 reactor = cast(Any, installed_reactor)
@@ -44,12 +41,8 @@ class DiscoverCommandTests(TestCase):
     timeout = DEADLINE
 
     async def discover(self, *arguments: str) -> tuple[str, str, int]:
-        output, errors, status = await getProcessOutputAndValue(
-            sys.executable,
-            ["-m", "msmq.cli", "discover", *arguments],
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT)},
-        )
-        return output.decode(), errors.decode(), status
+        ended = await spawn(("discover", *arguments), {}, PROJECT).ended
+        return ended.output.decode(), ended.errors, cast(int, ended.status)
 
     async def serve(self, more: str) -> Server:
         path = Path(self.mktemp())

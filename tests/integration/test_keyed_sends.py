@@ -19,6 +19,7 @@ from msmq.control.protocol.records import StreamRecord
 from msmq.structures.status import MQError, Status
 from tests.patience import DEADLINE
 from tests.servers.postgresql import shared_server
+from tests.servers.prepared import PreparedProcess, run
 
 PROGRAMS = Path(sys.executable).parent
 ORDERS = ".\\private$\\orders"
@@ -49,7 +50,7 @@ class KeyedOverKillsTests(SynchronousTestCase):
 
     def start(self) -> subprocess.Popen[str]:
         """Start a server and wait until it says that it is ready."""
-        process = subprocess.Popen(
+        process = PreparedProcess(
             self.arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.data
         )
         self.addCleanup(self.kill, process)
@@ -70,10 +71,8 @@ class KeyedOverKillsTests(SynchronousTestCase):
 
     def msmq(self, *arguments: str) -> list[dict[str, Any]]:
         """Run the command, which prints JSON."""
-        done = subprocess.run(
+        done = run(
             [PROGRAMS / "msmq", "--data", self.data, "--json", *arguments],
-            capture_output=True,
-            text=True,
             timeout=DEADLINE,
         )
         self.assertEqual((done.returncode, done.stderr), (0, ""))

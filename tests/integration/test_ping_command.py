@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from typing import Any, cast
 
 from twisted.internet import reactor as installed_reactor
-from twisted.internet.utils import getProcessOutputAndValue
 from twisted.trial.unittest import TestCase
 
 from msmq.net.clock import SystemClock
 from msmq.net.ping import PingResponderProtocol
 from tests.builders import ALPHA
-from tests.integration.test_control_socket import PROJECT
+from tests.integration.test_control_socket import PROJECT, spawn
 from tests.patience import DEADLINE
 
 reactor = cast(Any, installed_reactor)
@@ -26,14 +23,8 @@ class PingCommandTests(TestCase):
     timeout = DEADLINE
 
     async def ping(self, *arguments: str) -> tuple[bytes, bytes, int]:
-        return cast(
-            tuple[bytes, bytes, int],
-            await getProcessOutputAndValue(
-                sys.executable,
-                ["-m", "msmq.cli", "ping", *arguments],
-                env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT)},
-            ),
-        )
+        ended = await spawn(("ping", *arguments), {}, PROJECT).ended
+        return ended.output, ended.errors.encode(), cast(int, ended.status)
 
     def listen(self, responder: PingResponderProtocol) -> str:
         port = reactor.listenUDP(0, responder, "127.0.0.1")

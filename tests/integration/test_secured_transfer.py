@@ -15,6 +15,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.patience import DEADLINE
+from tests.servers.prepared import PreparedProcess, run
 from tests.test_examples import own_address
 
 PROGRAMS = Path(sys.executable).parent
@@ -48,7 +49,7 @@ class SecuredTransferTests(SynchronousTestCase):
 
     def start(self, name: str) -> str:
         """Start a server; what it has said when it is ready, or has ended."""
-        process = subprocess.Popen(
+        process = PreparedProcess(
             [
                 *(os.fspath(PROGRAMS / "twistd"), "-n", "--pidfile=", "msmq", "--name", name),
                 *("--data", name.lower(), "--address", self.addresses[name]),
@@ -77,10 +78,8 @@ class SecuredTransferTests(SynchronousTestCase):
 
     def msmq(self, name: str, *arguments: str) -> list[dict[str, Any]]:
         """Run the command, which prints JSON."""
-        done = subprocess.run(
+        done = run(
             [PROGRAMS / "msmq", "--data", name.lower(), "--json", *arguments],
-            capture_output=True,
-            text=True,
             timeout=DEADLINE,
             cwd=self.directory,
         )

@@ -14,6 +14,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.patience import DEADLINE
+from tests.servers.prepared import PreparedProcess, run
 from tests.test_examples import own_address
 
 PROGRAMS = Path(sys.executable).parent
@@ -56,7 +57,7 @@ class SignedMessagesTests(SynchronousTestCase):
         configuration.write_text(
             f'[listen]\nping = "off"\ndiscovery = "off"\n[security]\nsender = "{sender or ALICE}"\n'
         )
-        process = subprocess.Popen(
+        process = PreparedProcess(
             [
                 *(PROGRAMS / "twistd", "-n", "--pidfile=", "msmq", "--name", name, "--data", data),
                 *("--address", ADDRESSES[name], "--directory", directory, "--config", configuration),
@@ -80,10 +81,8 @@ class SignedMessagesTests(SynchronousTestCase):
         process.communicate(timeout=DEADLINE)
 
     def run_msmq(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return run(
             [PROGRAMS / "msmq", "--data", self.data / name, *arguments],
-            capture_output=True,
-            text=True,
             timeout=DEADLINE,
         )
 

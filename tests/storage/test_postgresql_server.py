@@ -15,6 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from tests.patience import DEADLINE
 from tests.servers.postgresql import GUARDED, PASSWORD, PostgresqlServer, shared_server
+from tests.servers.prepared import PreparedProcess, run
 from tests.test_examples import own_address
 
 QUEUE = ".\\private$\\orders"
@@ -47,7 +48,7 @@ class PostgresqlServerTests(SynchronousTestCase):
 
     def start(self, url: str, *, number: int = 2) -> subprocess.Popen[str]:
         """Start a server and wait until it says that it is ready."""
-        process = subprocess.Popen(
+        process = PreparedProcess(
             self.arguments(url, self.data, number),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -73,9 +74,7 @@ class PostgresqlServerTests(SynchronousTestCase):
     def refused(self, url: str, *, number: int = 3) -> str:
         """What a server that does not start says on standard error."""
         data = self.directory()
-        done = subprocess.run(
-            self.arguments(url, data, number), capture_output=True, text=True, timeout=DEADLINE, cwd=data
-        )
+        done = run(self.arguments(url, data, number), timeout=DEADLINE, cwd=data)
         self.assertEqual(done.returncode, 1)
         self.assertNotIn("Traceback", done.stdout + done.stderr)
         self.assertNotIn(PASSWORD, done.stdout + done.stderr)
@@ -83,10 +82,8 @@ class PostgresqlServerTests(SynchronousTestCase):
 
     def msmq(self, *arguments: str) -> list[dict[str, Any]]:
         """Run the command, which prints JSON."""
-        done = subprocess.run(
+        done = run(
             [PROGRAMS / "msmq", "--data", self.data, "--json", *arguments],
-            capture_output=True,
-            text=True,
             timeout=DEADLINE,
         )
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -127,10 +124,8 @@ class PostgresqlServerTests(SynchronousTestCase):
         self.msmq("queue", "create", QUEUE)
         self.msmq("send", QUEUE, "--recoverable", "--body", "before")
         database.stop()
-        done = subprocess.run(
+        done = run(
             [PROGRAMS / "msmq", "--data", self.data, "send", QUEUE, "--recoverable", "--body", "lost"],
-            capture_output=True,
-            text=True,
             timeout=DEADLINE,
         )
         self.assertEqual((done.returncode, done.stdout), (1, ""))
@@ -138,10 +133,8 @@ class PostgresqlServerTests(SynchronousTestCase):
         self.assertIn("no connection", done.stderr)
         database.start()
         for _ in range(100):
-            done = subprocess.run(
+            done = run(
                 [PROGRAMS / "msmq", "--data", self.data, "send", QUEUE, "--recoverable", "--body", "after"],
-                capture_output=True,
-                text=True,
                 timeout=DEADLINE,
             )
             if done.returncode == 0:
