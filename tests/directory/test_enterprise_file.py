@@ -374,7 +374,7 @@ out_routing_servers = ["BETA"]
                 self.changed(r"path = 'ALPHA\orders'", f"path = '{path}'"),
                 39,
                 "queue[1].path",
-                f"must name a public queue with its computer, such as ALPHA\\orders, not {path!r}",
+                f"must name a public queue with its computer, such as ALPHA\\orders, not '{path}'",
             )
 
     def test_encryption_keys(self) -> None:
