@@ -23,6 +23,7 @@ from msmq.service import collector
 from msmq.service.configuration import ConfigurationError, ConfigurationSource, Overrides
 from msmq.service.log_output import LogOutput
 from msmq.service.server import Server
+from msmq.service.service_manager import ServiceManager
 from msmq.service.settings import Configuration, LogSettings
 from msmq.structures.status import MQError, Status
 
@@ -80,6 +81,7 @@ class TwistdService(Service):
 
     @param status: is told of the failure.
     @param stderr: where an operator looks.
+    @param manager: is notified when the server is ready, reloads and stops.
     @param log_output: writes the log of the process; C{None} leaves that to C{twistd}.
     """
 
@@ -92,8 +94,10 @@ class TwistdService(Service):
         reactor: ReloadingReactor,
         status: ExitStatus,
         stderr: TextIO,
+        manager: ServiceManager,
         log_output: LogOutput | None = None,
     ) -> None:
+        self._manager = manager
         self._log_output = log_output
         self.server = server
         self._reactor = reactor
@@ -119,7 +123,7 @@ class TwistdService(Service):
         self._former_handler = signal.signal(signal.SIGHUP, self._hung_up)
         self._is_called_by_twistd = True
         self.server.startService()
-        self.server.started.addCallbacks(lambda _: collector.settle(), self._failed)
+        self.server.started.addCallbacks(self._started, self._failed)
         self._is_called_by_twistd = False
         if self._has_failed:
             self._restore_handler()
@@ -129,8 +133,13 @@ class TwistdService(Service):
     def stopService(self) -> Deferred[None]:
         """Stop the server."""
         Service.stopService(self)
+        self._manager.stopping()
         self._restore_handler()
         return self.server.stopService()
+
+    def _started(self, _: object) -> None:
+        collector.settle()
+        self._manager.ready(f"listens on {', '.join(self.server.addresses) or 'no address'}")
 
     def _restore_handler(self) -> None:
         if self._former_handler is not None:
@@ -143,9 +152,12 @@ class TwistdService(Service):
 
     def reload(self) -> None:
         """Reload the configuration; the log has the result."""
+        self._manager.reloading()
         try:
-            self.server.reload()
+            result = self.server.reload()
+            self._manager.ready(f"reloaded; changed: {', '.join(result['changed']) or 'nothing'}")
         except MQError as error:
+            self._manager.ready(f"not reloaded: {error}")
             # The server has logged a mistake in the configuration.
             if error.status is not Status.MQ_ERROR_INVALID_PARAMETER:
                 self.log.warn("SIGHUP is ignored: {error}", error=error)
@@ -191,7 +203,8 @@ def makeService(options: Options) -> IService:
     output = _log_output(options, configuration)
     server = Server(configuration, IReactorTime(reactor), source=source.load, log_output=output)
     running = cast(ReloadingReactor, reactor)
-    return TwistdService(server, running, status, sys.__stderr__ or sys.stderr, output)
+    manager = ServiceManager.of(os.environ, IReactorTime(reactor))
+    return TwistdService(server, running, status, sys.__stderr__ or sys.stderr, manager, output)
 
 
 def _log_output(options: Options, configuration: Configuration) -> LogOutput | None:

@@ -19,6 +19,7 @@ from zope.interface.verify import verifyObject
 
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server, StartError
+from msmq.service.service_manager import ServiceManager
 from msmq.service.tap import ExitStatus, Options, TwistdService, makeService
 
 
@@ -105,13 +106,16 @@ class TwistdServiceTests(SynchronousTestCase):
         self.reactor = Reactor()
         self.status = ExitStatus()
         self.stderr = io.StringIO()
+        self.manager = ServiceManager("", None, self.reactor)
 
     def service(self) -> TwistdService:
         path = Path(str(self.mktemp()))
         path.write_text('[listen]\nping = "off"\n')
         overrides = Overrides(data=os.fspath(self.data), address="127.0.0.9", storage="memory")
         configuration = load(path, overrides)
-        return TwistdService(Server(configuration, self.reactor), self.reactor, self.status, self.stderr)
+        return TwistdService(
+            Server(configuration, self.reactor), self.reactor, self.status, self.stderr, self.manager
+        )
 
     def test_starts_and_stops_the_server(self) -> None:
         """As long as nothing is in the way, it only passes on."""
@@ -132,7 +136,7 @@ class TwistdServiceTests(SynchronousTestCase):
 
     def late(self) -> tuple[TwistdService, LateServer]:
         server = LateServer(load(None, Overrides(data=os.fspath(self.data))), self.reactor)
-        service = TwistdService(server, self.reactor, self.status, self.stderr)
+        service = TwistdService(server, self.reactor, self.status, self.stderr, self.manager)
         service.startService()
         self.reactor.run()
         return service, server

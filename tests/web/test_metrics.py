@@ -344,7 +344,7 @@ class DocumentationTests(SynchronousTestCase):
         rows: dict[str, str] = {}
         for line in page.splitlines():
             cells = [cell.strip() for cell in line.split("|")[1:-1]]
-            if cells and cells[0].startswith("`"):
+            if cells and cells[0].startswith("`msmq_"):
                 rows.update(dict.fromkeys(re.findall(r"`(\w+)`", cells[0]), cells[1]))
         table = {metric.name: ", ".join(metric.labels) for metric in ALL_METRICS}
         windows = {metric.name for metric in WINDOWS_METRICS}

@@ -1,0 +1,99 @@
+"""The Grafana board of the table of metrics: C{python -m msmq.web.board >packaging/grafana/msmq.json}."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, Final
+
+from msmq.web.metrics import ALL_METRICS, INFO, WINDOWS_METRICS, Metric, MetricKind
+
+COLUMNS: Final = 3
+_WIDTH: Final = 24 // COLUMNS
+_HEIGHT: Final = 7
+_WHERE: Final = '{instance=~"$instance"}'
+_UNITS: Final = (
+    ("_bytes_total", "Bps"),
+    ("_bytes", "bytes"),
+    ("_seconds", "s"),
+    ("_ratio", "percentunit"),
+    ("_total", "cps"),
+)
+
+
+def board() -> dict[str, Any]:
+    """One panel for each metric, in the order of the table, but for the names of windows_exporter."""
+    shown = [metric for metric in ALL_METRICS if metric not in WINDOWS_METRICS and metric is not INFO]
+    return {
+        "title": "MSMQ queue managers",
+        "uid": "msmq",
+        "schemaVersion": 39,
+        "tags": ["msmq"],
+        "time": {"from": "now-6h", "to": "now"},
+        "refresh": "30s",
+        "templating": {
+            "list": [
+                {
+                    "name": "datasource",
+                    "type": "datasource",
+                    "query": "prometheus",
+                },
+                {
+                    "name": "instance",
+                    "type": "query",
+                    "datasource": _SOURCE,
+                    "query": f"label_values({INFO.name}, instance)",
+                    "refresh": 2,
+                    "multi": True,
+                    "includeAll": True,
+                },
+            ]
+        },
+        "panels": [_panel(number, metric) for number, metric in enumerate(shown)],
+    }
+
+
+_SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
+
+
+def _panel(number: int, metric: Metric) -> dict[str, Any]:
+    row, column = divmod(number, COLUMNS)
+    return {
+        "id": number + 1,
+        "type": "timeseries",
+        "title": metric.name,
+        "description": metric.help,
+        "datasource": _SOURCE,
+        "gridPos": {"x": column * _WIDTH, "y": row * _HEIGHT, "w": _WIDTH, "h": _HEIGHT},
+        "fieldConfig": {"defaults": {"unit": _unit(metric), "min": 0}, "overrides": []},
+        "targets": [
+            {"refId": "A", "expr": expression(metric), "legendFormat": _legend(metric), "datasource": _SOURCE}
+        ],
+    }
+
+
+def expression(metric: Metric) -> str:
+    """What a panel shows of a metric: a rate, a value, or the 99th percentile."""
+    if metric.kind is MetricKind.COUNTER:
+        return f"rate({metric.name}{_WHERE}[$__rate_interval])"
+    if metric.kind is MetricKind.HISTOGRAM:
+        rate = f"rate({metric.name}_bucket{_WHERE}[$__rate_interval])"
+        return f"histogram_quantile(0.99, sum by (instance, le) ({rate}))"
+    return f"{metric.name}{_WHERE}"
+
+
+def _unit(metric: Metric) -> str:
+    return next((unit for ending, unit in _UNITS if metric.name.endswith(ending)), "short")
+
+
+def _legend(metric: Metric) -> str:
+    return " ".join(["{{instance}}", *(f"{{{{{label}}}}}" for label in metric.labels)])
+
+
+def text() -> str:
+    """The board as its file has it."""
+    return json.dumps(board(), indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(text())
