@@ -15,6 +15,7 @@ from msmq.directory.enterprise_copy import EnterpriseCopy
 from msmq.directory.enterprise_file import EnterpriseFileError, load_enterprise
 from msmq.directory.file import FileDirectory
 from msmq.directory.ldap import LdapDirectoryFactory, LdapsDirectoryFactory
+from msmq.directory.stated_identifier import stated_identifier
 from msmq.errors import MsmqError
 from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.plugins import DirectoryContext, IDirectoryFactory, IIdentitySource, IProbedDirectory
@@ -48,6 +49,10 @@ class FileDirectoryFactory:
         try:
             file = load_enterprise(_path(argument))
         except EnterpriseFileError as error:
+            # A fault elsewhere in the file is no reason not to start ([MS-MQOD] 2.7.4).
+            stated = stated_identifier(_path(argument), computer_name)
+            if stated is not None:
+                return stated
             more = f", and {len(error.problems) - 1} more" if len(error.problems) > 1 else ""
             raise ValueError(
                 f"{error.problems[0]}{more}; the first start needs the file, which has the identifier of"

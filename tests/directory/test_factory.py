@@ -23,7 +23,7 @@ from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces import IDirectory
 from msmq.interfaces.plugins import DirectoryContext, IDirectoryFactory
 from msmq.testing.clock import ManualClock
-from tests.directory.test_enterprise_file import ALPHA, WHOLE
+from tests.directory.test_enterprise_file import ALPHA, BETA, WHOLE
 
 PLUGIN = """
 from zope.interface import implementer
@@ -114,6 +114,23 @@ class FactoryTests(SynchronousTestCase):
         self.path.write_text("[[site]]\n[[link]]\n", encoding="utf-8")
         error = self.fault("ALPHA")
         self.assertRegex(str(error), rf"{self.path}.*, and \d+ more; the first start needs the file")
+
+    def test_identifier_beside_faults(self) -> None:
+        """A fault elsewhere in the file does not hide the identifier; an ambiguous entry is refused."""
+        entry = '[[queue_manager]]\nname = "{}"\nid = "{}"\n'
+        faulty = "[[link]]\ncost = 0\n"
+        self.path.write_text(faulty + entry.format("ALPHA", ALPHA), encoding="utf-8")
+        self.assertEqual(self.identifier(f"file:{self.path}", "alpha"), ALPHA)
+        for rows in (
+            entry.format("alpha", BETA),
+            entry.format("GAMMA", ALPHA),
+            entry.format("ALPHA", "nonsense"),
+        ):
+            self.path.write_text(faulty + entry.format("ALPHA", ALPHA) + rows, encoding="utf-8")
+            self.assertRegex(str(self.fault("ALPHA")), "the first start needs the file")
+        for text in ("queue_manager = 7\n", "queue_manager = [7]\n", "[[queue_manager\n"):
+            self.path.write_text(text, encoding="utf-8")
+            self.assertRegex(str(self.fault("ALPHA")), "the first start needs the file")
 
     def test_plugin(self) -> None:
         """A directory of somebody else is found by its name; it may know nothing of identifiers."""
