@@ -14,6 +14,7 @@ from msmq.membership.objects import QueueManagerObject, SiteObject
 from msmq.membership.queries import equals
 from msmq.queues.arriving.message import Message
 from msmq.structures.status import Status
+from msmq.web.readiness import Health, readiness
 from tests.directory.ldap.test_members import Members
 from tests.manager.directory_status import directory_status
 from tests.servers import slapd
@@ -78,6 +79,9 @@ class ExpiredCertificateTests(DirectoryFaults):
             told = directory_status(manager)
             self.assertFalse(told.reached)
             self.assertIn("the certificate of 127.0.0.1 expired on 2020-12-31", told.problem)
+            judged = readiness(manager.state, manager.inspection.measurements, None)
+            self.assertIs(judged.health, Health.DEGRADED)
+            self.assertIn("the directory is not reached since", judged.reasons[0])
         self.restart_with(make_credentials("Faults"))
         await alpha.send("BETA\\later", [Message(body=b"after")])
         self.assertEqual(await self.take(beta, "BETA\\later"), b"after")
@@ -85,6 +89,7 @@ class ExpiredCertificateTests(DirectoryFaults):
         await alpha.send("BETA\\bills", [Message(body=b"new")])
         self.assertEqual(await self.take(beta, "BETA\\bills"), b"new")
         self.assertTrue(directory_status(alpha).reached)
+        self.assertIs(readiness(alpha.state, alpha.inspection.measurements, None).health, Health.READY)
 
 
 class FullDiskTests(DirectoryFaults):
