@@ -323,6 +323,14 @@ class BoundTests(SynchronousTestCase):
         table.say(answer(3), answer(4))
         table.verify_empty(self)
 
+    def test_another_limit(self) -> None:
+        """A limit that is changed while messages wait applies with the next one."""
+        table = ProofTable()
+        table.hand_over(message(1), message(2), message(3))
+        table.core.configure(2)
+        table.hand_over(message(4))
+        self.assertEqual([number for number, _, _ in table.ends], [1, 2])
+
     def test_seconds_are_forgotten(self) -> None:
         """Messages that were settled leave nothing, however many different ends of waits they had."""
         table = ProofTable()
