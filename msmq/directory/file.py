@@ -37,7 +37,7 @@ from msmq.interfaces.directory import (
 )
 from msmq.membership.attributes import DirectoryObject
 from msmq.membership.entry import DirectoryEntry
-from msmq.membership.objects import QueueManagerObject, QueueObject
+from msmq.membership.objects import QueueManagerObject, QueueObject, RoutingLinkObject
 from msmq.membership.queries import AttributeFilter, SortOrder
 from msmq.membership.requests import Attributes
 from msmq.structures.names.format_name import DistributionListFormatName, FormatName
@@ -441,7 +441,16 @@ class _Contents:
         memory = MemoryDirectory(clock)
         names: dict[_Name, UUID] = {}
         computers: dict[str, UUID] = {}
+        links: dict[_Name, RoutingLinkObject] = {}
         for each in file.objects:
+            if isinstance(each, RoutingLinkObject):
+                known = links.setdefault(_name(each), each)
+                if each.actual_cost < known.actual_cost:
+                    links[_name(each)] = each
+        for each in file.objects:
+            if isinstance(each, RoutingLinkObject) and links[_name(each)] is not each:
+                # Of several links between two sites the cheapest counts, and a directory has one.
+                continue
             names[_name(each)] = memory.add(each)
             if isinstance(each, QueueManagerObject):
                 computers[each.computer_name.casefold()] = each.identifier

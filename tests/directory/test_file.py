@@ -19,7 +19,14 @@ from msmq.interfaces.access import IAccounts
 from msmq.interfaces.directory import DirectoryCondition
 from msmq.membership.attributes import DirectoryObject
 from msmq.membership.enumerations import DirectoryOperationResult
-from msmq.membership.objects import EnterpriseObject, QueueManagerObject, QueueObject, SiteObject, UserObject
+from msmq.membership.objects import (
+    EnterpriseObject,
+    QueueManagerObject,
+    QueueObject,
+    RoutingLinkObject,
+    SiteObject,
+    UserObject,
+)
 from msmq.membership.queries import equals
 from msmq.structures.names.format_name import DistributionListFormatName
 from msmq.testing.ciphers import MemoryCiphers
@@ -75,6 +82,16 @@ class FileDirectoryTests(EnterpriseFileTests):
         """It is a directory that knows addresses, and tells when it changes."""
         for interface in (IDirectory, IAccounts, IAddressBook, IWatchedDirectory, IObservedDirectory):
             verifyObject(interface, self.directory)
+
+    def test_two_links_between_two_sites(self) -> None:
+        """Two links between two sites are only advised against: the directory has the cheapest of them."""
+        for cost, left in ((9, 7), (3, 3)):
+            self.path = self.written(WHOLE + f'[[link]]\nsites = ["Berlin", "Paris"]\ncost = {cost}\n')
+            self.directory = self.made()
+            self.opened()
+            berlin = self.found(SiteObject, "name", "Berlin").object.identifier
+            link = self.found(RoutingLinkObject, "site1_identifier", berlin)
+            self.assertEqual(link["actual_cost"], left)
 
     def test_keys_that_the_file_does_not_say(self) -> None:
         """Who has others than the file says is told once, since nobody else sees what it writes."""
