@@ -213,6 +213,25 @@ async def removed_one_by_one(disk: Disk) -> None:
     await store.close()
 
 
+async def begins_on_it(disk: Disk) -> None:
+    """A store that finds no space to begin with says so, and begins when there is some."""
+    disk.fill()
+    store = disk.make_store()
+    try:
+        await store.open()
+    except StorageFull as error:
+        assert str(error).endswith(
+            "log: cannot open: No space left on device; free space on its file system"
+        ), error
+    else:
+        raise AssertionError("it opened")
+    disk.clear()
+    store = await opened(disk)
+    assert await is_done(store, put(1, LARGE))
+    await check(store, [1])
+    await store.close()
+
+
 SCENARIOS = {
     scenario.__name__: scenario
     for scenario in (
@@ -221,6 +240,7 @@ SCENARIOS = {
         starts_on_it,
         express_fills_it,
         removed_one_by_one,
+        begins_on_it,
     )
 }
 

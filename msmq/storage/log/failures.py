@@ -12,6 +12,15 @@ from msmq.interfaces.storage import StorageError, StorageFull
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 """What the system reports when there is no space, on the disk or in the user's quota."""
 
+_REMEDIES: Final = {
+    errno.ENOSPC: "free space on its file system",
+    errno.EDQUOT: "free space, or raise the quota of the server's user",
+    errno.EACCES: "give the server's user access",
+    errno.EPERM: "give the server's user access",
+    errno.EROFS: "make its file system writable",
+}
+"""What an operator can do."""
+
 
 class StoreDamaged(StorageError):
     """A file of the store is not as it was written; nothing was changed.
@@ -40,5 +49,7 @@ def failure(path: Path, doing: str, error: Exception) -> StorageError:
         return error
     if isinstance(error, OSError):
         kind = StorageFull if error.errno in FULL else StorageError
-        return kind(f"{path}: cannot {doing}: {os.strerror(error.errno) if error.errno else error}")
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        remedy = _REMEDIES.get(error.errno or 0)
+        return kind(f"{path}: cannot {doing}: {reason}" + (f"; {remedy}" if remedy else ""))
     return StorageError(f"{path}: cannot {doing}: {error!r}")

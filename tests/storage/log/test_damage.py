@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from msmq.interfaces import StorageError
 from msmq.interfaces.storage import MessageNotStored
 from msmq.persistence.changes import AppendEvent, AppendLog, PutQueue, PutState
 from msmq.storage.log import LogMessageStore
-from msmq.storage.log.failures import StoreDamaged, StoreIncomplete
+from msmq.storage.log.failures import StoreDamaged, StoreIncomplete, failure
 from tests.contracts.store_contract import BILLS, ORDERS, packet_of, put, remove
 from tests.contracts.store_express import SOURCE
 from tests.contracts.store_moves import move
@@ -250,6 +251,16 @@ class ExchangedTests(LogTestCase):
         self.assertEqual(str(error), f"{self.home / 'log'} is in use by another queue manager")
         self.commit(store, put(1))
         self.done(store.close())
+
+    def test_access(self) -> None:
+        """What the system refuses is named with what to do about it."""
+        for number, remedy in (
+            (errno.EACCES, "Permission denied; give the server's user access"),
+            (errno.EROFS, "Read-only file system; make its file system writable"),
+            (errno.EIO, "Input/output error"),
+        ):
+            said = str(failure(Path("/data/msmq.log"), "open", OSError(number, "")))
+            self.assertEqual(said, f"/data/msmq.log: cannot open: {remedy}")
 
     def test_place_that_is_none(self) -> None:
         """A directory that cannot be made is named with what the system says."""

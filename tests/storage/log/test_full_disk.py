@@ -9,3 +9,7 @@ class LogFullDiskTests(test_sqlite_full_disk.FullDiskTests):
     """The same scenarios as for SQLite, with segments of 1 MiB."""
 
     store = "log"
+
+    def test_beginning_on_a_full_disk(self) -> None:
+        """A log that has no space to begin with says so in one line, and begins once there is some."""
+        self.run_on_small_disk("begins_on_it")
