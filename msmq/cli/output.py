@@ -117,10 +117,13 @@ def complain(problem: str, who: str = "msmq") -> None:
 
 
 def _lines(key: str, value: object) -> list[tuple[str, str]]:
-    """The value with its name; a mapping of mappings takes a line for each of them."""
-    if isinstance(value, Mapping) and value and all(isinstance(part, Mapping) for part in value.values()):
-        return [(f"{key} {cell(name)}", cell(part)) for name, part in value.items()]
-    return [(key, cell(value))]
+    """The value with its name; mappings in a mapping take a line each, and what else is in it one."""
+    if not isinstance(value, Mapping):
+        return [(key, cell(value))]
+    parts = {name: part for name, part in value.items() if isinstance(part, Mapping)}
+    others = {name: part for name, part in value.items() if name not in parts}
+    lines = [(f"{key} {cell(name)}", cell(part)) for name, part in parts.items()]
+    return [*lines, (key, cell(others))] if others or not lines else lines
 
 
 def cell(value: object) -> str:

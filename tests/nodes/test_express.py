@@ -210,6 +210,8 @@ class ExpressTests(NodesTestCase):
         self.assertEqual(ours.sent, theirs.received)
         self.assertEqual(ours.received, theirs.sent)
         self.assertEqual(ours.sent.user_message, 100)
+        self.assertEqual(ours.bytes_sent, theirs.bytes_received)
+        self.assertGreater(ours.bytes_sent, 100 * 100)
         self.assertGreater(ours.received.session_ack, 1)
 
     def test_stopping_ends_the_sessions(self) -> None:

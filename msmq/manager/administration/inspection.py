@@ -45,7 +45,6 @@ from msmq.membership.local import HostIdentity
 from msmq.queues.model import QueueManagerModel
 from msmq.routing.topology import Topology
 from msmq.routing.topology_description import find_ends, find_members
-from msmq.session.packet_counts import PacketCounts
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
 
@@ -120,7 +119,11 @@ class ManagerInspection:
             refused_peers=list(sessions.refused_peers),
             storage=parts.store.name,
             durable=bool(parts.store.durable),
-            packets=PacketCounts(attrs.evolve(sessions.counts.sent), attrs.evolve(sessions.counts.received)),
+            packets=attrs.evolve(
+                sessions.counts,
+                sent=attrs.evolve(sessions.counts.sent),
+                received=attrs.evolve(sessions.counts.received),
+            ),
             refused=dict(parts.transfer.arrivals.refused),
             expired=dict(parts.departures.expired),
             poisoned=dict(parts.transactions.poisoned),
