@@ -27,7 +27,7 @@ class CommaSeparated:
         try:
             cells = body.data.decode("ascii").split(",")
         except UnicodeDecodeError as error:
-            raise BodyNotDecoded(f"is no CSV: {error.reason} at offset {error.start}") from error
+            raise BodyNotDecoded(f"is not CSV: {error.reason} at offset {error.start}") from error
         return DecodedBody(self.name, f"CSV of {len(cells)} cells", cells)
 
 

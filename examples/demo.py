@@ -88,7 +88,7 @@ def left_behind(way: Way) -> list[str]:
 
 
 def too_large_is_refused(way: Way) -> list[str]:
-    """One byte more than the largest body is no message."""
+    """One byte more than the largest body is not a message."""
     label = way.parcels[0].label
     body = bytes(largest_body(label, way.destination) + 1)
     try:

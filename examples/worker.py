@@ -31,7 +31,7 @@ ATTEMPTS = 3
 
 
 def book(payment: bytes) -> bytes:
-    """What the worker is about; fails for what is no number."""
+    """What the worker is about; fails for what is not a number."""
     return b"booked %d" % int(payment)
 
 

@@ -1,4 +1,4 @@
-"""What the behaviour notes of [MS-MQQB] leave to configuration, with the defaults that they give."""
+"""Settings of [MS-MQQB]: the values of its behaviour notes, with their defaults."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class WitnessTests(NodesTestCase):
         self.assertEqual(self.there["user_message"], 40)
 
     def test_passes_on_what_it_cannot_read(self) -> None:
-        """A stream that is none of sessions is counted as such, and the receiver judges it."""
+        """A stream that is not one of sessions is counted as such, and the receiver judges it."""
         connecting = self.network.host("127.0.0.2").client_endpoint("127.0.0.1", 5000)
         protocol = example("demo_witness").Side({})
         connecting.connect(Made(lambda: protocol))

@@ -1,4 +1,4 @@
-"""Lets C{python -m msmq.cli} stand for the command C{msmq}."""
+"""Runs the command C{msmq} as C{python -m msmq.cli}."""
 
 from __future__ import annotations
 

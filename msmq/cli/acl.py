@@ -17,7 +17,7 @@ def acl() -> None:
     r"""Show, change and explain who may do what with a queue.
 
     QUEUE is the path of a queue, as .\private$\orders, its format name, or . for the queue manager itself.
-    PRINCIPAL is a SID, a name that everybody knows (everyone, anonymous, authenticated users), one of the
+    PRINCIPAL is a SID, a well-known name (everyone, anonymous, authenticated users), one of the
     rules of the server, or that of an account of its directory. RIGHT is send, receive, peek, all and so on;
     a wrong one is answered with the list.
     """
@@ -86,11 +86,11 @@ def _show(settings: Settings, found: dict[str, Any]) -> None:
     if output.as_json:
         output.object(found)
     else:
-        output.text(f"{found['queue']}, owner {found['owner'] or 'nobody'}, by {found['source']}")
+        output.text(f"{found['queue']}, owner {found['owner'] or 'none'}, by  {found['source']}")
         if found["everything"]:
-            output.text("everybody may do everything")
+            output.text("every account has every right")
         elif not found["entries"]:
-            output.text("nobody may do anything")
+            output.text("no account has any right")
         else:
             output.many([_row(entry) for entry in found["entries"]], _COLUMNS)
         for difference in found.get("differences", ()):

@@ -21,10 +21,10 @@ def certificate() -> None:
 
 
 @certificate.command("create")
-@click.option("--sid", metavar="SID", help="Whose it is.  [default: whoever sends here]")
-@click.option("--name", metavar="T", help="The name in it.  [default: the SID]")
-@click.option("--days", metavar="N", type=click.IntRange(1, 36500), help="How long.  [default: 3650]")
-@click.option("--renew", is_flag=True, help="Put it in the place of the one that there is.")
+@click.option("--sid", metavar="SID", help="The SID of the sender.  [default: every sender of this server]")
+@click.option("--name", metavar="T", help="The subject name.  [default: the SID]")
+@click.option("--days", metavar="N", type=click.IntRange(1, 36500), help="Validity in days.  [default: 3650]")
+@click.option("--renew", is_flag=True, help="Replace the existing certificate.")
 @common_options
 @pass_settings
 def create(settings: Settings, /, renew: bool, **properties: Any) -> None:
@@ -37,7 +37,7 @@ def create(settings: Settings, /, renew: bool, **properties: Any) -> None:
 
 @certificate.command("import")
 @click.argument("file", metavar="FILE")
-@click.option("--sid", metavar="SID", help="Whose it is.  [default: whoever sends here]")
+@click.option("--sid", metavar="SID", help="The SID of the sender.  [default: every sender of this server]")
 @click.option("--password-file", metavar="F", help="The password of FILE: the first line of F.")
 @common_options
 @pass_settings

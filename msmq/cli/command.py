@@ -79,7 +79,7 @@ def command() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and answer its exit status; one line tells what went wrong, whatever it was."""
+    """Run the command and return its exit status; every error becomes one line."""
     try:
         with command.make_context("msmq", list(sys.argv[1:] if arguments is None else arguments)) as context:
             status = command.invoke(context)
@@ -103,10 +103,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _missing_verb(context: click.Context | None) -> int:
     if context is None or not isinstance(context.command, click.Group):
-        return _failed(WRONG_USAGE, "arguments are missing; --help tells which")
+        return _failed(WRONG_USAGE, "arguments are missing; --help lists them")
     verbs = ", ".join(context.command.list_commands(context))
     path = context.command_path
-    return _failed(WRONG_USAGE, f"a verb is missing, one of {verbs}; {path} --help tells more", path)
+    return _failed(WRONG_USAGE, f"a verb is missing, one of {verbs}; see {path} --help", path)
 
 
 def _failed(status: int, problem: str, who: str = "msmq") -> int:

@@ -39,7 +39,7 @@ def deadletter_list(settings: Settings, limit: int | None) -> None:
 def deadletter_requeue(settings: Settings, id: str) -> None:
     """Send the dead letter ID again to the queue that it was for, and print its new identifier.
 
-    It leaves the dead-letter queue in the same stroke.
+    It leaves the dead-letter queue atomically.
     """
     output = settings.output
     sent = settings.client.requeue(id)

@@ -39,7 +39,7 @@ def discover(
     enterprise: str | None,
     site: str | None,
 ) -> None:
-    """Ask the networks of this host for directory servers, by broadcast.
+    """Find directory servers by broadcast on the networks of this host.
 
     A network is asked for 15 seconds, or 30 where one server answers late.  Status 3 if no server answers.
     """
@@ -111,11 +111,11 @@ def _address(text: str) -> str:
     try:
         return str(IPv4Address(text))
     except ValueError as error:
-        raise click.UsageError(f"--address: {quoted(text)} is no IPv4 address") from error
+        raise click.UsageError(f"--address: {quoted(text)} is not an IPv4 address") from error
 
 
 def _run(wanted: _Wanted) -> DiscoveryClient | None:
-    """The client after its run; C{None} if it found nobody."""
+    """The client after its run; C{None} if no server answered."""
     from twisted.internet import reactor
     from twisted.internet.defer import Deferred
     from twisted.python.failure import Failure
@@ -127,7 +127,7 @@ def _run(wanted: _Wanted) -> DiscoveryClient | None:
 
     networks = attached_networks(wanted.address)
     if not networks:
-        where = f"{wanted.address} is no address of this host" if wanted.address else "this host has none"
+        where = f"{wanted.address} is not an address of this host" if wanted.address else "this host has none"
         raise MQError(Status.MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE, f"no network can be asked: {where}")
     client = DiscoveryClient(wanted.enterprise, wanted.site)
     outcome: list[bool | Failure] = []

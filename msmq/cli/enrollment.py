@@ -71,7 +71,11 @@ def directory_options(command: _C) -> _C:
 @click.argument("name", required=False)
 @click.option("--dns-name", metavar="NAME", help="Its qualified name.  [default: that which it has]")
 @click.option("--site", "sites", metavar="SITE", multiple=True, help="Its site, by name or GUID; repeatable.")
-@click.option("--routing/--no-routing", default=None, help="Whether other members send by way of it.")
+@click.option(
+    "--routing/--no-routing",
+    default=None,
+    help="Whether it is a routing server, through which other members send.",
+)
 @directory_options
 @common_options
 @pass_settings
@@ -108,7 +112,11 @@ def leave(settings: Settings, /, name: str, with_queues: bool, **where: Any) -> 
 
 @click.command
 @click.argument("name")
-@click.option("--routing/--no-routing", required=True, help="Whether other members send by way of it.")
+@click.option(
+    "--routing/--no-routing",
+    required=True,
+    help="Whether it is a routing server, through which other members send.",
+)
 @directory_options
 @common_options
 @pass_settings
@@ -140,7 +148,7 @@ def site(settings: Settings, /, name: str, sites: tuple[str, ...], is_none: bool
 @click.command
 @click.argument("one")
 @click.argument("other")
-@click.option("--cost", type=click.IntRange(1, 999_999), metavar="N", help="Of the way.  [default: 1]")
+@click.option("--cost", type=click.IntRange(1, 999_999), metavar="N", help="Cost of the link.  [default: 1]")
 @click.option("--gate", "gates", metavar="NAME", multiple=True, help="A site gate at one end; repeatable.")
 @click.option("--remove", is_flag=True, help="Remove the link.")
 @directory_options
@@ -226,7 +234,7 @@ def _target(
         raise click.UsageError("give the --config of a member, or a --directory")
     if not directory.startswith(_SCHEMES):
         raise click.UsageError(
-            f"the directory {directory} does not speak LDAP; the members of an enterprise file stand in that"
+            f"the directory {directory} does not speak LDAP; edit the enterprise file instead"
             " file, and msmq enterprise check looks at it"
         )
     if bind_dn is not None:

@@ -46,7 +46,5 @@ def explain(settings: Settings, id: str) -> None:
         if reports:
             output.table("reports", reports, _REPORTS)
         if not places and not events and not reports:
-            output.write(
-                "\nIt is not here, and nothing happened to it here but that it was received or sent on."
-            )
+            output.write("\nNo record of it here: never seen, received, or forwarded.")
     output.flush()

@@ -29,7 +29,7 @@ from msmq.structures.status import MQError, Status
 def export(
     settings: Settings, queues: tuple[str, ...], directory: str, log: bool, store: str | None, decode: str
 ) -> None:
-    r"""Write what is stored of each QUEUE into Parquet files, beside the server or without it.
+    r"""Export the stored messages of each QUEUE to Parquet files, while the server runs or not.
 
     QUEUE is the path of a queue, as .\private$\orders, of a journal or a dead-letter queue, the format name
     of an outgoing queue, or events for the event log.  What is in DIR already is not written again.
@@ -59,7 +59,7 @@ def export(
         if told.trimmed is not None:
             first, last = told.trimmed
             complain(
-                f"{told.topic}: what had the numbers {first} to {last} was trimmed before it was exported",
+                f"{told.topic}: the entries {first} to {last} were trimmed before they were exported",
                 "msmq export",
             )
     columns = ("topic", "stream", "rows", "damaged", "files")

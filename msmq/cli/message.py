@@ -25,7 +25,7 @@ def message() -> None:
 @common_options
 @pass_settings
 def message_show(settings: Settings, id: str, queue: str | None, decode: bool, as_hex: bool) -> None:
-    r"""Show the message ID, as {guid}\number, in each queue that it lies in; or LOOKUP of a queue.
+    r"""Show the message ID, as {guid}\number, in each queue that holds it; or LOOKUP of a queue.
 
     It is shown wherever it lies here, also while a reader has it, and stays as it is.
     """

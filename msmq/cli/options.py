@@ -70,16 +70,16 @@ class Settings:
         try:
             return ControlClient(parse_location(place, token_file=token_file))
         except LocationError as error:
-            hint = "; --token-file or MSMQ_TOKEN_FILE does" if "wants a token" in str(error) else ""
+            hint = "; --token-file or MSMQ_TOKEN_FILE does" if "requires a token" in str(error) else ""
             raise click.UsageError(f"{option}: {error}{hint}") from error
 
     def refuse_on(self) -> None:
-        """A verb that asks no server can ask no other one.
+        """Refuse --on for a command that works without a server.
 
         @raise click.UsageError: C{--on} is given.
         """
         if self.on is not None:
-            raise click.UsageError(f"--on: this verb asks no server, and so not {self.on}")
+            raise click.UsageError(f"--on {self.on}: this command works without a server")
 
     @contextlib.contextmanager
     def naming(self, name: str) -> Iterator[None]:
@@ -146,13 +146,13 @@ def _last_part(name: str) -> str:
 
 
 class SecondsOption(click.FloatRange):
-    """A time, which is a number that has an end: what is none would never be over."""
+    """A finite number of seconds."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number."""
         found = super().convert(value, param, ctx)
         if not math.isfinite(found):
-            self.fail(f"{quoted(value)} is no number of seconds", param, ctx)
+            self.fail(f"{quoted(value)} is not a number of seconds", param, ctx)
         return found
 
 

@@ -1,6 +1,6 @@
-"""What the command writes: tables for people, JSON lines for scripts, one line for what is wrong.
+"""Output of the command: tables for people, JSON lines for scripts, errors in one line.
 
-Strangers choose names, labels and bodies, and errors quote them; no terminal is to obey any of it.
+Peers choose names, labels and bodies, and errors quote them; no control character reaches the terminal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msmq.errors import MsmqError
 
 
 class OutputError(MsmqError):
-    """Standard output takes no more; whoever reads it is gone, or the disk is full."""
+    """Standard output cannot be written: its reader has ended, or the disk is full."""
 
 
 class Output:
@@ -86,7 +86,7 @@ class Output:
             sys.stderr.flush()
 
     def flush(self) -> None:
-        """Hand everything over to whoever reads it.
+        """Flush everything to the reader.
 
         @raise OutputError: it cannot be.
         """
@@ -112,7 +112,7 @@ def complain(problem: str, who: str = "msmq") -> None:
         try:
             sys.stderr.write(line.encode("utf-8", "backslashreplace").decode("utf-8"))
         except (OSError, UnicodeError):
-            # There is nobody left to tell.
+            # There is no output left for an error.
             return
 
 

@@ -31,7 +31,7 @@ _MOST_ADDRESSES: Final = 4
 @common_options
 @pass_settings
 def ping(settings: Settings, host: str, timeout: float) -> None:
-    """Ask the queue manager of HOST, a name or an address, whether it would take a session.
+    """Ping the queue manager of HOST, a name or an address: would it accept a session?
 
     The answer comes from UDP port 3527, or from that of HOST:PORT.  Status 3 if none comes.
     """
@@ -113,7 +113,7 @@ def _split(host: str) -> tuple[str, int | None]:
     if not colon or (":" in name and not name.endswith("]")):
         return host.removeprefix("[").removesuffix("]"), None
     if not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65535):
-        raise click.UsageError(f"{quoted(port)} in {quoted(host)} is no port from 1 to 65535")
+        raise click.UsageError(f"{quoted(port)} in {quoted(host)} is not a port from 1 to 65535")
     return name.removeprefix("[").removesuffix("]"), int(port)
 
 

@@ -20,7 +20,7 @@ _NO_AGE: Final = 0
 
 
 class _OrNone(click.IntRange):
-    """A limit, or that there is none."""
+    """A limit, or C{none}."""
 
     def __init__(self, none: int) -> None:
         super().__init__(0, _NO_LIMIT)

@@ -21,7 +21,7 @@ def _enterprise_option(command: Any) -> Any:
     return click.option(
         "--enterprise",
         metavar="FILE",
-        help="Read an enterprise file, and ask no server.",
+        help="Use an enterprise file instead of a server.",
     )(command)
 
 

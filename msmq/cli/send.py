@@ -30,7 +30,7 @@ class AcknowledgeList(click.ParamType[list[str]]):
         kinds = [kind.strip() for kind in str(value).split(",")]
         for kind in kinds:
             if kind not in _ACKNOWLEDGE:
-                self.fail(f"{quoted(kind)} is none of {', '.join(_ACKNOWLEDGE)}", param, ctx)
+                self.fail(f"{quoted(kind)} is not one of {', '.join(_ACKNOWLEDGE)}", param, ctx)
         return kinds
 
 
@@ -48,8 +48,8 @@ class AcknowledgeList(click.ParamType[list[str]]):
 @click.option("--priority", metavar="N", type=click.IntRange(0, 7), help="0 to 7, 7 first.  [default: 3]")
 @click.option("--time-to-reach-queue", metavar="S", type=_NUMBER, help="Seconds until it must be there.")
 @click.option("--time-to-be-received", metavar="S", type=_NUMBER, help="Seconds until it must be received.")
-@click.option("--journal", is_flag=True, help="Keep a copy here of what was sent.")
-@click.option("--dead-letter", is_flag=True, help="Keep a copy here of what could not be delivered.")
+@click.option("--journal", is_flag=True, help="Keep a copy of the sent message here.")
+@click.option("--dead-letter", is_flag=True, help="Keep a copy if the message cannot be delivered.")
 @click.option(
     "--dead-letter-queue", metavar="PATH", help="Keep that copy in this queue; --dead-letter is implied."
 )
@@ -58,7 +58,7 @@ class AcknowledgeList(click.ParamType[list[str]]):
     "acknowledge",
     metavar="KIND,...",
     type=AcknowledgeList(),
-    help=f"What the administration queue hears of: {', '.join(_ACKNOWLEDGE)}.",
+    help=f"Acknowledgements to request: {', '.join(_ACKNOWLEDGE)}.",
 )
 @click.option("--admin-queue", metavar="FN", help="Where acknowledgements go.")
 @click.option("--response-queue", metavar="FN", help="Where answers are to go.")
@@ -66,7 +66,7 @@ class AcknowledgeList(click.ParamType[list[str]]):
 @click.option("--app-tag", "application_tag", metavar="N", type=_NUMBER, help="A number of your own.")
 @click.option("--body-type", metavar="N", type=_NUMBER, help="What the body is, as a VARTYPE.")
 @click.option("--extension-file", metavar="F", help="Read the extension from a file.")
-@click.option("--trace", metavar="GUID", help="The public queue that hears of every hop.")
+@click.option("--trace", metavar="GUID", help="The public queue to which each hop sends a report.")
 @click.option(
     "--encrypt",
     "privacy_level",

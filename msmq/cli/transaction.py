@@ -49,6 +49,6 @@ def transaction_show(settings: Settings, id: str) -> None:
 @common_options
 @pass_settings
 def transaction_abort(settings: Settings, id: str) -> None:
-    """Abort the transaction ID, whoever began it."""
+    """Abort the transaction ID, of any application."""
     settings.output.one(settings.client.abort_transaction(id))
     settings.output.flush()

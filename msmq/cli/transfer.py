@@ -1,4 +1,4 @@
-"""C{msmq outgoing} and C{msmq session}: what is on its way to and from other queue managers."""
+"""C{msmq outgoing} and C{msmq session}: outgoing queues and sessions with other queue managers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a captured frame carries: a TCP segment or a UDP datagram, taken out of its layers by dpkt."""
+"""TCP segments and UDP datagrams in captured frames, extracted by dpkt."""
 
 from __future__ import annotations
 

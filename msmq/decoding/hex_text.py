@@ -48,7 +48,7 @@ def parse_hex(text: str) -> bytes:
             end = _DIGITS.match(kept)
             if end is None or end.end() != len(kept):
                 wrong = kept[end.end() if end else 0]
-                raise _malformed(position + line.index(wrong), f"line {number}: {wrong!r} is no hex digit")
+                raise _malformed(position + line.index(wrong), f"line {number}: {wrong!r} is not a hex digit")
             digits.append(kept)
         position += len(line)
     joined = "".join(digits)

@@ -47,7 +47,7 @@ def transaction_header_fields(header: TransactionHeader, data: bytes) -> Record:
 
 
 def security_header_fields(header: SecurityHeader, data: bytes) -> Record:
-    """[MS-MQMQ] 2.2.20.6 SecurityHeader; a SID is given as text, what is no text in base64."""
+    """[MS-MQMQ] 2.2.20.6 SecurityHeader; a SID is given as text, what is not text in base64."""
     flags, *sizes = SecurityHeader.LAYOUT.unpack_from(data)
     names = ("SenderIdSize", "EncryptionKeySize", "SignatureSize", "SenderCertSize", "ProviderInfoSize")
     return {

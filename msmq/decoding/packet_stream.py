@@ -143,9 +143,7 @@ class PacketStream:
             # Beginnings inside malformed packets, each of which claims all that follows, cost their square.
             self._in_vain += length
             if self._in_vain > _GRACE + _PATIENCE * offset:
-                records.append(
-                    note_record(offset + 1, "too many malformed packets lie in each other", length - 1)
-                )
+                records.append(note_record(offset + 1, "too many malformed packets are nested", length - 1))
                 return length
             return advance
         if final:

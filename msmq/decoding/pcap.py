@@ -102,12 +102,12 @@ def _read_pcapng(data: bytes) -> Iterator[Frame]:
         if unpack_from("<I", data, position)[0] == _SECTION_HEADER:
             found = _BYTE_ORDERS.get(data[position + 8 : position + 12])
             if found is None:
-                raise _malformed("Byte-Order Magic", position + 8, "is none")
+                raise _malformed("Byte-Order Magic", position + 8, "is unknown")
             order = found
             interfaces = []
         kind, length = unpack_from(order + "II", data, position)
         if length < 12 or length % 4:
-            raise _malformed("Block Total Length", position + 4, f"{length} is no block length")
+            raise _malformed("Block Total Length", position + 4, f"{length} is not a block length")
         if length > len(data) - position:
             raise _malformed(
                 "Block Total Length", position + 4, f"{length} bytes where {len(data) - position} remain"

@@ -1,4 +1,4 @@
-"""How the values of a packet are written in JSON."""
+"""JSON values of packet fields."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _groups(row: DeclaredAccount, groups: Mapping[str, bytes], refuse: Refuse) -
                 known = nearest(text.casefold(), groups)
                 refuse(
                     (*row.place, "groups", index),
-                    f"{quoted(text)} is no group of this file, nor a SID{known}",
+                    f"{quoted(text)} is not a group of this file, nor a SID{known}",
                 )
                 continue
         yield found

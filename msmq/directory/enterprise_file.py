@@ -258,7 +258,7 @@ class _Reading:
 
     def _rows(self, table: str, entries: object) -> Iterable[_Row]:
         if not isinstance(entries, list):
-            self.refuse((table,), f"must stand in double brackets, [[{table}]], since there may be several")
+            self.refuse((table,), f"must be in double brackets, [[{table}]], since there may be several")
             return
         for index, entry in enumerate(entries):
             if not isinstance(entry, dict):
@@ -384,7 +384,9 @@ class _Reading:
             return None
         self._paths.add(key)
         if path.computer.casefold() not in self._machines:
-            self.refuse((*row.path, "path"), f"is on {path.computer}, which is no queue manager of this file")
+            self.refuse(
+                (*row.path, "path"), f"is on {path.computer}, which is not a queue manager of this file"
+            )
             return None
         return QueueObject(
             identifier=row.values["id"],
@@ -425,7 +427,8 @@ class _Reading:
                     identifier = GUID.read(text)
                 except ValueError:
                     known = nearest(text.casefold(), names)
-                    self.refuse((*row.path, key, index), f"{quoted(text)} is no {what} of this file{known}")
+                    problem = f"{quoted(text)} is not a {what} of this file{known}"
+                    self.refuse((*row.path, key, index), problem)
                     continue
             if identifier in found:
                 self.refuse((*row.path, key, index), f"names {quoted(text)} twice")

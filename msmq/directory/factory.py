@@ -1,4 +1,4 @@
-"""From the description of a directory in a configuration to the directory."""
+"""Creates a directory from its description in a configuration."""
 
 from __future__ import annotations
 

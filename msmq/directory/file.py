@@ -111,7 +111,7 @@ class FileDirectory:
         """Serve what stands in a file, once L{open} has read it.
 
         @param copy: keeps the last good file.
-        @param beside: calls a function where it holds up nobody.
+        @param beside: calls a function in a worker thread.
         """
         self.path = path
         self.condition = DirectoryCondition(source=str(path))
@@ -274,7 +274,7 @@ class FileDirectory:
                 self.log.warn(
                     "{path} does not say what {name} is to be encrypted for with, so others cannot send it"
                     " encrypted messages; its [[queue_manager]] needs the line"
-                    ' encryption_keys = "..." with what stands in keys/encryption-keys.txt of its data',
+                    ' encryption_keys = "..." with the content of keys/encryption-keys.txt of its data',
                     path=self.path,
                     name=held.computer_name,
                 )

@@ -122,7 +122,7 @@ class PendingReads:
         """
         self.check_room()
         if len(found) + sum(map(len, self._rest.values())) > MOST_OBJECTS:
-            raise _generic(f"reads have found more than {MOST_OBJECTS} objects that nobody took")
+            raise _generic(f"pending reads hold more than {MOST_OBJECTS} objects")
         self._last_handle += 1
         self._rest[self._last_handle] = found
         return self._last_handle
@@ -151,7 +151,7 @@ class PendingReads:
 
     def _under_way(self, handle: int) -> Objects:
         if handle not in self._rest:
-            raise _generic(f"no read is under way with the handle {handle}")
+            raise _generic(f"no read in progress has the handle {handle}")
         return self._rest[handle]
 
 

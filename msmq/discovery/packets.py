@@ -250,6 +250,8 @@ def _server_text(servers: tuple[DirectoryServer, ...]) -> list[bytes]:
     entries = []
     for server in servers:
         if not server.name or "," in server.name or "\0" in server.name:
-            raise LocalProtocolError(f"DirectoryServiceServerArray: {quoted(server.name)} is no server name")
+            raise LocalProtocolError(
+                f"DirectoryServiceServerArray: {quoted(server.name)} is not a server name"
+            )
         entries.append(f"{server.supports_ip:d}{server.supports_ipx:d}{server.name}")
     return [(",".join(entries) + "\0").encode("utf-16-le", "surrogatepass")]

@@ -1,4 +1,4 @@
-"""Who may do what: what a directory knows of accounts, and who decides."""
+"""Interfaces of access control: accounts of a directory, and access decisions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msmq.windows.security_descriptor import SecurityDescriptor
 
 
 class AccountUnknown(MsmqError):
-    """Nobody can be found, or nobody can be asked; says whom and why."""
+    """An account was not found, or the directory could not be queried; names the account and the reason."""
 
 
 @attrs.frozen
@@ -53,7 +53,7 @@ class IAccounts(Interface):
 
 @attrs.frozen
 class Ruling:
-    """What somebody has written down about an object, in the place of its own descriptor.
+    """An operator's rule for an object, which replaces its own descriptor.
 
     @ivar descriptor: what it comes to.
     @ivar source: where it stands, C{rules.toml:7} for example.
@@ -66,21 +66,21 @@ class Ruling:
 class IAccessControl(Interface):
     """Decides who may do what.
 
-    No failure of a directory is an error here: whoever cannot be looked up has his question denied, with the
-    reason ([MS-MQQB] 3.1.5.8.3).
+    A directory failure is not an error here: access of an account that cannot be looked up is denied, with
+    the reason ([MS-MQQB] 3.1.5.8.3).
     """
 
     def known_token(sid: bytes) -> Token | None:
-        """What is known of somebody without asking anybody; C{None} if a directory has to be asked.
+        """The token of a principal, if it is cached; C{None} if a directory has to be queried.
 
-        Of somebody who is anonymous, and of everybody (S-1-1-0), it is always known.
+        The tokens of the anonymous account and of everyone (S-1-1-0) are always known.
         """
 
     def token(sid: bytes) -> Deferred[Token]:
-        """Somebody and his groups.
+        """The token of a principal: its SID and those of its groups.
 
-        Everybody is in C{everyone}, and who is not anonymous in C{authenticated users}: nobody else is asked
-        about than those whose identity was proven.
+        Each principal is in C{everyone}, and each except anonymous in C{authenticated users}. A directory
+        is queried only about principals whose identity was proven.
 
         @raise AccountUnknown: the directory does not know him, or cannot be asked.
         """
@@ -97,10 +97,10 @@ class IAccessControl(Interface):
         """[MS-MQDMPR] 3.1.7.1.3.1 whether a directory knows it as the SID of a user."""
 
     def resolve(principal: str) -> Deferred[bytes]:
-        """The SID of a principal: a SID itself, a name that everybody knows, one of the rules, or one of the
+        """The SID of a principal: a SID itself, a well-known name, one of the rules, or one of the
         directory.
 
-        @raise AccountUnknown: it is none of them.
+        @raise AccountUnknown: it is not one of them.
         """
 
     def name_of(sid: bytes) -> str:

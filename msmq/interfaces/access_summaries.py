@@ -1,4 +1,4 @@
-"""What a queue manager reports of access rights and certificates: values for programs and people.
+"""Summaries of access rights and certificates, as values for programs and people.
 
 The control API renders each as one JSON object whose keys are the names of the fields, in their order.
 """

@@ -1,4 +1,4 @@
-"""What stands behind the sessions and decides what becomes of messages."""
+"""IBroker: receives the events and messages of all sessions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msmq.structures.packet.user_message_view import UserMessageView
 
 
 class IBroker(Interface):
-    """Told of everything that happens on the sessions of one session factory.
+    """Receives all events of the sessions of one session factory.
 
     Each call is made after the session has changed, never in its middle, and in the order in which
     things happened on that session.
@@ -23,7 +23,7 @@ class IBroker(Interface):
     """
 
     def session_opened(session: ISession) -> None:
-        """The handshake is complete; C{session.remote_identifier} says with whom."""
+        """The handshake is complete; C{session.remote_identifier} is the peer."""
 
     def session_progress(session: ISession, progress: ConnectionProgress) -> None:
         """An attempt of ours came this far, or failed here ([MS-MQQB] 3.1.5.2)."""
@@ -50,7 +50,7 @@ class IBroker(Interface):
         unacknowledged: Sequence[OutgoingMessage],
         error: RemoteProtocolError | None,
     ) -> None:
-        """The session is over; C{unacknowledged} are to be sent again, in this order."""
+        """The session has ended; C{unacknowledged} have to be sent again, in this order."""
 
     def connection_lost(session: ISession) -> None:
         """The connection of a session is gone; its L{session_closed} was called before."""

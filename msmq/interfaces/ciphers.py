@@ -52,11 +52,11 @@ class ICiphers(Interface):
 
         @param key_bits: how many bits of it are by chance.
         @param padded_bits: how long it is with the zero bits behind these.
-        @raise CipherError: the public key is none, or too short for that.
+        @raise CipherError: the public key is invalid, or too short.
         """
 
     def recover_session_key(provider_name: str, encrypted: bytes) -> SessionKey:
-        """[MS-MQQB] 3.1.5.8.3 the key in a SIMPLEBLOB that somebody made for us.
+        """[MS-MQQB] 3.1.5.8.3 the key in a SIMPLEBLOB that was encrypted for us.
 
         A key that was made for another, or was tampered with, may come out as a key by chance: so the body
         tells.

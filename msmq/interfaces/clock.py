@@ -1,4 +1,4 @@
-"""Where the time comes from."""
+"""IClock: monotonic and wall-clock time."""
 
 from __future__ import annotations
 

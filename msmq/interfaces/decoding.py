@@ -1,4 +1,4 @@
-"""What reads the bodies that applications write: one decoder for each format."""
+"""IBodyDecoder: decodes message bodies of one format."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Limits:
     Of formats in which a few bytes can stand for many, those of .NET and WCF, a small body may have less.
 
     @ivar size: bytes of a body; what a message can carry is 4 MB.
-    @ivar depth: how deep values lie in one another, 1 to 200.
+    @ivar depth: the maximum nesting of values, 1 to 200.
     @ivar items: elements, attributes, members and items of arrays together.
     @ivar characters: of text in the result, where it may be longer than the body.
     """

@@ -70,7 +70,7 @@ class IDirectory(Interface):
     name: str = Attribute("What it is called in configuration and status, C{ldap} for example.")
 
     def open() -> Deferred[None]:
-        """Make ready; a directory that is away is no failure, and one that is misconfigured is."""
+        """Make ready; a directory that is away is not a failure, and one that is misconfigured is."""
 
     def create(created: DirectoryObject, attributes: Attributes = None) -> Deferred[UUID]:
         """[MS-MQDSSM] 3.1.6.1 publish an object.
@@ -112,7 +112,7 @@ class IDirectory(Interface):
         The directory may refuse, with C{GENERIC_ERROR}, to let more than a thousand reads be under way.
 
         @param order: one for each of C{attributes}, or none.
-        @return: a handle for L{read_next}, which is to be given back with L{end_read}.
+        @return: a handle for L{read_next}, to be released with L{end_read}.
         """
 
     def read_next(handle: int) -> Deferred[DirectoryEntry[Any]]:
@@ -153,7 +153,7 @@ class IDirectory(Interface):
         """
 
     def close() -> Deferred[None]:
-        """Let go of all resources; closing again does nothing."""
+        """Release all resources; closing again does nothing."""
 
 
 class IConditionalDirectory(Interface):
@@ -165,7 +165,7 @@ class IConditionalDirectory(Interface):
         """Set these attributes as L{IDirectory.write} does, if they are still what they were.
 
         @param former: what was read of them.
-        @return: whether they were set; if not, they are what somebody else has made of them meanwhile.
+        @return: whether they were set; if not, another client has changed them meanwhile.
         @raise DirectoryError: as L{IDirectory.write}; C{GENERIC_ERROR} for attributes that cannot be set so.
         """
 
@@ -194,7 +194,7 @@ class IControlBook(Interface):
 
 
 class IWatchedDirectory(Interface):
-    """A directory that tells when something in it has changed, so that nobody has to ask in vain."""
+    """A directory that reports changes, so that clients need not poll."""
 
     def watch(changed: Callable[[], None]) -> None:
         """Have this called after every change."""
@@ -222,5 +222,5 @@ class IServedDirectory(Interface):
     def find_servers() -> Deferred[None]:
         """[MS-MQDMPR] 3.1.3, [MS-MQSD] 3.1.4.1: look for servers, if none is known.
 
-        Fires when C{servers} has what was found, which may be nobody.
+        Fires when C{servers} has been updated; it may be empty.
         """

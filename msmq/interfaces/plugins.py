@@ -1,4 +1,4 @@
-"""What third parties add by putting a file beside ours.
+"""Interfaces of plugins: factories of stores and directories.
 
 A plugin is an object that provides one of these interfaces, at module level of a file in a directory
 C{twisted/plugins} on the import path, where L{twisted.plugin.getPlugins} finds it; neither C{twisted} nor
@@ -37,7 +37,7 @@ class IStorageFactory(IPlugin):
 
         @param argument: what stands behind the first colon of the description; empty without one.
         @param data: the data directory of the queue manager, where files without another place belong.
-        @raise ValueError: the argument is unsuitable; its text tells why.
+        @raise ValueError: the argument is unsuitable; its text is the reason.
         """
 
 
@@ -48,7 +48,7 @@ class IStorageProbe(Interface):
         """See whether the store could be opened, and change nothing; may block for some seconds.
 
         @param argument: as of L{IStorageFactory.open_store}; so is C{data}.
-        @raise ValueError: it could not; its text tells why.
+        @raise ValueError: it could not; its text is the reason.
         """
 
 
@@ -61,7 +61,7 @@ class DirectoryContext:
     @ivar options: the other keys of the table C{[directory]}, as far as the configuration has them.
     @ivar find_servers: [MS-MQSD] 3.1.4.1 Get Directory Server List, for a directory that is on servers which
         its description does not name; it takes 15 seconds or more, answers with names of computers, of which
-        there may be none, and asks anew each time.
+        there may be none, and is called again each time.
     """
 
     clock: IClock
@@ -84,7 +84,7 @@ class IDirectoryFactory(IPlugin):
     def make_directory(argument: str, context: DirectoryContext) -> IDirectory:
         """A directory that is not open yet; nothing is asked of it before it is.
 
-        @raise ValueError: the argument is unsuitable; its text tells why.
+        @raise ValueError: the argument is unsuitable; its text is the reason.
         """
 
 
@@ -94,7 +94,7 @@ class IProbedDirectory(Interface):
     def probe(argument: str, context: DirectoryContext) -> Awaitable[str]:
         """See whether a directory can be used as it is configured; this takes some seconds at most.
 
-        @return: empty if it can; why that cannot be told, if the directory is away.
+        @return: empty if it can; if the directory is unreachable, the reason why that is unknown.
         @raise ValueError: it refuses the account, or does not have what the description names; says which.
         """
 
@@ -105,5 +105,5 @@ class IIdentitySource(Interface):
     def identifier_of(argument: str, computer_name: str, context: DirectoryContext) -> Awaitable[UUID | None]:
         """QueueManager.Identifier of a computer; C{None} if nothing is known of it.
 
-        @raise ValueError: through the awaitable: the directory cannot be used; its text tells why.
+        @raise ValueError: through the awaitable: the directory cannot be used; its text is the reason.
         """

@@ -64,7 +64,7 @@ class MessagePage:
 
 
 class IReservation(Interface):
-    """Messages that one reader holds, and nobody else gets until it decides.
+    """Messages that one reader has locked until it confirms or releases them.
 
     The reservation of a peek holds nothing: it only shows, and both decisions do nothing. So they do
     where a transaction decides.
@@ -75,14 +75,14 @@ class IReservation(Interface):
     def confirm() -> Awaitable[None]:
         """Remove the messages; done once the removal is stored.
 
-        @raise msmq.structures.status.MQError: it could not be; the messages are given back.
+        @raise msmq.structures.status.MQError: it could not be; the messages return to the queue.
         """
 
     def release() -> None:
-        """Give the messages back, each in its place; nothing if they are confirmed or given back."""
+        """Return the messages to their positions in the queue; no effect once confirmed or released."""
 
     def reject() -> None:
-        """Have none of the messages, which leave; nothing if they are confirmed or given back.
+        """Reject the messages, which are removed; no effect once confirmed or released.
 
         Who sent them is told, and has a dead letter, if it asked for that.
         """
@@ -129,11 +129,11 @@ class MessageLocation:
 
 @attrs.frozen
 class FoundReport:
-    """A report of a traced message that lies in a queue here.
+    """A report about a traced message, in a queue of this queue manager.
 
     @ivar queue: the path of that queue.
     @ivar view: the report itself; its source is the queue manager that reports.
-    @ivar hop: what it tells.
+    @ivar hop: its content.
     """
 
     queue: str
@@ -293,7 +293,7 @@ class IAdministration(Interface):
         @param into: a destination, as of L{send}.
         @param first: the smallest sequence number, as C{last} is the largest.
         @param since: the earliest arrival, as C{until} is the latest, seconds since 1970-01-01 UTC.
-        @param in_clear: none of them is encrypted on its way, whatever its sender asked for.
+        @param in_clear: send all of them unencrypted, even if their senders requested encryption.
         """
 
     def pause_outgoing(name: str) -> Awaitable[OutgoingQueueSummary]:
@@ -383,7 +383,7 @@ class IAccessAdministration(Interface):
 
         MQ_ERROR_INTERNAL_USER_CERT_EXIST if there is one; with C{renew} the new one takes its place.
 
-        @param sid: of the user; by default whoever sends here.
+        @param sid: of the user; by default that of local senders.
         @param name: for people to read; by default the SID.
         """
 
@@ -392,7 +392,7 @@ class IAccessAdministration(Interface):
     ) -> CertificateSummary:
         """Take over a certificate with its key from a file: PEM, DER or PKCS#12.
 
-        MQ_ERROR_INVALID_CERTIFICATE tells what is wrong with it.
+        MQ_ERROR_INVALID_CERTIFICATE with the reason.
         """
 
     def delete_certificate(fingerprint: str) -> CertificateSummary:
@@ -475,7 +475,7 @@ class IInspection(Interface):
         """The same one by one, so that the packets of all of them need not be in memory."""
 
     def explain(message: MessageIdentifier) -> Awaitable[Explanation]:
-        """All that is known of a message; nothing known is no error."""
+        """All that is known of a message; nothing known is not an error."""
 
     def route(source: str, destination: str, down: Sequence[str] = ()) -> Awaitable[ExplainedRoute]:
         """The way of a message between two queue managers, by name or GUID, and why it goes there.

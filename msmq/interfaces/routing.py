@@ -1,4 +1,4 @@
-"""The router: to whom messages for queue managers elsewhere go next."""
+"""IRouter: the next hops of messages for other queue managers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class IRouter(Interface):
     def open() -> Deferred[None]:
         """Make ready.
 
-        A directory that is away is no failure: until it is back there are no ways, or those known before.
+        A directory that is away is not a failure: until it is back there are no ways, or those known before.
         """
 
     def next_hops(
@@ -40,17 +40,17 @@ class IRouter(Interface):
         @param destination: that of the queue manager that the message is for, which is another.
         @param unreachable: queue managers that could not be reached a moment ago.
             An alternate is returned in their place only if it is sure not to send the message back, whatever
-            other queue managers believe to be down; where there is none, they are returned, and waited for.
+            other queue managers believe to be down; otherwise they are returned, and the message waits.
         @raise NoRoute: there is none; through the Deferred. It is worth trying again later.
         """
 
     def route(source: UUID, destination: UUID, down: Set[UUID] = frozenset()) -> Deferred[Route]:
         """The whole way of a message as far as it is known here, with the reasons for each hop.
 
-        @param down: queue managers that are down; it tells what becomes of the message meanwhile.
+        @param down: queue managers assumed to be down; the result says what happens to the message meanwhile.
 
         It raises nothing: a way that leads nowhere says so.
         """
 
     def close() -> Deferred[None]:
-        """Let go of all resources; closing again does nothing."""
+        """Release all resources; closing again does nothing."""

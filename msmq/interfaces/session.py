@@ -1,4 +1,4 @@
-"""What a broker sees of sessions, and of the connectors that dial them."""
+"""ISession and IConnector: one session, and the connector that dials it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from msmq.structures.packet.user_message_view import UserMessageView
 class ISession(Interface):
     """One session of [MS-MQQB] over one connection, on either side.
 
-    The same object is given with everything that is told of the session, so it can be a key.
+    Every event of the session comes with the same object, so it can be a key.
     """
 
     is_initiator: bool = Attribute("Whether we dialled.")
 
-    is_open: bool = Attribute("Whether the handshake is over and the session has not ended.")
+    is_open: bool = Attribute("Whether the handshake is complete and the session has not ended.")
 
     state: SessionState = Attribute("[MS-MQQB] 3.1.1.3.1 SessionState.")
 
@@ -81,10 +81,10 @@ class IConnector(Interface):
         """
 
     def peer_is_there() -> None:
-        """The peer has just been heard: whoever waits to dial it again does so now."""
+        """The peer has just sent something: a pending retry dials it at once."""
 
     def stop() -> None:
-        """Dial no more, and end what there is."""
+        """Stop dialling, and close the session if there is one."""
 
 
 @attrs.frozen

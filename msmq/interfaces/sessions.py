@@ -1,4 +1,4 @@
-"""What a broker sees of all sessions, and of the way to new ones."""
+"""ISessions: all sessions of a queue manager, accepted and dialled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msmq.session.packet_counts import PacketCounts
 
 
 class ISessions(Interface):
-    """All sessions of a queue manager, and the way to new ones."""
+    """All sessions of a queue manager, accepted and dialled."""
 
     connections: Collection[ISession] = Attribute("Every session that has a connection, in whatever state.")
 

@@ -13,7 +13,7 @@ from zope.interface import Interface
 class Unusable:
     """What a library made of bytes that are none of what they should be: a verdict, and no exception.
 
-    @ivar reason: part of a sentence, such as C{is no X.509 certificate}; nothing secret is in it.
+    @ivar reason: part of a sentence, such as C{is not an X.509 certificate}; nothing secret is in it.
     """
 
     reason: str
@@ -21,7 +21,7 @@ class Unusable:
 
 @attrs.frozen
 class CertificateFacts:
-    """What is told of a certificate.
+    """Facts about a certificate.
 
     @ivar subject: whose it is, and C{issuer} who says so, as RFC 4514 writes names; empty if that cannot be
         read.
@@ -73,7 +73,7 @@ class KeptCertificate:
 
 
 Matching: TypeAlias = int | Unusable | None
-"""Which of some inputs a signature was made over, C{None} for none of them, or why that cannot be told."""
+"""Which of some inputs a signature was made over, C{None} for none, or why that is unknown."""
 
 
 class ISigning(Interface):
@@ -91,7 +91,7 @@ class ISigning(Interface):
         @param certificate: of the signer, in DER.
         @param signature: as SecurityData has it: the number of PKCS#1 v1.5, least significant byte first.
         @param algorithm: HashAlgorithm.
-        @param inputs: what it may have been made over; no more of them are asked for than it takes.
+        @param inputs: what it may have been made over; consumed only as far as needed.
         """
 
     def sign(credentials: Credentials, algorithm: int, data: bytes) -> bytes | Unusable:

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.4: what happens to a queue manager as a whole, for others that go by it."""
+"""[MS-MQDMPR] 3.1.4 events of a queue manager, for subscribers."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ class Occurrence:
 
 
 Subscriber: TypeAlias = Callable[[Occurrence], object]
-"""Is told of each event once, after what belongs to it is done. It must not block; if it fails that is
-logged, and the others are told all the same."""
+"""Called once for each event, after its effects. It must not block; if it raises, the error is
+logged, and the other subscribers are called."""

@@ -1,4 +1,4 @@
-"""What a queue manager reports of its queues, sessions and transactions: values for programs and people.
+"""Summaries of queues, sessions and transactions, as values for programs and people.
 
 The control API renders each as one JSON object whose keys are the names of the fields, in their order.
 Times are seconds since 1970-01-01 UTC, sizes are bytes, quotas are kilobytes.

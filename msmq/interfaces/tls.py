@@ -1,4 +1,4 @@
-"""What makes the TLS of an endpoint, for whoever only knows which files and certificates it is to use."""
+"""ITls: TLS connections from certificate files and pinned certificates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TlsError(MsmqError):
 class TlsIdentity:
     """Who one end is: a certificate, and the key that goes with it.
 
-    @ivar certificate: a PEM file; certificates of those who vouch for it may follow.
+    @ivar certificate: a PEM file; intermediate CA certificates may follow.
     @ivar private_key: a PEM file without a passphrase; it may be the same one.
     """
 
@@ -35,20 +35,20 @@ class ITls(Interface):
     """Makes connections that only the certificates known beforehand pass.
 
     A pin is the SHA-256 fingerprint of a certificate, 64 hexadecimal digits in lower case.
-    Who vouches for the certificate does not matter then, and its name neither; its time does.
+    Its issuer and its name are not checked then; its validity period is.
     """
 
     def server(identity: TlsIdentity, pins: frozenset[str]) -> IOpenSSLServerConnectionCreator:
         """What an endpoint that listens needs.
 
-        @param pins: the certificates of those who may connect; none means that nobody is asked for one.
+        @param pins: the certificates of accepted clients; empty to request no client certificate.
         @raise TlsError: a file cannot be used.
         """
 
     def client(identity: TlsIdentity | None, pins: frozenset[str]) -> IOpenSSLClientConnectionCreator:
         """What an endpoint that connects needs.
 
-        @param identity: shown to a server that asks; C{None} for nobody.
+        @param identity: presented to a server that requests one; C{None} for none.
         @param pins: the certificates that the server may have, at least one.
         @raise TlsError: a file cannot be used.
         """

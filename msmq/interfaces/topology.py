@@ -1,4 +1,4 @@
-"""What routing learns from the objects of a directory, whoever has read them."""
+"""Builds the topology for routing from the objects of any directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def add_objects(
 ) -> None:
     """Tell a builder of these objects; those that routing does not look at are passed over.
 
-    @param addresses: where queue managers are, if somebody knows.
+    @param addresses: the addresses of queue managers, as far as they are known.
     """
     known = addresses or {}
     for each in objects:

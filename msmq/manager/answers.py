@@ -73,7 +73,7 @@ class AcknowledgementBatch:
                 self._drop(view, message_class, error)
 
     def prepare(self) -> Sequence[Change]:
-        """Put the answers into their queues, where nobody sees them; what has to be stored for it."""
+        """Enqueue the answers, still invisible; returns the changes to store."""
         if not self._arrivals:
             return ()
         performer = self._performer

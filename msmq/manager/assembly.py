@@ -1,4 +1,4 @@
-"""What a queue manager is made of, and how its parts know each other."""
+"""Assembly of a queue manager: constructs its parts and connects them."""
 
 from __future__ import annotations
 

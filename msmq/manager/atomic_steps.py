@@ -26,7 +26,7 @@ def undivided(step: Coroutine[Deferred[Any], Any, T]) -> Deferred[T]:
         if not answer.called:
             answer.callback(result)
         elif isinstance(result, Failure):
-            _LOG.warn("what nobody waits for any more has failed: {error}", error=result.value)
+            _LOG.warn("a step whose caller has stopped waiting failed: {error}", error=result.value)
 
     Deferred.fromCoroutine(step).addBoth(end)
     return answer

@@ -44,7 +44,7 @@ class FlowControl:
         self._is_stopped = False
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop probing the store for space."""
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()

@@ -1,4 +1,4 @@
-"""What the log shows of what others chose: of their texts, and how often."""
+"""Rate-limited log lines about peers: texts that they choose, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that this queue manager makes: of its applications, and of its own."""
+"""Creates and enqueues outgoing messages, of applications and of the queue manager itself."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from msmq.structures.status import MQError, Status
 _REFUSALS = {
     EnqueueStatus.QUEUE_QUOTA_EXCEEDED: "the quota of the queue is used up",
     EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED: "the quota of all queues is used up, or the store is full",
-    EnqueueStatus.TIMED_OUT_IN_TRANSIT: "its time to reach the queue is over",
+    EnqueueStatus.TIMED_OUT_IN_TRANSIT: "its time to reach the queue has expired",
     EnqueueStatus.QUEUE_DELETED: "the queue was deleted",
 }
 
@@ -222,7 +222,7 @@ class Outbox:
             MQ_ERROR_UNSUPPORTED_OPERATION for a recoverable message without a durable store;
             MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a class of the system's own;
             MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a body that is to be encrypted for a direct name,
-            of which nobody knows whose key it needs ([MS-MQQB] 5.1); MQ_ERROR_CERTIFICATE_NOT_PROVIDED for
+            of which is unknown whose key it needs ([MS-MQQB] 5.1); MQ_ERROR_CERTIFICATE_NOT_PROVIDED for
             one that is not signed, or not by a user, and a queue of ours that demands it.
         """
         store = self._performer.store

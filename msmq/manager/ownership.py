@@ -1,4 +1,4 @@
-"""Whose a store is: what one queue manager keeps means nothing, or harm, to another."""
+"""Ownership of a store: refuses the store of another queue manager."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class Performer:
         """As L{insist}, without waiting for it."""
         if changes:
             Deferred.fromCoroutine(self.insist(changes, what)).addErrback(
-                lambda failure: self.log.failure("the store was not told {what}", failure, what=what)
+                lambda failure: self.log.failure("not stored: {what}", failure, what=what)
             )
 
     async def pause(self, seconds: float) -> None:

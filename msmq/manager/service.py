@@ -82,7 +82,7 @@ class QueueManagerService(Service):
     @param router: finds the ways of messages to other queue managers; by default the directory is asked.
     @param gate: from whom messages are taken whose sender nothing verifies; by default from this machine.
     @param access: controls access to queues by their descriptors; without, the gate is all.
-    @param beside: calls a function where it holds up nobody.
+    @param beside: calls a function in a worker thread.
     @param ciphers: encrypts and decrypts bodies, with keys that others find in the directory.
     @param encryption: what the documents leave open about that; the defaults without.
     @param send_keys: how many keys are remembered of messages sent under one, for C{send_key_lifetime}.
@@ -437,7 +437,7 @@ class QueueManagerService(Service):
         return await self._work.administration.purge(path)
 
     async def delete_queue(self, path: str) -> None:
-        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, with all that is in it; its readers are told.
+        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, with all that is in it; its waiting readers fail.
 
         @raise MQError: as L{Administration.delete}.
         """

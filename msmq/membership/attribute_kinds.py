@@ -1,4 +1,4 @@
-"""What the attributes of directory objects can hold: which values, in which order, and as JSON."""
+"""Kinds of directory attribute values, with their order and JSON form."""
 
 from __future__ import annotations
 

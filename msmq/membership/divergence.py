@@ -1,4 +1,4 @@
-"""What a directory says of an object of ours that its queue manager does not take over, and what it does.
+"""Divergence of a directory object from the queue manager's own object, and the policy for it.
 
 [MS-MQDMPR] 3.1.7.1.25 takes over whatever the directory has.  A directory has more writers than the queue
 manager: a change there that loosens a queue (authentication, encryption or journaling off, a smaller quota, a
@@ -203,7 +203,7 @@ def list_divergence(own: SecurityDescriptor, found: SecurityDescriptor) -> tuple
         for verb, preposition, right, sid in _told(here - there)
     ]
     texts = [
-        f"the directory allows every right to messages to {sid_text(ace.sid)} by an entry that names no right"
+        f"the directory allows every right to messages to {sid_text(ace.sid)} by an entry without a right"
         for ace in _sweeping(found)
     ] + texts
     return tuple(texts[:MOST_DIFFERENCES])

@@ -1,4 +1,4 @@
-"""What a directory holds of an object, and what a read finds."""
+"""Directory entries: the attributes of an object that a read returns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DirectoryEntry(Generic[T]):
     @ivar of: the type of the object.
     @ivar values: by the names of the attributes; what is not set is not among them.
     @ivar read: the attributes that were asked for; C{None} for all.
-    @raise LocalProtocolError: a name is no Directory attribute of the type.
+    @raise LocalProtocolError: a name is not a Directory attribute of the type.
     @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE, or MQ_ERROR_LABEL_TOO_LONG, for a value that the
         attribute cannot have.
     """
@@ -89,4 +89,4 @@ def check_names(of: type[DirectoryObject], names: Collection[str]) -> None:
     known = directory_attributes(of)
     for name in names:
         if name not in known:
-            raise LocalProtocolError(f"{name} is no Directory attribute of {of.TYPE}")
+            raise LocalProtocolError(f"{name} is not a Directory attribute of {of.TYPE}")

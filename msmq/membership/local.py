@@ -205,7 +205,7 @@ class LocalQueueManager:
         return _kept(ENTERPRISE, self.enterprise_reference)
 
     def site_change(self, identifier: UUID) -> Change:
-        """Keep a site, or forget it if it is none of ours any more."""
+        """Keep a site, or forget it if it is not one of ours any more."""
         name, known = numbered_name(SITE, identifier), self.sites.get(identifier)
         if known is None:
             return RemoveState(name)

@@ -111,9 +111,9 @@ def expand_format_name(
 ) -> Procedure[tuple[FormatName, ...]]:
     """[MS-MQDMPR] 3.1.7.3.8 Expand Format Name: the queues that a name stands for.
 
-    One name that is no distribution list stands for itself.
+    One name that is not a distribution list stands for itself.
     Several, and the members of distribution lists, members of members among them, are sorted by their texts
-    without case, and each stands there once; a list that contains itself is no harm.
+    without case, and each stands there once; a list that contains itself does no harm.
 
     @param names: the elements of the name, as L{msmq.structures.names.format_name.parse_format_names} gives
         them.
@@ -140,7 +140,7 @@ def expand_format_name(
         if max(len(found), len(waiting), len(visited)) > MOST_ELEMENTS:
             raise MQError(
                 Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
-                f"{names[0]} stands for more than {MOST_ELEMENTS} queues",
+                f"{names[0]} expands to more than {MOST_ELEMENTS} queues",
             )
     if not found:
         raise _unsupported(f"{names[0]} has no members")

@@ -40,7 +40,7 @@ def pack_object(kept: DirectoryObject) -> dict[str, Any]:
 def unpack_object(of: type[T], packed: Any) -> T:
     """The opposite of L{pack_object}; an attribute that is missing has its default.
 
-    @raise ValueError: this is no such object; its text tells why.
+    @raise ValueError: this is no such object; its text is the reason.
     """
     rows = attributes_of_type(of)
     if not isinstance(packed, dict):

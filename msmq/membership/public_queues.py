@@ -126,7 +126,7 @@ class PublicQueues:
 
         @param skip_directory: iSkipDirectory; make it here alone, under the C{identifier} that is given.
         @param attributes: as of L{new_queue}.
-        @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME for a path that is none of ours, or of no public
+        @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME for a path that is not one of ours, or of no public
             queue; MQ_ERROR_QUEUE_EXISTS, here or in the directory; MQ_ERROR_NO_DS without one;
             MQ_ERROR_DS_ERROR for what else it says; and what L{new_queue} raises.
         @raise LocalProtocolError: the directory is skipped, and no identifier is given.
@@ -136,12 +136,12 @@ class PublicQueues:
             raise _illegal(path, f"{path.computer} is not this computer")
         is_whole = path.subqueue is None and path.suffix is QueueSuffix.NONE
         if path.kind is not PathKind.PUBLIC or not is_whole:
-            raise _illegal(path, "this is no name of a public queue")
+            raise _illegal(path, "this is not a name of a public queue")
         if local.public_queue(path) is not None:
             raise MQError(Status.MQ_ERROR_QUEUE_EXISTS, f"{path} exists")
         queue = new_queue(local, path, now, **attributes)
         if skip_directory and queue.identifier == NULL_GUID:
-            raise LocalProtocolError(f"{path}: nobody gives the queue an identifier")
+            raise LocalProtocolError(f"{path}: a public queue needs a directory")
         with _Busy(self._busy, queue.pathname, Status.MQ_ERROR_QUEUE_EXISTS):
             if not skip_directory:
                 yield from self._finish_deletions_of(queue.pathname)
@@ -159,7 +159,7 @@ class PublicQueues:
         """[MS-MQDMPR] 3.1.7.1.24 give a public queue of ours other properties.
 
         @param attributes: by the names of L{QueueObject}.
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is none of ours (any more), MQ_ERROR_SHARING_VIOLATION
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is not ours (any more), MQ_ERROR_SHARING_VIOLATION
             while something else is done about it, MQ_ERROR_WRITE_NOT_ALLOWED for what stays as it is,
             MQ_ERROR_NO_DS, MQ_ERROR_DS_ERROR, MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
             MQ_ERROR_LABEL_TOO_LONG.
@@ -188,7 +188,7 @@ class PublicQueues:
         """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, for public queues: here first, whatever the directory says.
 
         @param skip_directory: iSkipDirectory; leave it in the directory.
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is none of ours (any more),
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is not ours (any more),
             MQ_ERROR_SHARING_VIOLATION while something else is done about it; else the directory's refusal,
             while the queue is gone here and the directory is asked again later.
         """
@@ -210,7 +210,7 @@ class PublicQueues:
     def _held(self, queue: QueueObject) -> QueueObject:
         held = self._access.local.public_queues.get(queue.identifier)
         if held is None:
-            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{queue.pathname} is no public queue here")
+            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{queue.pathname} is not a public queue here")
         return held
 
     def _publish(self, queue: QueueObject) -> Procedure[QueueObject]:

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.3 what this queue manager publishes of itself at each start: its keys and its roles."""
+"""[MS-MQDMPR] 3.1.3 publishes the keys and roles of this queue manager at each start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.20 and 3.1.7.1.21 which objects a read finds, and in which order."""
+"""[MS-MQDMPR] 3.1.7.1.20 and 3.1.7.1.21 filters and sort orders of directory reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the directory core asks for, what it is told, and the procedures that do both.
+"""Requests of the directory core, their results, and the procedures that yield them.
 
 A procedure is a generator: it yields an effect, is sent the L{Answer} to it, and returns what its docstring
 says.

@@ -81,7 +81,7 @@ class DirectoryTimers:
         return min(self._deadlines.values(), default=None)
 
     def expired(self, now: Moment) -> list[DirectoryTimer]:
-        """The timers whose time is over, the earliest first; they run no more."""
+        """The timers that have expired, the earliest first; they are stopped."""
         due = sorted(
             (deadline, timer.name) for timer, deadline in self._deadlines.items() if deadline <= now.monotonic
         )

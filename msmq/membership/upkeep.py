@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.2 and 3.1.6 what is done about the directory as time passes."""
+"""[MS-MQDMPR] 3.1.2 and 3.1.6 periodic directory work: timers and retries."""
 
 from __future__ import annotations
 

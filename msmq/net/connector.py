@@ -25,7 +25,7 @@ Resolve = Callable[[], Awaitable[Sequence[NextHopAddress]]]
 """Finds the addresses of a next hop ([MS-MQQB] 3.1.5.2.1); raises L{MQError} if it has none."""
 
 Probe = Callable[[str], Awaitable[bool]]
-"""Sends a Ping Request to an address ([MS-MQQB] 3.1.5.2.2) and tells whether a session is welcome."""
+"""Sends a Ping Request to an address ([MS-MQQB] 3.1.5.2.2); the result is whether it accepts sessions."""
 
 
 @implementer(IConnector)
@@ -38,7 +38,7 @@ class Connector:
     @param has_backlog: whether messages wait for this next hop.
     @param expected_identifier: the queue manager that has to answer; C{None} on a direct format name.
     @param dialled_for: becomes C{dialled_for} of its sessions, for a broker to know them by.
-    @param probe: pings an address before the first attempt, where the settings ask for it.
+    @param probe: pings an address before the first attempt, if the settings say so.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -108,7 +108,7 @@ class Connector:
         attempt.addErrback(lambda failure: self.log.failure("an attempt to reach a next hop failed", failure))
 
     def peer_is_there(self) -> None:
-        """The peer has just been heard: whoever waits to dial it again does so now.
+        """The peer has just sent something: a pending retry dials it at once.
 
         That is so once in C{session_retry} where sessions open and end: a peer that ends each of them, or
         whose messages we cannot store, is there all the time, and two such would do nothing but dial.
@@ -139,7 +139,7 @@ class Connector:
         return max(settings.session_retry, min(doubled, settings.session_retry_maximum))
 
     def stop(self) -> None:
-        """Dial no more, and end what there is."""
+        """Stop dialling, and close the session if there is one."""
         self._is_stopped = True
         if self._attempt is not None:
             self._attempt.cancel()

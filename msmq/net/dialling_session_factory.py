@@ -29,7 +29,7 @@ class DiallingSessionFactory(SessionFactory):
     """A session factory that also dials.
 
     @param lookup: finds the addresses of a host.
-    @param probe: pings an address before a session, where the settings ask for that.
+    @param probe: pings an address before a session, if the settings say so.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """[MS-MQSD] over UDP, both sides; thin callers of the two cores in msmq.discovery.
 
-On Linux a socket that is bound to one address hears no broadcasts.
+On Linux a socket that is bound to one address receives no broadcasts.
 A server therefore has two: one on its own address, from which it answers, and one on the broadcast
 address of its network, which it shares with other servers on the same machine.
 """
@@ -42,7 +42,7 @@ LINES: Final = 10
 ANSWERS_PER_SECOND = 100
 """Requests that a server answers in a second, and as many at once after a quiet time.
 
-Its reply is longer than the request and goes to whatever source that shows, which anybody can forge.
+Its reply is longer than the request and goes to the source address of the request, which can be forged.
 """
 
 
@@ -66,10 +66,10 @@ class DiscoveryReactor(Protocol):
 class DiscoveryServerProtocol(DatagramProtocol):
     """[MS-MQSD] 3.2: answers those who look for directory servers.
 
-    What is no request is passed over in silence.
+    What is not a request is passed over in silence.
     To watch, override the hooks L{request_answered} and L{request_unanswered}; what they raise is logged.
 
-    @ivar server: the core, with its counters and with what it tells, which may be changed at any time.
+    @ivar server: the core, with its counters and its replies, which may be changed at any time.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -79,7 +79,7 @@ class DiscoveryServerProtocol(DatagramProtocol):
     ) -> None:
         """Serve; L{listen} begins it.
 
-        @param clock: tells the seconds that L{ANSWERS_PER_SECOND} means; by default the machine's.
+        @param clock: for L{ANSWERS_PER_SECOND}; by default the machine's.
         """
         self.server = server
         self._clock = SystemClock() if clock is None else clock
@@ -95,12 +95,12 @@ class DiscoveryServerProtocol(DatagramProtocol):
         """Hook: a request was answered."""
 
     def request_unanswered(self, reason: Unanswered, address: tuple[str, int]) -> None:
-        """Hook: a datagram was not answered; its sender is not told why."""
+        """Hook: a datagram was not answered; the reason is not sent."""
 
     def listen(self, port: int, interface: str = "") -> IListeningPort:
         """[MS-MQSD] 3.2.3: listen on an address and on the broadcast address of its network.
 
-        @param interface: an IPv4 address of this host; empty for all, where one socket hears everything.
+        @param interface: an IPv4 address of this host; empty for all, on one socket.
         @return: the port of the first.
         @raise CannotListenError: it is taken.
         """
@@ -128,7 +128,7 @@ class DiscoveryServerProtocol(DatagramProtocol):
         return self._ports[0]
 
     def stop(self) -> Deferred[None]:
-        """Answer no more."""
+        """Stop answering."""
         self._listener = None
         ports, self._ports = self._ports, []
         closing = gatherResults([maybeDeferred(port.stopListening) for port in ports])
@@ -196,7 +196,7 @@ class DiscoveryServerProtocol(DatagramProtocol):
 
 
 class _Ear(DatagramProtocol):
-    """Hears broadcasts for a server that answers from its own address."""
+    """Receives broadcasts for a server that answers from its own address."""
 
     noisy = False
 
@@ -245,7 +245,7 @@ class Discovery:
         """[MS-MQSD] 3.1.4.1: whether the lists of the client are right now.
 
         That takes up to 15 seconds for each network that is silent, and 30 where one server answers late.
-        Who asks while a run is under way is told its end; cancelling one leaves the others waiting.
+        Concurrent callers share one run and its result; cancelling one does not affect the others.
         """
         done: Deferred[bool] = Deferred(self._forsaken)
         self._waiting.append(done)
@@ -260,7 +260,7 @@ class Discovery:
         return done
 
     def stop(self) -> Deferred[None]:
-        """Look no more; whoever still waits gets a C{CancelledError}."""
+        """Stop; pending callers get a C{CancelledError}."""
         for done in list(self._waiting):
             done.cancel()
         return self._close()
@@ -297,7 +297,7 @@ class Discovery:
             transport.write(datagram, (self._broadcasts[network], self._port))
         except (OSError, CannotListenError) as error:
             self.log.warn(
-                "cannot ask the network of {address}: {error}", address=network.address, error=error
+                "cannot broadcast on the network of {address}: {error}", address=network.address, error=error
             )
 
     def _end(self, found: bool) -> None:

@@ -1,7 +1,7 @@
 """Endpoint descriptions of the C{[listen]} table: what they say, and how an address is put into them.
 
 A stream endpoint is a Twisted server endpoint description; Twisted listens on it.
-C{tls:PORT} is our own form (L{msmq.net.tls}), since Twisted's C{ssl:} asks no client who it is.
+C{tls:PORT} is our own form (L{msmq.net.tls}), since Twisted's C{ssl:} requests no client certificate.
 What is added here is what Twisted does not tell: to which address and port it will be bound.
 C{udp:PORT[:interface=IP]} is our own form, since Twisted describes no datagram endpoints.
 Every function raises L{ValueError} with what is wrong, in words that finish "the value ...".
@@ -83,7 +83,7 @@ def server_endpoint(
     if kind != "tls":
         return _described(reactor, join_description([kind] if port is None else [kind, port], arguments))
     if encryption is None:
-        raise ValueError("is a tls endpoint, for which there is no TLS here")
+        raise ValueError("is a tls endpoint, but TLS is not configured")
     identity = tls.check_server(arguments)
     pins = read_pins(arguments["pins"]) if "pins" in arguments else frozenset()
     plain = {key: value for key, value in arguments.items() if key in ("interface", "backlog")}
@@ -198,7 +198,7 @@ def parse_stream_endpoint(text: str) -> StreamEndpoint:
     kind = positional[0] if positional else ""
     if kind not in _BUILT_IN_SERVERS and kind not in _plugin_servers():
         known = ", ".join(sorted(_BUILT_IN_SERVERS | _plugin_servers()))
-        raise ValueError(f"begins with {quoted(kind)}, which is none of the endpoint kinds {known}")
+        raise ValueError(f"begins with {quoted(kind)}, which is not one of the endpoint kinds {known}")
     if kind not in _ARGUMENTS:
         return StreamEndpoint(text, None, _interface(named["interface"]) if "interface" in named else None)
     arguments = _bind(kind, positional[1:], named)
@@ -273,7 +273,7 @@ def parse_control_endpoint(text: str) -> Path:
 def parse_remote_control_endpoint(text: str) -> StreamEndpoint:
     """Read the description of an endpoint on which callers of the control API show a token.
 
-    @raise ValueError: Twisted could not listen on it, or others could read the token on its way.
+    @raise ValueError: Twisted could not listen on it, or the token would be sent in clear.
     """
     kind = split_description(text)[0][0]
     if kind not in _REMOTE_CONTROL:

@@ -1,4 +1,4 @@
-"""Which names and addresses are our own, and where the C{[hosts]} table sends the others.
+"""Own names and addresses of this host, and the C{[hosts]} table of redirects.
 
 Names compare without case; addresses compare by value, however they are written.
 """
@@ -122,7 +122,7 @@ class HostTable:
 def is_address_of_this_machine(text: str) -> bool:
     """Whether an interface of this machine has the address.
 
-    Asks the kernel by binding a socket that sends nothing.
+    Tests it by binding a socket that sends nothing.
     A broadcast or multicast address can be bound too, but belongs to no one machine; neither can be
     connected to without asking for it, which tells them apart.
     """
@@ -157,7 +157,7 @@ class OwnNames:
     @ivar names: the computer names that are ours: C{name} and C{dns_name}.
     @ivar interfaces: what the session endpoints are bound to: IP addresses, or members of
         L{WILDCARDS} for every address of the machine.
-    @ivar is_local: tells whether an interface of this machine has an address.
+    @ivar is_local: whether an interface of this machine has an address.
     """
 
     names: frozenset[str] = attrs.field(converter=_host_keys)

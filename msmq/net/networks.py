@@ -14,7 +14,7 @@ from msmq.discovery.client import BroadcastNetwork
 
 
 class InterfaceAddress(Protocol):
-    """What C{psutil} tells of one address of an interface."""
+    """One address of an interface, as C{psutil} reports it."""
 
     family: int
     address: str
@@ -25,7 +25,7 @@ class InterfaceAddress(Protocol):
 
 @attrs.frozen
 class AttachedNetwork:
-    """One network, and where all its hosts hear.
+    """One network, and its broadcast address.
 
     @ivar network: with this host's address on it.
     @ivar broadcast: its broadcast address; of a line with two ends, the other end.

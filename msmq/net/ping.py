@@ -29,8 +29,8 @@ LINES: Final = 10
 class PingResponderProtocol(DatagramProtocol):
     """[MS-MQQB] 3.1.7.7: answers Ping Requests; listen with it on C{settings.ping_port}.
 
-    What is no Ping Request is ignored in silence, and so is more of them than the settings allow.
-    To decide for yourself whom you would refuse, or to watch, override the hooks
+    What is not a Ping Request is ignored in silence, and so is more of them than the settings allow.
+    To decide which sessions to refuse, or to observe pings, override the hooks
     L{would_refuse}, L{ping_answered} and L{ping_ignored}; what they raise is logged.
 
     @param identifier: QueueManager.Identifier.
@@ -72,7 +72,7 @@ class PingResponderProtocol(DatagramProtocol):
         """Hook: a request was answered."""
 
     def ping_ignored(self, reason: Ignored, address: tuple[str, int]) -> None:
-        """Hook: a datagram was not answered; its sender is not told why."""
+        """Hook: a datagram was not answered; the reason is not sent."""
 
     def datagramReceived(self, datagram: bytes, addr: tuple[str, int]) -> None:
         """Answer one request, to the address and port that it came from."""
@@ -88,7 +88,7 @@ class PingResponderProtocol(DatagramProtocol):
         try:
             self.transport.write(outcome.response.to_bytes(), (host, port))
         except OSError as error:
-            # A forged source, or no way back to it: nobody waits for this answer.
+            # A forged source, or no route back to it: no peer waits for this answer.
             self._tell("unanswered", "cannot answer {host}:{port}: {error}", addr, error=error)
             return
         is_refused = outcome.response.is_refused
@@ -144,7 +144,7 @@ class _Question:
 
 
 class Pinger:
-    """[MS-MQQB] 3.1.7.6: asks acceptors whether they would take a session; one in a queue manager.
+    """[MS-MQQB] 3.1.7.6: pings acceptors, which answer whether they accept a session; one per queue manager.
 
     A response counts only for the newest request (2.2.7), so questions asked at the same time take
     turns: each is sent, and its second begins, when the one before it has ended.
@@ -186,18 +186,18 @@ class Pinger:
         self._initiator.configure(settings)
 
     def ask(self, address: str, port: int | None = None) -> Deferred[PingReply]:
-        """Ask one acceptor.
+        """Ping one acceptor.
 
-        The Deferred fires after one second at the latest when nobody else is being asked; it may be
+        The Deferred fires within one second if no other ping is pending; it may be
         cancelled.  Silence and refusal are answers, not errors.
 
         @param address: an IP address; names are resolved by the caller.
         @param port: the UDP port to ask; by default C{settings.ping_port}.
-        @raise LocalProtocolError: C{address} is no IP address (through the Deferred), or L{stop} was called.
+        @raise LocalProtocolError: C{address} is not an IP address (in the Deferred), or L{stop} was called.
         """
         try:
             if self._is_stopped:
-                raise LocalProtocolError("a pinger that was stopped asks no more")
+                raise LocalProtocolError("the pinger was stopped")
             host = canonical_host(address)
         except LocalProtocolError as error:
             return fail(error)
@@ -211,7 +211,7 @@ class Pinger:
         return self.ask(address).addCallback(lambda reply: reply.will_accept)
 
     def stop(self) -> Deferred[None]:
-        """Close the sockets, and ask no more; whoever still waits gets a C{CancelledError}."""
+        """Close the sockets; pending callers get a C{CancelledError}."""
         self._is_stopped = True
         waiting = [question.answer for question in self._line]
         if self._asked is not None:

@@ -10,11 +10,11 @@ Nothing can stand still for ever by that:
   the order in which they had to stop.  A packet larger than the limit gets through in the same way.
 - A peer that had to stop has more to send, so it shows at once when it is favoured.  Who does not goes
   behind all others, unless it has begun to use the room that is kept for the favoured.
-- While somebody waits, a peer of which it is known that it did not send L{LEAST_RECEIVED} bytes in
+- While a session waits for memory, a peer that did not send L{LEAST_RECEIVED} bytes in
   L{STALL_TIME} loses its session, until the rest fits: of the host that holds most with those, the one that
   holds most.
 
-So no more is held than the limit, one packet, and 80 KiB of each session.
+The total is at most the limit, one packet, and 80 KiB for each session.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ TURN: Final = 0.25
 
 
 class Holder(Protocol):
-    """What this module asks of a session."""
+    """What this module needs of a session."""
 
     received: int
     """Bytes that its peer has sent so far."""
@@ -113,7 +113,7 @@ class ReceiveMemory:
         return len(self._stopped)
 
     def changed(self, holder: Holder, size: int) -> None:
-        """A session holds so many bytes now; 0 when it is over."""
+        """Record the bytes that a session holds now; 0 when it has ended."""
         held = self._held.get(holder)
         before = 0 if held is None else held.size
         if held is None:
@@ -134,7 +134,7 @@ class ReceiveMemory:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Let those go on for whom there is room, and the favoured one in any case."""
+        """Resume the sessions for which there is memory, and the favoured one in any case."""
         room = self._limit - self.used
         while self._stopped and room > 0:
             self._release(next(iter(self._stopped)))

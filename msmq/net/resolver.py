@@ -1,4 +1,4 @@
-"""From a computer name or an address to the endpoints at which it may be reached."""
+"""Resolves a computer name or an address to endpoints."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class NextHopAddress:
     @ivar port: the TCP port; C{None} for an endpoint of another kind.
     @ivar endpoint: connects to it.
     @ivar bind_address: the address that connections leave from; C{None} lets the system choose.
-    @ivar identifier: the queue manager that has to be there; C{None} if a name led to it, where anybody may.
-    @ivar host_name: the name that was looked up; C{None} where nobody said one.
+    @ivar identifier: the queue manager that has to be there; C{None} for a direct name, where any may answer.
+    @ivar host_name: the name that was looked up; C{None} for an address without a name.
     """
 
     address: str
@@ -195,7 +195,7 @@ class HostResolver:
 
     def _encrypted(self, name: str, client: TlsClient) -> NextHopAddress:
         if self.tls is None:
-            raise HostNotFound(f"{name}: [hosts] asks for TLS, and there is none here")
+            raise HostNotFound(f"{name}: [hosts] demands TLS, which is not configured")
         target = parse_address(client.host)
         bind = client.bind_address or self._leaves_from(target)
         version = None if target is None else target.version

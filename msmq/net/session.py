@@ -52,7 +52,7 @@ from msmq.structures.packet.user_message_view import UserMessageView, measure_us
 from msmq.wire.framer import StreamFramer
 
 READ_SIZE: Final = 0x40000
-"""Bytes that are read from a connection at once; so many may come beyond the limit on receive memory."""
+"""Bytes that are read from a connection at once; the limit on receive memory may be exceeded by as many."""
 
 _OVER = (SessionState.CLOSED, SessionState.WAITING_RECONNECT)
 
@@ -73,7 +73,7 @@ class SessionOwner(typing.Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether it takes no more sessions."""
+        """Whether the limit on sessions is reached."""
 
     def connection_made(self, connection: SessionProtocol) -> None:
         """A connection was established."""
@@ -99,7 +99,7 @@ class SessionProtocol(Protocol):
 
     @ivar remote_address: the textual address of the peer, once there is a connection.
     @ivar dialled_for: what its connector was made for; C{None} for an accepted session.
-    @ivar opened: when the handshake was over, seconds since 1970-01-01 UTC; C{None} before that.
+    @ivar opened: when the handshake was complete,  seconds since 1970-01-01 UTC; C{None} before that.
     @ivar last_heard: when anything came from the peer, in the same way; C{last_sent} when anything was sent.
     @ivar received: bytes that the peer has sent.
     """
@@ -131,7 +131,7 @@ class SessionProtocol(Protocol):
         self._tells_each_acknowledged = self._overrides("message_acknowledged")
 
     def _overrides(self, hook: str) -> bool:
-        """Whether a subclass wants to be told of every single message, which costs a call each."""
+        """Whether a subclass overrides a hook for every single message, which costs a call each."""
         return getattr(type(self), hook) is not getattr(SessionProtocol, hook)
 
     # Hooks
@@ -193,7 +193,7 @@ class SessionProtocol(Protocol):
         unacknowledged: Sequence[OutgoingMessage],
         error: RemoteProtocolError | None,
     ) -> None:
-        """The session is over; C{unacknowledged} were sent, and the peer may or may not have them."""
+        """The session has ended; C{unacknowledged} were sent, and the peer may or may not have them."""
         if self._factory.broker is not None:
             self._factory.broker.session_closed(self, reason, unacknowledged, error)
 
@@ -211,7 +211,7 @@ class SessionProtocol(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether the handshake is over and the session has not ended."""
+        """Whether the handshake is complete and the session has not ended."""
         return self.session.state is SessionState.OPEN
 
     @property
@@ -279,7 +279,7 @@ class SessionProtocol(Protocol):
             transport.bufferSize = READ_SIZE
         no_delay = getattr(transport, "setTcpNoDelay", None)
         if no_delay is not None:
-            # Acknowledgements are small and somebody waits for them.
+            # Acknowledgements are small, and peers wait for them.
             no_delay(True)
         self._is_connected = True
         self._factory.connection_made(self)
@@ -346,7 +346,7 @@ class SessionProtocol(Protocol):
         return self._waits_for is not None
 
     def stop_reading(self) -> None:
-        """There is no room for more of what the peer sends, who is told to send one message at a time."""
+        """The receive memory is exhausted: the peer is told by its window to send one message at a time."""
         self._pause_reading("memory")
         self._perform(self.session.narrow(self._now()))
 
@@ -455,7 +455,7 @@ class SessionProtocol(Protocol):
             case Closed(reason, unacknowledged, error):
                 self.log.info(
                     "session with {address} closed: {reason}{detail}",
-                    address=self.remote_address or "nobody",
+                    address=self.remote_address or "an unconnected peer",
                     reason=reason.value,
                     detail=f" ({error})" if error is not None else "",
                 )
@@ -469,7 +469,7 @@ class SessionProtocol(Protocol):
 
         The reactor reads before it writes: without this a peer whose window is full would wait until
         everything that it has sent already is dealt with, and both sides would take turns instead of
-        working at once.  A transport that is no descriptor of its own writes when it will; an error
+        working at once.  A transport that is not a descriptor of its own writes when it will; an error
         is the reactor's to find.
         """
         if IWriteDescriptor.providedBy(self.transport) and not self.transport.disconnecting:

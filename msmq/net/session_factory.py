@@ -32,10 +32,10 @@ class SessionFactory(ServerFactory):
 
     @param allowed: the addresses from which connections are accepted; C{None} for all.
     @ivar protocol: the class of the sessions; set it to a subclass of L{SessionProtocol}.
-    @ivar broker: told of everything by the default hooks; may be C{None}.
+    @ivar broker: notified by the default hooks; may be C{None}.
     @ivar counts: the packets of all its sessions, by kind.
     @ivar receive_memory: what its sessions hold of packets that are not done with.
-    @ivar is_offline: whether connections are refused, and nobody is dialled.
+    @ivar is_offline: whether connections are refused, and none are dialled.
     """
 
     log: ClassVar[Logger] = Logger()

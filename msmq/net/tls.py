@@ -3,7 +3,7 @@
 A server listens on C{tls:PORT:certificate=FILE:privateKey=FILE}, and with C{pins=} lets only those
 connect whose certificates are named there.
 A client connects to C{tls:HOST:PORT:pins=FINGERPRINT}; C{certificate=} and C{privateKey=} are what it shows.
-Without C{pins=} such a client description is Twisted's own, which believes those who are trusted to vouch.
+Without C{pins=} such a client description is Twisted's own, which trusts the CA certificates of the system.
 
 Every function that reads raises L{ValueError} with what is wrong, in words that finish "the value ...".
 """
@@ -123,7 +123,7 @@ class TlsClient:
 
 
 class _Refusing(Protocol):
-    """A connection that nobody takes."""
+    """A connection that is refused."""
 
     def connectionMade(self) -> None:
         abort = getattr(self.transport, "abortConnection", None)

@@ -1,1 +1,1 @@
-"""What the cores ask a message store to keep: changes, queue definitions, state records."""
+"""Persistent values of the cores: changes, queue definitions, state records."""

@@ -1,4 +1,4 @@
-"""What the queue model asks the store to do; all changes of one batch are done, or none of them."""
+"""Changes that the cores request of a store; a batch is atomic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PutQueue:
 
 @attrs.frozen
 class RemoveQueue:
-    """Forget a queue, all its messages and its message log; an identifier that is not kept is no error."""
+    """Delete a queue, all its messages and its message log; an unknown identifier is not an error."""
 
     identifier: UUID
 
@@ -49,7 +49,7 @@ class PutMessage:
 
 @attrs.frozen
 class RemoveMessages:
-    """Forget these messages of a queue; what is not kept is no error.
+    """Forget these messages of a queue; what is not kept is not an error.
 
     @ivar is_express: they were put so.
     """
@@ -61,7 +61,7 @@ class RemoveMessages:
 
 @attrs.frozen
 class MoveMessage:
-    """Take a message over into another queue that is kept; one that is not kept is no error.
+    """Take a message over into another queue that is kept; one that is not kept is not an error.
 
     Its packet and its ArrivalTime stay what they are.
 
@@ -83,7 +83,7 @@ class MoveMessage:
 
 @attrs.frozen
 class PutAborts:
-    """Keep the AbortCount of a message; a message that is not kept is no error.
+    """Keep the AbortCount of a message; a message that is not kept is not an error.
 
     @ivar is_express: it was put so.
     """
@@ -104,7 +104,7 @@ class PutState:
 
 @attrs.frozen
 class RemoveState:
-    """Forget a value; a name that is not kept is no error."""
+    """Forget a value; a name that is not kept is not an error."""
 
     name: str
 
@@ -133,7 +133,7 @@ class TrimLog:
 
     @ivar before: the oldest go as long as they arrived earlier, seconds since 1970-01-01 UTC; C{None} for
         no such limit.
-    @ivar keep_bytes: the oldest go until the packets that are left have at most so many bytes; C{None} for
+    @ivar keep_bytes: the oldest go until the packets that are left have at most this many bytes; C{None} for
         no such limit.
     """
 

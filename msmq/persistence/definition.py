@@ -55,7 +55,7 @@ class QueueDefinition:
     @ivar log: whether arrivals are kept in the message log of the queue.
     @ivar log_age: seconds for which the message log keeps them, at least; 0 for no such limit.
     @ivar log_size: kilobytes of packets that the message log keeps at most; 0xFFFFFFFF for no such limit.
-    @ivar quota: kilobytes of 1024 bytes for messages, 0 to 0xFFFFFFFF, which is no limit.
+    @ivar quota: kilobytes of 1024 bytes for messages, 0 to 0xFFFFFFFF, which means no limit.
     @ivar journal_quota: the same for the journal.
     @ivar authenticate: Authentication, whether only authenticated messages are taken.
     @ivar application_type: Type, a GUID that only applications give a meaning to.

@@ -1,4 +1,4 @@
-"""What a store holds when it is opened."""
+"""Contents of a store when it is opened."""
 
 from __future__ import annotations
 

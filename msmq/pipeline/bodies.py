@@ -36,7 +36,7 @@ def reading(choice: str, *, headers: bool = False) -> BodyReaders:
         return BodyReaders(headers=of_headers)
     decoders = installed_decoders()
     if choice not in decoders.names:
-        raise ValueError(f"decode = {quoted(choice)} is none of {', '.join((NONE, *decoders.names))}")
+        raise ValueError(f"decode = {quoted(choice)} is not one of {', '.join((NONE, *decoders.names))}")
 
     def decode(view: UserMessageView) -> tuple[str | None, str | None]:
         outcome = decoders.decode(body_of(view), choice)

@@ -1,4 +1,4 @@
-"""From stored packets and events to rows and Arrow batches, read by the structures that the server uses."""
+"""Rows and Arrow batches of stored packets and events."""
 
 from __future__ import annotations
 

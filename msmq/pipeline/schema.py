@@ -75,7 +75,7 @@ MESSAGE_COLUMNS: Final = (
     *_KAFKA,
     Column("id", STRING, r"{guid}\number, the same wherever the message is"),
     Column("lookup_id", BIGINT, "LookupIdentifier in the queue; null in a capture", nullable=True),
-    Column("label", STRING, "without what is no Unicode text"),
+    Column("label", STRING, "without what is not Unicode text"),
     Column("body", STRING, "the body, if it is UTF-8 without control characters", nullable=True),
     Column("body_base64", STRING, "the body otherwise", nullable=True),
     Column("body_size", BIGINT, "bytes of the body"),

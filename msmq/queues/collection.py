@@ -45,7 +45,7 @@ class QueueCollection:
 
     @ivar names: finds them.
     @ivar awaiting: holds what was sent in a transaction and arrived, until it is known what became of it
-        ([MS-MQQB] 3.1.1.3.1 AwaitingFinalACKTable); it has no name, and nobody reads it.
+        ([MS-MQQB] 3.1.1.3.1 AwaitingFinalACKTable); it has no name and no readers.
     @ivar unproven: the same for messages outside transactions that were handed over, and whose journal copy
         waits for an administration acknowledgement.
     """
@@ -239,7 +239,7 @@ class QueueCollection:
             if queue.positions:
                 raise MQError(
                     Status.MQ_ERROR_ILLEGAL_OPERATION,
-                    f"{len(queue.positions)} messages wait for their way to {queue.destination}",
+                    f"{len(queue.positions)} messages are pending for {queue.destination}",
                 )
             del self._outgoing[queue.destination]
         elif queue.parent is not None:
@@ -255,7 +255,7 @@ class QueueCollection:
         return family
 
     def removed(self, queue: Queue) -> None:
-        """The store has a queue no more that was taken out: its name is free again."""
+        """The deletion of a queue is stored: its name is free again."""
         if queue.parent is None and not isinstance(queue, OutgoingQueue):
             self.names.free(queue.definition.path)
 
@@ -284,7 +284,7 @@ class QueueCollection:
         return queue
 
     def idle_state(self, destination: FormatName) -> OutgoingState:
-        """[MS-MQDMPR] 3.1.3, 3.1.7.1.5 the State of an outgoing queue for which nobody does anything yet.
+        """[MS-MQDMPR] 3.1.3, 3.1.7.1.5 the initial State of an outgoing queue.
 
         Of a hardened queue manager it is Locked, except over HTTP (readings 10 and 53).
         """
@@ -317,7 +317,7 @@ class QueueCollection:
             definition = queue.definition
             subqueue = Queue(
                 QueueDefinition(
-                    # One of the same name may just be on its way out of the store.
+                    # The deletion of one of the same name may not be stored yet.
                     identifier=uuid5(definition.identifier, f"{name} {now.wall} {next(self._subqueues)}"),
                     path=f"{definition.path};{name}",
                     type=definition.type,
@@ -332,7 +332,7 @@ class QueueCollection:
         return subqueue
 
     def forget_empty(self, queue: Queue) -> list[Change]:
-        """A subqueue goes when nothing is in it and nobody uses it; what has to be stored for that."""
+        """Delete a subqueue that is empty and not open; returns the changes to store."""
         if (
             not queue.is_subqueue
             or queue.parent is None

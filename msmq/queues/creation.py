@@ -1,4 +1,4 @@
-"""Queues that come, change and go."""
+"""Creation, alteration and deletion of queues, as pending changes."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Alteration:
 class Deletion:
     """A queue that is gone.
 
-    @ivar fence: changes nothing; when it is stored, what was on its way to the store before is decided.
-    @ivar effects: its readers, who wait in vain.
+    @ivar fence: changes nothing; when it is stored, what was being stored before is decided.
+    @ivar effects: the failures of its waiting readers.
     @ivar positions: the messages that went with it, in the order of arrival; whoever tells their
         senders may take them out piece by piece.
     """
@@ -48,7 +48,7 @@ class Deletion:
 
     @property
     def is_decided(self) -> bool:
-        """Whether nothing more is on its way into the queue or out of it, once all positions were taken out.
+        """Whether no enqueue or removal is pending, once all positions were taken out.
 
         Before that the changes may not be stored: a crash would take messages with it that nobody told of.
         """

@@ -2,7 +2,7 @@
 
 The document computes the owner and then leaves it out of what it answers; it is put in here, as the group too
 (reading 16).
-Nobody can send by SRMP here, so nothing is allowed for it.
+SRMP is not implemented, so nothing is allowed for it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def documented_security(
 
     @param creator: the SID in whose name the queue is made; it owns it unless another owner is supplied.
     @param is_domain_user: whether the directory knows the owner as a user.
-    @param machine: MachineSid; empty if nobody knows it.
+    @param machine: MachineSid; empty if unknown.
     @param supplied: what the application gives: its owner, and its lists as far as it has any.
     """
     owner = creator
@@ -62,7 +62,7 @@ def strict_security(creator: bytes, supplied: SecurityDescriptor | None = None) 
 def queue_manager_security(owner: bytes, machine: bytes = b"") -> SecurityDescriptor:
     """[MS-MQDSSM] 3.1.6.1.1.8 the descriptor of a queue manager itself.
 
-    Everybody may look at it, and its owner and its computer may do everything.
+    Every account may read its properties; its owner and its computer have all rights.
     """
     everything = QueueManagerAccess.MQSEC_MACHINE_GENERIC_ALL
     aces = [allow(EVERYONE, QueueManagerAccess.MQSEC_MACHINE_WORLD_RIGHTS), allow(owner, everything)]

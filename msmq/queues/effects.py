@@ -1,4 +1,4 @@
-"""What the queue model answers; performed in order, after the call that answered so."""
+"""Effects of the queue model, performed in order after the call that returned them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ReadFailed:
 
 @attrs.frozen
 class OutgoingReady:
-    """Messages wait in an outgoing queue for whoever transfers them."""
+    """Messages are pending in an outgoing queue."""
 
     queue: OutgoingQueue
 

@@ -1,4 +1,4 @@
-"""What all queues of a queue manager share while messages come, move and go."""
+"""Totals that all queues share: quotas, message numbers, memory."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Holdings:
     def insert(
         self, queue: Queue, view: UserMessageView | None, source: MessagePosition, *, keep: PacketHolder
     ) -> MessagePosition:
-        """Put a copy of a message behind all others of its priority, where nobody sees it yet.
+        """Put a copy of a message behind all others of its priority, still invisible.
 
         @param view: its packet, if it is in memory.
         @param source: the message that it is a copy of; it keeps the ArrivalTime.
@@ -223,7 +223,7 @@ class Holdings:
             changes.append(PutQueue(queue.definition))
 
     def put(self, position: MessagePosition, changes: list[Change]) -> None:
-        """Ask the store to keep a message whose packet is in memory, if it is to be kept."""
+        """The change that stores a message whose packet is in memory, if it is recoverable."""
         if position.kept is not PacketHolder.MEMORY:
             self.keep_queue(position.queue, changes)
             changes.append(
@@ -240,7 +240,7 @@ class Holdings:
             )
 
     def move(self, source: MessagePosition, copy: MessagePosition, changes: list[Change]) -> None:
-        """Ask the store to make a copy of a stored message out of the message itself.
+        """The change that makes the store copy a stored message.
 
         Of an express message it is not known whether the store has it, so it gets a new copy if it can.
         """

@@ -203,7 +203,7 @@ class QueueManagerModel:
     def restore(self, snapshot: Snapshot, now: Moment) -> None:
         """[MS-MQDMPR] 3.1.3 take over what the store held; only before anything else happens.
 
-        Messages whose time is over by now, or that readers had when their queue was purged, leave with the
+        Messages that have expired by now, or that readers had when their queue was purged, leave with the
         first L{expire}.
         """
         self._numbers.resume(snapshot.state)
@@ -253,7 +253,7 @@ class QueueManagerModel:
 
     @property
     def message_count(self) -> int:
-        """How many messages lie in all queues, whatever their kind."""
+        """How many messages are in all queues, whatever their kind."""
         return sum(queue.message_count for queue in self.collection.all_queues())
 
     # Queues come and go
@@ -306,7 +306,7 @@ class QueueManagerModel:
 
         Their packets are in memory, as far as they could be read. L{messages_deleted} has to follow.
 
-        What is on its way in or out stays in the queue, since whoever decides about that tells of it.
+        Messages with a pending enqueue or removal stay, since that operation reports them.
         """
         return self._deleting.delete_messages(positions, now)
 

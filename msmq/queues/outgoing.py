@@ -83,5 +83,5 @@ class OutgoingQueue(Queue):
 
     @property
     def is_active(self) -> bool:
-        """[MS-MQDMPR] 3.1.1.2 Active: a message waits to be transferred, or somebody has it open."""
+        """[MS-MQDMPR] 3.1.1.2 Active: messages are pending, or it is open."""
         return self.has_available or bool(self.descriptors)

@@ -8,9 +8,9 @@ import enum
 class PositionState(enum.Enum):
     """[MS-MQDMPR] 3.1.1.11 State, with the document's one Locked told apart by who holds the lock.
 
-    ARRIVING: in the queue, not yet in the store; nobody sees it.
+    ARRIVING: in the queue, not yet in the store; invisible.
     AVAILABLE: can be received.
-    LOCKED_READER: handed to a reader that has neither confirmed nor given back.
+    LOCKED_READER: locked by a reader that has neither confirmed nor released it.
     PURGE_PENDING: was so when the queue was purged; whatever its reader decides, it leaves.
     REMOVING: confirmed, and its removal is not yet stored.
     LEAVING: leaves unread, and its removal is not yet stored.
@@ -30,7 +30,7 @@ class PacketHolder(enum.Enum):
     """Who has the packet of a message.
 
     MEMORY: we alone; it is an express message.
-    STORE: the store, for good.
+    STORE: the store, durably.
     OVERFLOW: the store, until it is opened next; it is an express message for which memory had no room.
     """
 

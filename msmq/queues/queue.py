@@ -41,7 +41,7 @@ class MessagePosition:
     @ivar due: when it has to leave its queue, seconds since 1970-01-01 UTC; C{None} for never.
     @ivar aborts: AbortCount, how many transactions that had received it were aborted.
     @ivar moves: MoveCount, how often it was moved.
-    @ivar insertion: when it last became available, as L{Queue.insertions} counts; 0 if nobody had to know.
+    @ivar insertion: when it last became available, as L{Queue.insertions} counts; 0 if not counted.
     @ivar is_cached: the store has the packet, and C{view} is counted as a copy of it.
     """
 
@@ -61,17 +61,17 @@ class MessagePosition:
 
     @property
     def is_recoverable(self) -> bool:
-        """Whether it is in the store for good, or on its way there."""
+        """Whether it is durably in the store, or being stored."""
         return self.kept is PacketHolder.STORE
 
     @property
     def is_stored(self) -> bool:
-        """Whether the store has it, or is getting it, be it for good or not."""
+        """Whether the store has it or is storing it, durably or not."""
         return self.kept is not PacketHolder.MEMORY
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether it lies in its queue or with a reader, and nothing is being stored for it."""
+        """Whether it is in its queue or with a reader, and nothing is being stored for it."""
         return self.state in _AT_REST
 
     @property
@@ -166,7 +166,7 @@ class Queue:
 
     @property
     def message_count(self) -> int:
-        """How many messages lie in the queue, those among them that someone is just receiving included."""
+        """The number of messages in the queue, those that a reader has locked included."""
         return len(self.positions)
 
     @property
@@ -190,7 +190,7 @@ class Queue:
 
     @property
     def is_active(self) -> bool:
-        """[MS-MQDMPR] 3.1.1.2 Active: somebody has it open."""
+        """[MS-MQDMPR] 3.1.1.2 Active: it is open."""
         return bool(self.descriptors)
 
     @property
@@ -315,14 +315,14 @@ class Queue:
             self.peekable.add(position)
 
     def link(self, position: MessagePosition) -> None:
-        """Put a position of this queue in, where nobody sees it, and charge its bytes."""
+        """Add a position to this queue, still invisible, and charge its bytes."""
         self.positions[position.lookup_id] = position
         self.total_bytes += position.size
         if self.is_subqueue and self.parent is not None:
             self.parent.subqueue_bytes += position.size
 
     def renumber(self, position: MessagePosition, lookup_id: int) -> None:
-        """Give a position that nobody has seen yet another LookupIdentifier."""
+        """Give a position that is still invisible another LookupIdentifier."""
         del self.positions[position.lookup_id]
         position.lookup_id = lookup_id
         self.positions[lookup_id] = position
@@ -343,7 +343,7 @@ class Queue:
         return position.size
 
     def clear(self) -> deque[MessagePosition]:
-        """Empty the queue for good and answer what was in it, in the order of arrival.
+        """Empty a deleted queue and return its messages, in the order of arrival.
 
         Whatever its state says, a position of a deleted queue is deleted: a million need not be gone
         through for that.

@@ -1,4 +1,4 @@
-"""Which names mean this queue manager, and which of its queues each of them means."""
+"""Resolves names of this queue manager and of its queues."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class QueueNames:
     def path_to_create(self, name: PathName) -> str:
         """The path of a private queue that may be made.
 
-        @raise MQError: it may not; the status tells why.
+        @raise MQError: it may not; the status is the reason.
         """
         if not self.is_local(name):
             raise _illegal(name, f"{name.computer} is not this computer")
@@ -114,7 +114,7 @@ class QueueNames:
             raise MQError(Status.MQ_ERROR_QUEUE_EXISTS, f"{path} exists, or is just being made or deleted")
 
     def reserve(self, path: str) -> None:
-        """Let nobody else make a queue of this path."""
+        """Reserve this path for a queue that is being created."""
         self._reserved.add(path.lower())
 
     def free(self, path: str) -> None:

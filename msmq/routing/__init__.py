@@ -1,4 +1,4 @@
-"""[MS-MQBR] where a message goes on: sites and links, the routing table, the next hops.
+"""[MS-MQBR] routing between sites: topology, routing table, next hops.
 
 Pure, as every core: functions of a L{msmq.routing.topology.Topology}, which is made of what a directory
 holds; and L{msmq.routing.topology_refresh.RoutingCore}, which says when that is read anew.

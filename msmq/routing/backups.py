@@ -71,7 +71,7 @@ def find_unusable_backups(topology: Topology) -> list[EnterpriseProblem]:
         rule = f"has {len(most) - _MOST_REPORTED} more links that cannot be used as backups"
         problems.append(EnterpriseProblem(ProblemKind.BACKUP, "the enterprise", rule))
     if looked_at < len(topology.sites):
-        rule = f"has {len(topology.sites)} sites; backups were looked for on the way to {looked_at} of them"
+        rule = f"has {len(topology.sites)} sites; backups were checked for routes to {looked_at} of them"
         problems.append(EnterpriseProblem(ProblemKind.BACKUP, "the enterprise", rule))
     return problems
 
@@ -185,7 +185,7 @@ def _problem(topology: Topology, backups: list[_Backup]) -> EnterpriseProblem:
     change = next((link for link in _changes(topology, backup) if _helps(topology, backup, link)), None)
     if change is not None:
         ends = f"{name(change.site1)} - {name(change.site2)}"
-        rule += f"; with a cost of {change.cost} for the link {ends} they would go this way"
+        rule += f"; with a cost of {change.cost} for the link {ends} they would use this route"
     link = topology.link_between(one, two)
     where = "" if link is None else link.where
     return EnterpriseProblem(ProblemKind.BACKUP, f"link {name(one)} - {name(two)}", rule, where)

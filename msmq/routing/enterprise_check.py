@@ -1,4 +1,4 @@
-"""[MS-MQBR] 1.5 what an enterprise has to be like, so that messages arrive."""
+"""[MS-MQBR] 1.5 checks the preconditions of routing in an enterprise."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _report_gate(
         rule = f"has the gate {braced(gate)}, which there is not"
         problems.add(ProblemKind.UNKNOWN_QUEUE_MANAGER, subject, rule, where)
         return
-    what = f"does not belong to {sites}" if machine.routing_server else "is no routing server"
+    what = f"does not belong to {sites}" if machine.routing_server else "is not a routing server"
     problems.add(ProblemKind.NOT_A_GATE, subject, f"has the gate {machine}, which {what}", where)
 
 
@@ -169,9 +169,7 @@ def _check_connection(topology: Topology, problems: EnterpriseProblems) -> None:
                     left.append(there)
         if seen:
             names = [topology.site_name(graph.vertices[number]) for number in sorted(part)]
-            rule = (
-                f"there is no way between {topology.site_name(graph.vertices[0])} and {_listed(names, ', ')}"
-            )
+            rule = f"no route between {topology.site_name(graph.vertices[0])} and {_listed(names, ', ')}"
             problems.add(ProblemKind.UNCONNECTED, "the enterprise", rule)
         seen |= part
 

@@ -51,7 +51,7 @@ def explain_waiting(
     others = sorted(_neighbors(topology, own) - missed - {own}, key=name)
     reasons = [
         (
-            f"{name(gate)} is no alternate, because every path from it is blocked too"
+            f"{name(gate)} is not an alternate, because every path from it is blocked too"
             if gate in allowed
             else _refusal(topology, own, gate, destination, paths.ranks)
         )
@@ -64,7 +64,7 @@ def explain_waiting(
 
 def _refusal(topology: Topology, own: UUID, gate: UUID, destination: UUID, ranks: Mapping[UUID, Rank]) -> str:
     name = topology.queue_manager_name
-    text = f"{name(gate)} is no alternate, because "
+    text = f"{name(gate)} is not an alternate, because "
     if gate not in ranks:
         return f"{text}no links lead from it to {name(destination)}"
     if ranks[gate] < ranks[own]:

@@ -34,7 +34,7 @@ __all__ = [
 class Rule(enum.Enum):
     """Why a message goes on as it does; the value is the section of [MS-MQBR] that says so.
 
-    L{ALTERNATE} is no rule of [MS-MQBR]: the next hop is down, and L{msmq.routing.alternates} has chosen
+    L{ALTERNATE} is not a rule of [MS-MQBR]: the next hop is down, and L{msmq.routing.alternates} has chosen
     another.
     """
 
@@ -62,7 +62,7 @@ class NoRoute(MQError):
     """[MS-MQBR] 3.1.5.1 the routing attempt fails.
 
     MQ_ERROR_MACHINE_NOT_FOUND if source or destination is not known,
-    MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE if there is no way between them.
+    MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE if no route connects them.
 
     @ivar rule: why.
     """
@@ -230,7 +230,7 @@ def explain_failure(topology: Topology, own: UUID, destination: UUID, decision: 
         case Rule.NO_SITE_GATE if decision.site is not None:
             why = f"shares no site with it, and {topology.site_name(decision.site)} has no site gate"
         case Rule.NO_ROW:
-            why = "has no way to it in its routing table: " + _sites(topology, destination)
+            why = "has no route to it in its routing table: " + _sites(topology, destination)
         case Rule.NO_GATE_OF_NEXT_SITE if decision.site is not None:
             why = f"would go on to the site {topology.site_name(decision.site)}, which has no site gate"
         case _:

@@ -1,4 +1,4 @@
-"""What is wrong with an enterprise, by name."""
+"""Problems of an enterprise, by kind and object."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ProblemKind(enum.Enum):
     NO_SITE = "queue manager in no site"
     NO_GATE = "site or link without a gate"
     NOT_A_GATE = "not a site gate"
-    UNCONNECTED = "sites without a way between them"
+    UNCONNECTED = "sites without a route between them"
     OTHER_SITE = "routing server in another site"
     NETWORKS = "no common network"
     BACKUP = "backup that cannot be used"

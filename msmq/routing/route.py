@@ -222,7 +222,7 @@ def _way(topology: Topology, row: TableRow, table: RoutingTable, hop: str) -> st
     if len(names) > _LONGEST_PATH_SHOWN:
         half = _LONGEST_PATH_SHOWN // 2
         names = [*names[:half], f"{len(names) - 2 * half} more", *names[-half:]]
-    reason = f"the cheapest way is {' - '.join(names)} at {row.cost}"
+    reason = f"the cheapest route is {' - '.join(names)} at {row.cost}"
     if row.is_tied:
         reason += ", of several the one with the smallest identifier"
     return f"{reason}; {hop} is a site gate of {topology.site_name(row.next_hop_site_id)}"

@@ -1,4 +1,4 @@
-"""[MS-MQBR] 3.1.1.1 what routing knows of an enterprise: its sites, its links, its queue managers.
+"""[MS-MQBR] 3.1.1.1 topology of an enterprise: sites, links, queue managers.
 
 A L{Topology} never changes; whoever reads the directory anew makes another.
 It does not validate its input: L{msmq.routing.topology_builder} does, and creates topologies.

@@ -206,7 +206,7 @@ class TopologyBuilder:
             what, kind = (
                 ("which there is not", ProblemKind.UNKNOWN_QUEUE_MANAGER)
                 if server is None
-                else ("which is no routing server and is left out", ProblemKind.NOT_A_ROUTING_SERVER)
+                else ("which is not a routing server and is left out", ProblemKind.NOT_A_ROUTING_SERVER)
             )
             rule = f"has the {direction}-routing server {name}, {what}"
             problems.add(kind, f"queue manager {machine}", rule, machine.where)

@@ -1,4 +1,4 @@
-"""What routing knows, as plain values for JSON, for tables, and for drawings."""
+"""Routes and topologies as plain values, for JSON, tables and drawings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQBR] 3.1.2, 3.1.3 and 3.1.6 when the enterprise is read anew, and what is known of it until then."""
+"""[MS-MQBR] 3.1.2, 3.1.3 and 3.1.6 refresh of the topology; the last good one stays until then."""
 
 from __future__ import annotations
 

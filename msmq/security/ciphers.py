@@ -183,5 +183,5 @@ def _cipher(algorithm: int, key: bytes) -> _BodyCipher:
     if cipher is None:
         raise CipherError(f"there is no cipher 0x{algorithm:04X}")
     if len(key) not in cipher.key_sizes:
-        raise CipherError(f"{len(key)} bytes are no key of {EncryptionAlgorithm(algorithm).name}")
+        raise CipherError(f"{len(key)} bytes are not a key of {EncryptionAlgorithm(algorithm).name}")
     return cipher

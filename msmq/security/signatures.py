@@ -63,7 +63,7 @@ class LibrarySigning:
         """See L{ISigning.verify}."""
         digest = DIGESTS.get(algorithm)
         if digest is None:
-            return Unusable(f"is made with the hash algorithm {algorithm:#06x}, which nobody knows")
+            return Unusable(f"is made with the hash algorithm {algorithm:#06x}, which is unknown")
         key = _public_key(certificate)
         if isinstance(key, Unusable):
             return key
@@ -81,7 +81,7 @@ class LibrarySigning:
         if credentials.private_key is None:
             return Unusable("has no private key here")
         if algorithm not in DIGESTS:
-            return Unusable(f"cannot be used with the hash algorithm {algorithm:#06x}, which nobody knows")
+            return Unusable(f"cannot be used with the hash algorithm {algorithm:#06x}, which is unknown")
         try:
             return _signed(credentials.private_key, algorithm, data)[::-1]
         except Exception as error:
@@ -134,7 +134,7 @@ def _certificate(data: bytes) -> x509.Certificate | Unusable:
             warnings.simplefilter("ignore")
             return x509.load_der_x509_certificate(data)
     except Exception:
-        return Unusable("is no X.509 certificate")
+        return Unusable("is not an X.509 certificate")
 
 
 @lru_cache(maxsize=64)
@@ -156,7 +156,7 @@ def _public_key(data: bytes) -> rsa.RSAPublicKey | Unusable:
 
 
 def _recovered(key: rsa.RSAPublicKey, signature: bytes) -> bytes | None:
-    """The block under a signature; C{None} if it is none of this key."""
+    """The block under a signature; C{None} if it is not one of this key."""
     try:
         return key.recover_data_from_signature(signature[::-1], padding.PKCS1v15(), None)
     except Exception:
@@ -186,7 +186,7 @@ def _facts_of(data: bytes) -> CertificateFacts | Unusable:
 
 
 def _shown(read: Callable[[], x509.Name]) -> str:
-    """A name for people to read; nothing depends on it, so one that cannot be read is no fault."""
+    """A name for people to read; nothing depends on it, so one that cannot be read is not a fault."""
     try:
         return read().rfc4514_string()
     except Exception:

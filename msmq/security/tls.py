@@ -18,7 +18,7 @@ _NOT_YET_VALID = 9
 _HAS_EXPIRED = 10
 
 Refused = Callable[[str, str], object]
-"""Told of the address of a peer whose certificate was refused, and which that was and why."""
+"""Called with the address of a refused peer, its certificate, and the reason."""
 
 
 def fingerprint(certificate: crypto.X509) -> str:

@@ -1,1 +1,1 @@
-"""What C{twistd msmq} starts: options, configuration, and the composition root."""
+"""Start of C{twistd msmq}: options, configuration, composition root."""

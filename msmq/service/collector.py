@@ -17,7 +17,7 @@ through for them is wasted. Closed connections leave cycles, so that far higher 
 def settle() -> None:
     """Set the collector up for a server that has started.
 
-    All that a start has made stays for good, the messages of the store among it: it is moved to where the
+    All that a start has created is permanent, the messages of the store included: it is moved to where the
     collector does not look any more.
     """
     gc.collect()

@@ -83,7 +83,7 @@ class ServerParts:
     @ivar sessions: listens on the session port.
     @ivar pings: listens on the ping port.
     @ivar control: listens on the control socket.
-    @ivar pinger: asks other queue managers.
+    @ivar pinger: sends pings to other queue managers.
     @ivar search: looks for directory servers.
     @ivar resolver: finds other queue managers.
     @ivar access: decides by the descriptors of queues, and by rules.
@@ -144,7 +144,7 @@ def compose(
     @param identifier: QueueManager.Identifier.
     @param store: not open yet.
     @param reload: reads the configuration of the server again.
-    @param addresses: tells where the server listens, once it does.
+    @param addresses: returns the addresses that the server listens on, once it does.
     @param clock: the time; by default the machine's.
     @param session_protocol: a subclass of L{SessionProtocol}, for all sessions.
     @param search: looks for directory servers, and may have found some already.
@@ -161,7 +161,7 @@ def compose(
     if served is not None:
         served.add_servers(search.found)
     book = None if directory is None else IAddressBook(directory, None)
-    # Whom the sessions refuse they count, those too whose certificate is not the right one.
+    # The sessions count refused peers, those with a wrong certificate included.
     tls = PinnedTls(lambda address, why: sessions.refuse(ConnectionRefusal.CERTIFICATE, address, why))
     resolver = HostResolver(
         reactor,

@@ -69,7 +69,7 @@ class ConfigurationProblem:
     @ivar key: the key with its table (C{limits.quota}) or the option (C{--address}); empty for the
         file as a whole.
     @ivar problem: what is wrong, in words that finish "the value ...".
-    @ivar is_warning: it can be used all the same, but somebody should know.
+    @ivar is_warning: the configuration can be used in spite of it.
     """
 
     path: str | None
@@ -242,7 +242,7 @@ class _Reading:
         for name, value in entries.items():
             path = ("hosts", name)
             if not isinstance(value, str):
-                hint = "; a name with dots stands in quotes" if isinstance(value, dict) else ""
+                hint = "; a name with dots needs quotes" if isinstance(value, dict) else ""
                 self._refuse(path, f"must be text, not {type_name(value)}{hint}")
                 continue
             if parse_address(name) is None:
@@ -262,7 +262,7 @@ class _Reading:
         for name, value in entries.items():
             path = ("control_servers", name)
             if not isinstance(value, str):
-                hint = "; a name with dots stands in quotes" if isinstance(value, dict) else ""
+                hint = "; a name with dots needs quotes" if isinstance(value, dict) else ""
                 self._refuse(path, f"must be text, not {type_name(value)}{hint}")
                 continue
             self._try(path, computer_name, name)
@@ -398,7 +398,7 @@ class _Reading:
     def _security(self) -> SecuritySettings:
         settings = SecuritySettings(**self._fields("security", SecuritySettings))
         if settings.unauthenticated == "deny" and settings.peers:
-            self._refuse(("security", "peers"), 'lets nobody in, because unauthenticated is "deny"')
+            self._refuse(("security", "peers"), 'refuses every message, because unauthenticated is "deny"')
         rules = NO_RULES
         if settings.rules is not None:
             try:

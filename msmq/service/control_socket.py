@@ -25,7 +25,7 @@ async def listen_on_control_socket(
 ) -> IListeningPort:
     """Listen on a socket for this user only, in place of one that a server which died has left.
 
-    Nobody else can connect at any time, not even before the socket has got its mode.
+    No other user can connect at any time, not even before the mode of the socket is set.
 
     Twisted's lock file is off: it would outlive a killed process, and in a container the next one has
     the same process identifier and would take it for a running server.
@@ -42,7 +42,7 @@ async def listen_on_control_socket(
         description = join_description(("unix", os.fspath(path)), {"mode": "600", "lockfile": "0"})
         port = await server_endpoint(reactor, description).listen(factory)
     except CannotListenError as error:
-        # Twisted has told the factory that a port begins, and does not tell it that none came of it.
+        # Twisted has called doStart of the factory, and does not call doStop when listening fails.
         factory.doStop()
         raise ControlSocketError(f"cannot listen on the control socket {path}: {reason(error)}") from error
     finally:
@@ -71,7 +71,7 @@ def group_number(path: Path, group: str) -> int:
 
 
 def reason(error: CannotListenError) -> str:
-    """Why a port could not be had, in the system's words."""
+    """Why listening on a port failed, in the system's words."""
     cause = error.socketError
     return (cause.strerror or str(cause)) if isinstance(cause, OSError) else str(cause)
 

@@ -21,7 +21,7 @@ TIMEOUT: Final = 60.0
 def try_directory(configuration: Configuration) -> str:
     """L{probe_directory} for a configuration.
 
-    @return: empty if the directory can be used; why that cannot be told, if it is away.
+    @return: empty if the directory can be used; if it is unreachable, the reason why that is unknown.
     @raise DirectoryDescriptionError: it cannot be used.
     """
     if configuration.directory == NONE:

@@ -1,4 +1,4 @@
-"""[MS-MQSD] in a server: its directory servers are looked for, and others are told of them."""
+"""[MS-MQSD] in a server: discovers its directory servers, and answers discovery requests."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from msmq.wire.guid import NULL_GUID
 
 
 class DirectorySearch:
-    """Looks for the servers of a directory that is configured without any; nobody is asked before that.
+    """Discovers the servers of a directory that is configured without any, before its first use.
 
     The networks are those of the address that discovery listens on, or else sessions.
 
-    @ivar found: the names that were told last.
+    @ivar found: the names that were reported last.
     @ivar request: the RequestID of the latest run.
     """
 
@@ -35,7 +35,7 @@ class DirectorySearch:
             address, port = listen.discovery.interface, listen.discovery.port or port
         elif listen.session is not None:
             address = listen.session.bind_address or ""
-        # Servers of our own site would list nobody, since who is in it should know them; we do not.
+        # Servers of our own site return an empty list, since its members should know them; we do not.
         self._client = DiscoveryClient(configuration.queue_manager.enterprise or NULL_GUID, NULL_GUID)
         self._discovery = Discovery(
             self._client,
@@ -57,7 +57,7 @@ class DirectorySearch:
         return self.found
 
     def stop(self) -> Deferred[None]:
-        """Look no more."""
+        """Stop the discovery."""
         return self._discovery.stop()
 
     def _new_request(self) -> UUID:
@@ -66,7 +66,7 @@ class DirectorySearch:
 
 
 class DirectoryServerProtocol(DiscoveryServerProtocol):
-    """[MS-MQSD] 3.2: tells of the enterprise, the site and the servers that the directory says now.
+    """[MS-MQSD] 3.2: answers with the enterprise, the site and the servers that the directory has now.
 
     What it does not say is as configured; without a directory the server names itself (reading 22).
     """

@@ -1,4 +1,4 @@
-"""What a configuration opens to others without saying whom it trusts."""
+"""Warnings about configurations that are open to unauthenticated peers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from msmq.wire.addresses import is_loopback
 
 
 def exposure(configuration: Configuration) -> str | None:
-    """What is to be told of a server that others can reach, although nobody has said who they are.
+    """Warnings about a server that unauthenticated peers can reach.
 
     @return: words that finish "listen.session ..."; C{None} if all is said.
     """

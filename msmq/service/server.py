@@ -75,11 +75,11 @@ class Server(Service):
         <msmq.service.configuration.ConfigurationError>} if it cannot be used. C{None} refuses reloads.
     @param log_output: what writes the log of the process, to be configured by a reload; C{None} if something
         else does.
-    @ivar configuration: what it was told.
+    @ivar configuration: its configuration.
     @ivar started: fires when the server is ready, or with the reason why it cannot start.  Each start
         makes a new one.
     @ivar parts: what it is made of, while it runs.
-    @ivar remote_control: address and port on which callers with a token are heard, if there is one.
+    @ivar remote_control: address and port of the control API for callers with a token, if configured.
     @ivar web: address and port of the metrics and the health, if they are served.
     """
 
@@ -117,7 +117,7 @@ class Server(Service):
         return tuple(self._addresses)
 
     def startService(self) -> None:
-        """Begin to start; C{started} tells how it went."""
+        """Begin to start; C{started} fires with the result."""
         Service.startService(self)
         self.started = Deferred.fromCoroutine(self._start())
 
@@ -305,7 +305,7 @@ class Server(Service):
         try:
             described = server_endpoint(self._reactor, endpoint.description, parts.tls)
         except Exception as error:
-            # Each kind of endpoint has errors of its own: a file that is missing, a key that is none.
+            # Each kind of endpoint has errors of its own: a missing file, an invalid key.
             raise StartError(f"cannot use the endpoint {endpoint.description}: {error}") from error
         reloadable = IReloadableTls(described, None)
         if reloadable is not None:
@@ -357,7 +357,7 @@ class Server(Service):
         self._control_socket = None
 
     def _abandon(self) -> None:
-        """Undo what was done so far, waiting for nothing: no peer was told of anything yet."""
+        """Undo the start without waiting: no peer was notified yet."""
         self._addresses.clear()
         while self._undo:
             maybeDeferred(self._undo.pop()).addErrback(

@@ -1,4 +1,4 @@
-"""What the operator decides, as values: one frozen object for each table of the configuration file.
+"""Settings of a server: one frozen object for each table of the configuration file.
 
 Times are seconds.
 What concerns sessions is L{msmq.settings.SessionSettings}; the keys of C{[limits]} and
@@ -111,7 +111,7 @@ class LimitSettings:
     express_memory: int = 256 * 1024 * 1024
     """Bytes of express messages in memory; more of them go to the store, which is not waited for.
 
-    A store that keeps everything in memory may hold no more than this; one more message is over quota.
+    A store that keeps everything in memory holds at most this; a further message exceeds the quota.
     """
 
     packet_memory: int = 64 * 1024 * 1024
@@ -160,8 +160,8 @@ class SecuritySettings:
     """[MS-MQDMPR] 3.1.1.1 HardenedSecurity: whether no message is transferred but over HTTP."""
 
     permit_insecure_nacks: bool = False
-    """[MS-MQQB] 3.1.1.3 SendInsecureNacks, note 28: whether strangers are told that a queue is missing or
-    closed to them."""
+    """[MS-MQQB] 3.1.1.3 SendInsecureNacks, note 28: whether unauthenticated peers learn of a missing queue,
+    or one that is closed to them."""
 
     weak_algorithms: bool = False
     """Whether ciphers may be used that keep nothing secret any more: RC2, RC4, and the keys for them."""
@@ -185,8 +185,8 @@ class SecuritySettings:
     """[MS-MQQB] 3.1.3.1 RejectEnhancedRC2Using40BitKeys."""
 
     unauthenticated: str | None = None
-    """From where messages are taken whose sender nobody can verify: loopback, deny or allow; C{None} is
-    loopback, which nobody has said."""
+    """Addresses that may send unauthenticated messages: loopback, deny or allow; C{None} is
+    loopback, by default."""
 
     peers: tuple[IPv4Network | IPv6Network, ...] = ()
     """Addresses and networks from which such messages are taken as from loopback."""
@@ -195,7 +195,7 @@ class SecuritySettings:
     """From where connections are taken at all; from everywhere without any."""
 
     acknowledgements_from: tuple[IPv4Network | IPv6Network, ...] = ()
-    """Who may acknowledge messages to queues that no address names, beside loopback and C{peers}; everybody
+    """Peers that may acknowledge messages to queues without an address, besides loopback and C{peers}; all
     without any."""
 
     control_token_file: str | None = None
@@ -223,7 +223,7 @@ class SecuritySettings:
     """Bits of the shortest RSA key of a certificate that is believed."""
 
     sender: str | None = None
-    """The SID of whoever sends here; by default that of the server's user, as Samba has it."""
+    """The SID of local senders; by default that of the server's user, as Samba has it."""
 
     send_sender: bool = False
     """[MS-MQDMPR] 3.1.1.12 SenderIdentifierType: whether messages that are not signed say it too."""
@@ -248,7 +248,7 @@ class TimerSettings:
 
 @attrs.frozen(kw_only=True)
 class Configuration:
-    """All that C{twistd msmq} is told: the file and the options, with every default filled in."""
+    """The configuration of C{twistd msmq}: the file and the options, with every default filled in."""
 
     queue_manager: QueueManagerSettings
     """Who this queue manager is."""
@@ -296,4 +296,4 @@ class Configuration:
     """What the web endpoint shows."""
 
     security: SecuritySettings = SecuritySettings()
-    """What is allowed to whom."""
+    """Access rights by principal."""

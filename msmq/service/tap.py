@@ -76,10 +76,10 @@ class ReloadingReactor(Protocol):
 class TwistdService(Service):
     """Runs a L{Server} as the one thing that a process does: if that cannot start, the process ends.
 
-    What is in the way is told in one line on standard error and in the log, and the exit status is 1.
+    An error is reported in one line on standard error and in the log, and the exit status is 1.
     As a rule it is known before the reactor runs; if a store needs time to open, it is known later.
 
-    @param status: is told of the failure.
+    @param status: receives the failure.
     @param stderr: where an operator looks.
     @param manager: is notified when the server is ready, reloads and stops.
     @param log_output: writes the log of the process; C{None} leaves that to C{twistd}.

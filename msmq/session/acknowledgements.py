@@ -34,7 +34,7 @@ CARRY_AFTER = 0.75
 """The part of the Session Ack Send Timer after which a message carries the acknowledgement (3.1.7.11)."""
 
 MOST_RECOVERABLE = 32
-"""RecoverableMsgAckFlags names so many messages at once (3.1.5.8.7)."""
+"""The number of messages that RecoverableMsgAckFlags can name at once (3.1.5.8.7)."""
 
 
 def owe_acknowledgement(core: SessionCore, has_recoverable: bool, now: Moment) -> None:
@@ -107,7 +107,7 @@ def acknowledgement_for_carrier(core: SessionCore, now: Moment) -> SessionHeader
 
 
 def persisted(core: SessionCore, through: int, now: Moment) -> None:
-    """Recoverable messages up to number C{through} are stored, or refused for good."""
+    """Recoverable messages up to number C{through} are stored, or permanently refused."""
     core.persisted_count = max(core.persisted_count, through)
     if _nameable(core):
         core.timers.start_if_stopped(Timer.ACK_SEND, core.recoverable_ack_send_timeout, now)

@@ -20,7 +20,7 @@ def close(
     error: RemoteProtocolError | None = None,
     is_connected: bool = True,
 ) -> None:
-    """[MS-MQQB] 3.1.5.9: end the session without a packet; give back what was not acknowledged.
+    """[MS-MQQB] 3.1.5.9: end the session without a packet; unacknowledged messages return to their queues.
 
     Only the session's own timers stop (reading 27).
     """
@@ -73,5 +73,5 @@ def stop_lingering(core: SessionCore) -> None:
 
 
 def stop_waiting(core: SessionCore) -> None:
-    """Nobody wants to dial again."""
+    """The session is not to be dialled again."""
     core.timers.stop(Timer.RETRY_CONNECT)

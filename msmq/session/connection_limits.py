@@ -1,6 +1,6 @@
-"""Who may open a connection for a session, and how often.
+"""Limits on connections of peers: allowed addresses, number and rate.
 
-Somebody who is refused is told nothing: the connection ends before anything is read from it.
+A refused peer gets no answer: the connection is closed before anything is read from it.
 No message is lost by that, since nothing is sent before a session is open, and whoever has messages tries
 again later.
 """
@@ -44,7 +44,7 @@ class ConnectionRefusal(enum.Enum):
 class _Refused:
     """What one host was refused.
 
-    @ivar told: when the log said so, by reason, in monotonic seconds.
+    @ivar told: the time of the last log line, by reason, in monotonic seconds.
     """
 
     last: float = 0.0
@@ -66,7 +66,7 @@ class RefusedPeer:
 
 
 class ConnectionLimits:
-    """Judges each connection before anything is read from it, and remembers whom it refused.
+    """Accepts or refuses each connection before anything is read from it, and counts refusals by host.
 
     Memory is bounded however many hosts there are.
 
@@ -108,7 +108,7 @@ class ConnectionLimits:
         return None
 
     def note(self, host: str, refusal: ConnectionRefusal, now: Moment) -> bool:
-        """Count a refusal, whoever pronounced it.
+        """Count a refusal.
 
         @return: whether the log should say so; of many that are alike it says one a minute.
         """

@@ -1,4 +1,4 @@
-"""What a session asks of the world around it; performed in order, after the call that answered so."""
+"""Effects of a session, performed in order after the call that returned them."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Abort:
 
 @attrs.frozen
 class Closed:
-    """The session is over; C{unacknowledged} return to their outgoing queues, in order."""
+    """The session has ended; C{unacknowledged} return to their outgoing queues, in order."""
 
     reason: CloseReason
     unacknowledged: Sequence[OutgoingMessage] = attrs.field(repr=False)

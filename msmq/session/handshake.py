@@ -39,7 +39,7 @@ def send_establish_connection(core: SessionCore, now: Moment) -> None:
 def answer_establish_connection(core: SessionCore, request: EstablishConnection, now: Moment) -> bool:
     """[MS-MQQB] 3.1.5.3.1: answer an initiator; whether it is accepted.
 
-    A null ServerGuid stands for whoever answers (reading 11); any other has to be ours.
+    A null ServerGuid accepts any answering queue manager (reading 11); any other has to be ours.
     The answer goes out either way, so that a refused initiator knows why (reading 12).
     """
     core.remote_identifier = request.client_guid
@@ -61,7 +61,7 @@ def answer_establish_connection(core: SessionCore, request: EstablishConnection,
 
 
 def is_right_peer(core: SessionCore, response: EstablishConnection) -> bool:
-    """[MS-MQQB] 3.1.5.3.2: whether the response is to our request, from whom it was meant for.
+    """[MS-MQQB] 3.1.5.3.2: whether the response is to our request, from its addressee.
 
     On a direct format name anyone may answer, but with an identifier (reading 13).
     """

@@ -113,7 +113,7 @@ def take_messages(inputs: SessionInputs, core: SessionCore, frames: Sequence[Fra
 
 
 def _entering(target: SessionState, body: _Body[P]) -> _Body[P]:
-    """The same, after the core has been told where the machine stands now."""
+    """The same, after the core has got the new state of the machine."""
 
     @wraps(body)
     def transition(inputs: SessionInputs, core: SessionCore, /, *args: P.args, **kwargs: P.kwargs) -> None:

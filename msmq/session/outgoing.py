@@ -10,7 +10,7 @@ _RECOVERABLE = 0x20
 
 @attrs.frozen
 class OutgoingPacket:
-    """[MS-MQQB] 3.1.1.3.1.2: a UserMessage packet on its way out, without anything around it."""
+    """[MS-MQQB] 3.1.1.3.1.2: a UserMessage packet to send, without queue or store."""
 
     packet: bytes = attrs.field(repr=False)
 

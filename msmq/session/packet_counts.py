@@ -1,4 +1,4 @@
-"""How many packets of each kind passed, over all sessions of a queue manager."""
+"""Packet counters by kind, over all sessions of a queue manager."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from msmq.structures.internal.ping import Ping
 
 @attrs.frozen
 class PingEnded:
-    """A request is over: what Send Ping Request returns, and why.
+    """The end of a request: what Send Ping Request returns, and why.
 
     @ivar cookie: the request's Cookie.
     @ivar host: the address that was asked.
@@ -75,7 +75,7 @@ class PingInputs(Protocol):
         """[MS-MQQB] 3.1.6.8: the timer expired."""
 
     def abandon(self) -> None:
-        """Whoever asked no longer wants to know."""
+        """The caller has cancelled the request."""
 
 
 def _machine() -> TypeMachineBuilder[PingInputs, PingRequest]:
@@ -129,14 +129,14 @@ def canonical_host(host: str) -> str:
     try:
         address = ip_address(host)
     except ValueError as error:
-        raise LocalProtocolError(f"a ping is sent to an IP address, and {quoted(host)} is none") from error
+        raise LocalProtocolError(f"a ping is sent to an IP address, not to {quoted(host)}") from error
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
     return address.compressed
 
 
 class PingInitiator:
-    """[MS-MQQB] 3.1.7.6: sends Ping Requests and tells the responses apart; one in a queue manager.
+    """[MS-MQQB] 3.1.7.6: sends Ping Requests and matches their responses; one per queue manager.
 
     PingCookie lives as long as this object, starts at 0 and grows by 1 before each request, so the
     first request bears 1 (note 27); it wraps after 0xFFFFFFFF.
@@ -163,7 +163,7 @@ class PingInitiator:
         """[MS-MQQB] 3.1.7.6: make the next request; the caller sends its datagram at once.
 
         @param host: the IP address of the acceptor.
-        @raise LocalProtocolError: C{host} is no IP address.
+        @raise LocalProtocolError: C{host} is not an IP address.
         """
         host = canonical_host(host)
         self.ping_cookie = (self.ping_cookie + 1) & 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.7: answering Ping Requests, no more of them than a queue manager can afford.
+"""[MS-MQQB] 3.1.7.7: answers Ping Requests, up to a rate limit.
 
 A response cannot be told from a request: both are the same 24 bytes, and a responder that hears a
 response on its port will answer it.  Whoever sends one datagram with the forged source of a second

@@ -36,7 +36,7 @@ class Session:
 
     @param identifier: QueueManager.Identifier, who we are.
     @param is_initiator: whether we dialled.
-    @param expected_identifier: whom an initiator wants to reach; C{None} on a direct format name.
+    @param expected_identifier: the queue manager to reach; C{None} on a direct format name.
     @param was_pinged: whether this attempt began with a Ping Request.
     @param accepts: asked when an initiator introduces itself: may it have a session now?
     @param has_backlog: asked when a dialled session ends: do messages wait for this next hop?
@@ -128,7 +128,7 @@ class Session:
         return self._take_effects()
 
     def expect(self, identifier: UUID) -> None:
-        """Whom the next connection is to reach; to be said before L{connected}."""
+        """Set the queue manager that the next connection has to reach; before L{connected}."""
         self._core.expected_identifier = identifier
 
     def pinged(self) -> None:
@@ -233,7 +233,7 @@ class Session:
         return self._take_effects()
 
     def persisted(self, through: int, now: Moment) -> list[Effect]:
-        """Recoverable messages of this session up to number C{through} are stored or refused for good."""
+        """Recoverable messages of this session up to number C{through} are stored or permanently refused."""
         if self._core.state is SessionState.OPEN:
             acknowledging.persisted(self._core, through, now)
         return self._take_effects()
@@ -277,7 +277,7 @@ class Session:
         return self._take_effects()
 
     def connection_lost(self, now: Moment) -> list[Effect]:
-        """The connection is gone, whoever closed it."""
+        """The connection was closed, by either side."""
         self._machine.connection_lost(now)
         return self._take_effects()
 

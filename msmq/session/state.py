@@ -17,7 +17,7 @@ from msmq.settings import SessionSettings
 from msmq.structures.packet.outgoing_message import OutgoingMessage
 
 MOST_UNNAMED: Final = 0x8000
-"""Recoverable messages whose numbers can be told apart: half the circle of 16 bits (reading 36)."""
+"""Recoverable messages whose numbers are unambiguous: half the 16-bit range (reading 36)."""
 
 MOST_UNNAMED_BYTES: Final = 64 * 1024 * 1024
 """Bytes of recoverable messages that are kept until the peer names them as stored; a little more may go."""
@@ -69,7 +69,7 @@ class SessionCore:
     """Where packets are counted; usually shared by all sessions of a queue manager."""
 
     expected_identifier: UUID | None = None
-    """Whom an initiator wants to reach; C{None} for a direct format name, where anyone may answer."""
+    """The queue manager that an initiator wants to reach; C{None} for a direct format name."""
 
     was_pinged: bool = False
     """Whether this attempt began with a Ping Request (EstablishConnectionHeader SE)."""
@@ -129,13 +129,13 @@ class SessionCore:
     recoverable_message_received_count: int = 0
     unacked_received_message_count: int = 0
     persisted_count: int = 0
-    """Recoverable messages received on this session that are stored, or refused for good."""
+    """Recoverable messages received on this session that are stored, or permanently refused."""
 
     last_acked_recoverable_count: int = 0
     """Recoverable messages that were acknowledged as stored."""
 
     def release_owner(self) -> None:
-        """Ask the owner nothing more: what would answer holds the connection and all that it has buffered."""
+        """Drop the callbacks into the owner, which would keep the connection and its buffers alive."""
         self.accepts = never
 
     def __attrs_post_init__(self) -> None:

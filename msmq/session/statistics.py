@@ -1,4 +1,4 @@
-"""What one session tells of itself."""
+"""Statistics of one session."""
 
 from __future__ import annotations
 

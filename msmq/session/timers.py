@@ -31,7 +31,7 @@ class Timer(enum.Enum):
     WINDOW_GROWTH = "Window Growth Timer"
     LINGER = "Linger Timer"
 
-    # There is one of each, and every packet asks for some of them.
+    # There is one of each, and every packet uses some of them.
     __hash__ = object.__hash__
 
 

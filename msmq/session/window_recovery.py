@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.13 and 3.1.7.14, [MS-MQMQ] note 15: the peer is told to send one message at a time.
+"""[MS-MQQB] 3.1.7.13 and 3.1.7.14, [MS-MQMQ] note 15: the window makes the peer send one message at a time.
 
 So it is while an outgoing queue of the session is paused, since what is not sent on is not to pile up either
 (reading 26), and when there is no memory for what the peer sends.
@@ -30,7 +30,7 @@ def resume(core: SessionCore) -> None:
 def narrow(core: SessionCore, now: Moment) -> None:
     """[MS-MQMQ] note 15: there is no memory for what the peer sends; the window is 1, and grows again.
 
-    The peer is told at once.
+    The peer is notified at once.
     """
     if core.window_size > 1:
         core.window_size = 1

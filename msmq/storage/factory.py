@@ -1,4 +1,4 @@
-"""From the description of a store in a configuration to the store."""
+"""Creates a store from its description in a configuration."""
 
 from __future__ import annotations
 

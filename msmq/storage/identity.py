@@ -1,4 +1,4 @@
-"""Whose a packet is, as stores and the event log tell messages apart."""
+"""Identity of a packet, by which stores and the event log distinguish messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of a message log one answer holds."""
+"""Page size of message log reads."""
 
 from __future__ import annotations
 

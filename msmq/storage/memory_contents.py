@@ -1,4 +1,4 @@
-"""What the store in memory holds, and what each change does to it."""
+"""Contents of the memory store, and the effect of each change."""
 
 from __future__ import annotations
 

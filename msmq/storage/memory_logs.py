@@ -139,7 +139,7 @@ class MemoryEventLog:
         self._by_identity.setdefault(event.identity, deque()).append(stored)
 
     def trim(self, keep: int) -> None:
-        """Forget the oldest events until at most so many are left."""
+        """Forget the oldest events until at most this many are left."""
         while len(self._events) > max(0, keep):
             identity = self._events.pop_first().event.identity
             owned = self._by_identity[identity]

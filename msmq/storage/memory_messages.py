@@ -57,7 +57,7 @@ class QueueMessages(Mapping[int, PutMessage]):
         return message
 
     def remove(self, lookup_ids: Iterable[int]) -> None:
-        """Forget these messages; what is not kept is no error."""
+        """Forget these messages; what is not kept is not an error."""
         for lookup_id in lookup_ids:
             self.pop(lookup_id)
 

@@ -1,4 +1,4 @@
-"""What a group of batches comes to in one part of the messages: in the durable or in the express ones."""
+"""Plan of a group of batches for one part of the messages: durable or express."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a group of batches comes to, before anything of it is written."""
+"""Plan of a group of batches: their net changes, before anything is written."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ class TransactionPlan:
                 is_kept[identifier.int] = False
             case PutState(name) | RemoveState(name):
                 if not is_text(name):
-                    raise StorageError(f"the name of a state is no Unicode text: {quoted(name)}")
+                    raise StorageError(f"the name of a state is not Unicode text: {quoted(name)}")
 
     def _check_queue(self, queue: UUID, is_kept: Mapping[int, bool]) -> None:
         if not (is_kept[queue.int] if queue.int in is_kept else self.row_of(queue) is not None):

@@ -21,7 +21,7 @@ Deliver: TypeAlias = Callable[[Sequence[Outcome]], object]
 
 
 class ReaderThread(Protocol):
-    """Reads what L{msmq.interfaces.IMessageStore} tells of; it blocks, and belongs to one thread."""
+    """Reads for L{msmq.interfaces.IMessageStore}; blocking, in one thread."""
 
     def read(self, queue: UUID, lookup_ids: Sequence[int]) -> list[bytes]:
         """The packets of these messages, in this order."""
@@ -39,7 +39,7 @@ class ReaderThread(Protocol):
         """Events with larger numbers."""
 
     def close(self) -> None:
-        """Let go of what it reads from."""
+        """Release what it reads from."""
 
 
 @attrs.frozen(eq=False)
@@ -61,8 +61,8 @@ class Read:
 class ReadingThread:
     """Reads in the order in which it is asked.
 
-    @param name: for whoever looks at the threads of the process.
-    @param deliver: is told what was read.
+    @param name: for listings of the threads of the process.
+    @param deliver: called with the results.
     """
 
     def __init__(self, name: str, reader: ReaderThread, deliver: Deliver) -> None:

@@ -1,4 +1,4 @@
-"""How values that a database has no type for stand in its tables."""
+"""Encoding of values for which a database has no type."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stored_lookup_id(lookup_id: int) -> int:
 
 
 def outside(lookup_id: int) -> StorageError:
-    """The error for a number that is no LookupIdentifier."""
+    """The error for a number that is not a LookupIdentifier."""
     return StorageError(f"the LookupIdentifier {lookup_id} is not within 64 bits")
 
 
@@ -53,7 +53,7 @@ def is_text(text: str) -> bool:
 def definition_record(definition: QueueDefinition) -> bytes:
     """A definition as JSON: every property by its name.
 
-    A path may hold what a peer sent and is no Unicode text, such as half of a surrogate pair, so it is
+    A path may hold what a peer sent and is not Unicode text, such as half of a surrogate pair, so it is
     kept as bytes.
     """
     properties = {name: _plain(getattr(definition, name)) for name in _FIELDS}

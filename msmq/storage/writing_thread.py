@@ -1,4 +1,4 @@
-"""What the threads that write have in common, whatever they write to."""
+"""Base of the writing threads of stores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OpenWriter(Protocol):
         """
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
 
 
 Database = TypeVar("Database", bound=OpenWriter)
@@ -40,11 +40,11 @@ class Stop:
 
 @attrs.frozen
 class Listener:
-    """Who is told by a writing thread how it goes; each has to see to its own thread.
+    """Callbacks of a writing thread, called in that thread.
 
-    @ivar opened: is told, once, what is kept, or why it cannot be used; then the thread has ended.
-    @ivar deliver: is told what became of the batches.
-    @ivar ended: is told that a stop was reached and everything was let go.
+    @ivar opened: called once with the contents, or with the error, after which the thread has ended.
+    @ivar deliver: called with the results of batches.
+    @ivar ended: called when a stop was reached and everything was released.
     """
 
     opened: Callable[[Snapshot | StorageError], object]
@@ -53,11 +53,11 @@ class Listener:
 
 
 class WritingThread(ABC, Generic[Database, Asked]):
-    """Opens what is written to, then writes until it is told to stop.
+    """Opens the store, then writes until it is stopped.
 
     Whatever has come while it was busy is written as one transaction.
 
-    @param name: for whoever looks at the threads of the process.
+    @param name: for listings of the threads of the process.
     @param open_database: called in the thread.
     @param reading: end with this thread.
     """

@@ -94,7 +94,7 @@ class MessageIdentifier(Structure):
                 raise ValueError(text)
             return cls(parse_guid(match["guid"]), int(match["ordinal"]))
         except ValueError:
-            detail = f"{quoted(text)} is no identifier of the form {{GUID}}\\N"
+            detail = f"{quoted(text)} is not an identifier of the form {{GUID}}\\N"
             raise MQError(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, detail) from None
 
     @classmethod

@@ -42,7 +42,7 @@ class ManagementQueueType(enum.Enum):
     def of(cls, name: FormatName) -> ManagementQueueType:
         """What kind of queue C{name} is the name of.
 
-        @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a distribution list, which is no queue.
+        @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a distribution list.
         """
         match name:
             case DirectFormatName(is_system=True) | MachineFormatName():
@@ -142,13 +142,13 @@ def format_next_hop(hop: NextHop | str) -> str:
     """[MS-MQMQ] 2.3.12.12 the text of one next hop.
 
     @param hop: the hop, or an IP address as text.
-    @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE if the text is no IP address.
+    @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE if the text is not an IP address.
     """
     if isinstance(hop, str):
         try:
             hop = ipaddress.ip_address(hop)
         except ValueError:
-            raise _illegal(f"{quoted(hop)} is no IP address") from None
+            raise _illegal(f"{quoted(hop)} is not an IP address") from None
     match hop:
         case ipaddress.IPv4Address():
             return f"IP={hop}"
@@ -173,8 +173,8 @@ def parse_next_hop(text: str) -> NextHop:
             case "foreign" if GUID_TEXT.fullmatch(value):
                 return UUID(value)
     except ValueError as error:
-        raise _illegal(f"{quoted(text)} is no next hop: {error}") from None
-    raise _illegal(f"{quoted(text)} is none of IP=, IPv6= and FOREIGN= with an address")
+        raise _illegal(f"{quoted(text)} is not a next hop: {error}") from None
+    raise _illegal(f"{quoted(text)} is not one of IP=, IPv6= and FOREIGN= with an address")
 
 
 def next_hops_property(hops: Iterable[NextHop | str]) -> PropVariant:

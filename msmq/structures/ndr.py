@@ -1,4 +1,4 @@
-"""[C706] 14 what structures that were made for remote procedure calls need to lie in bytes.
+"""[C706] 14 NDR encoding of structures made for remote procedure calls.
 
 Little-endian, as everything here; numbers are aligned to their own size, pointers are four bytes that only
 say whether there is something, and what they point to follows behind the structure.

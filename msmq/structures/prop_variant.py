@@ -155,7 +155,7 @@ class PropVariant(WholeStructure):
 
                 return read_guid
         if vt not in _ARRAYS:
-            raise reader.malformed("vt", f"0x{vt:04X} is no type of a property", offset=start)
+            raise reader.malformed("vt", f"0x{vt:04X} is not a type of a property", offset=start)
         if depth >= MAXIMUM_DEPTH:
             raise reader.malformed("vt", f"vectors are nested more than {MAXIMUM_DEPTH} deep", offset=start)
         count = reader.u32("cElems")

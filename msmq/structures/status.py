@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.4 what every operation answers with, and the exception that carries it."""
+"""[MS-MQMQ] 2.4 status codes of operations, and the exception that carries one."""
 
 from __future__ import annotations
 

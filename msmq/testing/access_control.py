@@ -13,9 +13,9 @@ from msmq.wire.sid import format_sid
 
 @implementer(IAccessControl)
 class MemoryAccessControl(TokenAccessControl):
-    """The twin of the access control of some estate: it knows the accounts that it is told.
+    """Access control by accounts that a test defines.
 
-    @ivar is_connected: whether anybody can be looked up; set it to C{False} to have that fail.
+    @ivar is_connected: whether accounts can be looked up; set it to C{False} to have that fail.
     """
 
     def __init__(self, rules: Rules = NO_RULES) -> None:

@@ -37,7 +37,7 @@ _BITS: Final = {BASE_PROVIDER: 512, ENHANCED_PROVIDER: 1024, AES_PROVIDER: 2048}
 
 @implementer(ICiphers)
 class MemoryCiphers:
-    """As quick as it is worthless: everybody can read what it encrypts.
+    """Fast ciphers without security: anyone can read what they encrypt.
 
     Keys come one after the other, so that a test gets the same ones again.
     """
@@ -137,7 +137,7 @@ def _check(algorithm: int, key: bytes) -> None:
     if algorithm not in _SIZES:
         raise CipherError(f"there is no cipher 0x{algorithm:04X}")
     if len(key) not in _SIZES[algorithm]:
-        raise CipherError(f"{len(key)} bytes are no key of {EncryptionAlgorithm(algorithm).name}")
+        raise CipherError(f"{len(key)} bytes are not a key of {EncryptionAlgorithm(algorithm).name}")
 
 
 def _lock(public_key: PublicKeyBlob) -> bytes:

@@ -198,7 +198,7 @@ def page(machines: Iterable[Machine]) -> str:
     parts = [
         "# The state machines\n\n"
         "This page is made from the code by `python -m msmq.testing.diagrams docs/spec/machines.md`.\n"
-        "An arrow says what happens and, behind the stroke, what is done about it.\n"
+        "An arrow says what happens and, behind the slash, what is done about it.\n"
         "What is done may itself be a reason for the next input, which is then taken after the arrow.\n"
         "Each machine is total: an input that no arrow of a state shows changes nothing there.\n"
     ]

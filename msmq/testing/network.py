@@ -46,7 +46,7 @@ from zope.interface import implementer
 from msmq.testing.streams import PERFECT, Conditions, Link
 
 CONNECT_TIMEOUT = 30.0
-"""Seconds after which a connection to a host that does not hear us fails."""
+"""Seconds after which a connection to an unreachable host fails."""
 LARGEST_DATAGRAM = 65507
 """Bytes that fit one UDP datagram."""
 FIRST_EPHEMERAL_PORT = 49152
@@ -159,7 +159,7 @@ class Network:
             link.cut()
 
     def crash(self, address: str) -> None:
-        """A host loses power: its ports are closed, its connections lost, its protocols told nothing more.
+        """A host loses power: its ports are closed, its connections lost, and its protocols not called again.
 
         What was scheduled on it is never called.
         """
@@ -312,22 +312,22 @@ class MemoryHost:
     def listenMulticast(
         self, port: int, protocol: DatagramProtocol, interface: str, *, listenMultiple: bool = False
     ) -> IListeningPort:
-        """Hear what is sent to a port of a broadcast address; any number of sockets may."""
+        """Receive datagrams to a port of a broadcast address, as any number of sockets may."""
         self._ears.setdefault((ip_address(interface).compressed, port), []).append(protocol)
         return _Ear(self, interface, port, protocol)
 
     def ears(self, destination: tuple[str, int]) -> list[DatagramProtocol]:
-        """Who hears what is sent to a broadcast address."""
+        """The receivers of a broadcast address."""
         return list(self._ears.get(destination, ()))
 
     def close_ear(self, address: str, port: int, protocol: DatagramProtocol) -> None:
-        """Hear no more there."""
+        """Stop receiving there."""
         ears = self._ears.get((ip_address(address).compressed, port), [])
         if protocol in ears:
             ears.remove(protocol)
 
     def ephemeral_port(self) -> int:
-        """A port that nobody uses."""
+        """A free port."""
         self._next_port += 1
         return self._next_port - 1
 
@@ -351,7 +351,7 @@ class MemoryHost:
         factory.doStart()
 
     def close_stream_port(self, port: int) -> None:
-        """Accept no more connections."""
+        """Stop accepting connections."""
         self._streams.pop(port).doStop()
 
     def close_datagram_port(self, port: int) -> None:
@@ -359,7 +359,7 @@ class MemoryHost:
         self._datagrams.pop(port).protocol.doStop()
 
     def forget(self) -> None:
-        """Close every port, telling nobody; whatever is scheduled here is never called."""
+        """Close every port without notifying peers; scheduled calls never run."""
         self._is_dead = True
         self._streams.clear()
         self._datagrams.clear()

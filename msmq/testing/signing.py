@@ -1,7 +1,7 @@
 """Signing without arithmetic, and certificates that nothing outlives: for tests, and where all is trusted.
 
 A certificate here is a line of JSON, a private key the text that its certificate has a hash of, and a
-signature a hash with that hash: whoever sees a certificate can sign for it.
+signature a hash with that hash: anyone who sees a certificate can sign for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from msmq.interfaces.signing import (
 from msmq.structures.algorithms import HashAlgorithm
 
 _ALGORITHMS: Final = frozenset(HashAlgorithm)
-_UNKNOWN: Final = "which nobody knows"
+_UNKNOWN: Final = "which is unknown"
 
 
 @implementer(ISigning)
@@ -50,7 +50,7 @@ class MemorySigning:
                     )
         except (ValueError, RecursionError):
             pass
-        return Unusable("is no X.509 certificate")
+        return Unusable("is not an X.509 certificate")
 
     def verify(
         self, certificate: bytes, signature: bytes, algorithm: int, inputs: Iterable[bytes]

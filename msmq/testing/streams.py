@@ -28,8 +28,8 @@ class Conditions:
     """How a way through the network treats what is sent on it.
 
     @ivar delay: seconds from writing to arrival.
-    @ivar jitter: at most so many seconds more, by chance; a stream stays in order, datagrams may overtake.
-    @ivar largest_chunk: a stream arrives in pieces of 1 to so many bytes, by chance; C{None} gives all
+    @ivar jitter: up to this many seconds more, at random; a stream stays in order, datagrams may overtake.
+    @ivar largest_chunk: a stream arrives in pieces of 1 to this many bytes, at random; C{None} gives all
         that has arrived by then in one piece.
     @ivar loss: the part of the datagrams that vanishes, 0 to 1; a stream loses nothing.
     @ivar duplication: the part of the datagrams that arrives twice, 0 to 1.
@@ -130,7 +130,7 @@ class MemoryTransport:
     It keeps the promises of a TCP transport: nothing arrives inside the call that sent it, a
     streaming producer is paused while much is under way, and a closing connection first writes out.
 
-    @ivar protocol: whom it carries data for.
+    @ivar protocol: the protocol that uses it.
     @ivar written: every piece that the protocol wrote, with the second at which it did.
     @ivar received: the bytes that have been delivered to the protocol.
     """
@@ -289,7 +289,7 @@ class MemoryTransport:
             self._clock.callLater(0, self.drained)
 
     def unregisterProducer(self) -> None:
-        """The producer has no more to say."""
+        """The producer has finished."""
         self._producer = None
         self._is_producer_paused = False
         if self.connected and self.disconnecting:
@@ -337,7 +337,7 @@ class MemoryTransport:
 class Link:
     """A connection between two protocols.
 
-    @ivar initiator: the end of whoever dialled.
+    @ivar initiator: the end that dialled.
     @ivar acceptor: the other end.
     """
 
@@ -378,7 +378,7 @@ class Link:
         self.initiator.cut(ConnectionLost(), ConnectionLost())
 
     def stall(self) -> None:
-        """Let nothing arrive, in either direction, and tell nobody."""
+        """Drop everything, in both directions, without notice."""
         self.initiator.hold("stalled")
         self.acceptor.hold("stalled")
 

@@ -1,4 +1,4 @@
-"""On which line of a TOML text each key and each array element stands.
+"""Line numbers of the keys and array elements of a TOML text.
 
 C{tomllib} reads values and forgets where they stood; this finds the places again.
 It reads a text that C{tomllib} has accepted, so it never judges, and it never reads a value: it only

@@ -1,4 +1,4 @@
-"""What kinds of values a key of a TOML file may take.
+"""Kinds of values that a key of a TOML file takes.
 
 Each reads what C{tomllib} gives, or raises L{ValueError} with words that finish "the value ...".
 """
@@ -200,5 +200,5 @@ def computer_name(text: str) -> None:
     for character in text:
         if not (character.isalnum() or character in "-_."):
             raise ValueError(
-                f"must not contain {quoted(character)}; letters, digits, '-', '_' and '.' may stand"
+                f"must not contain {quoted(character)}; letters, digits, '-', '_' and '.' are allowed"
             )

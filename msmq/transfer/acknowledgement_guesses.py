@@ -1,4 +1,4 @@
-"""How often a host may acknowledge what was never sent.
+"""Limit on wrong acknowledgements from one host.
 
 A sequence of transactional messages is known by when the queue manager was started and by a count, so who
 may try often enough finds one that is on the way.
@@ -28,7 +28,7 @@ HOSTS_REMEMBERED: Final = 4096
 class GuessLimit:
     """Counts the wrong acknowledgements of each host.
 
-    Who has been wrong too often is not heard for a while, whatever he brings; else it would cost nothing to
+    Acknowledgements of a host with too many errors are ignored for a while; else it would cost nothing to
     go on.  So what he brings must not be acknowledged either, but has to come again.
     """
 
@@ -41,7 +41,7 @@ class GuessLimit:
         return bucket is None or bucket.has_one(now)
 
     def was_wrong(self, address: str, now: Moment) -> None:
-        """One from this address was of a sequence that nobody knows."""
+        """Count an acknowledgement of an unknown sequence from this address."""
         host = counted_host(address)
         bucket = self._buckets.get(host)
         if bucket is None:

@@ -76,7 +76,7 @@ def wants_final_ack(view: UserMessageView) -> bool:
 
 
 def read_acknowledgement(packet: bytes, queue_manager: UUID) -> OrderAck | FinalAck | None:
-    """[MS-MQQB] 3.1.5.1.1: the acknowledgement that a user packet is; C{None} if it is none, or for another.
+    """[MS-MQQB] 3.1.5.1.1: the acknowledgement in a user packet; C{None} if it is not one, or is for another.
 
     For all but the packets to an order queue that costs one look at the destination.
 

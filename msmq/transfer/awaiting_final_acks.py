@@ -27,7 +27,7 @@ _RECORD: Final = Struct("<QIIBQ")
 class AwaitingPage:
     """Entries that were added together, and are one value of the store.
 
-    It is never written again: an entry is over when its message is not in the queue any more.
+    It is never rewritten: an entry ends when its message is no longer in the queue.
 
     @ivar change: what has to be stored together with the moves of these messages.
     @ivar evicted: the oldest entries, for which there is no room any more; they are waited for no longer.
@@ -45,7 +45,7 @@ class AwaitingPage:
 class AwaitingFinalAcks:
     """Finds the message that a FinalAck is about, among those that were order-acknowledged.
 
-    The messages themselves lie in a queue that nobody else uses, and are told by their LookupIdentifiers
+    The messages themselves are in a queue of its own, and are identified by their LookupIdentifiers
     there.
 
     @param limit: the most entries; when there are more the oldest have to leave.
@@ -79,7 +79,7 @@ class AwaitingFinalAcks:
     def load(self, state: Mapping[str, bytes], kept: Container[int]) -> list[StateChange]:
         """Take back what the store keeps; answers with values that say nothing any more.
 
-        @param kept: LookupIdentifiers of the messages that lie in the queue.
+        @param kept: LookupIdentifiers of the messages in the queue.
         @raise StateError: a value is damaged.
         """
         changes: list[StateChange] = []
@@ -133,7 +133,7 @@ class AwaitingFinalAcks:
         """[MS-MQQB] 3.1.5.7: a FinalAck came; the message that it is about has to leave.
 
         C{None} if it is about none (reading 59).
-        Nothing if its move is not stored yet; L{stored} tells of it then.
+        Nothing if its move is not stored yet; L{stored} reports it then.
         """
         key = ack.tx_sequence_id.value << 32 | ack.tx_sequence_number
         entry = self._entries.get(key)

@@ -1,4 +1,4 @@
-"""What becomes of messages that arrive together on one session: one decision from facts. [MS-MQQB] 3.1.5.8.
+"""Decision about messages that arrive together on one session, as a function of facts. [MS-MQQB] 3.1.5.8.
 
 L{decide} is where every rule about an arriving message stands: what closes the session, what is a duplicate
 or out of order, which class refuses a message, what is forwarded, what is acknowledged to the session.

@@ -69,7 +69,7 @@ class DuplicateHistory:
 
     It knows recoverable messages that are not transactional: the sequences know duplicates of those that
     are, and L{ExpressDuplicates<msmq.transfer.express_duplicates.ExpressDuplicates>} of express ones.
-    An entry is stored in one commit with its message, in turns as the state of the incoming streams is.
+    An entry is stored in one commit with its message, as the state of the incoming streams is.
     Until its turn is stored another copy counts as a duplicate, too, but may be acknowledged only then.
     """
 

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3.1 and 3.1.5.8.6: how far the messages of one sender to one destination have come."""
+"""[MS-MQQB] 3.1.1.3.1 and 3.1.5.8.6: in-order state of one sender's messages to one destination."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class IncomingStream:
     @ivar last_access: seconds since 1970-01-01 UTC.
     @ivar owes: whether an OrderAck would say something that was not said.
     @ivar unsaid: how many messages were stored since the last OrderAck.
-    @ivar accepted: how many were accepted that are not on their way to the store.
+    @ivar accepted: accepted messages that are not in a commit yet.
     @ivar last_order_ack: LastOrderAckSendTime, in monotonic seconds.
     @ivar connection: the address from which the last message came; C{None} once no connection with it is
         left.
-    @ivar host: the L{counted_host} of that address, also when it is gone; empty if nobody knows.
+    @ivar host: the L{counted_host} of that address, also after it has disconnected; empty if unknown.
     """
 
     index: int
@@ -154,7 +154,7 @@ class IncomingStream:
             try:
                 address = encoded.decode()
             except UnicodeDecodeError:
-                raise reader.malformed("Address", "is no UTF-8", offset=start) from None
+                raise reader.malformed("Address", "is not UTF-8", offset=start) from None
         return cls(
             index,
             source,

@@ -1,7 +1,7 @@
 """[MS-MQQB] 3.1.5.8.6, 3.1.6.9 and 3.1.1.6.2: transactional messages arrive, and OrderAcks are owed for them.
 
 Messages are judged as they come, without waiting for the disk.
-What was accepted goes to the store in turns: L{IncomingStreams.take_changes} gives the state after everything
+Accepted messages are stored in batches:  L{IncomingStreams.take_changes} gives the state after everything
 that was accepted so far, which is stored in one commit with the messages; what is accepted meanwhile waits
 for the next turn.
 There is never more than one turn under way.
@@ -76,7 +76,7 @@ class OwedOrderAck:
 class IncomingStreams:
     """The streams of a queue manager by the first sender and the destination (reading 49).
 
-    @param key: what tells the destination of a message.
+    @param key: identifies the destination of a message.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class IncomingStreams:
         return (stream.info for stream in list(self._streams.values()) if stream.stored_number)
 
     def answer_to(self, view: UserMessageView) -> UUID | str | None:
-        """Where FinalAcks about a transactional message go (reading 60); C{None} if nobody knows.
+        """The address of FinalAcks about a transactional message (reading 60); C{None} if unknown.
 
         That is kept with the stream, so that it is known as long as the stream is.
         """

@@ -4,7 +4,7 @@ This is the sender of transactional messages (3.1.1.1.1.7).
 
 A message goes through four places, always in the order of its number:
 
-  assigned    it has its number and is on its way to the store;
+  assigned    it has its number and is being stored;
   waiting     it is stored, and was not sent since this process began;
   flying      it was sent on the present connection;
   again       it was sent, and has to be sent again before anything that waits.
@@ -80,7 +80,7 @@ class OutgoingStream(Generic[M]):
     _highest: int = attrs.field(default=0, init=False)
     _acknowledged: int = attrs.field(default=0, init=False)
     _claimed: int = attrs.field(default=0, init=False)
-    """Up to which number an OrderAck was that nothing vouched for, and that took less."""
+    """The number of an unverified OrderAck, of which less was applied."""
     _is_barred: bool = attrs.field(default=False, init=False)
     _transfer: OutgoingTransferSequence = attrs.field(init=False)
 
@@ -91,7 +91,7 @@ class OutgoingStream(Generic[M]):
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything that had a number was acknowledged, or has left otherwise, for good."""
+        """Whether every numbered message was acknowledged, or otherwise removed, durably."""
         return not (self._assigned or self._unsent or self._restored or self._by_message or self._leaving)
 
     @property
@@ -178,7 +178,7 @@ class OutgoingStream(Generic[M]):
         A new sequence begins when nothing of the one before is left, after a restart, and when its numbers
         are used up.
 
-        @raise LocalProtocolError: no sequence has so many places, or there are no sequences any more.
+        @raise LocalProtocolError: more than a sequence can hold, or no sequence identifiers are left.
         """
         if not 1 <= count <= _LARGEST:
             raise LocalProtocolError(f"TxSequenceNumber: no sequence has {count} places")
@@ -230,7 +230,7 @@ class OutgoingStream(Generic[M]):
         self._rest()
 
     def removed(self, messages: Iterable[M]) -> None:
-        """Messages that have left, whoever said so, are not in this queue of the store any more."""
+        """The removal of messages from this queue is stored, whatever the reason of their removal."""
         self._leaving.difference_update(messages)
         self._rest()
 
@@ -345,8 +345,8 @@ class OutgoingStream(Generic[M]):
     def order_acknowledged(self, number: int, now: Moment, *, is_vouched: bool = True) -> AckOutcome[M]:
         """[MS-MQQB] 3.1.5.6: an OrderAck of the sequence that is on the way, up to C{number}.
 
-        It stands for the session's acknowledgement too (reading 53), unless nothing vouches for it: then
-        nothing leaves before whom it was sent to has stored it.
+        It implies the session's acknowledgement (reading 53), unless it is unverified: then
+        no message is released that the receiver has not stored.
         """
         self._transfer.heard(now)
         if self._active is None or number <= self._acknowledged:
@@ -360,7 +360,7 @@ class OutgoingStream(Generic[M]):
         return self._acknowledge(number, now)
 
     def kept(self, messages: Iterable[M], now: Moment) -> AckOutcome[M]:
-        """[MS-MQQB] 3.1.5.5.2: whom these messages were sent to has stored them; what may leave for that."""
+        """[MS-MQQB] 3.1.5.5.2: the receiver has stored these messages; returns the released ones."""
         for message in messages:
             transfer = self._by_message.get(message)
             if transfer is not None:
@@ -370,7 +370,7 @@ class OutgoingStream(Generic[M]):
         return self._acknowledge(self._kept_through(self._claimed), now)
 
     def _kept_through(self, number: int) -> int:
-        """Up to which number, C{number} at most, all that was sent is kept by whom it was sent to."""
+        """The number, C{number} at most, up to which the receiver has stored all messages."""
         number = min(number, self._highest)
         for transfers in (self._flying, self._again):
             for transfer in transfers:
@@ -445,7 +445,7 @@ class OutgoingStream(Generic[M]):
     # Housekeeping
 
     def close(self) -> None:
-        """The outgoing queue is no more."""
+        """The outgoing queue is not a more."""
         shared = self._shared
         shared.deadlines.clear(self)
         shared.forget_restoring(self)

@@ -54,7 +54,7 @@ class OutgoingStreams(Generic[M]):
         return self._shared.ignored
 
     def stream(self, key: Hashable) -> OutgoingStream[M]:
-        """The stream of an outgoing queue; it is made if there is none.
+        """The stream of an outgoing queue, created if necessary.
 
         @param key: the outgoing queue.
         """

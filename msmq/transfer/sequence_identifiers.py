@@ -60,7 +60,7 @@ class SequenceIdentifiers:
     def take(self) -> int:
         """A new identifier.
 
-        @raise LocalProtocolError: there are no more.
+        @raise LocalProtocolError: all identifiers are used.
         """
         sequence = self.next
         if sequence >> 32 > _LARGEST:

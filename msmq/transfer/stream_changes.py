@@ -1,4 +1,4 @@
-"""What goes in and out of the streams of an outgoing queue."""
+"""Values that enter and leave the streams of an outgoing queue."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ class UnorderedMessage(Generic[M]):
     @ivar number: TxSequenceNumber.
     @ivar message_id: MessageID.
     @ivar wanted: see L{wanted_of}.
-    @ivar is_gone: it is here no more, and wherever it is still listed it counts as nothing.
-    @ivar is_kept: ReceivedSessionAck: whom it was sent to has stored it.
+    @ivar is_gone: it was removed; entries that remain in lists are ignored.
+    @ivar is_kept: ReceivedSessionAck: the receiver has stored it.
     """
 
     message: M
@@ -139,9 +139,9 @@ class SettledMessage(Generic[H]):
 class AckOutcome(Generic[M]):
     """Messages that leave their outgoing queue, because of what the receiver said.
 
-    When the store has done so their stream is told with L{OutgoingStream.removed}.
+    When that is stored, L{OutgoingStream.removed} has to be called.
 
-    @ivar delivered: they arrived, and nobody wants to know more.
+    @ivar delivered: they arrived, and no FinalAck was requested.
     @ivar awaiting: they arrived, and are kept until their FinalAck ([MS-MQQB] 3.1.1.6.2).
     @ivar settled: their FinalAck came before their OrderAck.
     """
@@ -197,7 +197,7 @@ class Transmission(Generic[M]):
 class Assignment(Generic[M]):
     """Places in a sequence for messages that are about to be stored together.
 
-    The numbers are theirs for ever; if they are not stored, nobody gets them.
+    The numbers are never reused, even if the messages are not stored.
 
     @ivar sequence: TxSequenceID, as a number.
     @ivar first: TxSequenceNumber of the first; the others follow.

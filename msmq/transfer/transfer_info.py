@@ -54,7 +54,7 @@ class IncomingTransferInfo:
     @ivar sender_identifier: SenderIdentifier, who sent the messages first (reading 49).
     @ivar key: the bytes that tell the destination, as the streams were given them.
     @ivar sequence_identifier: SequenceIdentifier.
-    @ivar sequence_number: SequenceNumber, of the last message that is stored or was refused for good.
+    @ivar sequence_number: SequenceNumber, of the last message that is stored or was permanently refused.
     @ivar last_access_time: LastAccessTime, seconds since 1970-01-01 UTC.
     @ivar reject_count: RejectCount, messages that were not accepted since the last that was.
     """

@@ -1,4 +1,4 @@
-"""How long the reactor is busy with one thing before it comes to the next."""
+"""Measures how long the reactor is blocked by one callback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a queue manager can do its work, with the reasons in words."""
+"""Readiness of a queue manager, with reasons."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ class _Page(Resource):
             return _error(request, 403, "the Host of the request is not a loopback name or address")
         if request.method not in (b"GET", b"HEAD"):
             request.setHeader(b"allow", b"GET, HEAD")
-            return _error(request, 405, "only GET and HEAD are answered here")
+            return _error(request, 405, "only GET and HEAD are supported")
         return self.answer(request)
 
     def answer(self, request: Request) -> Any:

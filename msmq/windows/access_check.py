@@ -1,4 +1,4 @@
-"""[MS-DTYP] 2.5.3.2 whether a descriptor lets somebody do something, and what in it decides.
+"""[MS-DTYP] 2.5.3.2 access check of a token against a security descriptor, with the deciding entry.
 
 What the algorithm has beside the entries that a queue can have is judged so:
 
@@ -42,9 +42,9 @@ class Token:
 
     @ivar user: the SID of the account.
     @ivar groups: those of its groups, everyone's among them.
-    @ivar device_sids: Token.DeviceSIDs; C{None} if nobody knows what device it uses, as nobody does of who
-        sends messages.
-    @ivar claims: what else is known of it; C{None} if nobody has looked.
+    @ivar device_sids: Token.DeviceSIDs; C{None} if its device is unknown, as it is for the senders
+        of messages.
+    @ivar claims: what else is known of it; C{None} if unknown.
     """
 
     user: bytes
@@ -127,21 +127,21 @@ class AccessDecision:
     def _sentence(self, part: Decided) -> str:
         rights = self.kind.names(part.rights)
         if part.cause is Cause.NO_DACL:
-            return f"{rights}: the descriptor has no DACL, which lets everybody do everything"
+            return f"{rights}: the descriptor has no DACL, which grants every right to every account"
         if part.cause is Cause.OWNER:
             return f"{rights}: {sid_text(self.token.user)} owns the {self.kind.name}"
         if part.cause is Cause.PRIVILEGE:
             held = "holds" if part.granted else "does not hold"
             return f"{rights}: {sid_text(self.token.user)} {held} the privilege for it"
         if part.cause is Cause.EMPTY_DACL:
-            return f"{rights}: the DACL is empty, which lets nobody do anything"
+            return f"{rights}: the DACL is empty, which grants no right to any account"
         if part.ace is None or part.index is None:
             return f"{rights}: no entry of the DACL allows it to {sid_text(self.token.user)} or its groups"
         verb = "allows" if part.granted else "denies"
         whom = "the owner" if part.is_owner_entry else sid_text(part.ace.sid)
         condition = ""
         if part.ace.type in _CONDITIONAL:
-            condition = ", as its condition is met" if part.is_told else ", as its condition cannot be told"
+            condition = ", as its condition is met" if part.is_told else ", as its condition has no result"
         return f"{rights}: entry {part.index + 1} of the DACL {verb} it to {whom}{condition}"
 
 

@@ -256,7 +256,7 @@ class ObjectKind:
     def names(self, mask: int) -> str:
         """The rights in a mask by the names that the document gives them; composites where they say it all.
 
-        What is no right to such an object is told as a number.
+        What is not a right to such an object is told as a number.
         """
         specific = self.mapping.specific(mask)
         for name, member in self.rights.__members__.items():
@@ -282,7 +282,7 @@ class ObjectKind:
             return self.words[word]
         if text in self.rights.__members__:
             return int(self.rights[text])
-        raise ValueError(f"{quoted(text)} is no right to a {self.name}, which are {', '.join(self.words)}")
+        raise ValueError(f"{quoted(text)} is not a right to a {self.name}, which are {', '.join(self.words)}")
 
     def words_of(self, mask: int) -> list[str]:
         """The rights in a mask by their words, as few as will do; what has none is a number."""

@@ -45,7 +45,7 @@ _SHOULD: Final = {
     ClaimKind.INT64: "a whole number of 64 bits",
     ClaimKind.UINT64: "a whole number of 64 bits without a sign",
     ClaimKind.STRING: 'a text as "HR"',
-    ClaimKind.SID: "a SID, or letters for one",
+    ClaimKind.SID: "a SID or an abbreviation of one",
     ClaimKind.OCTETS: "octets as #0a",
     ClaimKind.BOOLEAN: "0 or 1",
 }
@@ -59,10 +59,10 @@ def parse_attribute(text: str, start: int, read_sid: ReadSid) -> tuple[bytes, in
     """
     head = _HEAD.match(text, start)
     if head is None:
-        _refuse('here an attribute should stand, as ("name",TI,0x0,1)', start)
+        _refuse('expected an attribute, as ("name",TI,0x0,1)', start)
     kind = _KINDS.get(head[2])
     if kind is None:
-        _refuse(f"{head[2]} is none of {', '.join(_KINDS)}", head.start(2))
+        _refuse(f"{head[2]} is not one of {', '.join(_KINDS)}", head.start(2))
     flags = int(head[3], 16)
     if flags & _NO_TEXT:
         _refuse(f"the flags 0x{flags:x} have bits of 0x{_NO_TEXT:x}, which mean nothing", head.start(3))
@@ -71,14 +71,14 @@ def parse_attribute(text: str, start: int, read_sid: ReadSid) -> tuple[bytes, in
     while (following := _NEXT.match(text, position)) is not None:
         found = _VALUES[kind].match(text, following.end())
         if found is None:
-            _refuse(f"here {_SHOULD[kind]} should stand", following.end())
+            _refuse(f"expected {_SHOULD[kind]}", following.end())
         values.append(_value(kind, found, read_sid))
         if len(values) > MOST_VALUES:
             _refuse(f"the attribute has more than {MOST_VALUES} values", start)
         position = found.end()
     end = _END.match(text, position)
     if end is None:
-        _refuse("here the attribute should go on with a comma, or end", position)
+        _refuse("expected a comma or the end of the attribute", position)
     name = unescaped(head[1])
     if "\0" in name:
         _refuse("a name has no NUL in it", head.start(1))
@@ -109,7 +109,7 @@ def _number(kind: ClaimKind, found: re.Match[str]) -> int:
     try:
         number = int(digits, 8 if is_octal else 16 if digits.startswith("0x") else 10)
     except ValueError:
-        _refuse(f"{digits} is no number", found.start())
+        _refuse(f"{digits} is not a number", found.start())
     number = -number if sign == "-" else number
     low, high = (-(1 << 63), 1 << 63) if kind is ClaimKind.INT64 else (0, 1 << 64)
     if not low <= number < high:

@@ -208,7 +208,7 @@ class _Reading:
             case ClaimKind.BOOLEAN:
                 (number,) = _U64(self._data, offset)
                 if number > 1:
-                    raise ValueError(f"{number} is no truth value")
+                    raise ValueError(f"{number} is not a truth value")
                 return int(number)
             case ClaimKind.OCTETS:
                 return self._octets(offset)

@@ -30,11 +30,11 @@ DEEPEST: Final = 50
 """Parentheses and negations within each other."""
 
 ReadSid: TypeAlias = Callable[[str, int], bytes]
-"""Reads a SID, or letters for one, that stands at some place."""
+"""Reads a SID or an abbreviation of one, that stands at some place."""
 
 
 class ConditionTextError(ValueError):
-    """A text is no expression.
+    """A text is not an expression.
 
     @ivar offset: where it is none, in characters.
     """
@@ -189,10 +189,10 @@ class _Text:
         if prefix is not None:
             self._position = prefix.end()
         elif is_prefixed:
-            self._refuse("here the name of an attribute should stand, with @")
+            self._refuse("expected the name of an attribute, with @")
         found = (_SIMPLE if prefix is None else NAME).match(self._text, self._position)
         if found is None:
-            self._refuse("here the name of an attribute should stand")
+            self._refuse("expected the name of an attribute")
         self._position = found.end()
         source = AttributeSource.LOCAL if prefix is None else _BY_PREFIX[prefix[0].lower()]
         self._writer.u8(source, "token")
@@ -211,7 +211,7 @@ class _Text:
         self._blank()
         found = _SID.match(self._text, self._position)
         if found is None:
-            self._refuse("here a SID should stand, as SID(BA)")
+            self._refuse("expected a SID, as SID(BA)")
         sid = self._read_sid(found[1], found.start(1))
         self._position = found.end()
         return _octets(LiteralType.SID, sid)
@@ -235,7 +235,7 @@ class _Text:
         elif (found := _OCTETS.match(self._text, self._position)) is not None:
             writer = _octets(LiteralType.OCTETS, bytes.fromhex(found[1]))
         else:
-            self._refuse('here a value should stand: a number, a text as "HR", or octets as #0a')
+            self._refuse('expected a value: a number, a text as "HR", or octets as #0a')
         self._position = found.end()
         return writer
 
@@ -245,7 +245,7 @@ class _Text:
         try:
             number = int(digits, {Base.OCTAL: 8, Base.HEXADECIMAL: 16, Base.DECIMAL: 10}[base])
         except ValueError:
-            self._refuse(f"{digits} is no number")
+            self._refuse(f"{digits} is not a number")
         number = -number if sign == "-" else number
         if not -(1 << 63) <= number < 1 << 63:
             self._refuse(f"{number} does not fit into 64 bits")
@@ -289,7 +289,7 @@ class _Text:
 
     def _must(self, sign: str) -> None:
         if not self._may(sign):
-            self._refuse(f"here {sign} should stand")
+            self._refuse(f"expected {sign}")
 
     def _refuse(self, rule: str) -> NoReturn:
         raise ConditionTextError(rule, self._position)
@@ -376,7 +376,7 @@ def _check_values(literal: Literal, operator: Operator) -> None:
 
 def _logical(part: _Part) -> str:
     if part[2] < 0:
-        raise ValueError("a literal is no expression")
+        raise ValueError("a literal is not an expression")
     return part[0]
 
 

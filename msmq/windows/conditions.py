@@ -198,8 +198,8 @@ class Circumstances:
     """[MS-DTYP] 2.5.2 what an expression is held against.
 
     @ivar sids: Token.Sids.
-    @ivar device_sids: Token.DeviceSids; C{None} if nobody knows them.
-    @ivar claims: of the token; C{None} if nobody knows them.
+    @ivar device_sids: Token.DeviceSids; C{None} if unknown.
+    @ivar claims: of the token; C{None} if unknown.
     @ivar resource: what the SACL says of the object, by L{folded} names; C{None} if that cannot be read.
     """
 

@@ -131,7 +131,7 @@ class _Text:
         while self._position < len(self._text):
             part = _PART.match(self._text, self._position)
             if part is None:
-                self._refuse("text", "here O:, G:, D: or S: should stand")
+                self._refuse("text", "expected O:, G:, D: or S:")
             name = part[1]
             if name in sids or name in lists:
                 self._refuse(name, "is there twice")
@@ -176,7 +176,7 @@ class _Text:
         except ConditionTextError as error:
             self._refuse("cond-expr", str(error), error.offset)
         if not self._text.startswith(")", end):
-            self._refuse("conditional-ace", "here it should end", end)
+            self._refuse("conditional-ace", "unexpected text", end)
         self._position = end + 1
         return self._ace(text, start, _CONDITIONAL, data)
 
@@ -186,7 +186,7 @@ class _Text:
         except ConditionTextError as error:
             self._refuse("attribute-data", str(error), error.offset)
         if not self._text.startswith(")", end):
-            self._refuse("resource-attribute-ace", "here it should end", end)
+            self._refuse("resource-attribute-ace", "unexpected text", end)
         self._position = end + 1
         ace = self._ace(text, start, _WITH_ATTRIBUTE, data)
         if ace.mask or ace.sid != EVERYONE:
@@ -204,7 +204,7 @@ class _Text:
             self._refuse("ace", f"has {len(fields)} fields, not 6", start)
         _, flags, rights, object_type, inherited, sid = fields
         if kind not in types:
-            self._refuse("ace-type", f"{quoted(kind)} is none of {', '.join(types)}", start)
+            self._refuse("ace-type", f"{quoted(kind)} is not one of {', '.join(types)}", start)
         try:
             return Ace(
                 types[kind],
@@ -225,7 +225,7 @@ class _Text:
         try:
             mask = int(text, 8 if is_octal else 16 if text.startswith("0x") else 10)
         except ValueError:
-            self._refuse("ace-rights", f"{text} is no number", start)
+            self._refuse("ace-rights", f"{text} is not a number", start)
         if mask > 0xFFFFFFFF:
             self._refuse("ace-rights", f"{text} does not fit into 32 bits", start)
         return mask
@@ -235,7 +235,7 @@ class _Text:
         for index in range(0, len(text), 2):
             letters = text[index : index + 2]
             if letters not in known:
-                self._refuse(field, f"{quoted(letters)} is none of {', '.join(known)}", start)
+                self._refuse(field, f"{quoted(letters)} is not one of {', '.join(known)}", start)
             found |= known[letters]
         return int(found)
 
@@ -243,7 +243,7 @@ class _Text:
         if not text:
             return None
         if GUID_TEXT.fullmatch(text) is None:
-            self._refuse("guid", f"{quoted(text)} is no GUID", start)
+            self._refuse("guid", f"{quoted(text)} is not a GUID", start)
         return UUID(text)
 
     def _sid(self, text: str, start: int) -> bytes:
@@ -257,7 +257,7 @@ class _Text:
         try:
             return parse_sid(text)
         except ValueError:
-            self._refuse("sid-string", f"{quoted(text)} is no SID, nor letters for one", start)
+            self._refuse("sid-string", f"{quoted(text)} is not a SID, nor an abbreviation of one", start)
 
     def _refuse(self, field: str, rule: str, offset: int | None = None) -> NoReturn:
         where = self._position if offset is None else offset
@@ -309,7 +309,9 @@ def _ace(ace: AnyAce) -> str:
 
 def _attribute_entry(ace: Ace) -> str:
     if ace.mask or ace.sid != EVERYONE:
-        raise LocalProtocolError("SDDL has no text for an attribute with rights, or of anybody but everyone")
+        raise LocalProtocolError(
+            "SDDL has no text for an attribute with rights, or for a trustee other than everyone"
+        )
     return f"(RA;{_shown_flags(ace)};;;;{_sid(ace.sid)};{format_attribute(ace.data, _sid)})"
 
 

@@ -168,7 +168,7 @@ def deny(sid: bytes, mask: int) -> Ace:
 def restricted(descriptor: SecurityDescriptor, kind: ObjectKind) -> SecurityDescriptor:
     """The descriptor with specific rights for generic ones, in every entry of its DACL.
 
-    @raise LocalProtocolError: an entry has a bit that is no right to such an object; says which entry.
+    @raise LocalProtocolError: an entry has a bit that is not a right to such an object; says which entry.
     """
 
     def specific(index: int, ace: AnyAce) -> AnyAce:
@@ -178,7 +178,7 @@ def restricted(descriptor: SecurityDescriptor, kind: ObjectKind) -> SecurityDesc
         if rest := mask & ~kind.every_right:
             raise LocalProtocolError(
                 f"entry {index + 1} of the DACL, about {format_sid(ace.sid)}, has 0x{rest:08X} in its mask,"
-                f" which is no right to a {kind.name}"
+                f" which is not a right to a {kind.name}"
             )
         return attrs.evolve(ace, mask=mask)
 
@@ -195,7 +195,7 @@ def with_entry(descriptor: SecurityDescriptor, entry: Ace) -> SecurityDescriptor
     A new entry stands behind those of its kind: what denies before what allows, and both before what was
     inherited. One that is there already is joined only if it stands there too, since an entry that denies
     behind one that allows may deny nothing.
-    Where there is no DACL, everybody may do everything, so that there is nothing to allow, and what is denied
+    Without a DACL every account has every right, so that there is nothing to allow, and what is denied
     is denied out of that.
 
     @param entry: of L{allow} or L{deny}.

@@ -89,7 +89,7 @@ class Ace(Structure):
         if not self.is_object and not (self.object_type is self.inherited_object_type is None):
             raise LocalProtocolError(f"ObjectType: an entry of type {self.type.name} has none")
         if len(self.data) % 4:
-            raise LocalProtocolError(f"ApplicationData: {len(self.data)} bytes are no multiple of 4")
+            raise LocalProtocolError(f"ApplicationData: {len(self.data)} bytes are not a multiple of 4")
 
     @property
     def is_object(self) -> bool:
@@ -138,7 +138,7 @@ AnyAce: TypeAlias = Ace | UnknownAce
 def read_ace(reader: Reader) -> AnyAce:
     """Read one entry.
 
-    @raise RemoteProtocolError: its size is no multiple of four or larger than what is there, or smaller than
+    @raise RemoteProtocolError: its size is not a multiple of four, larger than the list, or smaller than
         what its type needs.
     """
     with reader.header("ACE", "[MS-DTYP] 2.4.4") as start:
@@ -146,7 +146,7 @@ def read_ace(reader: Reader) -> AnyAce:
         flags = reader.u8("AceFlags")
         size = reader.u16("AceSize")
         if size % 4 or size < 4:
-            raise reader.malformed("AceSize", f"{size} is no multiple of 4 from 4 on", offset=start + 2)
+            raise reader.malformed("AceSize", f"{size} is not a multiple of 4 from 4 on", offset=start + 2)
         with reader.confined(size - 4, "AceSize"):
             if number not in _KNOWN:
                 return UnknownAce(number, flags, reader.bytes(reader.remaining, "body"))

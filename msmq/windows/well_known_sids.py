@@ -159,7 +159,7 @@ def sid_text(sid: bytes) -> str:
 def parse_principal(text: str) -> bytes:
     """Read a SID, one of the L{NAMES}, or one of the L{SDDL_SIDS} letters in capitals.
 
-    @raise ValueError: it is none of them.
+    @raise ValueError: it is not one of them.
     """
     found = NAMES.get(text.casefold()) or SDDL_SIDS.get(text)
     if found is not None:

@@ -19,7 +19,7 @@ _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
 
 @lru_cache(4096)
 def read_address(text: str) -> IPv4Address | IPv6Address | None:
-    """The address of a peer, without the scope of an IPv6 one; C{None} if the text is no address.
+    """The address of a peer, without the scope of an IPv6 one; C{None} if the text is not an address.
 
     An IPv4 address that is written as an IPv6 one is the IPv4 address.
     """
@@ -39,7 +39,7 @@ def counted_host(text: str) -> str:
     Who has one IPv6 address has the 2**64 of its network as well, so these are one host, written as a
     network.  An IPv4 address is itself, also one that is written, or was translated, as an IPv6 one.
 
-    @param text: the address of a peer; what is no address stands for itself.
+    @param text: the address of a peer; what is not an address stands for itself.
     """
     address = read_address(text)
     if address is None:
@@ -106,6 +106,6 @@ class AddressSet:
         return bool(self.networks)
 
     def __contains__(self, text: str) -> bool:
-        """Whether an address lies in one of them; what is no address lies in none."""
+        """Whether an address lies in one of them; what is not an address lies in none."""
         address = read_address(text)
         return address is not None and any(address in network for network in self.networks)

@@ -135,7 +135,7 @@ class Reader:
         """
         start = self.position
         if size < 2 or size % 2:
-            raise self.malformed(field, f"{size} bytes are no NUL-terminated UTF-16 text")
+            raise self.malformed(field, f"{size} bytes are not NUL-terminated UTF-16 text")
         text = self.bytes(size, field).decode("utf-16-le", "surrogatepass")
         if text.find("\0") != len(text) - 1:
             raise self.malformed(field, "has its NUL elsewhere than at the end", offset=start)

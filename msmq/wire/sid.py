@@ -21,10 +21,10 @@ def format_sid(data: bytes) -> str:
     @raise ValueError: these bytes are no SID.
     """
     if len(data) < _HEAD.size:
-        raise ValueError(f"{len(data)} bytes are no SID")
+        raise ValueError(f"{len(data)} bytes are not a SID")
     revision, count, high, low = _HEAD.unpack_from(data)
     if revision != 1 or count > _MOST_SUB_AUTHORITIES or len(data) != _HEAD.size + 4 * count:
-        raise ValueError(f"{len(data)} bytes with revision {revision} and {count} parts are no SID")
+        raise ValueError(f"{len(data)} bytes with revision {revision} and {count} parts are not a SID")
     authority = f"0x{high:04X}{low:08X}" if high else str(low)
     return "-".join(["S-1", authority, *(str(part) for part in Struct(f"<{count}I").unpack_from(data, 8))])
 
@@ -32,7 +32,7 @@ def format_sid(data: bytes) -> str:
 def parse_sid(text: str) -> bytes:
     """The bytes of a SID.
 
-    @raise ValueError: the text is no SID of revision 1.
+    @raise ValueError: the text is not a SID of revision 1.
     """
     match = _TEXT.fullmatch(text)
     if match is None:

@@ -1,4 +1,4 @@
-"""What all structures of the documents have in common: a value gives its bytes, and bytes give a value."""
+"""Base classes of structures: values to bytes, and bytes to values."""
 
 from __future__ import annotations
 

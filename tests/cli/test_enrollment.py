@@ -35,7 +35,7 @@ class EnrollingTests(CommandTestCase):
             ("does not speak LDAP", ("leave", "ALPHA", "--directory", f"file:{estate}")),
             ("the password of --bind-dn", ("leave", "A", "--directory", UNREACHABLE, "--password-file", "x")),
             ("name the server", ("leave", "ALPHA", "--directory", "ldap:///dc=example,dc=com")),
-            ("is no distinguished name", ("leave", "ALPHA", "--directory", "ldap://127.0.0.1/example")),
+            ("is not a distinguished name", ("leave", "ALPHA", "--directory", "ldap://127.0.0.1/example")),
             ("--cost", ("link", "A", "B", "--cost", "0", "--directory", UNREACHABLE)),
         ):
             self.assertIn(said, self.refused(2, *arguments))

@@ -112,8 +112,8 @@ routing_server = true
         self.assertEqual([hop["name"] for hop in ended.objects[0]["hops"]], ["BETA"])
         self.assertEqual(
             ended.objects[0]["problem"],
-            "the message waits at BETA for GAMMA; THETA is no alternate, because it is farther from PSI (10)"
-            " than BETA is (9)",
+            "the message waits at BETA for GAMMA; THETA is not an alternate, because it is farther from PSI"
+            " (10) than BETA is (9)",
         )
         ended = self.msmq("route", "PSI", "ALPHA", "--enterprise", path, "--down", "GAMMA")
         self.assertEqual((ended.status, ended.errors), (0, ""))

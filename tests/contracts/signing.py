@@ -73,7 +73,7 @@ class SigningContract(Base):
             self.assertIsInstance(signing.sign(credentials, unknown, b"signed"), Unusable)
 
     def test_another_certificate(self) -> None:
-        """A signature is none of another certificate."""
+        """A signature is not one of another certificate."""
         signing = self.make()
         signature = signing.sign(self.credentials(), HashAlgorithm.SHA_512, b"signed")
         assert isinstance(signature, bytes)
@@ -97,7 +97,7 @@ class SigningContract(Base):
             self.assertIsNone(found, each)
 
     def test_rubbish(self) -> None:
-        """Whatever is no certificate is told so, everywhere; nothing raises."""
+        """Whatever is not a certificate is told so, everywhere; nothing raises."""
         signing = self.make()
         whole = self.credentials().certificate
         for certificate in (*RUBBISH, whole[:-1], whole[: len(whole) // 2]):
@@ -120,7 +120,7 @@ class SigningContract(Base):
                 self.assertTrue(found is None or isinstance(found, Unusable))
 
     def test_keys_that_cannot_sign(self) -> None:
-        """A certificate alone signs nothing; what is no key is no reason to raise, and is not told."""
+        """A certificate alone signs nothing; what is not a key is no reason to raise, and is not told."""
         signing = self.make()
         certificate = self.credentials().certificate
         found = signing.sign(Credentials(certificate), HashAlgorithm.SHA_512, b"")

@@ -267,8 +267,8 @@ class CallerTests(SynchronousTestCase):
             (Caller(uid=nobody, login_uid=nobody), f"uid {nobody}"),
             (Caller(uid=nobody, login_uid=0), f"uid {nobody}, logged in as uid 0 (root)"),
             (Caller(token_name="token billing", address="192.0.2.1"), "token billing from 192.0.2.1"),
-            (Caller(address="192.0.2.1"), "somebody from 192.0.2.1"),
-            (Caller(), "somebody"),
+            (Caller(address="192.0.2.1"), "unknown from 192.0.2.1"),
+            (Caller(), "unknown"),
         ):
             self.assertEqual(str(caller), text)
 
@@ -333,7 +333,7 @@ class EventTests(AuditTestCase):
     """The event log has what the log has."""
 
     def test_event(self) -> None:
-        """Of a queue, which is no message's event."""
+        """Of a queue, which is not a message's event."""
         self.local("DELETE", resource("queues", ORDERS))
         self.clock.advance(0)
         [event] = self.events()

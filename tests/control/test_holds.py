@@ -58,7 +58,7 @@ class HoldTests(ControlTestCase):
         self.assertEqual(self.call("GET", "/v1/outgoing").json, [])
 
     def test_refusals(self) -> None:
-        """Neither, both, what is no host, and what is no key."""
+        """Neither, both, what is not a host, and what is not a key."""
         for wanted in ({}, {"all": False}, {"all": True, "next_hop": "b"}, {"next_hop": "b", "x": 1}):
             answer = self.post("/v1/outgoing/pause", wanted)
             self.assertEqual(

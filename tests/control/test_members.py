@@ -64,7 +64,7 @@ class MembersTests(SynchronousTestCase):
         self.assertNotIn("M020", text)
         self.assertNotIn("[[queue_manager]]", text)
         self.assertIn(
-            "known are: none", str(self.assertRaises(MQError, EstateMembers(("A",), {}, None).find, "B"))
+            "known: none", str(self.assertRaises(MQError, EstateMembers(("A",), {}, None).find, "B"))
         )
 
     def test_endpoints(self) -> None:

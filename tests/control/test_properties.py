@@ -103,7 +103,7 @@ class ReadMessageTests(SynchronousTestCase):
         self.assertIn("'colour'", error.detail)
 
     def test_values_of_the_wrong_kind_are_named(self) -> None:
-        """Each property refuses what is none of its values, and says which property it is."""
+        """Each property refuses what is not one of its values, and says which property it is."""
         wrong: dict[str, object] = {
             "label": 5,
             "priority": "high",

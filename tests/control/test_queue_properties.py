@@ -111,7 +111,7 @@ class LogOptionTests(ControlTestCase):
         self.assertEqual((answer.json["log_age"], answer.json["log_size"]), (None, None))
 
     def test_refusals(self) -> None:
-        """A limit is a whole number of 32 bits, and null is no value of the rest."""
+        """A limit is a whole number of 32 bits, and null is not a value of the rest."""
         for properties, error in (
             ({"log_age": -1}, "MQ_ERROR_INVALID_PARAMETER"),
             ({"log_size": "much"}, "MQ_ERROR_INVALID_PARAMETER"),
@@ -203,7 +203,7 @@ class ReplayTests(ControlTestCase):
         self.assertEqual(self.bodies(), [])
 
     def test_empty_log(self) -> None:
-        """Nothing to send is no error, but a wrong destination is one all the same."""
+        """Nothing to send is not an error, but a wrong destination is one all the same."""
         path = resource("queues", ORDERS, "replay")
         self.assertEqual(self.post(path, {"into": ORDERS}).json, {"replayed": 0})
         answer = self.post(path, {"into": "nonsense"})

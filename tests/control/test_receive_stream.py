@@ -287,6 +287,6 @@ class BatchTests(ControlTestCase):
         first = self.receive()
         self.receive()
         answer = self.receive().answer
-        self.assert_refused(answer, 503, "MQ_ERROR_INSUFFICIENT_RESOURCES", "2 receives")
+        self.assert_refused(answer, 503, "MQ_ERROR_INSUFFICIENT_RESOURCES", "2 concurrent receives")
         first.hang_up()
         self.assertFalse(self.receive().is_answered)

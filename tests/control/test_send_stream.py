@@ -81,7 +81,7 @@ class SendTests(ControlTestCase):
         self.assertEqual(self.identifiers()[3:], [again[0]["id"], again[3]["id"]])
 
     def test_wrong_keys(self) -> None:
-        """A key that is no text of 1 to 512 bytes is refused, with the messages before it sent."""
+        """A key that is not text of 1 to 512 bytes is refused, with the messages before it sent."""
         for key, error in (
             ("", "MQ_ERROR_ILLEGAL_PROPERTY_VALUE"),
             ("x" * 513, "MQ_ERROR_ILLEGAL_PROPERTY_VALUE"),
@@ -106,7 +106,7 @@ class SendTests(ControlTestCase):
         self.assertEqual(self.bodies(OTHER), [b"3", b"4"])
 
     def test_empty_stream(self) -> None:
-        """A stream without records sends nothing, and that is no error."""
+        """A stream without records sends nothing, and that is not an error."""
         answer = self.send_records()
         self.assertEqual((answer.status, answer.body), (200, b""))
 

@@ -192,7 +192,7 @@ class QueueTests(ControlTestCase):
 
 
 class RefusalTests(ControlTestCase):
-    """What is no request that the API knows."""
+    """What is not a request that the API knows."""
 
     limits = attrs.evolve(ControlLimits(), request_body=1000, document=100)
 

@@ -157,7 +157,7 @@ class ExplainTests(ControlTestCase):
         self.assertEqual(place["queue"].lower(), name.lower())
 
     def test_unknown(self) -> None:
-        """Of a message that was never here nothing is known, which is no error."""
+        """Of a message that was never here nothing is known, which is not an error."""
         answer = self.explain(UNKNOWN)
         self.assertEqual(answer.status, 200)
         self.assertEqual(answer.json, {"message": {"id": UNKNOWN}, "events": [], "places": [], "reports": []})
@@ -209,7 +209,7 @@ class DeadLetterTests(ControlTestCase):
                 self.assertEqual([letter["id"] for letter in answer.json], letters)
 
     def test_requeue(self) -> None:
-        """A dead letter is sent again, as a new message, and is no dead letter any more."""
+        """A dead letter is sent again, as a new message, and is not a dead letter any more."""
         first, second = self.letters(b"1", b"2")
         answer = self.call("POST", resource("deadletters", first, "requeue"))
         self.assertEqual(answer.status, 200)
@@ -221,7 +221,7 @@ class DeadLetterTests(ControlTestCase):
         self.assertEqual((record.header["class"], record.header["label"]), (0, "L"))
 
     def test_requeue_refused(self) -> None:
-        """What is no dead letter, or has no queue any more, stays what it is."""
+        """What is not a dead letter, or has no queue any more, stays what it is."""
         self.put(b"alive")
         for identifier, status, error in (
             (UNKNOWN, 404, "MQ_ERROR_MESSAGE_NOT_FOUND"),

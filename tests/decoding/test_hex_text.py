@@ -85,7 +85,7 @@ class ParseHexTests(SynchronousTestCase):
         self.assertIn("line 2", error.rule)
 
     def test_half_a_byte_is_an_error(self) -> None:
-        """An odd number of digits is no number of bytes."""
+        """An odd number of digits is not a number of bytes."""
         self.assertRaises(RemoteProtocolError, parse_hex, "10 0")
 
     def test_what_only_unicode_calls_white_space_is_an_error(self) -> None:

@@ -149,7 +149,7 @@ class MessageJsonTests(SynchronousTestCase):
         self.assertEqual({key: message[key] for key in expected}, expected)
 
     def test_frame_7(self) -> None:
-        """The worked example has a sender, and a body that is no UTF-8 text."""
+        """The worked example has a sender, and a body that is not UTF-8 text."""
         message = as_read(UserMessageView(vector("mqqb-4.1.7-user-message")))
         self.assertEqual(message["sender_id"], "S-1-5-21-3181267629-1039849782-3663111779-1000")
         self.assertEqual(message["label"], "mqsender label")

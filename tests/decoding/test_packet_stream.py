@@ -85,7 +85,7 @@ class DecodeStreamTests(SynchronousTestCase):
                 "field": "Flags",
                 "field_offset": 18,
                 "section": "[MS-MQQB] 2.2.1",
-                "rule": "PT 9 is no packet type",
+                "rule": "PT 9 is not a packet type",
             },
         )
 
@@ -146,7 +146,7 @@ class DecodeStreamTests(SynchronousTestCase):
         records = list(decode_stream(stream + bytes(500) + STREAM))
         self.assertLess(len(records), count // 10)
         [note] = [record for record in records if "note" in record]
-        self.assertEqual(note["note"], "too many malformed packets lie in each other")
+        self.assertEqual(note["note"], "too many malformed packets are nested")
         self.assertEqual(
             [packet for _, packet in summary(records)[-4:]],
             ["EstablishConnection", "ConnectionParameters", "UserMessage", "SessionAck"],

@@ -101,7 +101,7 @@ class WorkedExampleTests(SynchronousTestCase):
             )
 
     def test_frame_7_is_a_user_message(self) -> None:
-        """MQQB-3.1.5.1.3-03: a SID is found although AI is 0, and 0x0F without an AdminQueue is no fault."""
+        """MQQB-3.1.5.1.3-03: a SID is found although AI is 0, and 0x0F is allowed without an AdminQueue."""
         record = only_record(vector("mqqb-4.1.7-user-message"))
         body = record["MessagePropertiesHeader"].pop("MessageBody_base64")
         self.assertEqual(b64decode(body), ("a" * 1000).encode("utf-16-le"))
@@ -195,7 +195,7 @@ class WorkedExampleTests(SynchronousTestCase):
         self.assertEqual(writer.getvalue(), data)
 
     def test_frame_7_as_printed_is_cut_short(self) -> None:
-        """The document prints 1650 bytes of it, which is no packet."""
+        """The document prints 1650 bytes of it, which is not a packet."""
         record = only_record(vector("mqqb-4.1.7-user-message-as-printed"))
         self.assertEqual(
             (record["offset"], record["header"], record["field"]), (0, "BaseHeader", "PacketSize")

@@ -143,7 +143,7 @@ class LdapDirectoryContract(WritableDirectoryContract):
                 case DistributionListFormatName(identifier):
                     entry = await self.operations.by_identifier("group", identifier, (GUID,))
                 case _:
-                    raise AssertionError(f"{member} is no member of a list")
+                    raise AssertionError(f"{member} is not a member of a list")
             assert entry is not None
             names.append(entry.name.encode())
         identifier = uuid4()

@@ -209,7 +209,7 @@ class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
         self.assertIn(EVERYBODY[-20:], read["security"])
 
     async def test_security_of_a_queue(self) -> None:
-        """What the domain gives is no descriptor of a queue; what a queue manager has written there is."""
+        """What the domain gives is not a descriptor of a queue; what a queue manager has written there is."""
         directory = await self.opened()
         await self.alpha()
         queue = await self.queue("orders")

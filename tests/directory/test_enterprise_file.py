@@ -235,13 +235,13 @@ class ProblemTests(EnterpriseFileTests):
             self.changed('sites = ["berlin"]', 'sites = ["Berlni"]'),
             23,
             "queue_manager[1].sites[1]",
-            "'Berlni' is no site of this file; did you mean 'berlin'?",
+            "'Berlni' is not a site of this file; did you mean 'berlin'?",
         )
         self.assert_told(
             self.changed('gates = ["beta", "GAMMA"]', 'gates = ["beta",\n"DELTA"]'),
             17,
             "link[1].gates[2]",
-            "'DELTA' is no queue manager of this file; did you mean 'beta'?",
+            "'DELTA' is not a queue manager of this file; did you mean 'beta'?",
         )
 
     def test_unknown_identifiers(self) -> None:
@@ -299,7 +299,7 @@ class ProblemTests(EnterpriseFileTests):
             "[site]\nname = 'x'",
             1,
             "site",
-            "must stand in double brackets, [[site]], since there may be several",
+            "must be in double brackets, [[site]], since there may be several",
         )
 
     def test_control_endpoints(self) -> None:
@@ -367,7 +367,7 @@ out_routing_servers = ["BETA"]
             self.changed(r"path = 'ALPHA\orders'", r"path = 'DELTA\orders'"),
             39,
             "queue[1].path",
-            "is on DELTA, which is no queue manager of this file",
+            "is on DELTA, which is not a queue manager of this file",
         )
         for path in (r".\orders", r"ALPHA\private$\orders"):
             self.assert_told(
@@ -412,7 +412,7 @@ out_routing_servers = ["BETA"]
                 '"staff", ',
                 '"staf", ',
                 "groups[2]",
-                "'staf' is no group of this file, nor a SID",
+                "'staf' is not a group of this file, nor a SID",
             ),
             ("-3-2001", "-3-1001", "sid", "is the SID of another account too"),
             ('"clerks"\n', '"Alice"\n', "name", "is the name of another account too"),

@@ -157,7 +157,7 @@ class DirectoryRunnerTests(SynchronousTestCase):
         self.failureResultOf(self.runner.run(procedure), LocalProtocolError)
 
     def test_meaningless_request(self) -> None:
-        """A request without a meaning is no connection problem."""
+        """A request without a meaning is not a connection problem."""
 
         def procedure() -> Procedure[Any]:
             return (yield AskDirectory(ReadObject(SiteObject, (equals("colour", 1),)))).outcome

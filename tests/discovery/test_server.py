@@ -142,7 +142,7 @@ class SilenceTests(SynchronousTestCase):
 
     @given(st.binary(max_size=200))
     def test_rubbish(self, data: bytes) -> None:
-        """Reading 15: what is no request is dropped, and the next request is answered."""
+        """Reading 15: what is not a request is dropped, and the next request is answered."""
         serving = server("DS1")
         serving.answer(data)
         self.assertIsInstance(serving.answer(REQUEST.to_bytes()), bytes)

@@ -12,7 +12,6 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
 from msmq.interfaces.queue_manager import IReservation
-from msmq.interfaces.summaries import QueueSummary
 from msmq.manager.service import QueueManagerService
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.identifiers import MessageIdentifier
@@ -53,8 +52,7 @@ QUEUES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 ASIDE: Final = ";aside"
 JOURNAL: Final = ";journal"
-POISON: Final = ";poison"
-SUFFIXES: Final = ("", ASIDE, POISON, JOURNAL)
+SUFFIXES: Final = ("", ASIDE, ";poison", JOURNAL)
 """What a queue may have beside it."""
 
 DEAD_LETTERS: Final = ".\\system$;deadletter"
@@ -380,8 +378,8 @@ class Users:
             say("refused", operation, error.status.name, error.detail)
             return
         match result:
-            case QueueSummary():
-                say("end", operation, str(result.identifier))
+            case {"identifier": identifier}:
+                say("end", operation, identifier)
             case [*identifiers]:
                 say("end", operation, list(map(str, identifiers)))
             case MessageIdentifier():

@@ -114,18 +114,18 @@ class AclCommandTests(command.CommandTestCase):
                 "entry 2 of the DACL is of type ACCESS_DENIED_OBJECT, which neither allows nor denies",
             ),
             ("D:(AU;;0x4;;;WD)", "entry 1 of the DACL is of type SYSTEM_AUDIT"),
-            ("D:(A;;0x100;;;WD)", "has 0x00000100 in its mask, which is no right to a queue"),
+            ("D:(A;;0x100;;;WD)", "has 0x00000100 in its mask, which is not a right to a queue"),
         ):
             ended = await self.msmq("queue", "create", path + "2", "--security", sddl)
             self.assertEqual((ended.status, ended.output), (1, b""))
             self.assertIn(words, ended.errors)
 
     async def test_what_is_refused(self) -> None:
-        """Who is not known, what is no right, and a queue that is not there; nothing changes."""
+        """Who is not known, what is not a right, and a queue that is not there; nothing changes."""
         for arguments, words in (
             (("allow", "alice", ORDERS, "send"), "COULD_NOT_GET_USER_SID: 'alice' is neither a SID nor"),
-            (("deny", "everyone", ORDERS, "fly"), "INVALID_PARAMETER: 'fly' is no right to a queue"),
-            (("why", "everyone", ORDERS, "create-queue"), "'create-queue' is no right to a queue"),
+            (("deny", "everyone", ORDERS, "fly"), "INVALID_PARAMETER: 'fly' is not a right to a queue"),
+            (("why", "everyone", ORDERS, "create-queue"), "'create-queue' is not a right to a queue"),
             (("show", ".\\private$\\none"), "MQ_ERROR_QUEUE_NOT_FOUND"),
         ):  # fmt: skip
             ended = await self.msmq("acl", *arguments)

@@ -92,10 +92,10 @@ class DiscoverCommandTests(TestCase):
     async def test_wrong_usage(self) -> None:
         """What cannot be asked is refused before anything is sent."""
         for arguments, status, part in (
-            (["--address", "nowhere"], 2, "'nowhere' is no IPv4 address"),
+            (["--address", "nowhere"], 2, "'nowhere' is not an IPv4 address"),
             (["--site", "x"], 2, "--site"),
             (["--config", "missing.toml"], 2, "missing.toml"),
-            (["--address", "203.0.113.9"], 1, "203.0.113.9 is no address of this host"),
+            (["--address", "203.0.113.9"], 1, "203.0.113.9 is not an address of this host"),
         ):
             output, errors, exit_status = await self.discover(*arguments)
             self.assertEqual((output, exit_status), ("", status), errors)

@@ -344,7 +344,7 @@ class ResumedTests(ImportTestCase):
         return ended.status
 
     async def test_another_import(self) -> None:
-        """Notes about something else are not taken for ours, nor what is no note."""
+        """Notes about something else are not taken for ours, nor what is not a note."""
         path = self.directory / "progress"
         progress = ImportProgress(path, "one")
         progress.note()

@@ -192,7 +192,7 @@ class OtherMemberTests(TestCase):
         await self.refused(1, away, f"tcp:127.0.0.1:{self.port}", name="PLAIN", token=self.token)
         other = self.secret("other", b"f" * 32)
         await self.refused(1, "MQ_ERROR_ACCESS_DENIED", "token", name="HQ", token=other)
-        await self.refused(2, "--on HQ", "wants a token", "--token-file", name="HQ", token=None)
+        await self.refused(2, "--on HQ", "requires a token", "--token-file", name="HQ", token=None)
 
     async def test_verbs_without_a_server(self) -> None:
         """What runs on this computer alone cannot run on another, before the verb and behind it."""
@@ -205,6 +205,6 @@ class OtherMemberTests(TestCase):
         ):
             ended = await self.msmq(*arguments)
             self.assertEqual(ended.status, 2, ended.errors)
-            self.assertIn("asks no server, and so not HQ", ended.errors)
+            self.assertIn("--on HQ: this command works without a server", ended.errors)
         ended = await self.msmq("--on", "HQ", "export", "events", "--output", "x")
         self.assertEqual(ended.status, 2)

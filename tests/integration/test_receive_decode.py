@@ -68,7 +68,7 @@ class ReceiveDecodeTests(CommandTestCase):
             ),
         )
         self.assertIs(unknown[0], None)
-        self.assertIn("the body is no UTF-16-LE", unknown[1])
+        self.assertIn("the body is not UTF-16-LE", unknown[1])
 
     async def test_people_see_the_content(self) -> None:
         """In place of the bytes, without what a terminal would obey; what was not read is said."""
@@ -77,7 +77,7 @@ class ReceiveDecodeTests(CommandTestCase):
         output = ended.output.decode()
         self.assertIn('"value": {\n', output)
         self.assertNotIn("\x1b", output)
-        self.assertIn("(the body is no JSON: ", output)
+        self.assertIn("(the body is not JSON: ", output)
 
     async def test_a_plugin_is_asked_first(self) -> None:
         """It lies in somebody else's directory of plugins."""

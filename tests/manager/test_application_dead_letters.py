@@ -101,7 +101,7 @@ class ApplicationDeadLetterTests(ManagerTestCase):
         self.assertEqual((self.seen(self.failed), self.seen(DEADLETTER)), ([], []))
 
     def test_no_name(self) -> None:
-        """What is no path is refused when the message is made."""
+        """What is not a path is refused when the message is made."""
         with self.assertRaises(MQError) as refusal:
             Message(dead_letter_queue="a\\b\\c\\d")
         self.assertEqual(refusal.exception.status, Status.MQ_ERROR_ILLEGAL_QUEUE_PATHNAME)

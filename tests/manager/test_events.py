@@ -96,7 +96,7 @@ class ExplainTests(EventTestCase):
         self.assertEqual(self.places(identifier), expected)
 
     def test_unknown(self) -> None:
-        """Nothing known is no error."""
+        """Nothing known is not an error."""
         self.assertEqual(self.places(MessageIdentifier(self.alpha.model.identifier, 1)), [])
 
     def test_it_leaves_meanwhile(self) -> None:

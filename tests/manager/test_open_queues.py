@@ -130,7 +130,7 @@ class OpenTests(OpenQueueTestCase):
         self.refused(handle.send([Message()]), Status.MQ_ERROR_INVALID_HANDLE)
 
     def test_closed(self) -> None:
-        """Nothing goes through it any more; whoever waits is told; closing it again is no error."""
+        """Nothing goes through it any more; whoever waits is told; closing it again is not an error."""
         handle = self.open(self.orders)
         cursor = handle.cursor()
         waits = [
@@ -424,7 +424,7 @@ class OutgoingTests(OpenQueueTestCase):
         self.assertEqual(len(self.service.inspection.outgoing_queue(ELSEWHERE).history), dialled)
 
     def test_refused(self) -> None:
-        """A queue of its own, what is no name of an outgoing queue, and to resume one that is not there."""
+        """A local queue, a name of no outgoing queue, and resuming a queue that does not exist."""
         pause, resume = self.service.pause_outgoing, self.service.resume_outgoing
         unsupported = Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION
         for change, name, status in (

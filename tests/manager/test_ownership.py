@@ -53,7 +53,7 @@ class OwnershipTests(ManagerTestCase):
         self.assertIn(braced(ALPHA), self.refusal())
 
     def test_damaged_owner(self) -> None:
-        """What is no identifier is told as it is."""
+        """What is not an identifier is told as it is."""
         self.successResultOf(self.store.commit([PutState("queue_manager", b"who?")]))
         self.assertIn("queue manager b'who?'", self.refusal())
 

@@ -175,7 +175,7 @@ class StopTests(ManagerTestCase):
         self.assertEqual(set(refusals), {Status.MQ_ERROR_SERVICE_NOT_AVAILABLE})
 
     def test_reservations(self) -> None:
-        """What nobody has confirmed is there in the next life; to give it back then is no error."""
+        """What nobody has confirmed is there in the next life; to give it back then is not an error."""
         self.put(self.orders, b"1", b"2")
         first = self.run_to_end(self.service.reserve(self.orders, timeout=0))
         second = self.run_to_end(self.service.reserve(self.orders, timeout=0))

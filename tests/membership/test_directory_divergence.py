@@ -115,7 +115,7 @@ class ListTests(SynchronousTestCase):
             list_divergence(own, found),
             (
                 "the directory allows every right to messages to authenticated users (S-1-5-11) by an entry"
-                " that names no right",
+                " without a right",
                 "the directory allows send to everyone (S-1-1-0), and the list of the queue does not",
                 "the list of the queue allows send to users (S-1-5-32-545), and the directory does not",
                 "the list of the queue denies peek to anonymous (S-1-5-7), and the directory does not",

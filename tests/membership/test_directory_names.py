@@ -106,7 +106,7 @@ class GetQueuePathTests(SynchronousTestCase):
             )
 
     def test_unknown(self) -> None:
-        """MQDMPR-3.1.7.1.26-04: a name that the directory does not know is no format name."""
+        """MQDMPR-3.1.7.1.26-04: a name that the directory does not know is not a format name."""
         for name in (f"PUBLIC={REMOTE.identifier}", f"PRIVATE={BETA.identifier}\\10"):
             for outcome in (NOT_FOUND, DISCONNECTED, FAILED):
                 error = self.assertRaises(MQError, self.ask, name, outcome)
@@ -126,7 +126,7 @@ class GetQueuePathTests(SynchronousTestCase):
         self.assertEqual(path, QueuePath("ALPHA\\orders", "ALPHA"))
 
     def test_other_names(self) -> None:
-        """MQDMPR-3.1.7.1.26-01: of every other name nothing is told, and that is no error."""
+        """MQDMPR-3.1.7.1.26-01: of every other name nothing is told, and that is not an error."""
         for name in (
             f"MACHINE={OWN};DEADLETTER",
             f"CONNECTOR={OWN}",
@@ -173,7 +173,7 @@ class ExpandFormatNameTests(SynchronousTestCase):
         return detail
 
     def test_single_name(self) -> None:
-        """MQDMPR-3.1.7.3.8-01: one name that is no list stands for itself."""
+        """MQDMPR-3.1.7.3.8-01: one name that is not a list stands for itself."""
         for name in (
             "DIRECT=OS:h\\q",
             str(QUEUES[0]),

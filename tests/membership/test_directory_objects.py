@@ -178,7 +178,7 @@ class DefaultTests(SynchronousTestCase):
         self.assertEqual(fresh.in_routing_server_identifier_list, ())
 
     def test_queue_manager_roles(self) -> None:
-        """MQDMPR-3.1.1.1-12 MQDMPR-3.1.1.1-19: a fresh queue manager is no foreign system, and no server."""
+        """MQDMPR-3.1.1.1-12 MQDMPR-3.1.1.1-19: a new queue manager is not a foreign system."""
         fresh = QueueManagerObject()
         self.assertFalse(fresh.foreign_system or fresh.remote_access_server or fresh.supporting_server)
 

@@ -241,7 +241,7 @@ class CreateTests(SynchronousTestCase):
             )
 
     def test_illegal_path(self) -> None:
-        """Nobody is asked about a path that is none of ours, or of no public queue."""
+        """Nobody is asked about a path that is not one of ours, or of no public queue."""
         for path in ("beta\\q", ".\\private$\\q", ".\\system$;journal", ".\\q;sub", ".\\q;journal"):
             self.refused(Status.MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, path=path)
             self.assertEqual(self.played.effects, [])
@@ -365,7 +365,7 @@ class DeleteTests(SynchronousTestCase):
         )
 
     def test_unknown(self) -> None:
-        """A queue that is none of ours is not found."""
+        """A queue that is not one of ours is not found."""
         self.delete(DONE)
         error = self.assertRaises(MQError, self.delete)
         self.assertIs(error.status, Status.MQ_ERROR_QUEUE_NOT_FOUND)
@@ -429,7 +429,7 @@ class AlterTests(SynchronousTestCase):
         self.assertEqual(self.access.local.public_queues, {QUEUE: ORDERS})
 
     def test_unchangeable(self) -> None:
-        """What a queue is for ever cannot be changed, and what is no attribute is no attribute."""
+        """What a queue is for ever cannot be changed, and what is not an attribute is not an attribute."""
         for name, value in (("transactional", True), ("pathname", "ALPHA\\x"), ("full_path", "x")):
             error = self.assertRaises(MQError, self.alter, **{name: value})
             self.assertIs(error.status, Status.MQ_ERROR_WRITE_NOT_ALLOWED)

@@ -171,7 +171,7 @@ class PingResponderProtocolTests(SynchronousTestCase):
         self.assertEqual(protocol.responder.ignored, {Ignored.RATE: 20})
 
     def test_source_that_the_system_refuses_to_answer(self) -> None:
-        """A forged source that cannot be reached is no error of ours, and is not counted as answered."""
+        """A forged source that cannot be reached is not an error of ours, and is not counted as answered."""
 
         class Unreachable(FakeDatagramTransport):
             def write(self, packet: bytes, addr: object = None) -> None:

@@ -183,7 +183,7 @@ class SessionProtocolTests(SynchronousTestCase):
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
 
     def test_a_failing_deferred_closes_the_session(self) -> None:
-        """A hook that fails later is no different."""
+        """A hook that fails later is not a different."""
         side, protocol = self.opened()
         gate: Deferred[None] = Deferred()
         protocol.gate = gate
@@ -193,7 +193,7 @@ class SessionProtocolTests(SynchronousTestCase):
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
 
     def test_closes_on_rubbish(self) -> None:
-        """What is no packet ends the connection, without an answer."""
+        """What is not a packet ends the connection, without an answer."""
         side, protocol = self.opened()
         side.protocol.dataReceived(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
         self.assertEqual(protocol.events, [("closed", CloseReason.MALFORMED_PACKET, 0)])

@@ -288,7 +288,7 @@ class Peer(Protocol):
 
     @property
     def messages(self) -> list[Heard]:
-        """What came that is no OrderAck or FinalAck."""
+        """What came that is not an OrderAck or FinalAck."""
         return [each for each in self.heard if not _is_for_order_queue(each)]
 
     @property

@@ -55,7 +55,7 @@ class AcknowledgementTests(NodesTestCase):
         self.assertEqual(self.classes(), [MessageClass.ACK_REACH_QUEUE])
 
     def test_local_arrival_is_acknowledged(self) -> None:
-        """A message to a queue of the same queue manager is no different."""
+        """A message to a queue of the same queue manager is not a different."""
         self.queue(self.alpha, "here")
         self.ask(Acknowledge.POSITIVE_ARRIVAL, destination=".\\private$\\here")
         self.assertEqual(self.classes(), [MessageClass.ACK_REACH_QUEUE])

@@ -1,6 +1,6 @@
 """Messages for a foreign site, and the connector queues in which they wait for a connector program.
 
-Rome is foreign: ZETA is no queue manager, and the routing server EPSILON has the connector program.
+Rome is foreign: ZETA is not a queue manager, and the routing server EPSILON has the connector program.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class HandshakeTests(NodesTestCase):
         self.assertEqual(acknowledgement[22:28], bytes(6))
 
     def test_a_queue_that_is_no_acknowledgements_is_rejected(self) -> None:
-        """A message to order_queue$ that is no OrderAck or FinalAck reaches nothing (MQQB-3.1.5.1.1-07)."""
+        """A message to order_queue$ that is not an OrderAck or FinalAck is dropped (MQQB-3.1.5.1.1-07)."""
         self.send(self.alpha, "DIRECT=TCP:127.0.0.3\\private$\\order_queue$", b"x")
         self.clock.advance(60)
         self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_BAD_DST_Q": 1})

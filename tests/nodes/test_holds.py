@@ -221,7 +221,7 @@ class LimitTests(NodesTestCase):
             self.assertEqual(error.status, Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
 
     def test_damaged(self) -> None:
-        """A value of the store that is no name is left out."""
+        """A value of the store that is not a name is left out."""
         holds = Holds()
         holds.load({f"{NAME}nonsense": b"1", f"{NAME}{TO_BETA}": b"1", f"{NEXT_HOP}beta": b"1", ALL: b"1"})
         self.assertEqual([str(name) for name in holds.names], [TO_BETA])

@@ -114,7 +114,7 @@ class ReasonTests(ArrivalTests):
         self.assertEqual(letters(self, self.beta), [(b"x", MessageClass.NACK_NOT_TRANSACTIONAL_MSG)])
 
     def test_not_for_this_queue_manager(self) -> None:
-        """What a queue manager that is no routing server gets for another one."""
+        """What a queue manager that is not a routing server gets for another one."""
         packet = patch_queue_manager_address(self.message(), ELSEWHERE.bytes_le)
         self.say(packet)
         self.assertEqual(letters(self, self.beta), [(b"x", MessageClass.NACK_BAD_DST_Q)])
@@ -178,7 +178,7 @@ class LimitTests(ArrivalTests):
         self.assertTrue(0 < len(kept) < 8)
         self.assertTrue(1024 - size < size / len(kept), size)
         self.assertEqual(self.beta.service.inspection.status().copies_dropped, 8 - len(kept))
-        full = "NACK_BAD_DST_Q from 127.0.0.4; there was no room for a dead letter"
+        full = "NACK_BAD_DST_Q from 127.0.0.4; the dead-letter queue is full"
         self.assertEqual(reasons(self, self.beta).count(full), 8 - len(kept))
         self.run_to_end(self.beta.service.purge_queue(DEADLETTER))
         self.say(self.message(b"later", message_id=9))

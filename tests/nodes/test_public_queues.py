@@ -86,7 +86,7 @@ class TimeToReachQueueTests(DirectoryTestCase):
     def test_the_default_of_the_enterprise(self) -> None:
         """MQDMPR-3.1.1.6-04: a message that does not say leaves after that; what says so has its own time.
 
-        So it is after a start without the directory, which is no old one.
+        So it is after a start without the directory, which is not an old one.
         """
         self.assertFalse(self.successResultOf(self.directory.read(EnterpriseObject, [])).object.old_directory)
         for is_away in (False, True):
@@ -287,7 +287,7 @@ class QueueManagerTests(DirectoryTestCase):
         return [each.event.event for each in self.successResultOf(node.store.read_events(0, 100))]
 
     def test_a_directory_that_gives_identifiers(self) -> None:
-        """It would call us by a name under which nobody knows us, so the start fails and tells so."""
+        """It would call us by a name under which is unknown us, so the start fails and tells so."""
         directory = self.make_directory(assigns_identifiers=True)
         fresh = self.node("BETA", BETA, directory=directory)
         failed = self.failureResultOf(self.deferred(fresh.service.open()), MQError).value

@@ -77,7 +77,7 @@ class DurableStoreTests(NodesTestCase):
         self.assertEqual(acks(written[HANDSHAKE:]), [counted, named])
 
     def test_a_transactional_queue_takes_no_others(self) -> None:
-        """A recoverable message is none of a transaction."""
+        """A recoverable message is not one of a transaction."""
         path = self.queue(self.beta, transactional=True)
         sending = self.deferred(self.beta.service.send(path, [RECOVERABLE]))
         failure = self.failureResultOf(sending, MQError)

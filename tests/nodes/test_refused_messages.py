@@ -172,9 +172,7 @@ class NoRoomTests(RefusedTestCase):
         self.say(self.message(), self.message(2, recoverable=True))
         self.assertEqual((self.letters(), self.told()), ([], [OVER_QUOTA, OVER_QUOTA]))
         self.assertEqual(self.beta.service.inspection.status().copies_dropped, 2)
-        self.assertEqual(
-            self.reasons, ["NACK_Q_EXCEED_QUOTA from 127.0.0.4; there was no room for a dead letter"]
-        )
+        self.assertEqual(self.reasons, ["NACK_Q_EXCEED_QUOTA from 127.0.0.4; the dead-letter queue is full"])
 
 
 class NoMemoryTests(RefusedTestCase):

@@ -170,7 +170,7 @@ class OrderTests(ReceiverTestCase):
         self.assertEqual(self.bodies(self.beta, self.path), [b"1", b"2", b"1", b"1", b"3"])
 
     def test_a_message_for_another_queue_manager(self) -> None:
-        """Its sequence is none of ours: nothing is said about it, and the place in ours is not touched."""
+        """Its sequence is not one of ours: nothing is said about it, and the place in ours is not touched."""
         self.say(*chain(1, 1))
         self.say(transactional(b"theirs", (X, 9, 8), queue_manager=ALPHA, number=3))
         self.say(*chain(2, 2))

@@ -132,13 +132,13 @@ class ArrivingTests(SigningTestCase):
         self.assertIn("is that of S-1-5-21-1-2-3-1002 in the directory, not of S-1-5-21-1-2-3-1001", reason)
         stranger = self.make_credentials(2)
         reason = self.refused(self.signed(message, by=stranger))
-        self.assertIn("is none of the 1 that the directory has for S-1-5-21-1-2-3-1001", reason)
+        self.assertIn("is not one of the 1 that the directory has for S-1-5-21-1-2-3-1001", reason)
         reason = self.refused(self.signed(message, security_id=parse_sid("S-1-5-21-9")))
-        self.assertIn("is that of S-1-5-21-9: the directory knows no such user", reason)
+        self.assertIn("is not confirmed as that of S-1-5-21-9: the directory knows no such user", reason)
         reason = self.refused(self.signed(message, security_id=b"\1\2\3"))
-        self.assertEqual(reason, "its sender identifier of 3 bytes is no SID")
+        self.assertEqual(reason, "its sender identifier of 3 bytes is not a SID")
         reason = self.refused(self.signed(message, flags=0x00C7))
-        self.assertEqual(reason, "its sender identifier is of type 7, which nobody knows")
+        self.assertEqual(reason, "its sender identifier is of type 7, which is unknown")
 
     def test_dates(self) -> None:
         """A certificate that has expired, or is not valid yet, is refused."""
@@ -152,15 +152,15 @@ class ArrivingTests(SigningTestCase):
             self.assertIn(expected, self.refused(self.signed(message, by=made)))
 
     def test_damaged_certificates(self) -> None:
-        """What is no certificate, and none at all, is refused (MQMQ-2.2.20.6-16)."""
+        """What is not a certificate, and none at all, is refused (MQMQ-2.2.20.6-16)."""
         message = self.fields()
         self.assertEqual(
             self.refused(message.with_security(SID, b"signature", b"rubbish")),
-            "its certificate is no X.509 certificate",
+            "its certificate is not an X.509 certificate",
         )
         self.assertEqual(
             self.refused(message.with_security(SID, b"signature", b"")),
-            "it is signed, and there is no certificate with it",
+            "it is signed without a certificate",
         )
 
     def test_algorithms(self) -> None:
@@ -183,7 +183,7 @@ class ArrivingTests(SigningTestCase):
         assert isinstance(signature, bytes)
         packet = message.with_security(SID, signature, self.alice.certificate, hash_algorithm=0x9999)
         self.assertEqual(
-            self.refused(packet), "its signature is made with the hash algorithm 0x9999, which nobody knows"
+            self.refused(packet), "its signature is made with the hash algorithm 0x9999, which is unknown"
         )
         self.say(self.fields().with_security(SID, b"", b"", hash_algorithm=0x9999))
         self.assertEqual(len(self.arrived()), 1)
@@ -348,7 +348,7 @@ class CacheTests(SigningTestCase):
         self.assertIn("is that of S-1-5-21-1-2-3-1002 in the directory, not of", reason)
         for number in range(10, 15):
             reason = self.refused(self.signed(self.fields(), by=self.make_credentials(number)))
-            self.assertIn("is none of the 2 that the directory has for S-1-5-21-1-2-3-1001", reason)
+            self.assertIn("is not one of the 2 that the directory has for S-1-5-21-1-2-3-1001", reason)
         self.assertEqual(self.asked(), 0)
         self.say(self.signed(self.fields(), by=carol))
         self.assertEqual((len(self.arrived()), self.asked()), (1, 1))
@@ -392,7 +392,7 @@ class CacheTests(SigningTestCase):
         self.say(self.signed(self.fields()))
         self.assertEqual(len(self.arrived()), 1)
         reason = self.refused(self.signed(self.fields(), by=self.bob, security_id=OTHER_SID))
-        self.assertIn("is that of S-1-5-21-1-2-3-1002: the directory does not answer", reason)
+        self.assertIn("not confirmed as that of S-1-5-21-1-2-3-1002: the directory does not answer", reason)
 
     def hold(self) -> Deferred[None]:
         """From now on the directory tells nothing of users before this fires."""
@@ -409,7 +409,7 @@ class CacheTests(SigningTestCase):
         return held
 
     def test_the_directory_is_late(self) -> None:
-        """A message waits for half a minute; what is told later changes nothing, and is no fault to log."""
+        """A message waits for half a minute; a later answer changes nothing, and is not logged as a fault."""
         held = self.hold()
         self.say(self.signed(self.fields()), seconds=29)
         self.assertEqual(self.reasons(), [])

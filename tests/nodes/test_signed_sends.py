@@ -165,7 +165,7 @@ class SendingTests(SigningTestCase):
         [letter] = self.take(self.alpha, ".\\system$;deadxact")
         self.assertEqual(letter.message_class, MessageClass.NACK_BAD_SIGNATURE)
         told = self.run_to_end(self.beta.service.inspection.explain(letter.identifier))
-        self.assertIn("is none of the 0 that the directory has", " ".join(e.reason for e in told.events))
+        self.assertIn("is not one of the 0 that the directory has", " ".join(e.reason for e in told.events))
         told = self.run_to_end(self.alpha.service.inspection.explain(letter.identifier))
         self.assertIn("NACK_BAD_SIGNATURE", " ".join(event.reason for event in told.events))
 

@@ -125,7 +125,7 @@ class HopTests(TracingTestCase):
         self.assertEqual((self.counts(self.alpha), self.counts(self.beta)), ((1, 0), (1, 0)))
 
     def test_in_json(self) -> None:
-        """A report is text in JSON, with what it says by its parts; what is no report stays as it was."""
+        """A report is text in JSON, with what it says by its parts; what is not a report stays as it was."""
         [identifier] = self.send_traced(b"traced")
         [sent], [arrived] = self.reported(self.alpha), self.reported(self.beta)
         for view, event, next_hop in ((sent, "sent", "127.0.0.3"), (arrived, "arrived", None)):

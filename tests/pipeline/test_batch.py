@@ -241,7 +241,7 @@ class RefusalTests(EstateCase):
             ),
             ({"stream": "queues"}, "the option stream is 'queues': must be one of queue, log, "),
             ({"subscribe": "order"}, "has no queue order in the stream queue"),
-            ({"decode": "yaml"}, "decode = 'yaml' is none of none, auto, "),
+            ({"decode": "yaml"}, "decode = 'yaml' is not one of none, auto, "),
             ({"columns": "lable"}, "there is no column 'lable', only value, topic, "),
             (
                 {"minPartitions": "0"},
@@ -252,7 +252,7 @@ class RefusalTests(EstateCase):
             ({"startingOffsets": '{"orders": 5}'}, "the option startingOffsets is "),
             ({"endingOffsets": '{"nobody": {"0": 1}}'}, "the option endingOffsets names 'nobody', "),
             ({"startingTimestamp": "noon"}, "the option startingTimestamp is 'noon': "),
-            ({"subscribePattern": "("}, "the option subscribePattern is '(': is no regular expression"),
+            ({"subscribePattern": "("}, "the option subscribePattern is '(': is not a regular expression"),
             ({"subscribe": "a", "subscribePattern": "b"}, "exclude each other"),
             ({"dsn": "postgresql://127.0.0.1/x"}, "the options path and dsn exclude each other"),
             (

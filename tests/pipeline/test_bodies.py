@@ -49,13 +49,13 @@ class ReadingTests(SynchronousTestCase):
     def test_a_body_that_cannot_be_read_is_there_with_the_reason(self) -> None:
         row = self.row("xml", stored(b"hello"))
         self.assertEqual((row["decoded"], row["value"]), (None, b"hello"))
-        self.assertIn("the body is no XML", row["decode_error"])
+        self.assertIn("the body is not XML", row["decode_error"])
 
     def test_half_of_a_message_is_better_than_none(self) -> None:
         """Headers without a body: both columns say something."""
         row = self.row("auto", stored(b"{", extension=REBUS))
         self.assertEqual(json.loads(row["decoded"])["headers"], {"rbs2-msg-id": "7"})
-        self.assertIn("the body is no JSON", row["decode_error"])
+        self.assertIn("the body is not JSON", row["decode_error"])
 
     def test_headers_are_keys_and_bytes(self) -> None:
         row = self.row("none", stored(b"", extension=REBUS), headers=True)
@@ -77,4 +77,4 @@ class ReadingTests(SynchronousTestCase):
     def test_what_nobody_is_called_is_refused(self) -> None:
         """With the names that there are."""
         error = self.assertRaises(ValueError, reading, "yaml")
-        self.assertIn("decode = 'yaml' is none of none, auto, wcf, nrbf, activex, xml, json", str(error))
+        self.assertIn("decode = 'yaml' is not one of none, auto, wcf, nrbf, activex, xml, json", str(error))

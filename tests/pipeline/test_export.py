@@ -207,7 +207,7 @@ class ExportTests(ExportTestCase):
         )
 
     def test_times_of_no_year(self) -> None:
-        """A time that no calendar has is no date."""
+        """A time that no calendar has is not a date."""
         for time in (None, 1e300, float("nan"), float("inf"), -1e20):
             self.assertEqual(date_of(time), "__HIVE_DEFAULT_PARTITION__")
 

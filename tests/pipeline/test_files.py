@@ -104,10 +104,10 @@ class ExportedTests(FileCase):
         self.assertEqual(self.read("offset", startingTimestamp="1700000004250", stream="log").count(), 2)
 
     def test_refusals(self) -> None:
-        """A file that is none of these, and one that a newer version has written, are named."""
+        """A file that is not one of these, and one that a newer version has written, are named."""
         self.assertIn("there is no such store", self.refused(path=str(self.directory / "nothing")))
         (self.directory / "a.txt").write_text("hello")
-        self.assertIn("a.txt is no store, no exported file, no capture and no packet", self.refused())
+        self.assertIn("a.txt is not a store, an exported file, a capture or a packet", self.refused())
         (self.directory / "a.txt").unlink()
         self.export("a.parquet", "wire", range(1, 3))
         self.assertIn("a.parquet has no column event", self.refused(stream="events"))

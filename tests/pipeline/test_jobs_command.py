@@ -137,7 +137,7 @@ class CommandTests(SynchronousTestCase):
             *("--what-if", "Berlin..Paris", "--what-if", "Paris..Rome=3"),
         )
         self.assertEqual((status, err), (0, ""))
-        self.assert_report(output, "6 of 6 pairs of sites have a way", "6 dearer", "Berlin")
+        self.assert_report(output, "6 of 6 pairs of sites have a route", "6 dearer", "Berlin")
         self.assertEqual(parquet.read_table(output / "differences").num_rows, 6)
         output = self.directory / "routes"
         inputs = self.write_estate()
@@ -224,15 +224,15 @@ class CommandTests(SynchronousTestCase):
         )
         queues = self.directory / "queues.jsonl"
         queues.write_text("{}\n")
-        self.refuse("queues.jsonl:1 is no queue", "quota", *inputs, *output, "--queues", str(queues))
+        self.refuse("queues.jsonl:1 is not a queue", "quota", *inputs, *output, "--queues", str(queues))
         self.assertFalse((self.directory / "out").exists())
 
     def test_files_that_are_none(self) -> None:
-        """What is no export, or a newer one, is refused by name."""
+        """What is not an export, or a newer one, is refused by name."""
         output = ("--output", str(self.directory / "out"))
         rubbish = self.directory / "rubbish.parquet"
         rubbish.write_bytes(b"rubbish")
-        self.refuse("rubbish.parquet is no file in Parquet", "loss", "--input", str(rubbish), *output)
+        self.refuse("rubbish.parquet is not a file in Parquet", "loss", "--input", str(rubbish), *output)
         table = message_batch([stored(1, ORDERS)], EXPORTED).to_pylist()
         other = self.directory / "other.parquet"
         import pyarrow

@@ -198,7 +198,7 @@ class EventRowTests(SynchronousTestCase):
         self.assertEqual(json.loads(row["value"]), {"time": "1970-01-01T00:00:01.500000+00:00", **told})
 
     def test_event_of_the_queue_manager(self) -> None:
-        """An event of no message, with text that is no Unicode text."""
+        """An event of no message, with text that is not Unicode text."""
         row = event_row(StoredEvent(1, AppendEvent(1.0, b"", "x\ud800")), ("id", "event", "class", "queue"))
         self.assertEqual(row, (None, "x\ufffd", None, None))
 

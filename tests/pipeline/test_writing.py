@@ -138,7 +138,7 @@ class BatchTests(WritingCase):
             ),
             ({"destinations": ORDERS}, "there is no option 'destinations' for writing"),
             ({"maxMessagesPerSecond": "0"}, "must be a whole number from 1 to 2147483647"),
-            ({}, "nobody says where to"),
+            ({}, "no destination"),
             ({"destination": ORDERS, "mode": "overwrite"}, "a queue cannot be overwritten"),
             ({"destination": r".\private$\nobody"}, "MQ_ERROR_QUEUE_NOT_FOUND"),
         ):
@@ -231,5 +231,5 @@ class RecordTests(SynchronousTestCase):
     def test_columns(self) -> None:
         """Columns that cannot be a message are refused before anything is sent."""
         check_columns(["value", "topic"], "")
-        for names, expected in ((["label"], "there is no body"), (["value"], "nobody says where to")):
+        for names, expected in ((["label"], "there is no body"), (["value"], "no destination")):
             self.assertIn(expected, str(self.assertRaises(ReadingError, check_columns, names, "")))

@@ -398,7 +398,7 @@ class DeadLetterTests(CopyCase):
         self.assertEqual([body for body, _ in self.letters()], [b"x" * 700])
         self.assertEqual((self.queue.message_count, self.alpha.model.copying.dropped), (0, 1))
         self.assertEqual(
-            [event.reason for event in self.alpha.last_events][1], "there was no room for a dead letter"
+            [event.reason for event in self.alpha.last_events][1], "the dead-letter queue is full"
         )
 
     def test_letters_do_not_expire(self) -> None:
@@ -465,7 +465,7 @@ class WayTests(CopyCase):
         self.assertEqual((outgoing.positions, self.alpha.stored(outgoing)), ({}, []))
 
     def test_not_delivered_and_not_journaled(self) -> None:
-        """What expires on its way is no success."""
+        """What expires on its way is not a success."""
         self.alpha.put(self.outgoing(), asking(b"1", source=ALPHA, journal=True))
         self.alpha.later(SECONDS + 1)
         self.assertEqual(self.system(QueueSuffix.JOURNAL).positions, {})

@@ -168,7 +168,7 @@ class ReadingTests(SynchronousTestCase):
         self.assertEqual(hop, Hop(MessageIdentifier(source, ordinal), hops, f"PUBLIC={G}", address))
 
     def test_something_else(self) -> None:
-        """A message of another class, or with other texts, is no report of a hop."""
+        """A message of another class, or with other texts, is not a report of a hop."""
         made = reported(traced())
         self.assertIsNone(read_report(traced()))
         for label, body in (

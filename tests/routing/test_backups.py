@@ -30,10 +30,10 @@ class ExampleTests(SynchronousTestCase):
             [
                 "link Head - South: cannot be used as a backup for messages from Head to Branch while North"
                 " is down: South is farther from Branch (3) than Head (2), so they wait; with a cost of 1 for"
-                " the link Branch - South they would go this way",
+                " the link Branch - South they would use this route",
                 "link North - Branch: cannot be used as a backup for messages from North to South while"
                 " Head is down: Branch is farther from South (3) than North (2), so they wait; with a cost of"
-                " 1 for the link Branch - South they would go this way",
+                " 1 for the link Branch - South they would use this route",
             ],
         )
 
@@ -43,7 +43,8 @@ class ExampleTests(SynchronousTestCase):
         self.assertEqual(
             first,
             "link C - D: cannot be used as a backup for messages from C to A while B is down: D is as far"
-            " from A (2) as C (2), so they wait; with a cost of 2 for the link B - C they would go this way",
+            " from A (2) as C (2), so they wait; with a cost of 2 for the link B - C they would use this"
+            " route",
         )
 
     def test_nothing_to_say(self) -> None:

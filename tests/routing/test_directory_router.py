@@ -182,7 +182,7 @@ class DirectoryRouterTests(RouterTestCase):
         self.assertEqual(way.cost, 4)
 
     def test_no_gate(self) -> None:
-        """MQBR-3.1.3.1-01: who is no site gate has no table, and sends by its routing server."""
+        """MQBR-3.1.3.1-01: who is not a site gate has no table, and sends by its routing server."""
         router = self.opened("cA")
         self.assertEqual(router.core.snapshot.table.rows, {})
         self.assertEqual(self.hops(router, "cC", source="cA"), ["gA"])

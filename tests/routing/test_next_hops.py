@@ -140,7 +140,7 @@ class RoutingServerTests(SynchronousTestCase):
         self.assertEqual(hops(estate.sound(), "router", "far"), ["far"])
 
     def test_in_routing_servers(self) -> None:
-        """MQBR-3.1.5.2-03: one that is no in-routing server hands over to those who are."""
+        """MQBR-3.1.5.2-03: one that is not an in-routing server hands over to those who are."""
         estate = self.estate()
         estate.machine("second", "A", routing_server=True)
         estate.machine("near", "A", into="second gA")
@@ -212,7 +212,7 @@ class SiteGateTests(SynchronousTestCase):
         self.assertEqual(hops(estate.sound(), "gA", "far"), ["far"])
 
     def test_in_routing_servers(self) -> None:
-        """MQBR-3.1.5.3-02: one that is no in-routing server hands over to those who are."""
+        """MQBR-3.1.5.3-02: one that is not an in-routing server hands over to those who are."""
         estate = self.estate()
         estate.machine("router", "A", routing_server=True)
         estate.machine("near", "A", into="router")
@@ -242,7 +242,7 @@ class SiteGateTests(SynchronousTestCase):
         missing = self.assertRaises(NoRoute, next_hops, topology, guid("gA"), guid("cD"))
         self.assertEqual(
             missing.detail,
-            "gA cannot send to cD: it has no way to it in its routing table: no links lead to D",
+            "gA cannot send to cD: it has no route to it in its routing table: no links lead to D",
         )
         self.assertRaises(NoRoute, next_hops, topology, guid("gA"), guid("cB"), EMPTY_TABLE)
 

@@ -36,9 +36,9 @@ class RouteTests(SynchronousTestCase):
             [
                 ("rA", "A", 0, 0, "from sends everything through its out-routing servers"),
                 ("gA", "A", 0, 0, "to is in another site, and gA is a site gate of A"),
-                ("gB", "B", 3, 3, "the cheapest way is A - B - D - C at 5; gB is a site gate of B"),
-                ("gD", "D", 1, 4, "the cheapest way is B - D - C at 2; gD is a site gate of D"),
-                ("gC", "C", 1, 5, "the cheapest way is D - C at 1; gC is a site gate of C"),
+                ("gB", "B", 3, 3, "the cheapest route is A - B - D - C at 5; gB is a site gate of B"),
+                ("gD", "D", 1, 4, "the cheapest route is B - D - C at 2; gD is a site gate of D"),
+                ("gC", "C", 1, 5, "the cheapest route is D - C at 1; gC is a site gate of C"),
                 ("to", "C", 0, 5, "gC is an in-routing server of to"),
             ],
         )
@@ -79,7 +79,7 @@ class RouteTests(SynchronousTestCase):
         found = self.route(Estate("A-B 1, A-C 1, B-D 1, C-D 1").sound(), "gA", "gD")
         self.assertEqual(
             found.hops[0].reason,
-            "the cheapest way is A - B - D at 2, of several the one with the smallest identifier; "
+            "the cheapest route is A - B - D at 2, of several the one with the smallest identifier; "
             "gB is a site gate of B",
         )
 
@@ -110,7 +110,7 @@ class RouteTests(SynchronousTestCase):
         self.assertEqual([hop.name for hop in found.hops], ["gA"])
         self.assertEqual(
             found.problem,
-            "gA cannot send to cD: it has no way to it in its routing table: no links lead to D",
+            "gA cannot send to cD: it has no route to it in its routing table: no links lead to D",
         )
 
     def test_no_site(self) -> None:
@@ -121,7 +121,7 @@ class RouteTests(SynchronousTestCase):
         topology = estate.topology
         self.assertEqual(
             self.route(topology, "gA", "lonely").problem,
-            "gA cannot send to lonely: it has no way to it in its routing table: it belongs to no site",
+            "gA cannot send to lonely: it has no route to it in its routing table: it belongs to no site",
         )
         self.assertEqual(
             self.route(topology, "router", "gA").problem, "router cannot send to gA: it belongs to no site"
@@ -144,7 +144,7 @@ class RouteTests(SynchronousTestCase):
                     15,
                     "the cheapest path is by gB, and cannot be used; gD is nearer to cC (15) than gA is (20)",
                 ),
-                ("gC", "C", 15, 30, "the cheapest way is D - C at 15; gC is a site gate of C"),
+                ("gC", "C", 15, 30, "the cheapest route is D - C at 15; gC is a site gate of C"),
             ],
         )
         self.assertTrue(found.arrives)
@@ -154,7 +154,7 @@ class RouteTests(SynchronousTestCase):
         )
         self.assertEqual(
             found.problem,
-            "the message waits at gA for gB or gD; gE is no alternate, because it is farther from cC (21)"
+            "the message waits at gA for gB or gD; gE is not an alternate, because it is farther from cC (21)"
             " than gA is (20)",
         )
         found = route(topology, guid("cA"), guid("cC"), {guid("gA")})
@@ -235,4 +235,5 @@ class RouteTests(SynchronousTestCase):
         room = test_architecture.ROOMS["routing"]
         self.assertTrue(room.pure)
         self.assertIn("socket", test_architecture.IMPURE_STANDARD)
-        self.assertEqual(set(room.may_import), {"errors", "moment", "wire", "structures"})
+        self.assertEqual(set(room.may_import), set(test_architecture.BASICS))
+        self.assertNotIn("net", room.may_import)

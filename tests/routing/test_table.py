@@ -104,7 +104,7 @@ class RoutingTableTests(SynchronousTestCase):
         self.assertEqual(names(next_hops(estate.sound(), guid("gA"), guid("gC"))), ["gB"])
 
     def test_many_sites(self) -> None:
-        """A chain of a thousand sites is no deeper than one of three."""
+        """A chain of a thousand sites is not a deeper than one of three."""
         sites = [f"s{number:04}" for number in range(1000)]
         estate = Estate(", ".join(f"{one}-{two} 7" for one, two in pairwise(sites)))
         table = routing_table(estate.sound(), guid("gs0000"))

@@ -127,24 +127,24 @@ class FaultTests(SynchronousTestCase):
         )
 
     def test_servers_that_are_none(self) -> None:
-        """An in- or out-routing server that is no routing server would send in circles, and is left out."""
+        """An in- or out-routing server that is not a routing server could send in circles: it is left out."""
         estate = Estate("A-B 1")
         estate.machine("one", "A", out="cA gA")
         estate.machine("two", "A", into="cA")
         self.assert_fault(
             estate,
             ProblemKind.NOT_A_ROUTING_SERVER,
-            "queue manager one: has the out-routing server cA, which is no routing server and is left out",
-            "queue manager two: has the in-routing server cA, which is no routing server and is left out",
+            "queue manager one: has the out-routing server cA, which is not a routing server and is left out",
+            "queue manager two: has the in-routing server cA, which is not a routing server and is left out",
         )
         self.assertEqual(names(next_hops(estate.topology, guid("one"), guid("two"))), ["gA"])
 
     def test_unreadable(self) -> None:
         """What a directory cannot even hand over is a fault as well."""
         estate = Estate("A-B 1")
-        estate.report("link A - C", "cost 'cheap' is no number", "estate.toml:9")
+        estate.report("link A - C", "cost 'cheap' is not a number", "estate.toml:9")
         self.assert_fault(
-            estate, ProblemKind.DIRECTORY, "estate.toml:9: link A - C: cost 'cheap' is no number"
+            estate, ProblemKind.DIRECTORY, "estate.toml:9: link A - C: cost 'cheap' is not a number"
         )
 
     def test_bound(self) -> None:
@@ -196,7 +196,7 @@ class CheckTests(SynchronousTestCase):
             estate,
             ProblemKind.NOT_A_GATE,
             "link A - B: has the gate gC, which does not belong to either site",
-            "link A - B: has the gate cA, which is no routing server",
+            "link A - B: has the gate cA, which is not a routing server",
             "site D: has the gate gA, which does not belong to that site",
         )
 
@@ -251,7 +251,7 @@ class CheckTests(SynchronousTestCase):
         self.assert_notice(
             Estate("A-B 1, C-D 1"),
             ProblemKind.UNCONNECTED,
-            "the enterprise: there is no way between A and C, D",
+            "the enterprise: no route between A and C, D",
         )
 
     def test_parallel_links(self) -> None:

@@ -177,7 +177,7 @@ class TlsServerTests(TestCase):
         self.assertEqual((beta.inspection.queue(QUEUE).messages, alpha.inspection.status().messages), (0, 1))
 
     async def test_who_speaks_no_tls_is_refused(self) -> None:
-        """A packet in clear is no TLS, and its connection ends."""
+        """A packet in clear is not a TLS, and its connection ends."""
         beta = await self.beta(self.listening())
         with socket.create_connection((BETA_ADDRESS, self.port), timeout=DEADLINE) as plain:
             plain.sendall(establish(ALPHA))

@@ -54,7 +54,7 @@ class SlapdServer:
     """One server in a directory of its own.
 
     @param certificate: PEM files of an authority, a certificate and its key, for TLS.
-    @param is_open: everybody may do everything without a name.
+    @param is_open: every account has every right without a name.
     @param address: of this computer, where it listens.
     @param port: of C{ldap:}; one that is free, without it.
     @ivar tls_port: of C{ldaps:}; only with a certificate.

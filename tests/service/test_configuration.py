@@ -192,7 +192,7 @@ class LoadTests(ReadingTestCase):
         self.assertEqual(
             str(caught.exception).splitlines(),
             [
-                "--name: must not contain ' '; letters, digits, '-', '_' and '.' may stand",
+                "--name: must not contain ' '; letters, digits, '-', '_' and '.' are allowed",
                 "--storage: must be the name of a store, which are memory, sqlite, log, postgresql, "
                 "not 'rocks'",
                 "--directory: cannot be used: directory 'files:x': there is no directory 'files'; "
@@ -312,7 +312,7 @@ class LoadTests(ReadingTestCase):
         )
         self.assertIn("99999", problems[0][2])
         self.assertEqual(problems[1][2], "is the same host as 'BETA', which the table names too")
-        self.assertIn("a name with dots stands in quotes", problems[2][2])
+        self.assertIn("a name with dots needs quotes", problems[2][2])
 
     def test_refuses_too_long_a_socket_path(self) -> None:
         """A data directory whose socket path Linux would not take is refused by name."""
@@ -451,7 +451,8 @@ encryption_key_bits = 1024
         """Who is denied whatever he sends cannot be trusted."""
         text = '[security]\nunauthenticated = "deny"\npeers = ["192.0.2.7"]\n'
         self.assertEqual(
-            self.problems(text), [(3, "security.peers", 'lets nobody in, because unauthenticated is "deny"')]
+            self.problems(text),
+            [(3, "security.peers", 'refuses every message, because unauthenticated is "deny"')],
         )
 
     def test_rules(self) -> None:

@@ -151,7 +151,7 @@ class TwistdServiceTests(SynchronousTestCase):
         self.assertTrue(self.reactor.hasStopped)
 
     def test_a_surprise_is_logged_in_full(self) -> None:
-        """What is no refusal of ours is a defect, and the log has its traceback."""
+        """What is not a refusal of ours is a defect, and the log has its traceback."""
         _, server = self.late()
         server.started.errback(ZeroDivisionError("surprise"))
         self.assertEqual(self.stderr.getvalue(), "msmq cannot start: surprise\n")

@@ -172,7 +172,7 @@ class WaitingTests(SynchronousTestCase):
 
 
 class IgnoringTests(SynchronousTestCase):
-    """What is no response of the newest request changes nothing."""
+    """What is not a response of the newest request changes nothing."""
 
     def assert_still_waiting(self, pings: PingInitiator) -> None:
         self.assertEqual(pings.deadline(), START.monotonic + 1.0)

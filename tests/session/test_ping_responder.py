@@ -103,7 +103,7 @@ class IgnoredTests(SynchronousTestCase):
         return outcome
 
     def test_another_signature(self) -> None:
-        """2.2.7, 3.1.7.7: 0x5549 is no ping."""
+        """2.2.7, 3.1.7.7: 0x5549 is not a ping."""
         datagram = request()[:2] + b"\x49\x55" + request()[4:]
         self.assertIs(self.ignored(datagram), Ignored.MALFORMED)
 

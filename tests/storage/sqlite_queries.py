@@ -2,7 +2,7 @@
 
 These are no views of the database, since SQLite up to 3.40 does not check the whole of a file that has any.
 A LookupIdentifier has 2^63 subtracted, so that it fits a signed integer; the identifier of a queue is the 16
-bytes of its GUID in the order in which it is printed; text that is no Unicode text is a BLOB, in UTF-8 with
+bytes of its GUID in the order in which it is printed; text that is not Unicode text is a BLOB, in UTF-8 with
 surrogates.
 """
 

@@ -252,7 +252,7 @@ class LostFileTests(TestCase):
         self.assertEqual(list(await store.read(ORDERS.identifier, [1])), [b"one"])
 
     async def test_directory_in_its_place(self) -> None:
-        """What is no file is named."""
+        """What is not a file is named."""
         self.path.mkdir()
         said = await self.refusal(SqliteMessageStore(self.path).open())
         self.assertIn(f"{self.path}: cannot open: the file cannot be opened", said)

@@ -92,7 +92,7 @@ class OpeningTests(_FileTests):
     async def test_no_database(self) -> None:
         """A file of something else is refused, and stays as it is."""
         self.path.write_bytes(b"Dear diary, " * 1000)
-        self.assertIn("the file is no SQLite database", await self.refusal())
+        self.assertIn("the file is not a SQLite database", await self.refusal())
         self.assertEqual(self.path.read_bytes(), b"Dear diary, " * 1000)
 
     async def test_database_of_another_program(self) -> None:

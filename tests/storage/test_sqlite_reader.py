@@ -95,7 +95,7 @@ class ReaderTests(TestCase):
         self.assertEqual(self.rows(f"SELECT sequence FROM ({STORED_LOG})"), [(2001,)])
 
     async def test_events(self) -> None:
-        """So are events; text that is no Unicode text is a BLOB."""
+        """So are events; text that is not Unicode text is a BLOB."""
         store = await self.opened(
             AppendEvent(1.0, b"", "started"),
             AppendEvent(2.0, identity(SOURCE, 5), "expired", "in time", 0x8003, "private$\\\ud83d"),

@@ -88,7 +88,7 @@ class SqliteServerTests(TestCase):
         try:
             await server.started
         except StorageError as error:
-            self.assertIn("msmq.sqlite: cannot open: the file is no SQLite database", str(error))
+            self.assertIn("msmq.sqlite: cannot open: the file is not a SQLite database", str(error))
         else:
             self.fail("it started")
         await server.stopService()

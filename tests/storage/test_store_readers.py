@@ -227,16 +227,16 @@ class SqliteTests(BesideContract, SynchronousTestCase):
         self.assertGreater((directory / "msmq.sqlite-wal").stat().st_size, 32 * 1024 * 1024)
 
     def test_foreign_files(self) -> None:
-        """What is no store of ours is refused by its name."""
+        """What is not a store of ours is refused by its name."""
         directory = self.workshop()
         path = directory / "msmq.sqlite"
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("CREATE TABLE t (x)")
         error = self.assertRaises(StorageError, open_beside(str(directory)).queues)
-        self.assertEqual(str(error), f"{path}: this is no store of msmq")
+        self.assertEqual(str(error), f"{path}: this is not a store of msmq")
         path.write_bytes(b"nothing of the kind" * 100)
         error = self.assertRaises(StorageError, open_beside(str(path)).queues)
-        self.assertIn("the file is no SQLite database", str(error))
+        self.assertIn("the file is not a SQLite database", str(error))
 
 
 class LogTests(BesideContract, LogTestCase):

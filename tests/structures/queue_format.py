@@ -143,7 +143,7 @@ class QueueFormat(WholeStructure):
             start = reader.position
             number, suffix_and_flags = reader.u8("m_qft"), reader.u8("m_SuffixAndFlags")
             if number not in ALLOWED:
-                raise reader.malformed("m_qft", f"{number} is no QUEUE_FORMAT_TYPE", offset=start)
+                raise reader.malformed("m_qft", f"{number} is not a QUEUE_FORMAT_TYPE", offset=start)
             kind = QueueFormatType(number)
             if suffix_and_flags not in ALLOWED[kind]:
                 rule = f"0x{suffix_and_flags:02X} does not go with m_qft {number}"

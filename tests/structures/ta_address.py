@@ -73,7 +73,7 @@ class TaAddress(WholeStructure):
         with reader.header(cls.NAME, cls.SECTION):
             start = reader.position
             length, number = reader.u16("AddressLength"), reader.u16("AddressType")
-            rule = f"0x{number:04X} is no type of address"
+            rule = f"0x{number:04X} is not a type of address"
             address_type = reader.member(AddressType, number, "AddressType", rule, offset=start + 2)
             if length != LENGTHS[address_type]:
                 rule = f"is {length} where type {number} has {LENGTHS[address_type]}"

@@ -94,9 +94,9 @@ class ReasonTests(SynchronousTestCase):
             ("D:(A;;0x2;;;WD)", "alice", send,
              f"MQSEC_WRITE_MESSAGE: no entry of the DACL allows it to {alice} or its groups"),
             ("D:", "alice", send,
-             "MQSEC_WRITE_MESSAGE: the DACL is empty, which lets nobody do anything"),
+             "MQSEC_WRITE_MESSAGE: the DACL is empty, which grants no right to any account"),
             ("O:BA", "alice", send,
-             "MQSEC_WRITE_MESSAGE: the descriptor has no DACL, which lets everybody do everything"),
+             "MQSEC_WRITE_MESSAGE: the descriptor has no DACL, which grants every right to every account"),
             (f"O:{alice}D:", "alice", QueueAccess.MQSEC_GET_QUEUE_PERMISSIONS,
              f"MQSEC_GET_QUEUE_PERMISSIONS: {alice} owns the queue"),
             (f"O:{alice}D:(D;;RC;;;OW)", "alice", QueueAccess.MQSEC_GET_QUEUE_PERMISSIONS,
@@ -111,7 +111,7 @@ class ReasonTests(SynchronousTestCase):
              " as its condition is met"),
             ("D:(XD;;0x4;;;WD;(@User.x == 1))(A;;0x4;;;WD)", "alice", send,
              "MQSEC_WRITE_MESSAGE: entry 1 of the DACL denies it to everyone (S-1-1-0),"
-             " as its condition cannot be told"),
+             " as its condition has no result"),
         ):  # fmt: skip
             self.assertEqual(self.why(sddl, who, int(asked)), words)
 

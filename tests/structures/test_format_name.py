@@ -73,7 +73,7 @@ class Refusing(SynchronousTestCase):
     """Asserts on texts that are no format names."""
 
     def refused(self, text: str, *, lenient: bool = False) -> str:
-        """Assert that C{text} is no format name, and give the detail."""
+        """Assert that C{text} is not a format name, and give the detail."""
         error: MQError = self.assertRaises(MQError, parse_format_name, text, lenient)
         self.assertEqual(error.status, Status.MQ_ERROR_ILLEGAL_FORMATNAME)
         return error.detail
@@ -153,7 +153,7 @@ class ErrorTests(Refusing):
     def test_counts_from_the_beginning_of_a_list(self) -> None:
         """The place is right in the second of several names as well."""
         error = self.assertRaises(MQError, parse_format_names, f"PUBLIC={GUID},UDP=x")
-        self.assertIn("'UDP' is no kind of format name at character 45", error.detail)
+        self.assertIn("'UDP' is not a kind of format name at character 45", error.detail)
 
     def test_an_unknown_kind_is_named(self) -> None:
         """A text without any kind is told which there are."""
@@ -209,12 +209,12 @@ class DirectFormatNameTests(Refusing):
             name = parse_format_name(f"DIRECT=OS:srv\\SYSTEM$;{word}")
             self.assertEqual(name, DirectFormatName(DirectProtocol.OS, "srv", suffix=suffix))
             self.assertEqual(str(name), f"DIRECT=OS:srv\\system$;{suffix.value}")
-        self.assertIn("'FOO' is none of JOURNAL", self.refused("DIRECT=OS:srv\\SYSTEM$;FOO"))
+        self.assertIn("'FOO' is not one of JOURNAL", self.refused("DIRECT=OS:srv\\SYSTEM$;FOO"))
 
     def test_a_tcp_name_has_an_ip_address(self) -> None:
-        """MQMQ-2.1.2-06: a host name is no address."""
+        """MQMQ-2.1.2-06: a host name is not an address."""
         self.assertEqual(getattr(parse_format_name("DIRECT=TCP:10.0.0.1\\q"), "address", None), "10.0.0.1")
-        self.assertIn("'srv' is no IP address at character 12", self.refused("DIRECT=TCP:srv\\q"))
+        self.assertIn("'srv' is not an IP address at character 12", self.refused("DIRECT=TCP:srv\\q"))
 
     def test_a_tcp_name_may_have_an_ipv6_address(self) -> None:
         """The address ends at the first backslash; the brackets of a URL may stand around it."""
@@ -234,7 +234,9 @@ class DirectFormatNameTests(Refusing):
             "[::1]:1801",
         ):
             self.refused(f"DIRECT=TCP:{address}\\q")
-        self.assertIn("[127.0.0.1] is no IPv6 address in brackets", self.refused("DIRECT=TCP:[127.0.0.1]\\q"))
+        self.assertIn(
+            "[127.0.0.1] is not an IPv6 address in brackets", self.refused("DIRECT=TCP:[127.0.0.1]\\q")
+        )
 
     def test_an_ipx_name_has_network_and_host(self) -> None:
         """MQMQ-2.1.2-07: two hex numbers with a colon between them."""

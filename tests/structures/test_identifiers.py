@@ -56,7 +56,7 @@ class TxSequenceIDTests(SynchronousTestCase):
         self.assertEqual(int.from_bytes(TxSequenceID.from_value(value).to_bytes(), "little"), value)
 
     def test_is_not_compared_with_anything_else(self) -> None:
-        """A number is no sequence."""
+        """A number is not a sequence."""
         mixed: list[Any] = [TxSequenceID(1, 1), 5]
         self.assertRaises(TypeError, sorted, mixed)
 

@@ -121,7 +121,7 @@ class MessagePropertiesHeaderTests(SynchronousTestCase):
         self.assertEqual(UserMessageView(packet[:136] + b"\xf0" + packet[137:]).acknowledge, 0)
 
     def test_the_label_counts_its_nul(self) -> None:
-        """MQMQ-2.2.19.3-08: the label of an OrderAck is 16 units long; LabelLength 0 is no label."""
+        """MQMQ-2.2.19.3-08: the label of an OrderAck is 16 units long; LabelLength 0 is not a label."""
         packet = OrderAck(AckEnvelope(ALPHA, BETA), TxSequenceID(1, 2), 3).to_bytes()
         properties = UserMessage.from_bytes(packet).properties
         self.assertEqual(properties.label, "QM Ordering Ack")

@@ -24,7 +24,7 @@ class PathNameTests(SynchronousTestCase):
     """L{parse_path_name}."""
 
     def refused(self, text: str, version: int = 4, *, lenient: bool = False) -> str:
-        """Assert that C{text} is no path name, and give the detail."""
+        """Assert that C{text} is not a path name, and give the detail."""
         error: MQError = self.assertRaises(MQError, parse_path_name, text, version, lenient)
         self.assertEqual(error.status, Status.MQ_ERROR_ILLEGAL_QUEUE_PATHNAME)
         return error.detail

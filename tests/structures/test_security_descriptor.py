@@ -158,9 +158,9 @@ class BytesTests(SynchronousTestCase):
             (54, 7, "ACL.AclSize at offset 54: 7 is less than 8"),
             (54, 49, "ACL.AclSize"),
             (56, 3, "ACE.AceType at offset 100"),
-            (62, 0x15, "ACE.AceSize at offset 62: 21 is no multiple of 4 from 4 on"),
+            (62, 0x15, "ACE.AceSize at offset 62: 21 is not a multiple of 4 from 4 on"),
             (62, 0x50, "ACE.AceSize"),
-            (62, 0, "ACE.AceSize at offset 62: 0 is no multiple of 4 from 4 on"),
+            (62, 0, "ACE.AceSize at offset 62: 0 is not a multiple of 4 from 4 on"),
         ):  # fmt: skip
             data = PLAIN[:position] + bytes([byte]) + PLAIN[position + 1 :]
             error = self.assertRaises(RemoteProtocolError, SecurityDescriptor.from_bytes, data)
@@ -216,8 +216,8 @@ class RightsTests(SynchronousTestCase):
             error = self.assertRaises(LocalProtocolError, restricted, descriptor, kind)
             self.assertEqual(
                 str(error),
-                f"entry 2 of the DACL, about S-1-1-0, has 0x{other:08X} in its mask, which is no right to a"
-                f" {kind.name}",
+                f"entry 2 of the DACL, about S-1-1-0, has 0x{other:08X} in its mask, which is not a right to"
+                f" a {kind.name}",
             )
 
     def test_generic_rights_become_those_that_they_stand_for(self) -> None:

@@ -49,7 +49,7 @@ class SignatureInputTests(SynchronousTestCase):
                 self.assertEqual(is_changed, name in COVERED[level], (name, level))
 
     def test_security_header(self) -> None:
-        """A SecurityHeader is no part of it, so it may be made before the header."""
+        """A SecurityHeader is not a part of it, so it may be made before the header."""
         message = Fields()
         signed = UserMessageView(message.with_security(b"\1" * 28, b"signature", b"certificate"))
         for level, make in SIGNATURE_INPUTS.items():

@@ -40,7 +40,7 @@ class TaAddressTests(SynchronousTestCase):
         self.assertEqual(str(TaAddress.foreign(GUID)), "557358D1-9150-9595-4997-B6E611EA26C6")
 
     def test_an_address_of_another_length_cannot_be_made(self) -> None:
-        """Nor one from text that is no address."""
+        """Nor one from text that is not an address."""
         self.assertRaises(LocalProtocolError, TaAddress, AddressType.IP, bytes(10))
         self.assertRaises(LocalProtocolError, TaAddress.ip, "::1")
 

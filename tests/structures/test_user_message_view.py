@@ -267,7 +267,7 @@ class UserMessageViewTests(SynchronousTestCase):
         self.assertRaises(MQError, view.destination_format_name)
 
     def test_a_provider_is_checked(self) -> None:
-        """A ProviderInfo that is no number and text is malformed, behind a good fixed part."""
+        """A ProviderInfo that is not a number and text is malformed, behind a good fixed part."""
         security = SecurityHeader(signature=b"sign", provider_info=ProviderInfo(1, "p"))
         message = UserMessage(BaseHeader(), UserHeader(ALPHA), MessagePropertiesHeader(), security=security)
         packet = message.to_bytes()

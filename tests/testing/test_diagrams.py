@@ -73,7 +73,7 @@ class ReadMachineTests(SynchronousTestCase):
         self.assertEqual(self.machine.final_states, ["gone"])
 
     def test_what_is_ignored(self) -> None:
-        """An input that changes nothing and does nothing is no arrow, but is told."""
+        """An input that changes nothing and does nothing is not an arrow, but is told."""
         self.read(turnstile())
         self.assertEqual(self.machine.ignored_in("locked"), ["push"])
         self.assertEqual(self.machine.ignored_in("un locked"), [])

@@ -13,7 +13,7 @@ class AddressSetTests(SynchronousTestCase):
     """L{AddressSet} and L{is_loopback}."""
 
     def test_addresses_and_networks(self) -> None:
-        """A single address is a network of one; a name is no address at all."""
+        """A single address is a network of one; a name is not an address at all."""
         some = AddressSet.of(["192.0.2.7", "10.0.0.0/8", "2001:db8::/32"])
         for address in ("192.0.2.7", "10.255.0.1", "2001:db8::1", "2001:DB8:0::1%eth0", "::ffff:10.0.0.1"):
             self.assertIn(address, some)

@@ -100,12 +100,12 @@ class ReaderTests(SynchronousTestCase):
     def test_a_number_stands_for_a_member(self) -> None:
         """Or for none, which is said of the field that holds it."""
         reader = Reader(b"")
-        self.assertIs(reader.member(Color, 2, "Color", "is no color", offset=3), Color.GREEN)
+        self.assertIs(reader.member(Color, 2, "Color", "is not a color", offset=3), Color.GREEN)
         with reader.header("Header", "[MS-X] 1"):
             error = self.assertRaises(
-                RemoteProtocolError, reader.member, Color, 5, "Color", "5 is no color", offset=3
+                RemoteProtocolError, reader.member, Color, 5, "Color", "5 is not a color", offset=3
             )
-        self.assertEqual(str(error), "[MS-X] 1 Header.Color at offset 3: 5 is no color")
+        self.assertEqual(str(error), "[MS-X] 1 Header.Color at offset 3: 5 is not a color")
 
     def test_a_part_ends_where_its_length_says(self) -> None:
         """Nothing in it reads beyond, although bytes follow."""

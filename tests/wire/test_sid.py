@@ -51,7 +51,7 @@ class SidTests(SynchronousTestCase):
             self.assertRaises(ValueError, format_sid, data)
 
     def test_other_text_is_refused(self) -> None:
-        """Another revision, parts that are too large or too many, and what is no SID at all."""
+        """Another revision, parts that are too large or too many, and what is not a SID at all."""
         for text in (
             "",
             "S-2-5-18",

@@ -1,1 +1,1 @@
-"""Who calls the control API: tokens, credentials of a socket, and the audit log."""
+"""Authentication of callers of the control API: tokens, socket credentials, and the audit log."""

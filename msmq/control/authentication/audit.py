@@ -1,4 +1,4 @@
-"""Who has changed what: one line in the log, and one event, for each change that somebody asks for.
+"""Audit log: the caller of each change, as one log line and one event.
 
 Messages that are sent and received have none: there are too many of them, and each has a trace of its own.
 """
@@ -28,7 +28,7 @@ _LONGEST: Final = 1000
 
 @attrs.frozen
 class AuditedOperation:
-    """Something that somebody wants changed.
+    """A change that a caller requests.
 
     @ivar name: as the command has it: C{queue purge}.
     @ivar target: what is to be changed: a path, an identifier.
@@ -57,7 +57,7 @@ class AuditedOperation:
 
 
 class Audit:
-    """Tells the log, and the event log, who did what."""
+    """Writes operations and their callers to the log and the event log."""
 
     log: ClassVar[Logger] = Logger()
 
@@ -113,7 +113,7 @@ class Audit:
             details=dict(operation.details),
             reason=reason,
         )
-        # What was tried in vain has happened to no message, and perhaps there is none.
+        # A failed operation has changed no message, which may not even exist.
         message = operation.message if error is None else None
         self._manager.note(ADMINISTERED, line, queue=shown(operation.queue, _LONGEST), message=message)
 

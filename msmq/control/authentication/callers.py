@@ -1,6 +1,6 @@
-"""Who calls the control API, as far as that can be known.
+"""Identity of a caller of the control API, from its socket credentials or token.
 
-Of a unix socket the kernel tells which user connected (SO_PEERCRED); over the network it is the token that
+For a unix socket the kernel reports the connected user (SO_PEERCRED); over the network it is the token that
 was shown. Neither is asked of the caller, who could say anything.
 """
 
@@ -22,7 +22,7 @@ _PROCESSES: Final = Path("/proc")
 
 @attrs.frozen
 class Caller:
-    """Somebody who asks for something.
+    """The caller of a request.
 
     @ivar uid: the user who connected to the unix socket, with C{gid} and C{pid}; C{None} elsewhere.
     @ivar login_uid: who logged in to become that user, with sudo for example, if the kernel keeps that. A
@@ -43,7 +43,7 @@ class Caller:
             if self.login_uid is None or self.login_uid == self.uid:
                 return _user(self.uid)
             return f"{_user(self.uid)}, logged in as {_user(self.login_uid)}"
-        who = self.token_name or "somebody"
+        who = self.token_name or "unknown"
         return f"{who} from {self.address}" if self.address else who
 
 
@@ -70,7 +70,7 @@ def _local(handle: socket.socket) -> Caller:
 
 
 def login_uid(pid: int, processes: Path = _PROCESSES) -> int | None:
-    """The user that a process was logged in as, whoever it is now; C{None} if that is not kept."""
+    """The login user of a process, whatever its present user; C{None} if that is not recorded."""
     try:
         found = int((processes / str(pid) / "loginuid").read_text("ascii"))
     except (OSError, ValueError):
@@ -80,7 +80,7 @@ def login_uid(pid: int, processes: Path = _PROCESSES) -> int | None:
 
 @lru_cache(1024)
 def _user(uid: int) -> str:
-    """A user as people know him; asked once, since the system may have to ask others for the name."""
+    """A user with its name; looked up once, since the system may have to query a directory."""
     try:
         return f"uid {uid} ({pwd.getpwuid(uid).pw_name})"
     except KeyError:

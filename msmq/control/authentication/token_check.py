@@ -1,4 +1,4 @@
-"""The control API for callers over a network: nobody is heard before showing the token.
+"""Token check of the control API for remote callers, before any request is processed.
 
 Of a caller who has not shown it, nothing is kept but the head of one request, for a few seconds, and of no
 more callers than there are places.
@@ -40,7 +40,7 @@ _QUIET: Final = 60.0
 """Seconds between two lines of the log about callers who were refused."""
 
 _REFUSAL: Final = MQError(
-    Status.MQ_ERROR_ACCESS_DENIED, "this endpoint wants a token, and the one that was shown is not known here"
+    Status.MQ_ERROR_ACCESS_DENIED, "this endpoint requires a token, and the token sent is unknown"
 )
 
 
@@ -67,7 +67,7 @@ class TokenCheck:
         self._quiet_until = clock.seconds()
 
     def enter(self, channel: TokenChannel) -> None:
-        """Somebody is there whom nothing is known of; the connection is cut if that stays so."""
+        """Register an unauthenticated connection, which is cut if it stays so."""
         if channel in self._strangers:
             return
         if len(self._strangers) >= self._limit:
@@ -77,7 +77,7 @@ class TokenCheck:
         self._strangers[channel] = self._clock.callLater(self._patience, self._out_of_time, channel)
 
     def _displaced_by(self, channel: TokenChannel) -> TokenChannel:
-        """Who gives way to one more: a host that comes often keeps nobody out but itself."""
+        """The connection to close for a new one: of the host with most, so that it affects only itself."""
         own = counted_host(channel.host)
         hosts = {stranger: counted_host(stranger.host) for stranger in self._strangers}
         places = Counter((*hosts.values(), own))
@@ -92,7 +92,7 @@ class TokenCheck:
             call.cancel()
 
     def shown_by(self, request: HTTPRequest) -> str:
-        """What the token is called that a request shows, which it has no more after that; empty for none."""
+        """The name of the token of a request, which is removed from it; empty for none."""
         shown = request.requestHeaders.getRawHeaders(b"authorization", [])
         request.requestHeaders.removeHeader(b"authorization")
         return self._tokens.name_of(shown[0]) if len(shown) == 1 else ""
@@ -129,7 +129,7 @@ class TokenChannel(ControlChannel):
     @property
     def host(self) -> str:
         """Where the caller is, as far as there are addresses."""
-        return getattr(cast(Any, self.transport).getPeer(), "host", "somebody")
+        return getattr(cast(Any, self.transport).getPeer(), "host", "unknown")
 
     def connectionMade(self) -> None:
         """Nothing is known of the caller."""
@@ -147,7 +147,7 @@ class TokenChannel(ControlChannel):
         cast(Any, self.transport).abortConnection()
 
     def loseConnection(self) -> None:
-        """Close when what was written has left, and hear nothing more."""
+        """Close when what was written has been sent, and read nothing more."""
         self._is_over = True
         HTTPChannel.loseConnection(self)
 

@@ -30,9 +30,9 @@ class TokenError(MsmqError):
 
 
 class ApiToken:
-    """A token; whoever prints it sees nothing of it.
+    """A token, whose C{repr} does not show it.
 
-    @ivar name: what it is called where it is told of.
+    @ivar name: its name in logs and events.
     """
 
     def __init__(self, text: bytes, name: str = "a token") -> None:
@@ -59,7 +59,7 @@ def read_tokens(path: Path) -> list[ApiToken]:
     A token that has none is called by its number. What stands where a name is expected is no longer than a
     name, so that a token is not taken for one, and told of.
 
-    @raise TokenError: it cannot be read, all users can read it, or a line is no token.
+    @raise TokenError: it cannot be read, all users can read it, or a line is not a token.
     """
     try:
         with path.open("rb") as file:
@@ -148,7 +148,7 @@ class TokenFile:
             self._names = _names(self._path)
         except TokenError as error:
             self._names = {}
-            self._log.error("{error}; until that changes nobody is let in", error=error)
+            self._log.error("{error}; all callers are refused until it is readable", error=error)
         else:
             self._log.info("token file {path} has changed and was read again", path=self._path)
 

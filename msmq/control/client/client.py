@@ -117,7 +117,7 @@ class ControlClient(ControlRequests):
         """Send copies of what the message log of a queue holds; C{replayed} says how many.
 
         @param into: a destination, as of L{send}.
-        @param in_clear: none of them is encrypted on its way, whatever its sender asked for.
+        @param in_clear: send all of them unencrypted, even if their senders requested encryption.
         @param begin: the first, as C{end} is the last: a sequence number, or a time of arrival in ISO 8601.
         """
         wanted: dict[str, object] = {"into": into, "from": begin, "to": end}
@@ -136,12 +136,12 @@ class ControlClient(ControlRequests):
     def change_acl(
         self, path: str, action: str, principal: str, rights: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """C{allow} or C{deny} somebody something, or C{revoke} all that is said of him."""
+        """C{allow} or C{deny} a right to a principal, or C{revoke} all its entries."""
         wanted = {"action": action, "principal": principal, "rights": list(rights)}
         return self.one("POST", f"{_queue_target(path)}/acl", _json(wanted))
 
     def why(self, path: str, principal: str, right: str) -> dict[str, Any]:
-        """Whether somebody may do something with one queue, and what decides it."""
+        """Whether a principal has a right to a queue, and the entry that decides it."""
         asked = urlencode({"principal": principal, "right": right})
         return self.one("GET", f"{_queue_target(path)}/why?{asked}")
 
@@ -348,7 +348,7 @@ class ControlClient(ControlRequests):
 
         @param messages: as of L{send}; they are asked for one by one, as far as C{outstanding} allows.
         @param outstanding: messages that are sent and not taken yet, at most.
-        @param is_import: the server's log tells how many these were, and who sent them.
+        @param is_import: have the server log their number and the caller.
         @raise MQError: a message is refused; those behind it may have been sent, and then have no answer.
         """
         with contextlib.closing(self.open()) as connection:

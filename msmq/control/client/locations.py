@@ -1,4 +1,4 @@
-r"""Where the control API of a queue manager is, and how a program without a reactor gets there.
+r"""Locations of a control API (unix socket, TCP, TLS), and connections to them without a reactor.
 
 It is a unix socket, C{unix:PATH} or simply the path; C{tcp:HOST:PORT} on this computer; or
 C{ssl:HOST:PORT} anywhere.  The last two want a token, which C{tokenFile=FILE} names or the caller adds.
@@ -134,9 +134,9 @@ class UnixLocation:
 class RemoteLocation:
     """A port that wants a token.
 
-    @ivar ca_file: PEM certificates of those who vouch for the server.
+    @ivar ca_file: PEM certificates of the CAs that the server's certificate is verified with.
     @ivar pins: SHA-256 fingerprints of the certificates that the server may have; without C{ca_file}
-        nobody needs to vouch for it then.
+        no CA is needed then.
     """
 
     host: str
@@ -208,7 +208,7 @@ def parse_location(text: str, *, token_file: str | Path | None = None) -> Locati
             f"{quoted(text)} names the port {quoted(port)}, which is not a number from 1 to 65535"
         )
     if not (chosen := named.get("tokenFile") or token_file):
-        raise LocationError(f"{quoted(text)} wants a token; name the file that it is in")
+        raise LocationError(f"{quoted(text)} requires a token; name the file that contains it")
     ca_file = named.get("caFile")
     return RemoteLocation(
         host.strip("[]"),

@@ -20,14 +20,14 @@ _LONGEST_REFUSAL: Final = 0x10000
 
 
 class ControlRequests:
-    """Asks one server; every request has a connection of its own.
+    """Sends requests to one server, each on a connection of its own.
 
     Every refusal is an L{MQError}; MQ_ERROR_SERVICE_NOT_AVAILABLE if the server cannot be reached or
     goes away.
     """
 
     def __init__(self, where: Path | Location) -> None:
-        """Ask a server.
+        """Create a client of a server.
 
         @param where: its control socket, or what L{msmq.control.client.locations.parse_location} reads.
         """
@@ -63,7 +63,7 @@ class ControlRequests:
             raise self.lost(str(error) or type(error).__name__) from error
 
     def lost(self, reason: str) -> MQError:
-        """The refusal that stands for a server that went away, or is none."""
+        """The error for a server that disconnected, or does not speak the protocol."""
         return MQError(
             Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, f"the queue manager at {self._where} was lost: {reason}"
         )

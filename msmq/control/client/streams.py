@@ -1,4 +1,4 @@
-"""Messages in both directions over one connection, without a reactor."""
+"""Streams of messages in both directions over one connection, without a reactor."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ class Receipt:
     _confirm: Callable[[bool], None] = attrs.field(repr=False)
 
     def confirm(self, *, wait: bool = True) -> None:
-        """Have them removed; they are gone for good once this returns.
+        """Have them removed; they are permanently removed once this returns.
 
         @param wait: without it this returns at once, and the messages of all receipts that were confirmed
-            are gone for good when the stream has ended; it raises what would have been raised here.
+            are permanently removed when the stream has ended; it raises what would have been raised here.
         @raise MQError: they are not removed.
         """
         self._confirm(wait)
 
 
 class ReceiveStream:
-    """Messages on their way in, and a receipt after each batch of them.
+    """A stream of received messages, with a receipt after each batch.
 
-    Leaving the context gives back whatever is not confirmed.
+    Leaving the context releases all unconfirmed messages.
     """
 
     def __init__(self, asking: ControlRequests, connection: http.client.HTTPConnection, target: str) -> None:

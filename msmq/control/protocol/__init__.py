@@ -1,1 +1,1 @@
-"""What server and client of the control API share: records and refusals."""
+"""Protocol shared by server and client of the control API: records and refusals."""

@@ -81,7 +81,7 @@ class RecordDecoder:
     def feed(self, data: bytes) -> list[StreamRecord]:
         """The records that C{data} completes; those before an error first, and then the error.
 
-        @raise RemoteProtocolError: a length is over its limit, or a header is no JSON object.
+        @raise RemoteProtocolError: a length is over its limit, or a header is not a JSON object.
         """
         if self._error is not None:
             raise self._error
@@ -95,7 +95,7 @@ class RecordDecoder:
         return records
 
     def finish(self) -> None:
-        """Say that the stream is over.
+        """End the stream.
 
         @raise RemoteProtocolError: it ended inside a record.
         """

@@ -1,4 +1,4 @@
-"""How a refusal travels over HTTP: a status, and an object with C{error} and C{detail}."""
+"""Refusals over HTTP: a status, and an object with C{error} and C{detail}."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def wrong_content(found: str, wanted: str) -> ControlError:
 
 
 def not_acceptable(detail: str) -> ControlError:
-    """Refuses an answer in the form that the caller asks for."""
+    """The response format that the caller requests is not supported."""
     return ControlError(Status.MQ_ERROR_INVALID_PARAMETER, detail, http.HTTPStatus.NOT_ACCEPTABLE)
 
 
@@ -97,7 +97,7 @@ def too_many(what: str, limit: int) -> ControlError:
     """Refuses one more of C{what} while C{limit} are under way."""
     return ControlError(
         Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
-        f"{limit} {what} are under way, and no more are taken",
+        f"the limit of {limit} concurrent {what} is reached",
         http.HTTPStatus.SERVICE_UNAVAILABLE,
     )
 
@@ -117,7 +117,7 @@ def invalid(detail: str) -> MQError:
 
 
 def internal_error() -> MQError:
-    """What a caller is told of a fault of ours; the log has the rest."""
+    """The response for an internal error; the log has the details."""
     return MQError(Status.MQ_ERROR, "the server failed at this; its log says how")
 
 
@@ -137,7 +137,7 @@ def refusal(error: MQError) -> dict[str, str]:
 def read_refusal(body: bytes, otherwise: str) -> MQError:
     """The refusal that an answer holds.
 
-    @param otherwise: what to say of an answer that is none of ours.
+    @param otherwise: what to say of an answer that is not one of ours.
     """
     try:
         answer = json.loads(body)

@@ -19,7 +19,7 @@ _ACTIONS: Final = ("allow", "deny", "revoke")
 
 @attrs.frozen
 class AclChange:
-    """What is to become of what is said of somebody.
+    """A change of the entries of one principal.
 
     @ivar action: C{allow}, C{deny} or C{revoke}.
     """
@@ -30,7 +30,7 @@ class AclChange:
 
     @property
     def details(self) -> dict[str, object]:
-        """Of whom it is, and about what."""
+        """The principal and the queue."""
         return {"principal": self.principal, "rights": list(self.rights)}
 
     def ask(self, access: IAccessAdministration, path: str) -> Awaitable[AccessList]:

@@ -220,7 +220,7 @@ class ControlAPI(BrowseAPI):
 
     @app.route("/v1/queues/<path:path>/acl", methods=["POST"])
     async def change_acl(self, request: ControlRequest, path: str) -> bytes:
-        """Allow or deny somebody something, or take out all that is said of him."""
+        """Allow or deny a right to a principal, or remove all its entries."""
         refuse_rest(parameters(request), "those in the request body")
         wanted = read_acl_change(json_body(request, self._limits.document))
         acl = await self._change(
@@ -232,7 +232,7 @@ class ControlAPI(BrowseAPI):
 
     @app.route("/v1/queues/<path:path>/why", methods=["GET"])
     async def why(self, request: ControlRequest, path: str) -> bytes:
-        """Whether somebody may do something with one queue, and what decides it."""
+        """Whether a principal has a right to a queue, and the entry that decides it."""
         found = parameters(request)
         principal, right = take(found, "principal"), take(found, "right")
         refuse_rest(found, "principal and right")
@@ -307,7 +307,7 @@ class ControlAPI(BrowseAPI):
 
     @app.route("/v1/transactions/<identifier>/abort", methods=["POST"])
     async def abort(self, request: ControlRequest, identifier: str) -> bytes:
-        """Abort one transaction, whoever has it."""
+        """Abort one transaction of any application."""
         refuse_rest(parameters(request), "none")
         transaction = guid("the transaction", identifier)
         await self._change(
@@ -472,7 +472,7 @@ class ControlAPI(BrowseAPI):
 
 
 def _check_upgrade(request: ControlRequest, path: str) -> None:
-    """See that a GET asks for records in both directions; nothing else is behind it.
+    """Check that a GET requests an upgrade to records in both directions.
 
     @raise MethodNotAllowed: it does not.
     """

@@ -1,4 +1,4 @@
-"""What the control API reads of a request about certificates."""
+"""Parameters of control API requests about certificates."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class ControlChannel(HTTPChannel):
     def switch(self, take: Callable[[bytes], None]) -> None:
         """Agree to the upgrade; whatever arrives from now on is handed over, and nothing more is HTTP.
 
-        The request goes on for as long as the connection does, and is told of its end as always.
+        The request lasts as long as the connection, and is notified of its end.
         """
         self._take = take
         HTTPChannel.write(self, _SWITCHING)

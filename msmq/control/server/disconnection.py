@@ -24,7 +24,7 @@ def running(work: Awaitable[_T]) -> Deferred[_T]:
 
 
 def shielded(work: Awaitable[_T]) -> Deferred[_T]:
-    """The work, begun; it goes on when the Deferred is cancelled, and nobody hears how it ends."""
+    """Start the work, which continues when the Deferred is cancelled; its result is dropped then."""
     answer: Deferred[_T] = Deferred()
     running(work).chainDeferred(answer)
     return answer

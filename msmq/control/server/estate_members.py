@@ -1,4 +1,4 @@
-"""Where the control APIs of the members of an estate are. [MS-MQOD] 3.3 and 3.4."""
+"""Control endpoints of the members of an estate. [MS-MQOD] 3.3 and 3.4."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_endpoint(text: str) -> str:
 
     It names no file with a token: the token is that of the caller.
 
-    @raise ValueError: it cannot be one; its text tells why.
+    @raise ValueError: it cannot be one; its text is the reason.
     """
     location = parse_location(text, token_file="-")
     if isinstance(location, RemoteLocation) and str(location.token_file) != "-":
@@ -106,6 +106,6 @@ class EstateMembers:
         )
         here = "" if self.book is None else ", or as control to its [[queue_manager]] in the directory"
         return (
-            f"no control endpoint is known of {name} here (known are: {listed or 'none'}); add it to"
+            f"no control endpoint of {name} is known (known: {listed or 'none'}); add it to"
             f" [control_servers] of {self.own[0]}{here}"
         )

@@ -1,4 +1,4 @@
-"""How much the control API takes at once."""
+"""Limits of the control API on concurrent and large requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msmq.control.protocol.records import RecordLimits
 
 @attrs.frozen(kw_only=True)
 class ControlLimits:
-    """Sizes are bytes; what is over a limit is refused with a status of its own, not cut.
+    """Sizes are bytes; a request over a limit is refused with a status of its own, not truncated.
 
     The slices are no promise to callers: they bound how long the reactor is held at a time.
     """
@@ -18,7 +18,7 @@ class ControlLimits:
     """The parts of one record in a stream; the stream itself has no limit."""
 
     request_body: int = 0x400000
-    """The body of any request that is no stream of records."""
+    """The body of any request that is not a stream of records."""
 
     document: int = 0x10000
     """A request body in JSON."""
@@ -33,7 +33,7 @@ class ControlLimits:
     """Receipts of one stream that may wait for their confirmation; the stream pauses before more."""
 
     unread_answers: int = 64
-    """Answers to confirmations that a caller may have unread before more of them are heard."""
+    """Unread answers to confirmations after which no further confirmations are read."""
 
     peek: int = 10000
     """Messages that one peek shows."""

@@ -30,7 +30,7 @@ KEYS: Final = frozenset(
 
 
 class MessageFilter:
-    """Decides which messages match; what it is not given, it does not ask for.
+    """Decides which messages match; it needs nothing else.
 
     @param where: an expression of U{https://jmespath.org}; a message matches if its value is neither false,
         null nor empty.
@@ -87,7 +87,7 @@ def _parse(where: str) -> Any:
         expression = jmespath.compile(where)
         widths = prod(_widths(expression.parsed))
     except (JMESPathError, ValueError) as error:
-        raise invalid(f"where: {quoted(where)} is no JMESPath expression: {_one_line(error)}") from error
+        raise invalid(f"where: {quoted(where)} is not a JMESPath expression: {_one_line(error)}") from error
     except RecursionError:
         raise invalid(f"where: {quoted(where)} has too many levels") from None
     for name in _functions(expression.parsed):

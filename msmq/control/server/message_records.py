@@ -1,4 +1,4 @@
-"""Messages as the records of a stream; of messages that were sent alike most is written once."""
+"""Writes messages as stream records; properties shared with the message before are written once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages in queues as JSON, with what only their queue manager knows of them."""
+"""Messages in queues as JSON, with the properties that only their queue manager knows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def properties_of(message: ReceivedMessage) -> dict[str, Any]:
 
 
 def letter_of(place: MessageLocation) -> dict[str, Any]:
-    """A message, the C{queue} that it lies in, and its C{state} there."""
+    """A message, its C{queue}, and its C{state} there."""
     return {"queue": place.queue, "state": place.state, **properties_of(place.message)}
 
 

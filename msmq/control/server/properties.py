@@ -32,7 +32,7 @@ ACKNOWLEDGE: Final = {
         Acknowledge.NEGATIVE_ARRIVAL | Acknowledge.NEGATIVE_RECEIVE | Acknowledge.POSITIVE_RECEIVE
     ),
 }
-"""[MS-MQDMPR] 3.1.1.12 AcknowledgementsRequested: what each of its names asks for."""
+"""[MS-MQDMPR] 3.1.1.12 AcknowledgementsRequested: the flags of each name."""
 
 PRIVACY_LEVELS: Final = {level.name.lower(): level for level in PrivacyLevel}
 """[MS-MQDMPR] 3.1.1.12 PrivacyLevel, by its names."""
@@ -139,7 +139,9 @@ def guid(name: str, value: object) -> UUID:
     try:
         return parse_guid(text(name, value))
     except ValueError:
-        raise MQError(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{name} is no GUID: {shown(value)}") from None
+        raise MQError(
+            Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{name} is not a GUID: {shown(value)}"
+        ) from None
 
 
 def _guid(name: str, value: object) -> UUID | None:
@@ -205,7 +207,7 @@ PROPERTIES: Final[Mapping[str, Callable[[str, object], Any]]] = {
 def read_properties(properties: Mapping[str, object]) -> dict[str, Any]:
     """The arguments of L{Message} that these properties stand for, without the body.
 
-    @raise MQError: a property is unknown, or its value is none of its values.
+    @raise MQError: a property is unknown, or its value is not one of its values.
     """
     arguments = {}
     for name, value in properties.items():

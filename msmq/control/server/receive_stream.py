@@ -91,7 +91,7 @@ class Receipts:
     _waiting: Deferred[None] | None = attrs.field(default=None, init=False)
 
     def hold(self, decision: ReaderDecision, count: int) -> int:
-        """Keep so many messages until they are confirmed; answers the number of their receipt."""
+        """Keep this number of messages until they are confirmed; returns the number of their receipt."""
         self._last += 1
         self._held[self._last] = (decision, count)
         return self._last
@@ -114,7 +114,7 @@ class Receipts:
         try:
             await decision.confirm()
         except Exception:
-            # They are back in their queue; nobody may take a second attempt for a success.
+            # They are back in their queue; a second attempt must not look like a success.
             decision.release()
             if self._is_closed:
                 self._log.failure("Messages that a reader had confirmed could not be removed and are back")
@@ -127,7 +127,7 @@ class Receipts:
         return count
 
     def close(self) -> None:
-        """Give back what is not confirmed, in its order."""
+        """Release the unconfirmed messages, in order."""
         self._is_closed = True
         held, self._held = self._held, {}
         for decision, _ in held.values():
@@ -158,7 +158,7 @@ class Confirmations:
         self._is_over = False
 
     def take(self, data: bytes) -> None:
-        """Some bytes of the reader; nothing that comes after a mistake is heard."""
+        """Process bytes of the reader; input after an error is ignored."""
         if self._is_over:
             return
         try:
@@ -288,7 +288,7 @@ class ActiveReceives:
             last = await self._told(response, take(response, receipts, wanted))
             await receipts.at_most(0)
             if isinstance(response, RecordConnection):
-                # What became of the last confirmation is told before the end.
+                # The result of the last confirmation is sent before the end.
                 await give_way(self._clock)
             response.write(StreamRecord(last).to_bytes())
         finally:

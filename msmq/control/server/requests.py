@@ -50,7 +50,7 @@ class Connection(Protocol):
     """What a request needs of the transport that it came over; sockets of every kind have it."""
 
     def pauseProducing(self) -> None:
-        """Read no more."""
+        """Stop reading."""
 
     def resumeProducing(self) -> None:
         """Read on."""
@@ -204,7 +204,7 @@ def take(found: dict[str, str], name: str) -> str:
 
 
 def refuse_rest(found: Mapping[str, object], known: str) -> None:
-    """Refuse whatever nobody took.
+    """Refuse unknown parameters.
 
     @raise MQError: something is left.
     """
@@ -213,5 +213,5 @@ def refuse_rest(found: Mapping[str, object], known: str) -> None:
 
 
 def wants_json(request: Request) -> bool:
-    """Whether the caller asks for JSON in so many words."""
+    """Whether the caller explicitly requests JSON."""
     return "application/json" in str(request.getHeader("accept") or "").lower()

@@ -41,7 +41,7 @@ def json_answer(request: Request, value: object, code: int = 200) -> bytes:
 
 @implementer(IPushProducer)
 class ResponseStream:
-    """An answer of many parts; whoever writes it awaits L{drained} in between.
+    """An answer of many parts; its writer awaits L{drained} in between.
 
     The awaiting coroutine is cancelled with its request if the caller goes away.
     """

@@ -53,7 +53,7 @@ class AcceptedIdentifiers:
 
 
 class SendStream:
-    """One stream of records on its way in.
+    """One incoming stream of records.
 
     It is the file that the HTTP server writes a request body to; nothing can be read back from it.
 
@@ -120,7 +120,7 @@ class SendStream:
         return b""
 
     def close(self) -> None:
-        """The request is over or its caller gone: take no more."""
+        """The request has ended, or its caller has disconnected: read nothing more."""
         self._is_closed = True
         self._records.clear()
         if self._transaction is not None:
@@ -207,5 +207,5 @@ class SendStream:
 
 
 def fault(error: RemoteProtocolError) -> MQError:
-    """Refuses a stream that is none of records."""
+    """Refuses a stream that is not one of records."""
     return invalid(f"the record at offset {error.offset}: {error.field}: {error.rule}")

@@ -95,7 +95,7 @@ async def receive_one(
     """Answer with one message, and remove it once the answer is written.
 
     The caller cannot confirm, so that a message is lost if it dies with the end of the answer unread;
-    the answer ends (its last chunk comes) only after the message is removed for good.
+    the answer ends (its last chunk comes) only after the message is durably removed.
     It goes back if the connection breaks before, or if it cannot be removed; the answer is cut then.
 
     @raise MQError: before the answer has begun.

@@ -54,7 +54,7 @@ class SliceBuilder:
     def cut(self, records: deque[StreamRecord]) -> SendSlice:
         """Take the next slice from the left of these records, of which there is one at least.
 
-        @raise MQError: the very next record is none that could be sent.
+        @raise MQError: the next record cannot be sent.
         """
         limits = self._limits
         destination, message = self._message(records[0])

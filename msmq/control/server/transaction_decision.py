@@ -1,4 +1,4 @@
-"""What a stream receives in one transaction, decided upon as what it reserves."""
+"""Transactional receive of a stream: commits or aborts all that it has received."""
 
 from __future__ import annotations
 

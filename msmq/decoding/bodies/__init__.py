@@ -1,4 +1,4 @@
-"""What applications put into message bodies, as plain data.
+"""Decoders of the message bodies that applications write, to plain data.
 
 C{BodyDecoders().decode(Body(b"<Order><Id>7</Id></Order>")).decoded.value}
 is C{{"Order": {"Id": "7"}}}.

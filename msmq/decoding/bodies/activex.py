@@ -181,7 +181,7 @@ class ActiveXDecoder:
         if kind is None:
             if (name := _OBJECTS.get(body.body_type)) is not None:
                 raise BodyNotDecoded(f"is a {name}, which only its own class can read")
-            raise BodyNotDecoded(f"has BodyType {body.body_type}, which is none of COM")
+            raise BodyNotDecoded(f"has BodyType {body.body_type}, which is not a COM type")
         if kind.size is not None and len(body.data) != kind.size:
             raise BodyNotDecoded(f"is a {kind.name} of {len(body.data)} bytes; it has {kind.size}")
         value, remark = kind.read(body.data)

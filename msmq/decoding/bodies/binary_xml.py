@@ -127,7 +127,7 @@ class _Document:
                     if kind & 1:
                         tree.end()
                 else:
-                    raise reader.malformed("RecordType", f"{kind:#04x} stands out of turn", offset=start)
+                    raise reader.malformed("RecordType", f"{kind:#04x} is out of order", offset=start)
                 record = self._next()
         return tree.document()
 
@@ -168,7 +168,7 @@ class _Document:
             start = reader.position
             text = reader.u8("Text")
             if text < _FIRST_TEXT or text & 1:
-                raise reader.malformed("Text", f"{text:#04x} is no text of an attribute", offset=start)
+                raise reader.malformed("Text", f"{text:#04x} is not text of an attribute", offset=start)
             found.append((name, self._text(text, start)))
         return found, record
 
@@ -178,7 +178,7 @@ class _Document:
         start = reader.position
         kind = reader.u8("Element")
         if kind not in _ELEMENTS:
-            raise reader.malformed("Element", f"{kind:#04x} is no element", offset=start)
+            raise reader.malformed("Element", f"{kind:#04x} is not an element", offset=start)
         name = self._element_name(kind)
         attributes, end = self._attributes()
         if end is None or end[0] != _END_ELEMENT:
@@ -187,7 +187,7 @@ class _Document:
         kind = reader.u8("RecordType")
         size = _IN_ARRAYS.get(kind)
         if size is None:
-            raise reader.malformed("RecordType", f"{kind:#04x} is no type of an array", offset=start)
+            raise reader.malformed("RecordType", f"{kind:#04x} is not a type of an array", offset=start)
         start = reader.position
         count = read_length(reader, "Length")
         if not 0 < count * size <= reader.remaining:
@@ -217,7 +217,7 @@ class _Document:
             return f"{chr(ord('a') + letter)}:{self._dictionary_string('Name')}"
         read = _TEXTS.get(kind)
         if read is None:
-            raise reader.malformed("RecordType", f"{kind:#04x} is no text record", offset=start)
+            raise reader.malformed("RecordType", f"{kind:#04x} is not a text record", offset=start)
         return read(reader)
 
     def _list(self) -> str:
@@ -317,7 +317,7 @@ def _date_time(reader: Reader) -> str:
     zone = number >> 62
     time = ticks_text(number & ((1 << 62) - 1), utc=zone == 1)
     if time is None or zone == 3:
-        raise reader.malformed("Value", "is no time before the year 10000", offset=start)
+        raise reader.malformed("Value", "is not a time before the year 10000", offset=start)
     return time
 
 

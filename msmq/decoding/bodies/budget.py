@@ -1,4 +1,4 @@
-"""How much of the limits is left for one body."""
+"""Budget of items and characters that decoding one body may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which decoder reads a body: the one that is asked for, or the first that recognises it."""
+"""Choice of the decoder of a body: the requested one, or the first that recognises it."""
 
 from __future__ import annotations
 

@@ -122,5 +122,5 @@ def rebus_headers(extension: bytes, limits: Limits) -> tuple[Headers, str]:
     """
     headers = parse_json(extension.rstrip(b"\0"), limits)
     if not isinstance(headers, dict):
-        raise BodyNotDecoded("is no JSON object")
+        raise BodyNotDecoded("is not a JSON object")
     return headers, ""

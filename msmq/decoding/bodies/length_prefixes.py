@@ -33,4 +33,4 @@ def utf8_text(reader: Reader, data: bytes, field: str, start: int) -> str:
     try:
         return data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
-        raise reader.malformed(field, "is no UTF-8", offset=start) from None
+        raise reader.malformed(field, "is not UTF-8", offset=start) from None

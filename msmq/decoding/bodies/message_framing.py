@@ -61,7 +61,7 @@ _CONTENT_TYPES: Final = {
 class MessageFramingDecoder:
     """The envelope that a client of WCF sent, as XML in binary or in text; what the frame says is headers.
 
-    An envelope that is a list is one of several of a session that lie in one message.
+    A list of envelopes holds several of a session in one message.
     """
 
     name = "wcf"
@@ -73,7 +73,7 @@ class MessageFramingDecoder:
         try:
             return self._decode(body.data, limits)
         except RemoteProtocolError as error:
-            raise BodyNotDecoded(f"is no sound frame of WCF: {error}") from None
+            raise BodyNotDecoded(f"is not a sound frame of WCF: {error}") from None
 
     def _decode(self, data: bytes, limits: Limits) -> DecodedBody:
         reader = Reader(data)
@@ -111,7 +111,7 @@ class MessageFramingDecoder:
                 if kind == _Record.END:
                     break
                 if kind != _Record.SIZED_ENVELOPE:
-                    raise reader.malformed("RecordType", f"{kind:#04x} is no envelope", offset=start)
+                    raise reader.malformed("RecordType", f"{kind:#04x} is not an envelope", offset=start)
                 budget.item()
                 size = read_length(reader, "Size")
                 envelopes.append(_envelope(reader.bytes(size, "Payload"), encoding, budget, table))
@@ -134,7 +134,7 @@ class MessageFramingDecoder:
             if found is None:
                 raise BodyNotDecoded(f"is a WCF message in {quoted(content_type)}, which is not read")
             return found
-        raise reader.malformed("RecordType", f"{kind:#04x} is no encoding", offset=start)
+        raise reader.malformed("RecordType", f"{kind:#04x} is not an encoding", offset=start)
 
     def _expect(self, reader: Reader, record: _Record) -> None:
         start = reader.position

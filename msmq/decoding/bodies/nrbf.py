@@ -39,7 +39,7 @@ class NrbfDecoder:
 
     A class is an object with C{$type} and its members (of a property that the compiler keeps, the name of the
     property), an array a list, of several dimensions a list of lists, of bytes base64. Decimal numbers are
-    text of all their digits, times are in ISO 8601, durations as .NET writes them, and what is no number is
+    text of all their digits, times are in ISO 8601, durations as .NET writes them; NaN and infinity are
     NaN or Infinity as text. A System.Guid is its text, a List or ArrayList a list, a boxed number the number.
     Of what is referred to more than once, the first place has it, with an C{$id} (an array then lies under
     C{$values}), and the others C{{"$ref": id}}; so the data of a cycle ends.
@@ -58,7 +58,7 @@ class NrbfDecoder:
         try:
             root = reader.read()
         except RemoteProtocolError as error:
-            raise BodyNotDecoded(f"is no sound stream: {error}") from None
+            raise BodyNotDecoded(f"is not a sound stream: {error}") from None
         value = _Plain(reader.objects, budget).value(root, 1)
         return DecodedBody(self.name, ".NET binary format (NRBF)", value)
 

@@ -195,7 +195,7 @@ class RecordReader:
         with reader.header("Record", "[MS-NRBF] 2.1.2.1"):
             start = reader.position
             kind = reader.member(
-                _Record, reader.u8("RecordTypeEnum"), "RecordTypeEnum", "is no record", offset=start
+                _Record, reader.u8("RecordTypeEnum"), "RecordTypeEnum", "is not a record", offset=start
             )
             while kind is _Record.BINARY_LIBRARY:
                 self._budget.item()
@@ -203,14 +203,14 @@ class RecordReader:
                 self._string("LibraryName")
                 start = reader.position
                 kind = reader.member(
-                    _Record, reader.u8("RecordTypeEnum"), "RecordTypeEnum", "is no record", offset=start
+                    _Record, reader.u8("RecordTypeEnum"), "RecordTypeEnum", "is not a record", offset=start
                 )
             self._budget.item()
             if kind in (_Record.METHOD_CALL, _Record.METHOD_RETURN):
                 raise BodyNotDecoded("is a call of a remote method, or its answer, not an object")
             read = _READ.get(kind)
             if read is None:
-                raise reader.malformed("RecordTypeEnum", f"{kind.name} stands out of turn", offset=start)
+                raise reader.malformed("RecordTypeEnum", f"{kind.name} is out of order", offset=start)
             return read(self, kind, depth)
 
     # What each kind of record holds.
@@ -332,19 +332,19 @@ class RecordReader:
     def _binary(self) -> _Binary:
         start = self._reader.position
         return self._reader.member(
-            _Binary, self._reader.u8("BinaryTypeEnum"), "BinaryTypeEnum", "is no type", offset=start
+            _Binary, self._reader.u8("BinaryTypeEnum"), "BinaryTypeEnum", "is not a type", offset=start
         )
 
     def _primitive_type(self) -> _Primitive:
         start = self._reader.position
         number = self._reader.u8("PrimitiveTypeEnum")
-        kind = self._reader.member(_Primitive, number, "PrimitiveTypeEnum", "is no type", offset=start)
+        kind = self._reader.member(_Primitive, number, "PrimitiveTypeEnum", "is not a type", offset=start)
         if kind in (_Primitive.NULL, _Primitive.STRING):
             raise self._reader.malformed("PrimitiveTypeEnum", f"is {kind.name}", offset=start)
         return kind
 
     def _additional(self, kind: _Binary) -> _Primitive | None:
-        """Pass over what follows a type; gives the primitive type of what is no record."""
+        """Pass over what follows a type; gives the primitive type of what is not a record."""
         if kind is _Binary.PRIMITIVE:
             return self._primitive_type()
         if kind is _Binary.PRIMITIVE_ARRAY:
@@ -370,7 +370,7 @@ class RecordReader:
         if kind is _Primitive.DECIMAL:
             text = self._string("Value")
             if _DECIMAL.fullmatch(text) is None:
-                raise reader.malformed("Value", "is no decimal number", offset=start)
+                raise reader.malformed("Value", "is not a decimal number", offset=start)
             return text
         (number,) = reader.unpack(_INT64, "Value")
         if kind is _Primitive.TIME_SPAN:
@@ -378,7 +378,7 @@ class RecordReader:
         # Two bits say whether the time is UTC (1), local (2) or unknown (0).
         time = ticks_text(number & ((1 << 62) - 1), utc=(number >> 62) & 3 == 1)
         if time is None:
-            raise reader.malformed("Value", "is no time before the year 10000", offset=start)
+            raise reader.malformed("Value", "is not a time before the year 10000", offset=start)
         return time
 
     def _char(self) -> str:

@@ -53,7 +53,7 @@ class TextDecoder:
     def decode(self, body: Body, limits: Limits) -> DecodedBody:
         text, encoding = _text(body.data)
         if plain_text(text.encode("utf-8", "replace")) is None:
-            raise BodyNotDecoded("is no text: it has control characters")
+            raise BodyNotDecoded("is not text: it has control characters")
         return DecodedBody(self.name, f"text in {encoding}", text)
 
 
@@ -67,7 +67,7 @@ def parse_json(data: bytes, limits: Limits) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise BodyNotDecoded(f"is no JSON: {error}") from None
+        raise BodyNotDecoded(f"is not JSON: {error}") from None
 
 
 def _text(data: bytes) -> tuple[str, str]:
@@ -78,7 +78,7 @@ def _text(data: bytes) -> tuple[str, str]:
     try:
         return data.decode(encoding), encoding.upper()
     except UnicodeDecodeError as error:
-        raise BodyNotDecoded(f"is no {encoding.upper()}: {error.reason} at offset {error.start}") from None
+        raise BodyNotDecoded(f"is not {encoding.upper()}: {error.reason} at offset {error.start}") from None
 
 
 def _measure(text: str, budget: Budget) -> None:
@@ -96,7 +96,7 @@ def _measure(text: str, budget: Budget) -> None:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 def _finite(text: str) -> float:

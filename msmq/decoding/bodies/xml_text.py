@@ -115,10 +115,10 @@ def _document(
     try:
         parse(parser)
     except expat.ExpatError as error:
-        raise BodyNotDecoded(f"is no XML: {error}") from None
+        raise BodyNotDecoded(f"is not XML: {error}") from None
     except (LookupError, ValueError, RecursionError) as error:
         # An encoding that Python does not know, or that takes several bytes for a character.
-        raise BodyNotDecoded(f"is no XML: {error}") from None
+        raise BodyNotDecoded(f"is not XML: {error}") from None
     return tree.document()
 
 

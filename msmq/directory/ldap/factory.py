@@ -1,4 +1,4 @@
-"""From C{ldap://...} in a configuration to the directory."""
+"""Creates an LDAP directory from C{ldap://...} in a configuration."""
 
 from __future__ import annotations
 

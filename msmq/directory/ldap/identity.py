@@ -1,4 +1,4 @@
-"""Who a queue manager is according to its directory, asked before anything else of it runs."""
+"""Identity of a queue manager in its directory, read before the server starts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def identify(settings: LdapSettings, computer_name: str, context: Director
     Where the directory makes identifiers, and the computer has no such entry yet, one without any attribute
     is made, so that the queue manager can be what the directory calls it from its first start on.
 
-    @raise ValueError: the directory cannot be reached, or refuses; its text tells why.
+    @raise ValueError: the directory cannot be reached, or refuses; its text is the reason.
     """
     connection = LdapConnection(settings, context.reactor, context.find_servers)
     try:

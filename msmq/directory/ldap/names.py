@@ -30,7 +30,7 @@ _HEXADECIMAL: Final = frozenset(string.hexdigits)
 
 
 class DistinguishedNameError(ValueError):
-    """A text is no distinguished name."""
+    """A text is not a distinguished name."""
 
 
 def child(name: str, parent: str) -> str:
@@ -194,4 +194,4 @@ def _unescaped(text: str) -> str:
     try:
         return out.decode()
     except UnicodeDecodeError as error:
-        raise DistinguishedNameError(f"{quoted(text)} is no UTF-8") from error
+        raise DistinguishedNameError(f"{quoted(text)} is not UTF-8") from error

@@ -1,4 +1,4 @@
-"""[MS-MQDSSM] 3.1.6.3 and 3.1.6.4 which entries a read has to look at, and what they hold."""
+"""[MS-MQDSSM] 3.1.6.3 and 3.1.6.4 LDAP searches for directory objects."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class ObjectWriter:
         """
         of = type(created)
         if not CLASSES[of].is_created:
-            _refuse(f"a {of.TYPE} is not made here")
+            _refuse(f"a {of.TYPE} cannot be created here")
         for part in (*of.NAME, *_ALSO_NAMED.get(of, ())):
             if part not in names:
                 _refuse(f"a {of.TYPE} needs its {part}")
@@ -116,7 +116,7 @@ class ObjectWriter:
         """[MS-MQDSSM] 3.1.6.2 withdraw an object."""
         of = type(deleted)
         if not CLASSES[of].is_created:
-            _refuse(f"a {of.TYPE} is not deleted here")
+            _refuse(f"a {of.TYPE} cannot be deleted here")
         entry = await self.entry_of(deleted, _CONFIGURATION_ATTRIBUTES)
         await self._operations.delete(entry.name)
         if of is QueueManagerObject:

@@ -1,4 +1,4 @@
-"""[MS-MQDSSM] 3.1.6.12 to 3.1.6.19 what is done with entries."""
+"""[MS-MQDSSM] 3.1.6.12 to 3.1.6.19 operations on LDAP entries."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Operations:
     ) -> tuple[dict[str, Entry], list[str]]:
         """As L{entries}, and the names of which there is none.
 
-        @raise ValueError: one of them is no distinguished name.
+        @raise ValueError: one of them is not a distinguished name.
         """
         found: dict[str, Entry] = {}
         missing: list[str] = []

@@ -1,4 +1,4 @@
-"""Whether a directory can be used as it is configured, seen before a server runs."""
+"""Checks a configured LDAP directory before a server runs."""
 
 from __future__ import annotations
 

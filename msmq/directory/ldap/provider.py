@@ -261,7 +261,7 @@ class LdapDirectory:
         try:
             entries, missing = await self._operations.look_up(names, _MEMBER_ATTRIBUTES)
         except ValueError as error:
-            raise _generic(f"{found[0].name} has a member that is none: {error}") from error
+            raise _generic(f"{found[0].name} has an invalid member: {error}") from error
         if missing:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise DirectoryError(
@@ -320,7 +320,7 @@ def _format_name(entry: Entry) -> FormatName:
         try:
             return parse_format_name((entry.first(_ALIAS) or b"").decode(errors="replace"), lenient=True)
         except MQError as error:
-            raise _generic(f"{entry.name} is an alias of what is no format name: {error}") from error
+            raise _generic(f"{entry.name} is an alias of an invalid format name: {error}") from error
     if identifier is not None and len(identifier) == 16:
         if b"msmqqueue" in classes:
             return PublicFormatName(unpack_guid(identifier))

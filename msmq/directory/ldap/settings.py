@@ -1,4 +1,4 @@
-"""Where a directory is and how it is spoken to, from a configuration."""
+"""Settings of an LDAP directory: servers, base, credentials, TLS."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class LdapSettings:
         if not self.servers and not (self.is_encrypted and self.ca_file):
             # Whoever hears the question can name himself, and may have a certificate that others vouch for.
             raise ValueError(
-                "the password would go to whoever says that he is a directory server;"
+                "the password would be sent to an unauthenticated server;"
                 " use ldaps: or start_tls = true, and a ca_file of your own"
             )
 
@@ -118,7 +118,7 @@ class LdapSettings:
                 raise ValueError("principal names a key of a keytab; set keytab too")
             return
         if self.bind_name:
-            raise ValueError("keytab takes the place of bind_dn and password_file; remove one or the other")
+            raise ValueError("keytab replaces bind_dn and password_file; remove one or the other")
         if len(self.principal) > LONGEST_PRINCIPAL or not self.principal.isprintable():
             raise ValueError(f"principal takes at most {LONGEST_PRINCIPAL} printable characters")
         if self.is_encrypted or (self.servers and all(server.is_local for server in self.servers)):
@@ -157,7 +157,7 @@ def parse_settings(description: str, options: Mapping[str, object]) -> LdapSetti
     try:
         split(base)
     except DistinguishedNameError as error:
-        raise ValueError(f"the base {quoted(base)} is no distinguished name: {error}") from error
+        raise ValueError(f"the base {quoted(base)} is not a distinguished name: {error}") from error
     is_tls = scheme == "ldaps"
     default = LDAPS_PORT if is_tls else LDAP_PORT
     port, servers = _servers(hosts, default)
@@ -187,14 +187,14 @@ def _servers(text: str, default: int) -> tuple[int, Sequence[LdapServer]]:
 
 def _server(text: str, default: int) -> LdapServer:
     if "@" in text:
-        raise ValueError("who we are is told by bind_dn and password_file, or by keytab")
+        raise ValueError("set credentials with bind_dn and password_file, or with keytab")
     try:
         parts = urlsplit(f"//{text}")
         host, port = parts.hostname, parts.port
     except ValueError as error:
         raise ValueError(f"{text}: {error}") from error
     if not host or port == 0:
-        raise ValueError(f"{quoted(text)} is no HOST[:PORT]")
+        raise ValueError(f"{quoted(text)} is not a HOST[:PORT]")
     return LdapServer(host, port or default)
 
 

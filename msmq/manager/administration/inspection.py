@@ -269,5 +269,5 @@ class ManagerInspection:
     def _router(self) -> IRouter:
         self._parts.performer.check_running()
         if self._parts.router is None:
-            raise MQError(Status.MQ_ERROR_NO_DS, "there is no directory, so no enterprise is known")
+            raise MQError(Status.MQ_ERROR_NO_DS, "no directory is configured, so the enterprise is unknown")
         return self._parts.router

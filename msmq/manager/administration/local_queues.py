@@ -117,12 +117,14 @@ class LocalQueues:
                 told.callback(None)
 
     async def _read(self, positions: Sequence[MessagePosition]) -> None:
-        """Read what can be read; a message that somebody has just received costs the others nothing."""
+        """Read the packets that can be read; a message received meanwhile does not affect the others."""
         try:
             views = await self._performer.load(positions)
         except MQError as error:
             if len(positions) == 1:
-                self.log.warn("who sent to a deleted queue may not be told: {error}", error=error)
+                self.log.warn(
+                    "no negative acknowledgement for a message of a deleted queue: {error}", error=error
+                )
                 return
             for position in positions:
                 await self._read((position,))

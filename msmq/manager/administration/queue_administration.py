@@ -1,4 +1,4 @@
-"""Queues are made, changed, purged and deleted."""
+"""Administration of queues: create, change, purge, delete."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Administration:
         if self._descriptors is not None:
             properties["security"] = await self._descriptors.for_new(supplied, creator)
         elif security is not None:
-            raise MQError(Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR, "nobody here decides who may do what")
+            raise MQError(Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR, "access control is not configured")
         model = self._performer.model
         if self._directory is not None and name.kind is PathKind.PUBLIC:
             # What is given by default is for us alone: it may let everybody change the entry there.
@@ -222,7 +222,7 @@ class Administration:
             raise
 
     async def delete(self, path: str) -> None:
-        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, with all that is in it; its readers are told.
+        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, with all that is in it; its waiting readers fail.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, that the name is malformed, or that the store failed: the
             queue is gone all the same, and the store is asked again until it has forgotten it.
@@ -243,7 +243,8 @@ def _privacy(name: str) -> QueuePrivacy:
         return QueuePrivacy(name)
     except ValueError:
         raise MQError(
-            Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"privacy {quoted(name)} is none of none, optional, body"
+            Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
+            f"privacy {quoted(name)} is not one of none, optional, body",
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Messages that leave their queues unread: each leaves a trace, and its sender is told if it asked."""
+"""Removal of unread messages: events, dead letters and negative acknowledgements."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class UnreadRemovals:
         """Messages that were not received, or not delivered, in time, by the class that says which."""
 
     def let_go(self, departure: Departure) -> None:
-        """See that these messages leave; nobody gets them meanwhile."""
+        """Remove these messages, which are locked meanwhile."""
         if any(position.is_stored for position in departure.positions):
             Deferred.fromCoroutine(self._persist(departure))
             return
@@ -108,7 +108,7 @@ class UnreadRemovals:
                 if is_patient and not isinstance(error.__cause__, MessageNotStored):
                     raise
                 self.log.warn(
-                    "who sent a message to {queue} may not be told: {error}",
+                    "no negative acknowledgement for a message to {queue}: {error}",
                     queue=shown(departure.queue.definition.path),
                     error=error,
                 )
@@ -138,7 +138,7 @@ class UnreadRemovals:
         reason = departure.message_class
         if reason in _TIMEOUTS:
             self.expired[reason.name] += len(positions)
-        # Whoever purges a queue gets a line of the purge; each message has an event.
+        # A purge has one log line; each message has an event.
         omitted = None if reason in _PURGED else self._lines.take(performer.clock.now())
         if omitted is not None:
             names = [*map(_name, positions[:NAMED]), *(["..."] if len(positions) > NAMED else [])]

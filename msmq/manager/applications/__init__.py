@@ -1,1 +1,1 @@
-"""What applications ask for: open queues, sends, receives, transactions."""
+"""Operations of applications: open queues, send, receive, transactions."""

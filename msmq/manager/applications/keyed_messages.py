@@ -1,4 +1,4 @@
-"""Messages that are sent under keys: each key once, whoever sends it, and however often."""
+"""Idempotent sends by message key: each key is sent once, however often it is requested."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OPEN: Final = frozenset({TransactionState.ACTIVE, TransactionState.PREPARED})
 
 @attrs.define(eq=False)
 class KeyReservation:
-    """Keys that are being sent, and that nobody else sends meanwhile.
+    """Keys whose messages are being sent, reserved against concurrent sends.
 
     @ivar transaction: in which they are sent, if they are in one.
     @ivar is_of_application: whether an application ends that.
@@ -83,7 +83,7 @@ class KeyedMessages:
         return [None if key is None else digest_of(key, scope) for key in keys]
 
     def busy(self, digests: Iterable[bytes | None], transaction: Transaction | None) -> Deferred[None] | None:
-        """Fires when one of these is no longer being sent by somebody else; C{None} if none is.
+        """Fires when a concurrent send of one of these has ended; C{None} if there is none.
 
         @raise MQError: MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is being sent in a transaction that
             an application may yet commit or abort.

@@ -110,7 +110,7 @@ class MessageLogs:
         @param in_clear: nor do they ask to be encrypted.
         @raise MQError: as sending does; what was sent before stays sent.
         """
-        # A name that is wrong is told of even when there is nothing to send there.
+        # An invalid name is reported even if there is nothing to send.
         self._destinations.resolve(into)
         sent = 0
         portion: dict[int, Message] = {}

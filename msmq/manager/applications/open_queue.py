@@ -125,7 +125,7 @@ class OpenQueue:
     async def receive(
         self, *, timeout: float | None = None, transaction: ITransaction | None = None
     ) -> ReceivedMessage:
-        """Receive one message; it is removed for good before it is answered, or when the transaction commits.
+        """Receive one message; it is durably removed before it is answered, or when the transaction commits.
 
         @raise MQError: as L{reserve}.
         """
@@ -329,6 +329,6 @@ class QueueCursor:
 
 
 async def _one(reservation: Reservation) -> ReceivedMessage:
-    """The one message of a reservation, received for good unless a transaction decides about it."""
+    """The one message of a reservation, durably received unless a transaction decides about it."""
     await reservation.confirm()
     return reservation.messages[0]

@@ -1,4 +1,4 @@
-"""Queues are opened, to be used for long or for one read."""
+"""Opens queues, for continued use or for one read."""
 
 from __future__ import annotations
 

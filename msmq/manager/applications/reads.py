@@ -31,7 +31,7 @@ class Lock:
 
     @ivar tag: by which the effects name it.
     @ivar owner: whose locks they are.
-    @ivar on_taken: is told of the messages in the moment in which they are locked.
+    @ivar on_taken: called with the messages at the moment they are locked.
     """
 
     tag: Hashable
@@ -102,7 +102,7 @@ class Reads:
                 if any(position.queue.is_deleted for position in positions):
                     raise MQError(Status.MQ_ERROR_QUEUE_DELETED, "the queue was deleted") from None
                 if is_peek and any(position.state in _LEAVING for position in positions):
-                    # Somebody received what we were just looking at.
+                    # Another reader has received it meanwhile.
                     continue
                 self._give_back(positions, is_peek)
                 if isinstance(error.__cause__, MessageNotStored):
@@ -110,12 +110,12 @@ class Reads:
                     continue
                 raise
             except Exception:
-                # Nobody is there any more who could be given what was found.
+                # The caller has gone, and cannot take the result.
                 self._give_back(positions, is_peek)
                 raise
 
     def _give_back(self, positions: Sequence[MessagePosition], is_peek: bool) -> None:
-        """What was found and could not be given to anybody is as if it had not been found."""
+        """Undo a read whose result could not be delivered."""
         if not is_peek:
             performer = self._performer
             performer.perform(performer.model.release(positions, performer.clock.now()))

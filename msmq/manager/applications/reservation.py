@@ -1,4 +1,4 @@
-"""Messages that one reader holds until it decides."""
+"""Reservations: messages that one reader has locked until it confirms or releases them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Reservation:
 
     @param views: the packets, in the same order.
     @param is_held: the decision is made here; false for a peek, and for what a transaction decides about.
-    @param answers: what the senders are told when they are removed for good.
+    @param answers: the acknowledgements for their senders, sent when they are durably removed.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Reservation:
     def release(self) -> None:
         """Give the messages back, each in its place; nothing if they are confirmed or given back.
 
-        Those whose time is over by now, or whose queue was purged, leave instead.
+        Those that have expired, or whose queue was purged, are removed instead.
         """
         positions, self._positions = self._positions, ()
         if positions:
@@ -93,7 +93,7 @@ class Reservation:
             self._performer.perform(self._performer.model.release(positions, now))
 
     def reject(self) -> None:
-        """[MS-MQDMPR] 3.1.1.12 NackReceiveRejected: have none of the messages; nobody else gets them either.
+        """[MS-MQDMPR] 3.1.1.12 NackReceiveRejected: reject the messages, which are removed.
 
         They leave the queue, each with its event, and with an acknowledgement and a dead letter if its sender
         asked for these. Nothing if they are confirmed, given back, or in a transaction.

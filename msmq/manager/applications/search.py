@@ -41,7 +41,7 @@ LOOKED_AT_ONCE = 2_000
 """Messages in memory that are looked at in one turn of the reactor."""
 
 EVENTS = 1_000
-"""Events of one message that are told at most."""
+"""Maximum number of events of one message in an explanation."""
 
 
 class Search:

@@ -1,4 +1,4 @@
-"""What was sent under a key, so that a message that is sent again under it is not sent twice."""
+"""Stored message keys, so that a repeated send under a key is detected."""
 
 from __future__ import annotations
 

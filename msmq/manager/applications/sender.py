@@ -1,4 +1,4 @@
-"""Messages that applications send, in a transaction of theirs or without one."""
+"""Sends messages of applications, with or without a transaction."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Sender:
     ) -> list[MessageIdentifier]:
         """Take these messages for each target, all or none, and answer one identifier each.
 
-        @param find: tells where they go; asked again when there was something to wait for.
+        @param find: resolves the destination; called again after a wait.
         @param keys: one for each message; a message whose key is remembered is not sent, and has the
             identifier of the one that was.
         @raise MQError: as L{Outbox.check} and L{Outbox.put}; MQ_ERROR_TRANSACTION_USAGE if some are

@@ -13,7 +13,7 @@ from msmq.queues.leaving.transaction import Transaction, TransactionState
 
 
 class Subscriptions:
-    """Who is told of the events of one queue manager."""
+    """Subscribers of the events of one queue manager."""
 
     log: ClassVar[Logger] = Logger()
 
@@ -21,7 +21,7 @@ class Subscriptions:
         self._subscribers: dict[object, Subscriber] = {}
 
     def add(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Tell somebody of every event from now on, in the order in which they came.
+        """Subscribe to all further events, in the order of subscription.
 
         @return: ends that; calling it again does nothing.
         """

@@ -1,4 +1,4 @@
-"""Which queues a name means to those who send and receive here."""
+"""Resolves queue names of local senders and readers."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def name_of_outgoing(model: QueueManagerModel, text: str) -> FormatName:
 def readable_queue(model: QueueManagerModel, text: str, now: Moment) -> Queue:
     """The queue of this queue manager that may be read, or moved to, under a name.
 
-    A subqueue that is not there is made: it goes again when nothing is in it and nobody uses it.
+    A missing subqueue is created; it is deleted when it is empty and unused.
 
     @raise MQError: as L{own_queue}.
     """

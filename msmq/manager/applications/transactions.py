@@ -31,7 +31,6 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.quoting import shown
 from msmq.structures.packet.message_class import MessageClass
-from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import format_guid
 
@@ -130,7 +129,7 @@ class Transactions:
         raise MQError(
             Status.MQ_ERROR_DTC_CONNECT,
             f"transaction {format_guid(identifier)} belongs to a distributed transaction coordinator,"
-            " and there is none here; begin one of this queue manager's own",
+            " which is not available; begin an internal transaction",
         )
 
     def find(self, identifier: UUID) -> Transaction:
@@ -248,8 +247,8 @@ class Transactions:
         for relocation in performer.model.transacting.poison(abortion, performer.clock.now()):
             positions = [position for position, _ in relocation.moves]
             path = queue_path(positions[0].queue)
-            for position, view in zip(positions, await self._views(positions), strict=True):
-                relocation.changes.append(self._poisoned(position, view))
+            for position in positions:
+                relocation.changes.append(self._poisoned(position))
             relocation.changes[:] = self._events.trim(relocation.changes)
             try:
                 await move(performer, relocation)
@@ -266,16 +265,9 @@ class Transactions:
                 message=_identifier(positions[0]) or positions[0].lookup_id,
             )
 
-    async def _views(self, positions: Sequence[MessagePosition]) -> Sequence[UserMessageView | None]:
-        """The packets of messages, also of those that are not in memory; C{None} where one cannot be read."""
-        try:
-            return await self._performer.load(positions)
-        except MQError:
-            return [position.view for position in positions]
-
-    def _poisoned(self, position: MessagePosition, view: UserMessageView | None) -> AppendEvent:
+    def _poisoned(self, position: MessagePosition) -> AppendEvent:
         path = position.queue.definition.path
-        identity = b"" if view is None else view.identity
+        identity = b"" if position.view is None else position.view.identity
         reason = f"moved to the subqueue poison after {position.aborts} aborted transactions"
         return AppendEvent(self._performer.clock.now().wall, identity, POISONED, reason, queue=path)
 

@@ -1,4 +1,4 @@
-"""Whether the directory is reached, as status and events report it. [MS-MQOD] 2.7.4."""
+"""Directory health for status and events: reachable or not, and age of its data. [MS-MQOD] 2.7.4."""
 
 from __future__ import annotations
 

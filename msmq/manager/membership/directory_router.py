@@ -62,9 +62,9 @@ class DirectoryRouter:
     @param run: runs the procedures of C{access}.
     @param kept: what was read before the last restart, used until the directory can be read.
     @param was_read: called with the time, in seconds since 1970-01-01 UTC, at which what is used was read.
-    @param tell: tells a builder of objects of the directory.
+    @param tell: passes objects of the directory to a builder.
     @param changed: called after ways have changed; what waits for one is worth another look.
-    @param beside: calls a function where it holds up nobody.
+    @param beside: calls a function in a worker thread.
     """
 
     name = "directory"
@@ -205,7 +205,7 @@ class DirectoryRouter:
         self._timer.set(self.core.deadline)
 
     async def _read(self) -> list[RoutingEffect]:
-        """Read all of it, and make a table of it where that holds up nobody."""
+        """Read the topology, and compute the table in a worker thread."""
         try:
             objects = await self._read_objects()
             if isinstance(objects, Outcome):

@@ -1,4 +1,4 @@
-"""How the directory's objects differ from ours: in the log, in the event log, and in C{msmq status}."""
+"""Divergences between directory objects and this queue manager: log, event log and C{msmq status}."""
 
 from __future__ import annotations
 

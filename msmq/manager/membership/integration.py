@@ -77,7 +77,7 @@ _KEYS: Final = "public_encryption_key_list"
 class Integration:
     """[MS-MQDMPR] 3.1.1.1 DirectoryIntegrated: does what the directory core asks for.
 
-    Without ciphers there are no keys, so a queue manager publishes none, and nobody can encrypt for it.
+    Without ciphers there are no keys, so a queue manager publishes none, and peers cannot encrypt for it.
     A directory that gives objects identifiers of its own cannot be used, since ours is in what peers have
     heard of us.
 
@@ -164,7 +164,7 @@ class Integration:
             written = await self._run(publish_keys(self.access, self._keys()))
             if not written.succeeded:
                 self.log.warn(
-                    "the public keys of this queue manager were not published, so nobody can encrypt for it;"
+                    "the public keys of this queue manager were not published; peers cannot encrypt for it;"
                     " the next start tries again: {detail}",
                     detail=written.detail or written.result.value,
                 )
@@ -258,7 +258,7 @@ class Integration:
         """[MS-MQDMPR] 3.1.1.15 have the directory hold these certificates of a user.
 
         @param former: what was read of the user, whom the directory does not know yet without it.
-        @return: the value is false if somebody else has changed them since that was read.
+        @return: the value is false if they were changed since that was read.
         """
         if former is None:
             return await self.ask(self.access.create_directory_object(user))
@@ -357,13 +357,15 @@ class Integration:
     def _object(self, queue: Queue) -> QueueObject:
         held = self.access.local.public_queues.get(queue.definition.identifier)
         if held is None:
-            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{queue.definition.path} is no public queue here")
+            raise MQError(
+                Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{queue.definition.path} is not a public queue here"
+            )
         return held
 
     def _found(self, held: QueueObject) -> Queue:
         queue = self._performer.model.collection.of_identifier(held.identifier)
         if queue is None:
-            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{held.pathname} is not here any more")
+            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{held.pathname} no longer exists here")
         return queue
 
     # Procedures
@@ -437,14 +439,14 @@ class Integration:
             self._divergences.taken(path, text)
 
     async def _find_servers(self) -> Sequence[str]:
-        """DNS is not asked: a directory knows its servers, or has somebody who looks for them."""
+        """Do nothing: a directory knows its servers, or has its own discovery."""
         if self._served is None:
             return ()
         await self._served.find_servers()
         return self._served.servers
 
     def _note_servers(self) -> None:
-        """Remember servers that were found meanwhile, for a start without anybody who tells."""
+        """Store the servers that were found, for a start without discovery."""
         local = self.access.local
         known = dict.fromkeys(local.directory_server_list)
         servers = known if self._served is None else known | dict.fromkeys(self._served.servers)
@@ -483,7 +485,7 @@ class Integration:
             await self._local.remove(self._found(held), changes)
         except MQError as error:
             if error.status is not Status.MQ_ERROR_QUEUE_NOT_FOUND:
-                # It is gone all the same, and the store will know that; the directory is told later.
+                # It is deleted all the same, and will be so in the store; the directory is updated later.
                 local = self.access.local
                 local.deletions[held.identifier] = local.public_queues.pop(held.identifier, held)
             raise

@@ -123,7 +123,7 @@ def _packed(objects: Iterable[DirectoryObject]) -> bytes:
 def _unpacked(packed: bytes) -> tuple[DirectoryObject, ...]:
     """The opposite of L{_packed}.
 
-    @raise ValueError: it is not what was kept; its text tells why.
+    @raise ValueError: it is not what was kept; its text is the reason.
     """
     stream = zlib.decompressobj()
     try:

@@ -1,4 +1,4 @@
-"""What a queue manager belongs to."""
+"""Membership of a queue manager: enterprise, sites and roles."""
 
 from __future__ import annotations
 

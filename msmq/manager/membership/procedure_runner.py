@@ -45,9 +45,9 @@ NO_DIRECTORY = Outcome(DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, detail=
 class DirectoryRunner:
     """Performs what the procedures ask for, one effect of a procedure after the other.
 
-    Change notifications ([MS-MQCN]) are sent to nobody.
+    Change notifications ([MS-MQCN]) are not sent.
 
-    @param directory: C{None} without one; whoever asks it is told that it is away.
+    @param directory: C{None} without one; requests then fail as if it were unreachable.
     @param perform: does what is not for a directory to do, and answers with the value that the effect names.
         What it raises is thrown into the procedure.
     """
@@ -100,7 +100,7 @@ class DirectoryRunner:
         except DirectoryError as error:
             return Outcome(error.result, detail=error.detail)
         except CancelledError:
-            # Whoever asked waits no longer, which is no fault of the directory's for the log.
+            # A caller's time-out does not mark the directory as failed.
             return Outcome(DirectoryOperationResult.GENERIC_ERROR, detail="it took too long")
         except Exception as error:
             self.log.failure("The directory {name} failed.", name=self._directory.name)

@@ -31,7 +31,7 @@ REMEMBERED_LISTS: Final = 1000
 """Distribution lists of which it is remembered what is in them."""
 
 FRESH: Final = 600.0
-"""Seconds after which the directory is asked again where a queue is, when somebody opens it anew."""
+"""Seconds after which opening a queue again queries the directory for its owner again."""
 
 RETRY: Final = 60.0
 """Seconds after which a queue for which messages wait is looked for again."""
@@ -218,7 +218,7 @@ class PublicNames:
         try:
             await self._read(equals("identifier", identifier), str(PublicFormatName(identifier)), None)
         except MQError as error:
-            self.log.warn("nobody knows where a public queue is: {error}", error=error)
+            self.log.warn("the owner of a public queue was not found: {error}", error=error)
             if not self._is_stopped:
                 self._retries[identifier] = self._reactor.callLater(RETRY, self._retry, identifier)
             return
@@ -241,7 +241,8 @@ class PublicNames:
         computer = parse_path_name(outcome.value["pathname"], lenient=True).computer
         if self._access.local.is_own_name(computer):
             raise MQError(
-                Status.MQ_ERROR_QUEUE_NOT_FOUND, f"the directory has {shown} here, and there is no such queue"
+                Status.MQ_ERROR_QUEUE_NOT_FOUND,
+                f"the directory assigns {shown} to this queue manager, which has no such queue",
             )
         host = await self._run(
             self._access.read_directory(

@@ -1,1 +1,1 @@
-"""Messages from and to other queue managers."""
+"""Message transfer with other queue managers."""

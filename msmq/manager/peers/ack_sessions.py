@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.1.1 and 3.1.7.17: on which sessions OrderAcks and FinalAcks leave."""
+"""[MS-MQQB] 2.1.1 and 3.1.7.17: chooses the sessions on which OrderAcks and FinalAcks are sent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LARGEST_READ: Final = 65536
 """Bytes of the largest packet that is read for that."""
 
 MOST_SOURCES: Final = 10_000
-"""Acknowledgements of either kind of which it is remembered for whom they are, the latest."""
+"""Acknowledgements of either kind whose addressee is cached, the latest."""
 
 LOOKED_AT: Final = 64
 """Acknowledgements at the head of a queue that are looked at together."""
@@ -47,9 +47,9 @@ def is_for_acknowledgements(name: FormatName) -> bool:
 
 
 class AckSessions:
-    """Finds for each acknowledgement an open session that leads to whom it is for.
+    """Finds for each acknowledgement an open session to its addressee.
 
-    That is one whose peer sent the acknowledged message, or brought it, whoever opened it.
+    That is one whose peer sent or forwarded the acknowledged message, whichever side opened it.
     Several queue managers may be at one address, behind one name of C{order_queue$}; each gets its own.
     What is for an address goes there and nowhere else, unless identifiers are trusted, or its sender is at
     another address for certain: an identifier that a peer states proves nothing.
@@ -76,7 +76,7 @@ class AckSessions:
         _remember(self._sources, message_id, source)
 
     def source(self, position: MessagePosition) -> UUID | None:
-        """The queue manager for which an acknowledgement is; C{None} if nobody knows without reading it."""
+        """The addressee of an acknowledgement; C{None} if that is unknown until it is read."""
         view = position.view
         if view is None:
             return self._read.get(position.lookup_id)
@@ -133,7 +133,7 @@ class AckSessions:
         return peers.session(source) or peers.session(peers.brought_by(source))
 
     def leads(self, session: ISession, position: MessagePosition, *, is_unanswered: bool) -> bool:
-        """Whether the peer of a session is the one for whom an acknowledgement is, or its router."""
+        """Whether the peer of a session is the addressee of an acknowledgement, or its router."""
         source = self.source(position)
         if source is None or session.remote_identifier not in (source, self._peers.brought_by(source)):
             return False

@@ -62,7 +62,7 @@ class Acknowledgements:
         return True
 
     def _is_heard(self, batch: ArrivalBatch, ack: OrderAck | FinalAck, told: AcknowledgementEvidence) -> bool:
-        """Whether an acknowledgement is looked at that no address vouches for."""
+        """Whether an acknowledgement from an untrusted address is processed."""
         address = batch.session.remote_address
         if not self._gate.admits(address) and not self._may_guess(batch, ack, told):
             return False
@@ -84,7 +84,7 @@ class Acknowledgements:
     def _may_guess(
         self, batch: ArrivalBatch, ack: OrderAck | FinalAck, told: AcknowledgementEvidence
     ) -> bool:
-        """Whether a stranger has not been wrong too often."""
+        """Whether an untrusted address has not exceeded its limit of errors."""
         address = batch.session.remote_address
         now = self._performer.clock.now()
         if self._guesses.hears(address, now):

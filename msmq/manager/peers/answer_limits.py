@@ -1,4 +1,4 @@
-"""How many outgoing queues others may cause, by where they want to be answered."""
+"""Limit on outgoing queues created on behalf of peers, by the address of their answers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class AnswerLimits:
         self._lines = LineLimit(LINES)
 
     def make(self, name: FormatName, source: bytes, address: str | None = None) -> bool:
-        """See that there may be an outgoing queue of this name; false if not, which the log tells.
+        """Make room for an outgoing queue of this name; false if the limit is reached, which is logged.
 
         @param source: the queue manager that sent the message because of which it would be made.
         @param address: where that came from, if it is known better than by C{source}.

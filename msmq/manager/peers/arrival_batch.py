@@ -1,4 +1,4 @@
-"""Messages that arrived together on one session, while it is decided what becomes of them."""
+"""Messages that arrived together on one session, while they are decided and stored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ArrivalBatch:
 
     @ivar first_recoverable: the number of the first recoverable one.
     @ivar last_recoverable: the number of the last one that may be acknowledged once all is stored.
-    @ivar answers: what their senders are told.
+    @ivar answers: the acknowledgements for their senders.
     @ivar letters: dead letters of refused messages; they are stored and shown with the others.
     @ivar changes: what has to be stored for those, with the events of the stored ones.
     @ivar express: messages of which the express ones are known as duplicates from now on.
@@ -33,7 +33,7 @@ class ArrivalBatch:
     @ivar refused: which of them their security forbids to take.
     @ivar unverified: recoverable ones whose sender nothing verifies, from an address that is not trusted.
     @ivar is_cut: an acknowledgement among them is not looked at, and nothing from it on may be acknowledged.
-    @ivar is_short_of_streams: one of them needs a stream, and its host may have no more of them.
+    @ivar is_short_of_streams: one of them needs a stream beyond the limit of its host.
     @ivar close: why the session closes, if it does.
     """
 

@@ -1,4 +1,4 @@
-"""Messages that sessions bring: each finds its queue, or leaves a trace that says why not."""
+"""Arriving messages: facts for the decision, then enqueue, forward or refuse. [MS-MQQB] 3.1.5.8."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _REFUSED = {
 }
 
 GATHERED_OF_ONE = 1024 * 1024
-"""Bytes of messages that a session may have on their way to the store before it has to wait."""
+"""Bytes of a session's messages in commits after which it has to wait."""
 
 GATHERED_OF_ALL = 16 * 1024 * 1024
 """The same of all sessions."""
@@ -328,7 +328,7 @@ class Arrivals:
         changes = [*admission.changes, *batch.answers.prepare()]
         is_behind = session in self._gathering
         if batch.is_judged or changes or drained is not None or is_behind:
-            # What comes behind messages that are stored in turns takes its turn as well.
+            # Messages behind others that wait for a commit are stored in order, too.
             batch.is_judged |= is_behind
             stored = Deferred.fromCoroutine(self._store(batch, admission, changes, drained))
             if drained is not None or batch.acknowledgements or batch.close is not None:
@@ -340,7 +340,7 @@ class Arrivals:
     def _gather(self, session: ISession, size: int, stored: Deferred[None]) -> Deferred[None] | None:
         """Let more come while these messages are stored, so that it shares the next turn with others.
 
-        @return: what the session has to wait for, because much is on its way to the store already.
+        @return: what the session has to wait for, because much is being stored already.
         """
         if stored.called:
             return stored
@@ -393,7 +393,7 @@ class Arrivals:
             batch.session.close(CloseReason.NO_RESOURCES)
             return
         self._show(batch, admission)
-        # Nobody sends a FinalAck twice, so what follows from it has to be stored first.
+        # A FinalAck is sent once, so its consequences have to be stored first.
         for acknowledgement in batch.acknowledgements:
             if not await acknowledgement:
                 return
@@ -444,7 +444,7 @@ class Arrivals:
         """Leave a trace of a message that is not taken, even where the protocol forbids an answer.
 
         @param why: the class of the negative acknowledgement, or a name of our own if there is none.
-        @param addition: what else the event log tells.
+        @param addition: an addition to the event.
         @param comes_again: it is not acknowledged, so its sender keeps it.
         """
         kept = "" if comes_again else self._dead_letters.keep(batch, message, why)

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.1: which express messages that sessions bring came before."""
+"""[MS-MQQB] 3.1.5.8.1: duplicate detection of express messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that leave an outgoing queue because their receiver has spoken."""
+"""Removes messages from outgoing queues by their acknowledgements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RECEIVED: Final = 0x4000
 
 
 def fate(view: UserMessageView, message_class: int, disposal: Disposal, now: Moment) -> AppendEvent:
-    """What the event log tells of a message whose FinalAck has come."""
+    """The event of a message whose FinalAck has come."""
     name = view.destination_format_name()
     return AppendEvent(
         now.wall,
@@ -45,6 +45,6 @@ def hold(position: MessagePosition) -> bool:
         position.state = PositionState.LOCKED_READER
     if position.state is not PositionState.LOCKED_READER:
         return False
-    # The session that was about to send it has it no more.
+    # The session that was about to send it has released its lock.
     position.owner = LEAVING
     return True

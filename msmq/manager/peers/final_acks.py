@@ -17,7 +17,7 @@ from msmq.transfer.incoming_streams import IncomingStreams
 from msmq.wire.guid import NULL_GUID
 
 MOST_FOR_STRANGERS: Final = 1000
-"""FinalAcks that may wait for one address of which nothing tells who is there."""
+"""The limit on pending FinalAcks for one unverified address."""
 
 
 class FinalAcks:
@@ -52,7 +52,7 @@ class FinalAcks:
         """[MS-MQQB] 3.1.7.2.2 the FinalAck of a message that has left its queue, and the queue it goes to.
 
         @param is_refusal: the message was refused in its turn: its sender is told in any case (reading 51).
-        @param only_at: the address that it came from, if nothing else tells who sent it.
+        @param only_at: the address that it came from, if the sender is not known otherwise.
         @return: C{None} if its sender does not want to know.
         """
         if message_class is MessageClass.ACK_REACH_QUEUE or not (is_refusal or wants_final_ack(view)):
@@ -67,11 +67,12 @@ class FinalAcks:
         elif view.destination_kind is QueueNameKind.DIRECT and self._send_insecure:
             answer_to = f"TCP:{only_at}"
         else:
-            # Another name leads to the queue manager that somebody says he is.
+            # Another name leads to a queue manager whose identity is only claimed.
             return None
         if answer_to is None:
             self.log.warn(
-                "nobody knows where to tell what became of message {message}", message=view.identifier
+                "no FinalAck for message {message}: the address of its sender is unknown",
+                message=view.identifier,
             )
             return None
         model = self._performer.model

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.2 and 3.1.5.8.5: messages for other queue managers that pass through a routing server."""
+"""[MS-MQQB] 3.1.5.8.2 and 3.1.5.8.5: forwards messages in transit through a routing server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Up to where messages that ask for a dead letter are known: the next hops that have acknowledged them."""
+"""Hand-over records: the next hop that has acknowledged each message with a dead-letter request."""
 
 from __future__ import annotations
 

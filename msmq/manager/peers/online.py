@@ -111,7 +111,7 @@ class OnlineChecks:
             self._poll.set(self._clock.now().monotonic + POLLING)
 
     def stop(self) -> None:
-        """Check no more; whatever waits for a check waits no longer."""
+        """Stop checking, and end all pending checks."""
         self._is_stopped = True
         self._poll.stop()
         self._release()

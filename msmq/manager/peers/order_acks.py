@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.17: what is told to the senders of transactional messages."""
+"""[MS-MQQB] 3.1.7.17: sends OrderAcks to the senders of transactional messages."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class PeerDeadLetters:
         model, now = self._performer.model, self._performer.clock.now()
         if model.bury(message, message_class, now, batch.letters, batch.changes):
             return KEPT
-        return "; there was no room for a dead letter"
+        return "; the dead-letter queue is full"
 
 
 def _is_authenticated(batch: ArrivalBatch, message: UserMessageView) -> bool:

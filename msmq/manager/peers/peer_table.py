@@ -1,4 +1,4 @@
-"""Who is at the other end of the sessions, and what is odd about them."""
+"""Table of peers with open sessions; warns of duplicate identifiers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOVED_AFTER: Final = 3600.0
 """Seconds after the last session with the known address from which another address takes its place."""
 
 CLOCK_TOLERANCE: Final = 60
-"""Seconds by which SentTime may be off before it is told."""
+"""Offset of SentTime in seconds above which it is logged."""
 
 
 @attrs.define(eq=False)
@@ -39,10 +39,10 @@ class Peer:
     @ivar address: where it is known.
     @ivar sessions: those that are open, the oldest first.
     @ivar seen: the monotonic second at which its last session at C{address} ended.
-    @ivar others: other addresses at which somebody had its identifier, and when first, in Unix time.
+    @ivar others: other addresses that used its identifier, and the first time, in Unix time.
     @ivar offset: by how many seconds SentTime of its latest message was ahead of our clock.
     @ivar offset_time: when that was too much first, in Unix time; C{None} if it never was.
-    @ivar worst: the offset that was told then.
+    @ivar worst: the offset that was logged then.
     """
 
     identifier: UUID
@@ -135,7 +135,7 @@ class Peers:
         return () if peer is None else tuple(peer.sessions)
 
     def session_at(self, identifier: UUID, address: str) -> ISession | None:
-        """A session with whoever says at this address that it is this queue manager."""
+        """A session with the peer at this address that states this identifier."""
         peer = self._peers.get(identifier)
         sessions = () if peer is None else peer.sessions
         return next((session for session in sessions if session.remote_address == address), None)
@@ -162,7 +162,7 @@ class Peers:
         if not peer.others:
             self.log.warn(
                 "queue manager {identifier}, known at {known}, is at {address} as well: "
-                "a cloned machine, or somebody who claims to be it",
+                "a cloned machine, or a peer that claims its identifier",
                 identifier=braced(peer.identifier),
                 known=peer.address,
                 address=address,
@@ -216,7 +216,7 @@ class Peers:
 
     def _come(self, source: bytes, address: str) -> None:
         known = self._from.get(source)
-        # Nobody is made to answer for what a stranger says in his name.
+        # Forged source identifiers do not count against another host's limit.
         if known is None or (known != address and self._gate.admits(address)):
             self._from.pop(source, None)
             self._from[source] = address
@@ -224,7 +224,7 @@ class Peers:
                 del self._from[next(iter(self._from))]
 
     def came_from(self, source: bytes) -> str:
-        """The address from which messages of a queue manager came last; empty if nobody knows any more."""
+        """The address from which messages of a queue manager came last; empty if unknown."""
         return self._from.get(source, "")
 
     def brought_by(self, source: UUID) -> UUID | None:
@@ -251,7 +251,7 @@ class Peers:
         return sorted(others)
 
     def notices(self, message: MessageIdentifier) -> Iterator[AppendEvent]:
-        """What C{msmq explain} tells of the queue manager that sent a message, as events."""
+        """The events of C{msmq explain} about the queue manager that sent a message."""
         peer = self._peers.get(message.queue_manager)
         if peer is None:
             return

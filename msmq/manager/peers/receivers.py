@@ -1,4 +1,4 @@
-"""Who got the messages of a sequence; nobody else says what became of them."""
+"""Receivers of each sequence; acknowledgements are accepted from these alone."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ MOST_RECEIVERS: Final = 16
 class AcknowledgementEvidence(enum.Enum):
     """What makes an acknowledgement credible, or what does not."""
 
-    BY_RECEIVER = "it comes from who got the messages, at its address"
-    BY_IDENTIFIER = "it says that it comes from the queue manager that the messages were for"
-    UNKNOWN = "nobody knows of such a sequence"
+    BY_RECEIVER = "it comes from the receiver of the messages, at its address"
+    BY_IDENTIFIER = "it claims to come from the queue manager that the messages were for"
+    UNKNOWN = "the sequence is unknown"
     BY_ANOTHER = "others got the messages"
 
 

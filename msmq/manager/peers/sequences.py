@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.5 and 3.1.1.6.2: transactional messages on their way out, until their fate is known."""
+"""[MS-MQQB] 3.1.1.5 and 3.1.1.6.2: outgoing transactional messages, until their FinalAck."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from msmq.manager.performer import Performer, PerformerListener
 from msmq.manager.states import as_changes
 from msmq.moment import Moment
 from msmq.persistence.changes import Change
-from msmq.persistence.state_records import StateChange
 from msmq.queues.leaving.departure_kinds import removals
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PositionState
@@ -90,7 +89,6 @@ class Sequences:
         )
         self._awaiting = AwaitingFinalAcks(identifier, settings.awaiting_final_acks)
         self._receivers = receivers
-        self._stale: list[StateChange] = []
         self._moves: dict[object, list[Deferred[None]]] = {}
         self._is_stopped = False
         self._listener = listener
@@ -115,13 +113,12 @@ class Sequences:
         for queue in model.outgoing_queues():
             if queue.positions and not queue.is_transit:
                 self._streams.stream(queue).restore(queue.peek(queue.message_count))
-        self._stale = self._awaiting.load(state, model.collection.awaiting.positions)
-        self._stale += self._receivers.load(state, self._awaiting)
+        stale = self._awaiting.load(state, model.collection.awaiting.positions)
+        stale += self._receivers.load(state, self._awaiting)
+        performer.commit_later(as_changes(stale), "that final acknowledgements are not waited for")
 
     def start(self) -> None:
         """Send again what was not acknowledged before the last stop."""
-        stale, self._stale = self._stale, []
-        self._performer.commit_later(as_changes(stale), "that final acknowledgements are not waited for")
         self._timer.set(self._streams.deadline)
 
     def stop(self) -> None:
@@ -281,7 +278,7 @@ class Sequences:
     async def acknowledged(self, ack: OrderAck | FinalAck, *, is_vouched: bool = True) -> bool:
         """[MS-MQQB] 3.1.5.6 and 3.1.5.7: done when what follows from it is stored.
 
-        @param is_vouched: whether anything tells that who says so may; an OrderAck means less otherwise.
+        @param is_vouched: whether its sender is verified; an unverified OrderAck releases fewer messages.
         @return: false if the queue manager stops before that, so that it has to come again.
         """
         try:
@@ -313,7 +310,7 @@ class Sequences:
                 await done
 
     def kept(self, messages: Iterable[OutgoingMessage]) -> None:
-        """[MS-MQQB] 3.1.5.5.2: whom these messages were sent to has stored them."""
+        """[MS-MQQB] 3.1.5.5.2: the receiver has stored these messages."""
         by_queue: dict[Queue, list[MessagePosition]] = {}
         for message in messages:
             if isinstance(message, Transmitted):
@@ -335,7 +332,7 @@ class Sequences:
         """Let messages leave their outgoing queue; C{None} if none does."""
         if not outcome:
             return None
-        # One that was purged meanwhile, or whose time was over, is leaving already.
+        # One that was purged meanwhile, or has expired, is being removed already.
         delivered = [position for position in outcome.delivered if hold(position)]
         awaiting = [transfer for transfer in outcome.awaiting if hold(transfer.message)]
         settled = [settlement for settlement in outcome.settled if hold(settlement.message)]
@@ -421,7 +418,7 @@ class Sequences:
         model = performer.model
         changes: list[Change] = []
         copies: list[MessagePosition] = []
-        # Nobody else may take it for his while its packet is read.
+        # No other owner may take it while its packet is read.
         position.state = PositionState.REMOVING
         if disposal is not Disposal.FORGET:
             [view] = await performer.load([position])

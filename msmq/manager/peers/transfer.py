@@ -115,7 +115,7 @@ class MessageTransfer:
         sessions.attach(self, is_offline=performer.model.is_hardened)
 
     def stop(self) -> None:
-        """End all sessions and dial no more."""
+        """End all sessions, and stop dialling."""
         self._is_stopped = True
         self._ways.stop()
         for hop in self.hops:
@@ -335,7 +335,7 @@ class MessageTransfer:
             )
 
     def _give_back(self, positions: Iterable[MessagePosition], now: Moment) -> None:
-        """Put messages back that did not go; nobody is told, for whoever sees room again dispatches."""
+        """Return messages that were not sent; the next free window dispatches them."""
         effects = self._performer.model.release(positions, now)
         self._performer.perform(effect for effect in effects if not isinstance(effect, OutgoingReady))
 

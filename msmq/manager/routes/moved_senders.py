@@ -1,4 +1,4 @@
-"""At which other address the sender of a message gets its OrderAcks and FinalAcks (reading 60)."""
+"""Confirms the new address of a sender for its OrderAcks and FinalAcks (reading 60)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class MovedSenders:
         self._report = report
 
     def session(self, source: UUID, *, is_unanswered: bool) -> ISession | None:
-        """An open session that leads to this queue manager for certain; C{None} if there is none.
+        """An open session that certainly leads to this queue manager; C{None} if there is none.
 
         @param is_unanswered: whether the address from which its messages came was dialled without success.
         """

@@ -66,7 +66,7 @@ class NextHop:
         return () if self.identifier is None else (self.identifier,)
 
     def is_waited_for(self) -> bool:
-        """Whether any message waits, one that is on its way included."""
+        """Whether any message is pending, those in transit included."""
         return any(queue.positions and queue.state not in STILL for queue in self.busy)
 
     def is_served_by(self, session: ISession) -> bool:

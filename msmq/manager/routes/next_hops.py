@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3.1: which outgoing queues share a next hop, and which sessions lead there."""
+"""[MS-MQQB] 3.1.1.3.1: next hops with their outgoing queues and sessions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import format_guid
 
 READ_AT_ONCE: Final = 1000
-"""Acknowledgements that are read together to learn for whom they are."""
+"""Acknowledgements that are read together to learn their addressees."""
 
 
 class NextHops:
@@ -77,7 +77,7 @@ class NextHops:
         return iter(list(self._hops.values()))
 
     def of(self, queue: OutgoingQueue) -> NextHop:
-        """The next hop of a queue; it is made if there is none."""
+        """The next hop of a queue, created if necessary."""
         hop = self._by_queue.get(queue)
         return self._assign(queue) if hop is None else hop
 
@@ -268,7 +268,7 @@ class NextHops:
         return self._session(hop) is not None
 
     def address(self, queue: OutgoingQueue, positions: Iterable[MessagePosition]) -> None:
-        """[MS-MQQB] 3.1.7.4: what was sent before anybody knew where its queue is says that now."""
+        """[MS-MQQB] 3.1.7.4: address messages that were sent before the owner of their queue was known."""
         name = queue.destination
         owner = self._owner(name) if isinstance(name, PublicFormatName) else None
         if owner is None:
@@ -308,7 +308,7 @@ class NextHops:
         session = self._acks.session(position, is_unanswered=hop.unanswered_since is not None)
         if session is not None:
             return session
-        # What is for an address is not for whoever somebody there said that he is.
+        # A message for an address is not for an identifier that a peer there has claimed.
         is_for_address = isinstance(hop.key, str) and not self._peers.trusts
         return self._dialled(hop) if is_for_address else self._session(hop)
 

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.5: to whom messages for other queue managers go next, as far as it was asked."""
+"""[MS-MQQB] 3.1.7.5 Get Next Hops: caches the router's answers until routes change."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class RouteTable:
         self.changed()
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Stop querying."""
         self._is_stopped = True
         for call in (*self._retries.values(), *self._avoided.values()):
             call.cancel()
@@ -116,18 +116,18 @@ class RouteTable:
             if generation == self._generation:
                 self._answered(destination, tuple(hops), is_late)
             elif not is_late and destination not in self._known and destination not in self._asked:
-                # Asking has changed the ways; whoever asked has no other answer yet.
+                # The query has changed the routes; its caller has no other answer yet.
                 self._ask(destination)
 
         def missing(failure: Failure) -> None:
             if failure.check(NoRoute) is None:
                 self.log.failure("the router failed", failure)
             else:
-                self.log.info("no way: {error}", error=failure.value)
+                self.log.info("no route: {error}", error=failure.value)
             found(())
 
         answer.addCallbacks(found, missing).addErrback(
-            lambda failure: self.log.failure("a new way could not be taken", failure)
+            lambda failure: self.log.failure("a new route could not be applied", failure)
         )
 
     def _answered(self, destination: UUID, hops: tuple[QueueManager, ...], is_late: bool) -> None:

@@ -18,7 +18,7 @@ from msmq.structures.status import MQError
 
 
 class SenderSearch:
-    """Reads for whom the acknowledgements are, and dials those whom the directory has elsewhere.
+    """Reads the addressees of acknowledgements, and dials those that the directory has at another address.
 
     @param ready: sends what may leave of a queue.
     """
@@ -41,7 +41,7 @@ class SenderSearch:
         """A next hop was not reached, or has lost its session."""
         unread = self._hops.unread(hop)
         if unread:
-            # After a restart only the store knows for whom they are.
+            # After a restart only the store has their addressees.
             Deferred.fromCoroutine(self._read(hop, unread)).addErrback(
                 lambda failure: self.log.failure("acknowledgements could not be read", failure)
             )

@@ -171,7 +171,7 @@ class Authentication:
     def _unusable(self, security: SecurityHeader, view: UserMessageView) -> Refused | None:
         """Why a signature is not even looked at."""
         if not security.sender_cert:
-            return _bad("it is signed, and there is no certificate with it")
+            return _bad("it is signed without a certificate")
         if not security.is_default_provider:
             if security.provider_info is None:
                 return _bad("it was not signed by the default provider, and does not say by which")
@@ -185,7 +185,7 @@ class Authentication:
         try:
             algorithm = HashAlgorithm(number)
         except ValueError:
-            return _bad(f"its signature is made with the hash algorithm {number:#06x}, which nobody knows")
+            return _bad(f"its signature is made with the hash algorithm {number:#06x}, which is unknown")
         if algorithm not in self._policy.hashes:
             name = HASH_NAMES[algorithm]
             return _bad(f'its signature is made with {name}, and [security] hashes does not have "{name}"')
@@ -215,7 +215,7 @@ class Authentication:
             shown = self._certificate(security.sender_cert)
             return _bad(
                 f"its signature is not that of its certificate {shown} over the message:"
-                " one of them was made for another, or was changed on the way"
+                " one of them belongs to another message, or was changed in transit"
             )
         if level not in self._policy.versions:
             name = VERSION_NAMES[level]
@@ -234,9 +234,9 @@ class Authentication:
         try:
             sid = format_sid(sender)
         except ValueError:
-            return _bad(f"its sender identifier of {len(sender)} bytes is no SID")
+            return _bad(f"its sender identifier of {len(sender)} bytes is not a SID")
         if security.sender_id_type != SenderIdType.SID:
-            return _bad(f"its sender identifier is of type {security.sender_id_type}, which nobody knows")
+            return _bad(f"its sender identifier is of type {security.sender_id_type}, which is unknown")
         if self._cache.find(certificate, sender) is not None or any(
             kept.security_identifier == sender and kept.credentials.certificate == certificate
             for kept in (() if self._certificates is None else self._certificates.kept)
@@ -258,7 +258,7 @@ class Authentication:
                 self._unproven.add(sender, None, now)
                 return _bad(self._not_among(certificate, sid, None))
             shown = self._certificate(certificate)
-            reason = f"nobody says that its certificate {shown} is that of {sid}: {_why(found, 'user')}"
+            reason = f"the certificate {shown} is not confirmed as that of {sid}: {_why(found, 'user')}"
             if found.result is DirectoryOperationResult.ATTRIBUTE_NOT_FOUND:
                 self._unproven.add(sender, (), now).explain(certificate, reason)
             return _bad(reason)
@@ -284,8 +284,8 @@ class Authentication:
         """
         shown = self._certificate(certificate)
         if count is None:
-            return f"nobody says that its certificate {shown} is that of {sid}: {_unknown('user')}"
-        return f"its certificate {shown} is none of the {count} that the directory has for {sid}"
+            return f"the certificate {shown} is not confirmed as that of {sid}: {_unknown('user')}"
+        return f"its certificate {shown} is not one of the {count} that the directory has for {sid}"
 
     async def _owner(self, certificate: bytes) -> str | None:
         """The user whose certificate it is, if the directory can tell, and is not asked too often."""
@@ -338,7 +338,7 @@ class Authentication:
         return self._other_key(queue, message, sender, known.count)
 
     def _other_key(self, queue: Queue, message: Accepted, sender: UUID, count: int | None) -> Outcome:
-        """A key is none of those of a queue manager.
+        """A key is not one of those of a queue manager.
 
         @param count: how many the directory has for it; C{None} if it does not know it.
         """
@@ -348,10 +348,10 @@ class Authentication:
 
     def _untold_key(self, queue: Queue, message: Accepted, sender: UUID, why: str) -> Outcome:
         name = format_guid(sender)
-        return self._nobody(queue, message, f"nobody tells the keys of the queue manager {name}: {why}")
+        return self._nobody(queue, message, f"the keys of the queue manager {name} are unknown: {why}")
 
     def _nobody(self, queue: Queue, message: Accepted, why: str) -> Outcome:
-        """The signature holds, and says nothing of the sender; anybody can make such a one."""
+        """The signature is valid, but does not authenticate the sender: its key proves nothing."""
         if queue.definition.authenticate:
             return _bad(f"{queue.definition.path} takes only authenticated messages: it is signed, but {why}")
         return attrs.evolve(message, authentication=AuthenticationLevel.NONE)

@@ -90,7 +90,7 @@ class CertificatePublisher:
     async def _register(self, users: UserDirectory, kept: KeptCertificate) -> bool:
         """Add a certificate to those that the directory has of its user.
 
-        Somebody else may do the same at this moment, elsewhere, and theirs must not be lost by it.
+        Another queue manager may do the same at this moment, and its changes must not be lost.
 
         @return: whether it is there; if not, they have changed since they were read.
         """

@@ -36,8 +36,8 @@ _LONGEST_NAME: Final = 64
 class Certificates:
     """The certificates of this queue manager.
 
-    @param sender: the SID of whoever sends here, unless a certificate says otherwise.
-    @param beside: calls a function where it holds up nobody.
+    @param sender: the SID of local senders, unless a certificate says otherwise.
+    @param beside: calls a function in a worker thread.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Certificates:
         That is the internal certificate of the sender, or else the first that is the sender's; one that is
         valid now goes before one that is not.
 
-        @param owner: whose default one; by default that of whoever sends here.
+        @param owner: the SID of its user; by default that of local senders.
         @raise MQError: MQ_ERROR_CERTIFICATE_NOT_PROVIDED if there is none, or more than one.
         """
         if not fingerprint:
@@ -94,7 +94,7 @@ class Certificates:
                 return kept
             raise MQError(
                 Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED,
-                f"no certificate of {format_sid(owner)} is here; msmq certificate create makes one",
+                f"no certificate of {format_sid(owner)} is stored here; run msmq certificate create",
             )
         wanted = fingerprint.replace(":", "").lower()
         found = [kept for kept in self._kept if self._fingerprint(kept).startswith(wanted)]
@@ -113,7 +113,7 @@ class Certificates:
     ) -> CertificateSummary:
         """[MS-MQDMPR] 3.1.1.19 generate the internal certificate of a user, who has one at most.
 
-        @param sid: of the user; by default whoever sends here.
+        @param sid: of the user; by default that of local senders.
         @param name: of the user, for people to read; by default the SID.
         @param days: for how many it is valid.
         @param renew: in place of the one that there is.
@@ -132,7 +132,7 @@ class Certificates:
         now = self._clock.now().wall
         # A clock that is a little late there must not make a new certificate invalid.
         credentials = await self._beside(self._signing.create, common_name, now - _DAY, now + days * _DAY)
-        # Somebody else may have made one meanwhile.
+        # Another caller may have created one meanwhile.
         former = self._former(owner, renew=renew)
         kept = KeptCertificate(credentials, owner, is_internal=True)
         self._add(kept)
@@ -144,7 +144,7 @@ class Certificates:
         """Take over a certificate of another authority, with its key, from a file.
 
         @param data: PEM, DER or PKCS#12.
-        @param sid: whose it is; by default whoever sends here.
+        @param sid: the SID of its user; by default that of local senders.
         @raise MQError: MQ_ERROR_INVALID_CERTIFICATE says what is wrong with it.
         """
         credentials = self._signing.parse(data, password)
@@ -157,7 +157,7 @@ class Certificates:
             raise _invalid(f"the certificate {facts.reason}")
         kept = KeptCertificate(credentials, self._owner(sid), is_internal=False)
         if any(each.credentials.certificate == credentials.certificate for each in self._kept):
-            raise _invalid(f"the certificate {facts.fingerprint[:16]} is here already")
+            raise _invalid(f"the certificate {facts.fingerprint[:16]} is stored here already")
         self._add(kept)
         return self.summary_of(kept)
 
@@ -180,7 +180,7 @@ class Certificates:
         """
         facts = self._signing.facts(kept.credentials.certificate)
         if isinstance(facts, Unusable):
-            raise _invalid(f"a certificate that is kept here {facts.reason}")
+            raise _invalid(f"a stored certificate {facts.reason}")
         return facts
 
     def _fingerprint(self, kept: KeptCertificate) -> str:

@@ -38,7 +38,7 @@ class Decryption:
     ) -> None:
         """Decrypt with the keys of this queue manager.
 
-        @param ciphers: C{None} without a directory: then nobody can know a key of ours.
+        @param ciphers: C{None} without a directory, in which peers would find our keys.
         """
         self._clock = clock
         self._ciphers = ciphers

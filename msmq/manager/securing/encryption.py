@@ -1,7 +1,7 @@
 """[MS-MQQB] 3.1.7.1.5 Encrypting the Message Body: what leaves for another queue manager.
 
 A message waits in clear and is encrypted whenever it is sent, for the queue manager that it is for.
-Whoever it passes on the way hands it on without being able to read it.
+Queue managers on the route forward it without being able to read it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ REMEMBERED: Final = 1000
 """Queue managers whose public keys are remembered."""
 
 FAILURE_HOLDS: Final = 5.0
-"""Seconds for which nobody asks the directory again for keys that it did not give."""
+"""Seconds for which the directory is not queried again for keys that it did not have."""
 
 ReadKeys: TypeAlias = Callable[[UUID], Awaitable[MqdsPublicKeys]]
 
@@ -66,7 +66,7 @@ class Failure:
 
 @attrs.frozen
 class _RemoteKeys:
-    """[MS-MQQB] 3.1.1.3.1 RemoteQMPublicKey, or why nobody knows it.
+    """[MS-MQQB] 3.1.1.3.1 RemoteQMPublicKey, or why it is unknown.
 
     @ivar until: when the directory is asked again, in seconds of the monotonic clock.
     """
@@ -171,7 +171,7 @@ class Encryption:
         return any(not self._is_known(owner, now) for owner in self._owners(positions))
 
     async def ask(self, positions: Iterable[MessagePosition]) -> None:
-        """[MS-MQQB] 3.1.7.1.5 initialize RemoteQMPublicKey of those for whom these messages are.
+        """[MS-MQQB] 3.1.7.1.5 initialize RemoteQMPublicKey of the destinations of these messages.
 
         Nothing is raised: what fails shows when the messages are sealed.
         """
@@ -238,7 +238,7 @@ class Encryption:
         owner = guid_from_bytes(view.queue_manager_address)
         known = self._remote.get(owner)
         if known is None:
-            return Failure(Status.MQ_ERROR_NO_DS, f"nobody knows the public key of {format_guid(owner)}")
+            return Failure(Status.MQ_ERROR_NO_DS, f"unknown public key of  {format_guid(owner)}")
         if isinstance(known.keys, Failure):
             return known.keys
         try:

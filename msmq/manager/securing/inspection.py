@@ -2,7 +2,7 @@
 
 The steps are asked in their order, each about what the one before it has left: who may send without proof,
 what the queue demands, the clear body, the signature with its certificate, the access check.
-A message without a SecurityHeader for a queue that nobody guards is asked nothing.
+A message without a SecurityHeader for an unprotected queue passes without inspection.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class Inspector:
         return Inspection(found, refused)
 
     def stop(self) -> None:
-        """Wait for nobody any more."""
+        """Cancel all pending inspections."""
         for waiting in tuple(self._waiting):
             waiting.cancel()
 
@@ -226,7 +226,7 @@ class Inspector:
             # No step has said who sent it, so none let it pass: there may be none that could.
             return Refused(
                 MessageClass.NACK_BAD_SIGNATURE,
-                f"{queue.definition.path} takes only authenticated messages, and nobody here has verified it",
+                f"{queue.definition.path} takes only authenticated messages, and this one is not",
             )
         return message
 

@@ -1,4 +1,4 @@
-"""What secures the messages of one queue manager: its parts, and the order in which arrivals are asked."""
+"""Security of one queue manager: constructs its parts, and orders the inspection steps of arrivals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from msmq.transfer.security.unproven_senders import UnprovenSenders
 from msmq.wire.sid import parse_sid
 
 NOBODY: Final = parse_sid("S-1-5-7")
-"""Anonymous: who sends without being told as whom."""
+"""Anonymous: the sender of messages without a configured SID."""
 
 
 @attrs.frozen(kw_only=True)
@@ -39,7 +39,7 @@ class SecurityProviders:
     @ivar signing: makes and verifies signatures.
     @ivar certificates: keeps those to sign with; without it nothing is signed.
     @ivar signing_policy: which signatures are believed, and made.
-    @ivar sender: the SID of whoever sends here.
+    @ivar sender: the SID of local senders.
     @ivar tells_sender: whether messages that are not signed say it too.
     """
 

@@ -1,4 +1,4 @@
-"""What operators ask of who may do what, and change of it."""
+"""Access rights for operators: show, allow, deny, revoke, explain."""
 
 from __future__ import annotations
 
@@ -107,11 +107,11 @@ class Permissions:
     async def change(
         self, path: str, principal: str, rights: Sequence[str], *, is_denial: bool
     ) -> AccessList:
-        """Allow somebody something, or deny it to him; answers as L{show}.
+        """Allow or deny a right to a principal; returns as L{show}.
 
         @param rights: words of L{ObjectKind}, or names of the document.
         @raise MQError: as L{show}; MQ_ERROR_INVALID_PARAMETER for a right that is none;
-            MQ_ERROR_COULD_NOT_GET_USER_SID for somebody nobody knows; MQ_ERROR_PROPERTY_NOTALLOWED where a
+            MQ_ERROR_COULD_NOT_GET_USER_SID for an unknown principal; MQ_ERROR_PROPERTY_NOTALLOWED where a
             rule stands in the place of the descriptor.
         """
         target = self._target(path)
@@ -125,7 +125,7 @@ class Permissions:
         return await self._alter(target, lambda descriptor: with_entry(descriptor, entry), sid)
 
     async def remove(self, path: str, principal: str) -> AccessList:
-        """Take out all that is said of somebody; answers as L{show}.
+        """Remove all entries of a principal; returns as L{show}.
 
         @raise MQError: as L{change}.
         """
@@ -134,7 +134,7 @@ class Permissions:
         return await self._alter(target, lambda descriptor: without_entries_of(descriptor, sid), sid)
 
     async def give_to(self, path: str, sid: bytes) -> AccessList:
-        """Have somebody own it; answers as L{show}.
+        """Set the owner; returns as L{show}.
 
         @raise MQError: as L{change}.
         """
@@ -142,7 +142,7 @@ class Permissions:
         return await self._alter(target, lambda descriptor: attrs.evolve(descriptor, owner=sid), None)
 
     async def why(self, path: str, principal: str, right: str) -> AccessVerdict:
-        """Whether somebody may do something, and what decides it.
+        """Whether a principal has a right, and the entry that decides it.
 
         @raise MQError: as L{change}.
         """
@@ -198,7 +198,7 @@ class Permissions:
         return _Target(queue_path(queue), QUEUE_KIND, queue)
 
     async def sid_of(self, principal: str) -> bytes:
-        """The SID of somebody.
+        """The SID of a principal.
 
         @raise MQError: MQ_ERROR_COULD_NOT_GET_USER_SID.
         """

@@ -1,4 +1,4 @@
-"""What protects a queue or a queue manager."""
+"""Security descriptor or rule that protects a queue or a queue manager."""
 
 from __future__ import annotations
 

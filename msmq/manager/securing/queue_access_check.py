@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.3 whether a message may come into its queue, once it is known who sent it."""
+"""[MS-MQQB] 3.1.5.8.3 access check of an arriving message against the descriptor of its queue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_OPEN = 10_000
 class QueueAccessCheck:
     """The last thing that a message meets before its queue.
 
-    Nobody is known by an identifier alone that a message carries, so who has not proven it is anonymous
+    An identifier in a message does not authenticate its sender, so an unauthenticated sender is anonymous
     (readings 70 and 78).
 
     @param descriptors: knows what protects each queue; without any, nothing does.
@@ -39,11 +39,11 @@ class QueueAccessCheck:
         self._open: dict[tuple[str, bytes], bool] = {}
 
     def guards(self, session: ISession, queue: Queue) -> bool:
-        """Whether a message of nobody knows whom may be refused."""
+        """Whether an unauthenticated message may be refused."""
         return self._gate.guards(session, queue) or not self.is_open(queue)
 
     def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
-        """Refuse what proves nothing from an address that is not trusted, and whoever may not write."""
+        """Refuse unauthenticated messages from untrusted addresses, and senders without write access."""
         sender = _sender(message)
         if sender is None and not self._gate.admits(session.remote_address):
             return Refused(self.message_class, self._gate.refusal(session.remote_address))
@@ -84,7 +84,7 @@ class QueueAccessCheck:
             return Refused(self.message_class, str(error))
 
     def is_open(self, queue: Queue) -> bool:
-        """Whether anybody may write into it; remembered, since it is asked for all that arrives."""
+        """Whether every account may write into it; cached, since each arrival needs it."""
         if self._descriptors is None:
             return True
         if self._descriptors.has_to_ask(queue):
@@ -112,7 +112,7 @@ class QueueAccessCheck:
 
 
 def _sender(message: Accepted) -> bytes | None:
-    """Who has proven that he sent it; for a queue manager that has, everybody ([MS-MQQB] 3.1.5.8.3)."""
+    """The authenticated sender; everyone for an authenticated queue manager ([MS-MQQB] 3.1.5.8.3)."""
     if message.sender is None or message.security is None:
         return message.sender
     return EVERYONE if message.security.sender_id_type == SenderIdType.QUEUE_MANAGER else message.sender

@@ -27,9 +27,9 @@ from msmq.wire.guid import NULL_GUID
 
 
 class ReplyAccessCheck:
-    """Has nobody told of a message in a queue of ours into which its sender may not write.
+    """Suppresses acknowledgements into a local queue into which the sender may not write.
 
-    The message itself is taken; an administration queue elsewhere is for whoever has that.
+    The message itself is accepted; a remote administration queue is protected by its own queue manager.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -40,7 +40,7 @@ class ReplyAccessCheck:
         self._admission = admission
 
     def concern(self, message: UserMessageView) -> bool:
-        """Whether acknowledgements of it would go into a queue of ours into which not everybody may write."""
+        """Whether acknowledgements of it would go into a local queue with restricted write access."""
         return self._closed(message) is not None
 
     def guards(self, session: ISession, queue: Queue) -> bool:
@@ -59,9 +59,9 @@ class ReplyAccessCheck:
         return self._judged(judged, message)
 
     def silenced(self, message: UserMessageView) -> UserMessageView:
-        """A message that is not for us, or not taken: nobody has asked who sent it."""
+        """A message in transit, or refused: its sender was not authenticated."""
         if message.acknowledge and self.concern(message):
-            self._tell(message, "nobody knows who has sent it")
+            self._tell(message, "its sender is not authenticated")
             return without_acknowledgements(message)
         return message
 

@@ -102,7 +102,7 @@ class RestrictedQueueManager:
         """See L{IMessaging.send}; of a queue of this queue manager, needs MQSEC_WRITE_MESSAGE.
 
         So it does of one that gets the dead letters or the acknowledgements. A message is signed with a
-        certificate of the principal, and says of nobody else that he has sent it.
+        certificate of the principal, and names no other sender.
         """
         self._parts.performer.check_running()
         targets: list[SendTarget] = await self._parts.destinations.find(destination)
@@ -178,7 +178,7 @@ class RestrictedQueueManager:
 
     def _find(self, path: str) -> Queue:
         queue = readable_queue(self._parts.model, path, self._parts.clock.now())
-        # A subqueue that is not there is made for whoever may use it, and not for the question.
+        # A missing subqueue is created on use, and not by an access check.
         self._parts.performer.forget_empty((queue,))
         return queue
 
@@ -194,7 +194,7 @@ class RestrictedQueueManager:
         return int(_Q.MQSEC_RECEIVE_JOURNAL_MESSAGE if queue.is_system else _Q.MQSEC_RECEIVE_MESSAGE)
 
     def _signed(self, message: Message) -> Message:
-        """The message, without what it would say of somebody else than the principal."""
+        """The message, without a sender other than the principal."""
         securing = self._parts.securing
         if self.sid == securing.signer.sender:
             return message

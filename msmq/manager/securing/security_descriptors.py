@@ -82,7 +82,7 @@ class SecurityDescriptors:
         return self._public.protect(protected_queue(queue), own)
 
     def has_to_ask(self, queue: Queue) -> bool:
-        """Whether somebody else than this queue manager may change what protects a queue."""
+        """Whether the descriptor of a queue can be changed by others than this queue manager."""
         return self._public is not None and protected_queue(queue).definition.type is QueueType.PUBLIC
 
     async def of_machine(self) -> Protection:
@@ -102,7 +102,7 @@ class SecurityDescriptors:
         return b"" if self._public is None else await self._public.machine_sid()
 
     def _begin_with(self, machine: SecurityDescriptor) -> None:
-        # Somebody may have changed it while the directory was asked.
+        # It may have been changed during the directory query.
         if self._machine is None:
             self._machine = machine
 
@@ -162,7 +162,7 @@ class SecurityDescriptors:
         try:
             return await self.access.is_domain_user(sid)
         except AccountUnknown:
-            # The directory is away. Somebody of a domain is not to be taken for nobody because of that.
+            # The directory is unreachable; a domain account must not count as unknown because of that.
             return True
 
 
@@ -172,7 +172,7 @@ def protected_queue(queue: Queue) -> Queue:
 
 
 def checked(descriptor: SecurityDescriptor, kind: ObjectKind) -> SecurityDescriptor:
-    """A descriptor that somebody gives to an object, with specific rights for generic ones.
+    """A caller's descriptor for an object, with specific rights in place of generic ones.
 
     @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR for a right that there is not to such an object, more
         entries than a list holds, or what could not be read again.
@@ -202,7 +202,7 @@ def _deciding(descriptor: SecurityDescriptor) -> SecurityDescriptor:
 
 
 def parse_security(text: str | None) -> SecurityDescriptor | None:
-    """What somebody gives as SDDL.
+    """A caller's descriptor as SDDL.
 
     @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR.
     """

@@ -33,8 +33,8 @@ from msmq.wire.sid import format_sid
 class Signer:
     """Has messages say who sent them, and signs what applications want signed.
 
-    @ivar sender: the SID of whoever sends here.
-    @ivar tells_sender: whether messages that are not signed say it, unless they are told not to.
+    @ivar sender: the SID of local senders.
+    @ivar tells_sender: whether unsigned messages state it, unless they are sent without.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Signer:
             is_default_provider=True,
         )
         signed = self._patched(view, header, signature if is_multiple else b"")
-        # Nobody vouches here for what does not name the user.
+        # A certificate that does not name the user is not accepted for it.
         return patch_authentication_level(signed, level) if is_local and kind is SenderIdType.SID else signed
 
     def _patched(
@@ -169,7 +169,7 @@ class Signer:
             return patch_security_header(view, header, multi_queue_signature)
         except LocalProtocolError as error:
             raise MQError(
-                Status.MQ_ERROR_INSUFFICIENT_RESOURCES, f"there is no room for its SecurityHeader: {error}"
+                Status.MQ_ERROR_INSUFFICIENT_RESOURCES, f"its SecurityHeader does not fit: {error}"
             ) from error
 
     def _check_hash(self, number: int) -> None:
@@ -177,7 +177,7 @@ class Signer:
             algorithm = HashAlgorithm(number)
         except ValueError:
             raise MQError(
-                Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"nobody knows the hash algorithm {number:#06x}"
+                Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"unknown hash algorithm {number:#06x}"
             ) from None
         if algorithm not in self._policy.hashes:
             raise MQError(

@@ -1,4 +1,4 @@
-"""Whom messages are taken from whose sender nobody can verify.
+"""Addresses that may send unauthenticated messages.
 
 Nothing in a session proves who the peer is ([MS-MQQB] 2.2.3), and what is sent to a direct name is not
 signed ([MS-MQQB] 5.1), so that the address of the connection is all there is to go by.
@@ -31,8 +31,8 @@ class TrustedPeers:
 
     A signed one passes; whether the signature proves anything is found later, and asked here again.
 
-    @ivar unauthenticated: LOOPBACK takes it from this machine and from the peers, ALLOW from everybody, DENY
-        from nobody.
+    @ivar unauthenticated: LOOPBACK accepts this machine and the peers, ALLOW any address, DENY
+        none.
     @ivar peers: addresses that are as good as this machine.
     @ivar acknowledgers: addresses that may say what became of messages to queues that are not named by an
         address; all, if none is there.

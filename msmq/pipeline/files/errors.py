@@ -1,4 +1,4 @@
-"""What goes wrong with files."""
+"""Errors of exported files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a store into Parquet files, beside its server or after it.
+"""Exports a store to Parquet files, while its server runs or not.
 
 An export goes on where the one before it ended, be it complete or killed: of a log or of the events, behind
 the last that is in a file; of a queue, with whatever is in none.

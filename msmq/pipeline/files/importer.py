@@ -1,4 +1,4 @@
-"""From Parquet files back into queues, through a running server.
+"""Imports Parquet files into queues, through a running server.
 
 What is sent is a copy, as a replay makes it: a new message, which asks for no acknowledgements and no copies,
 and whose time begins anew.
@@ -90,7 +90,7 @@ def _is_hidden(path: Path, below: Path) -> bool:
 
 
 def rows_of(file: Path, *, after: int = 0) -> Iterator[Row]:
-    """The rows of a file, from the one behind so many on.
+    """The rows of a file, after skipping this many.
 
     @raise FilesError: it cannot be read, or holds no packets.
     """
@@ -116,7 +116,7 @@ def _check(file: Path, schema: Any) -> None:
     missing = [name for name in _NEEDED if name not in schema.names]
     if missing:
         what = "events" if "event" in schema.names else f"rows without {', '.join(missing)}"
-        raise FilesError(f"{file}: it holds {what}, which nobody can send")
+        raise FilesError(f"{file}: {what} cannot be sent")
     version = (schema.metadata or {}).get(VERSION_KEY, b"").decode("ascii", "replace")
     if version != str(VERSION):
         raise FilesError(
@@ -371,5 +371,5 @@ def _home(row: Row) -> str:
     """
     path, _, suffix = row.topic.partition(";")
     if not path.startswith(".\\") or path.lower() == ".\\system$" or suffix not in ("", "journal"):
-        raise FilesError(f"{row}: nobody sends to {row.topic}; --into names a queue")
+        raise FilesError(f"{row}: messages cannot be sent to {row.topic}; choose a queue with --into")
     return path

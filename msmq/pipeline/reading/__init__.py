@@ -1,1 +1,1 @@
-"""What is read for the pipeline: which streams, which offsets, in which parts; no Spark."""
+"""Reading for the pipeline: streams, offsets and slices, without Spark."""

@@ -1,4 +1,4 @@
-"""What is wrong with what somebody asked for."""
+"""Errors of reading: invalid options, lost data."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ def _kind(path: Path) -> str:
         return "capture"
     if beginning[4:8] == SIGNATURE.to_bytes(4, "little"):
         return "packets"
-    raise ReadingError(f"{path} is no store, no exported file, no capture and no packet")
+    raise ReadingError(f"{path} is not a store, an exported file, a capture or a packet")
 
 
 def _beginning(path: Path) -> bytes:

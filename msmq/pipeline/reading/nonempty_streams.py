@@ -1,4 +1,4 @@
-"""Which streams of a store have anything in them: Spark takes as long for those that have nothing."""
+"""Streams of a store that hold data; empty ones would cost Spark as much."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise ValueError(f"is no regular expression: {error}") from None
+        raise ValueError(f"is not a regular expression: {error}") from None
     return text
 
 
@@ -129,7 +129,7 @@ def _offsets(text: str) -> Start:
 
 
 def _offset(text: str) -> int:
-    """A number in JSON, however long it is; one that is too long to be an offset is none of these."""
+    """A number in JSON, however long it is; one that is too long to be an offset is not one of these."""
     return int(text) if len(text) <= _LONGEST_NUMBER else _LAST_OFFSET + 1
 
 

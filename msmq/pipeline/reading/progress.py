@@ -1,4 +1,4 @@
-"""How far a stream has come: offsets in the message log, which only rises, and what lies between two of them.
+"""Progress of a stream: offsets in the message log, and the range between two of them.
 
 LookupIdentifier is no such offset: its highest byte is the priority, so that a message may come in below one
 that was read already.
@@ -45,7 +45,7 @@ class LogOffset:
     def read(cls, record: Mapping[str, Any]) -> LogOffset:
         """The offset in a checkpoint.
 
-        @raise ReadingError: it is none of ours.
+        @raise ReadingError: it is not one of ours.
         """
         try:
             if record["version"] != VERSION:
@@ -236,8 +236,8 @@ class LogProgress:
         identifier = store.identifier()
         if identifier != offset.store:
             raise ReadingError(
-                f"the checkpoint is of the queue manager {offset.store or 'nobody'},"
-                f" and {store.text} is that of {identifier or 'nobody'}"
+                f"the checkpoint is of the queue manager {offset.store or '(none)'},"
+                f" and {store.text} is that of {identifier or '(none)'}"
             )
 
     def _look_for_removed(self, begin: LogOffset, queues: Mapping[UUID, int]) -> None:

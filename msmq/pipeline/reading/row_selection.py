@@ -1,4 +1,4 @@
-"""What is left of the rows when filters were pushed down; whatever is not certain is let through."""
+"""Row and column selection from pushed-down filters; rows that cannot be decided are kept."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def wanted_columns(names: tuple[str, ...], options: ReadOptions) -> RowSelection
 def known_names(names: Iterable[str], stream: str) -> tuple[str, ...]:
     """These names of columns.
 
-    @raise ReadingError: one is no column of the stream.
+    @raise ReadingError: one is not a column of the stream.
     """
     columns = names_of(EVENT_COLUMNS if stream == "events" else EXPORTED_COLUMNS)
     found = tuple(names)

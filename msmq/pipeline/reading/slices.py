@@ -1,4 +1,4 @@
-"""What is read is cut into slices, each of which one process reads, page by page."""
+"""Slices of a store, each read by one process page by page."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def cut(
 ) -> list[ReadSlice]:
     """Cut these spans into slices of about so many rows, and put small ones together.
 
-    @param cuts: where a span is cut into pieces of so many rows, and how many rows the last piece has.
+    @param cuts: where a span is cut into pieces of this many rows, and how many rows the last piece has.
     @param partitions: the fewest slices; there are fewer only where there are fewer rows.
     """
     spans = list(spans)

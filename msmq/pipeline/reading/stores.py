@@ -203,7 +203,7 @@ def message_pages(
 
 
 def cuts_of(store: StoreReader, kind: str, span: RowSpan, rows: int) -> tuple[Sequence[int], int]:
-    """Where a span is cut into pieces of so many rows, and how many rows the last piece has."""
+    """Where a span is cut into pieces of this many rows, and how many rows the last piece has."""
     if span.queue is None:
         # The numbers of events have no gaps.
         places = range(span.begin + rows, span.end, rows)

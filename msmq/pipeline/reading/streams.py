@@ -1,4 +1,4 @@
-"""Which queues a stream has, and what their topics are."""
+"""Queues of a stream, and their topics."""
 
 from __future__ import annotations
 

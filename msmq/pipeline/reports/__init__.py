@@ -1,6 +1,6 @@
-"""What a job tells people: a report as text, and as one HTML page with its plots inside.
+"""Reports of jobs, as text and as one HTML page with plots.
 
-Here is no Spark: a report is a few values that a job has computed.
+Nothing here needs Spark: a report is a few values that a job has computed.
 """
 
 from msmq.pipeline.reports.html import html_page

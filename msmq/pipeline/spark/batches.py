@@ -27,7 +27,7 @@ class Batches:
     @param schema: the columns that Spark wants.
     @param stream: what is read.
     @param options: say how bodies are read.
-    @raise ReadingError: one is no column of the stream, or bodies cannot be read so.
+    @raise ReadingError: one is not a column of the stream, or bodies cannot be read so.
     """
 
     def __init__(self, schema: StructType, stream: str, options: ReadOptions) -> None:

@@ -78,7 +78,7 @@ def parser() -> ArgumentParser:
             "--enterprise",
             required=job.needs_enterprise,
             metavar="FILE",
-            help="the enterprise file, for the names of queue managers and their ways",
+            help="the enterprise file, for the names of queue managers and their routes",
         )
         verb.add_argument(
             "--master", metavar="URL", help="where Spark runs, such as local[2] or spark://HOST:7077"
@@ -119,7 +119,7 @@ def run(job: Job, options: Namespace) -> str:
     """
     output = Path(options.output)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise ReadingError(f"the output {output} is there already, and is no empty directory")
+        raise ReadingError(f"the output {output} exists and is not an empty directory")
     inputs = [parse_input(text) for text in options.input] if job.wanted is not None else []
     check_inputs(inputs)
     enterprise = None if options.enterprise is None else _enterprise(options.enterprise)

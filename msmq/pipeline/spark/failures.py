@@ -1,4 +1,4 @@
-"""What went wrong, in one line: Spark wraps it in the stacks of two languages."""
+"""Errors of Spark in one line, without its stack traces."""
 
 from __future__ import annotations
 

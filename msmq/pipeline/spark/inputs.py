@@ -1,4 +1,4 @@
-"""What a job is given: stores, PostgreSQL, captures and Parquet, of any number of queue managers."""
+"""Inputs of a job: stores, PostgreSQL, captures and Parquet, of any number of queue managers."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ class _Files:
 def _files_of(one: Input) -> list[_Files]:
     """The files of an input; what a directory has of messages and of events apart.
 
-    @raise ReadingError: one is no file in Parquet, or of a newer record format.
+    @raise ReadingError: one is not a file in Parquet, or of a newer record format.
     """
     import pyarrow
     from pyarrow import parquet
@@ -221,7 +221,7 @@ def _files_of(one: Input) -> list[_Files]:
         try:
             schema = parquet.read_schema(file)
         except (pyarrow.ArrowException, OSError):
-            raise ReadingError(f"the input {file} is no file in Parquet") from None
+            raise ReadingError(f"the input {file} is not a file in Parquet") from None
         told = (schema.metadata or {}).get(VERSION_KEY, b"0")
         if not told.isdigit() or int(told) > VERSION:
             raise ReadingError(
@@ -244,7 +244,7 @@ def _read_parquet(spark: SparkSession, one: Input, files: _Files, needed: Sequen
     missing = [name for name in needed if name not in rows.columns]
     if missing:
         raise ReadingError(
-            f"the input {one.location} has no column {missing[0]}: it is no export of messages or events"
+            f"the input {one.location} has no column {missing[0]}: it is not an export of messages or events"
         )
     types = {column.name: column.type for column in (EVENT_COLUMNS if files.are_events else MESSAGE_COLUMNS)}
     for name, kind in rows.dtypes:

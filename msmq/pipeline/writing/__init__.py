@@ -1,1 +1,1 @@
-"""What is sent from the pipeline: rows as messages, through a queue manager that runs; no Spark."""
+"""Writing for the pipeline: rows as messages, through a running queue manager, without Spark."""

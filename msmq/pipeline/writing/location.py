@@ -1,4 +1,4 @@
-"""Where the queue manager is through which is sent."""
+"""Location of the queue manager through which messages are sent."""
 
 from __future__ import annotations
 

@@ -40,10 +40,10 @@ def check_columns(names: Iterable[str], destination: str) -> None:
                 f"a message has no column {quoted(name)}; it has {', '.join((*_BODIES, *OWN, *PROPERTIES))}"
             )
     if not any(name in names for name in _BODIES):
-        raise ReadingError(f"there is no body to be sent: none of the columns {', '.join(_BODIES)} is there")
+        raise ReadingError(f"no body to send: none of the columns {', '.join(_BODIES)} is there")
     if not destination and not any(name in names for name in _TARGETS):
         raise ReadingError(
-            "nobody says where to: there is no option destination, and no column"
+            "no destination: there is no option destination, and no column"
             f" {', '.join(_TARGETS[:-1])} or {_TARGETS[-1]}"
         )
 
@@ -107,7 +107,7 @@ class RecordBuilder:
     def _destination(self, row: Mapping[str, Any], place: str) -> str:
         found = self.destination or next((row[name] for name in _TARGETS if row.get(name)), None)
         if not found:
-            raise ReadingError(f"row {self._name(row, place)} says nothing about where to")
+            raise ReadingError(f"row {self._name(row, place)} has no destination")
         return str(found)
 
     def _name(self, row: Mapping[str, Any], place: str) -> str:

@@ -1,1 +1,1 @@
-"""Messages enter a queue. [MS-MQDMPR] 3.1.7.1.9."""
+"""Enqueue of messages. [MS-MQDMPR] 3.1.7.1.9."""

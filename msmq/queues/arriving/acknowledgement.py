@@ -39,7 +39,7 @@ INSECURE: Final = frozenset(
         MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
     }
 )
-"""[MS-MQQB] 3.1.7.15 SendInsecureNacks: what would let a stranger probe, or use us as a reflector."""
+"""[MS-MQQB] 3.1.7.15 SendInsecureNacks: refusals that would let an unauthenticated peer probe queues."""
 
 
 ACKNOWLEDGEMENT_CLASSES: Final = frozenset(MessageClass) - {MessageClass.NORMAL, MessageClass.REPORT}
@@ -52,7 +52,7 @@ _SYSTEM_NUMBERS: Final = (3, 4)
 def is_quiet(view: UserMessageView) -> bool:
     """[MS-MQQB] notes 2 and 62: whether a message is for an administration, notification or order queue.
 
-    Nobody is told of such a message, and no copy is kept of it, whatever it asks for: so no acknowledgement
+    Such a message is never acknowledged or copied, whatever it requests: so no acknowledgement
     is acknowledged. That it is for an administration queue shows in its class, for such a queue is like any
     other.
     """
@@ -86,9 +86,9 @@ def acknowledgement(
 ) -> Acknowledgement | None:
     """The acknowledgement of C{message_class} that the sender of C{view} asked for; C{None} if it did not.
 
-    The bits are tested singly (reading 75). Messages for the queues of the system are not told of.
+    The bits are tested singly (reading 75). Messages for system queues are not acknowledged.
     It asks for no acknowledgement itself, never expires, and is recoverable if the message is.
-    What nobody on the way was to read does not go back in it: a body with a PrivacyLevel stays out.
+    A body with a PrivacyLevel is left out, so that it does not return in clear.
 
     @param queue_manager: who answers; a null QueueManagerAddress means this.
     @param send_insecure: SendInsecureNacks, off by default.
@@ -125,9 +125,9 @@ def acknowledgement(
 
 
 def _is_private(view: UserMessageView) -> bool:
-    """Whether the body is encrypted, or was on its way here, or is to be before it leaves.
+    """Whether the body is encrypted, was so in transit, or has to be before it is sent.
 
-    An acknowledgement goes in clear, to a queue that anybody may have named.
+    An acknowledgement is sent in clear, to a queue of the sender's choice.
     """
     security = view.security()
     return view.asks_for_privacy or (security is not None and security.is_body_encrypted)

@@ -53,7 +53,7 @@ class EnqueueRefusal:
 
 @attrs.define(eq=False)
 class Admission:
-    """Messages that are in their queues, where nobody sees them until they are committed.
+    """Messages that are in their queues, invisible until they are committed.
 
     @ivar changes: what has to be in the store before that; nothing for express messages.
     @ivar overflow: what has to be handed to the store, but is not waited for.
@@ -148,7 +148,7 @@ def admit(
             changes.append(PutMessage(identifier, lookup_id, packet, arrived, due))
         elif size > express_room:
             if target in fresh:
-                # Nobody knows which of the two batches is done first, or at all, so each has the queue.
+                # Either of the two batches may be committed first, or fail, so each contains the queue.
                 holdings.keep_queue(target, changes)
                 admission.overflow.append(PutQueue(target.definition))
             holdings.overflow(position, admission.overflow)

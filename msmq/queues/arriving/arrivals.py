@@ -49,7 +49,7 @@ class QueueArrivals:
     _copying: MessageCopies
 
     def admit(self, arrivals: Sequence[tuple[Queue, UserMessageView]], now: Moment) -> Admission:
-        """[MS-MQDMPR] 3.1.7.1.9 Enqueue Message, for many: put them in their queues, where nobody sees them.
+        """[MS-MQDMPR] 3.1.7.1.9 Enqueue Message, for many: put them in their queues, still invisible.
 
         Either L{commit} or L{withdraw} has to follow, once the changes are stored or were not.
         If there is an overflow as well, it has to be handed to the store, and L{overflowed} to follow.
@@ -87,7 +87,7 @@ class QueueArrivals:
     def commit(self, admission: Admission, now: Moment) -> list[Effect]:
         """[MS-MQDMPR] 3.1.7.2.2 the changes are stored: the messages are available to all who wait.
 
-        Those whose time is over already never become so (3.1.2.4, reading 31).
+        Those that have expired already never become so (3.1.2.4, reading 31).
         """
         self._numbers.stored(admission.changes)
         effects: list[Effect] = []

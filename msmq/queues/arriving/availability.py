@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.2.2: messages become available to all who wait for them."""
+"""[MS-MQDMPR] 3.1.7.2.2 Message Position Available: matches messages with waiting readers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _lookup_id = attrgetter("lookup_id")
 
 @attrs.define(eq=False)
 class Availability:
-    """Lets readers, and whoever transfers messages, find what has come into a queue or is back in it.
+    """Makes messages that have come into a queue, or returned to it, available to readers and to transfer.
 
     @ivar dead_letters: messages that came into a dead-letter queue since the process began, by class.
     """
@@ -36,7 +36,7 @@ class Availability:
     def show(
         self, positions: Iterable[MessagePosition], now: Moment, *, is_return: bool = False
     ) -> list[Effect]:
-        """Let readers find messages that have come into their queues, but those whose time is over.
+        """Let readers find messages that have come into their queues, except expired ones.
 
         @param is_return: they were there before; the last goes first, so that each goes in front of those
             behind it.
@@ -69,6 +69,6 @@ class Availability:
         return effects
 
     def cache(self, positions: Iterable[MessagePosition]) -> None:
-        """Keep the packets of those that nobody took at once, as far as memory has room for them."""
+        """Cache the packets of messages that no reader took at once, within the memory limit."""
         available = PositionState.AVAILABLE
         self._holdings.cache(position for position in positions if position.state is available)

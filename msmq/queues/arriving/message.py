@@ -75,7 +75,7 @@ class Message:
         empty, or no queue for such a message by then, a dead-letter queue of the system does.
     @ivar acknowledge: needs an C{admin_queue}, which no message without it carries.
     @ivar correlation_id: 20 bytes that only applications give a meaning to.
-    @ivar trace: the public queue that report messages go to; C{None} asks for none.
+    @ivar trace: the public queue for report messages; C{None} for no reports.
     @ivar message_class: [MS-MQMQ] 2.2.18.1.6; an application may make up others of the bits 0xE1FF.
     @ivar authentication_level: which signature it gets; one to several queues gets that of MSMQ 3.0 whichever
         this says.
@@ -150,7 +150,7 @@ class Message:
 
     @property
     def is_recoverable(self) -> bool:
-        """Whether it has to be on disk before its sender is told so; a transactional one always."""
+        """Whether it has to be on disk before it is acknowledged; a transactional one always."""
         return self.transactional or self.delivery is Delivery.RECOVERABLE
 
     def _check_privacy(self) -> None:

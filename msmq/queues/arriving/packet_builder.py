@@ -336,7 +336,7 @@ def _destination(name: FormatName, host: UUID | None) -> tuple[QueueNameKind, Qu
             return QueueNameKind.PRIVATE_ON_DESTINATION, number, name.queue_manager
         case PublicFormatName(suffix=QueueSuffix.NONE):
             if host is None:
-                raise _unsupported(f"nobody knows which queue manager hosts {name}")
+                raise _unsupported(f"the queue manager of {name} is unknown")
             return QueueNameKind.PUBLIC, PublicQueueFormatName(name.queue), host
     raise _unsupported(f"messages cannot be sent to {name}")
 

@@ -52,7 +52,7 @@ class TraceReport:
 
 @attrs.frozen
 class Hop:
-    """What a report tells of a traced message.
+    """The content of a report about a traced message.
 
     @ivar identifier: of the traced message.
     @ivar hop_count: how many routing servers it had passed.
@@ -104,14 +104,14 @@ def report(
 
 
 def read_report(view: UserMessageView) -> Hop | None:
-    """What a message tells if it is a report, ours or another queue manager's; C{None} for any other."""
+    """The content of a report message, of this or another queue manager; C{None} for any other message."""
     if view.message_class != MessageClass.REPORT:
         return None
     return parse_report(view.label, view.body)
 
 
 def parse_report(label: str, body: bytes | memoryview) -> Hop | None:
-    """What a report tells, by its label and its body; C{None} if they are not those of a report."""
+    """The content of a report, from its label and body; C{None} if they are not those of a report."""
     if len(body) > _LARGEST_BODY:
         return None
     head = _LABEL.fullmatch(label)

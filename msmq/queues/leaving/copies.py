@@ -129,7 +129,7 @@ class MessageCopies:
                 copies.append(copy)
                 reason = "kept as a dead letter"
             elif self.dropped != dropped:
-                reason = "there was no room for a dead letter"
+                reason = "the dead-letter queue is full"
             told = "; ".join(filter(None, (why, reason)))
             changes.append(departure_event(position, message_class, now, told))
         return copies
@@ -175,7 +175,7 @@ class MessageCopies:
     def letter(
         self, view: UserMessageView, message_class: int, source: MessagePosition, changes: list[Change]
     ) -> MessagePosition | None:
-        """A dead letter where it belongs, and where nobody sees it yet; C{None} if there is no room for it.
+        """A dead letter in its queue, still invisible; C{None} if the quota is exceeded.
 
         That is ApplicationDeadletterQueue if its sender, who is here, named one that can take it.
         """
@@ -212,7 +212,7 @@ class MessageCopies:
     def copy(
         self, queue: Queue, view: UserMessageView, source: MessagePosition, changes: list[Change]
     ) -> MessagePosition | None:
-        """A copy in a system queue, where nobody sees it yet; C{None} if the queue is full."""
+        """A copy in a system queue, still invisible; C{None} if the queue is full."""
         if view.size > min(room_in(queue), self.holdings.storage.letter_room):
             self.dropped += 1
             return None
@@ -356,7 +356,7 @@ def _is_copied(position: MessagePosition) -> bool:
 def departure_event(
     position: MessagePosition, message_class: MessageClass, now: float, reason: str = ""
 ) -> AppendEvent:
-    """The line of the event log that tells of a message which left its queue unread."""
+    """The event of a message that was removed unread."""
     view = position.view
     return AppendEvent(
         now,

@@ -1,4 +1,4 @@
-"""When messages expire: [MS-MQDMPR] 3.1.2.4 in a queue, [MS-MQQB] 3.1.7.1.2 on the way to one.
+"""Expiry deadlines: [MS-MQDMPR] 3.1.2.4 in a queue, [MS-MQQB] 3.1.7.1.2 in transit.
 
 Both times are counted from SentTime, which the wall clock of the sender stamped, so they are compared with
 the wall clock here. The arithmetic is signed and of any width: SentTime may lie ahead of us, and what was
@@ -93,7 +93,7 @@ class ExpiringMessages:
         return seconds[0] if seconds else None
 
     def take_due(self, now: float, count: int) -> list[MessagePosition]:
-        """Forget up to C{count} whose time is over, and answer them in that order.
+        """Forget up to C{count} that have expired, and answer them in that order.
 
         Some of them may be gone already, as their states tell.
         """

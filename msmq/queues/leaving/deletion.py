@@ -60,7 +60,7 @@ class QueueDeletion:
         """What has to be stored for messages of a deleted queue to be gone, each with its event.
 
         These are DELETED from now on; their packets are in memory, as far as they could be read.
-        What is on its way in or out stays in the queue, since whoever decides about that tells of it.
+        Messages with a pending enqueue or removal stay, since that operation reports them.
         """
         gone: list[MessagePosition] = []
         under_way: list[MessagePosition] = []

@@ -1,4 +1,4 @@
-"""Messages that leave their queues, by being received or unread."""
+"""Pending removals of messages: received, or removed unread."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from msmq.structures.packet.message_class import MessageClass
 
 @attrs.frozen
 class Departure:
-    """Messages that leave one queue unread; nobody gets them meanwhile.
+    """Messages that are being removed unread from one queue, and are locked meanwhile.
 
     @ivar message_class: why, as the negative acknowledgement puts it.
     @ivar is_told: the event log tells of it already, and the dead letters are there.
-    @ivar reason: what the event log says beside that, in words.
+    @ivar reason: an addition to the event, in words.
     """
 
     queue: Queue = attrs.field(repr=False)
@@ -32,7 +32,7 @@ class Departure:
 class DepartureCommit:
     """What has to be stored for a departure; its messages are out of their queue once it is.
 
-    @ivar copies: the dead letters; they lie in their queue, where nobody sees them yet.
+    @ivar copies: the dead letters; they are in their queue, still invisible.
     """
 
     departure: Departure
@@ -46,7 +46,7 @@ class Removal:
 
     @ivar departures: messages whose queue was purged while their readers had them; they leave for that
         reason, whatever becomes of the others.
-    @ivar copies: those for the journals of the queues, where nobody sees them yet.
+    @ivar copies: those for the journals of the queues, still invisible.
     """
 
     positions: Sequence[MessagePosition] = attrs.field(repr=False)
@@ -65,7 +65,7 @@ def departure(
 def gone_with_queue(positions: Iterable[MessagePosition], *, is_told: bool = False) -> list[Departure]:
     """Messages that were on their way into queues, or out of them, when these were deleted: they leave.
 
-    The deletion itself tells of all others.
+    The deletion itself reports all others.
 
     @param is_told: so does the event log of these already.
     """

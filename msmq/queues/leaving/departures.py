@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.2.1 and 3.1.7.2.2: messages leave their queues, or come back into them, in two steps."""
+"""[MS-MQDMPR] 3.1.7.2.1 and 3.1.7.2.2: two-step removal of messages, or return to the queue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from msmq.structures.packet.message_class import MessageClass
 
 @attrs.define(eq=False)
 class Departures:
-    """Lets messages leave that were received, that leave unread, and gives back those that stay."""
+    """Removes messages, received or unread, and returns those that stay to their queue."""
 
     _numbers: MessageNumbers
     _holdings: Holdings
@@ -45,7 +45,7 @@ class Departures:
 
         Either L{removed} has to follow, or L{restored} if the changes were not stored. Positions that are
         not locked (any more), because their queue was deleted for example, are passed over; but the store
-        forgets them at once as well, since their reader will be told that they are gone.
+        forgets them at once as well, since their reader will get an error.
         """
         removing = PositionState.REMOVING
         leaving: list[MessagePosition] = []
@@ -76,7 +76,7 @@ class Departures:
         return self._showing.show(removal.copies, now) if removal.copies else []
 
     def restored(self, removal: Removal, now: Moment) -> list[Effect]:
-        """The changes of a removal were not stored: its messages are given back."""
+        """The changes of a removal were not stored: its messages return to the queue."""
         self._copying.withdraw(removal.copies)
         forget_queues(removal.changes, (copy.queue for copy in removal.copies))
         return self.release(removal.positions, now)
@@ -84,7 +84,7 @@ class Departures:
     def release(self, positions: Iterable[MessagePosition], now: Moment) -> list[Effect]:
         """[MS-MQDMPR] 3.1.7.2.2 give locked messages back, each in its place, to all who wait.
 
-        Those whose time is over, or whose queue was purged meanwhile, leave instead.
+        Those that have expired, or whose queue was purged meanwhile, are removed instead.
         """
         back: list[MessagePosition] = []
         purged: list[MessagePosition] = []
@@ -107,7 +107,7 @@ class Departures:
         message_class: MessageClass = MessageClass.NACK_RECEIVE_REJECTED,
         reason: str = "",
     ) -> list[Departure]:
-        """[MS-MQDMPR] 3.1.1.12 NackReceiveRejected: whoever locked messages will not have them.
+        """[MS-MQDMPR] 3.1.1.12 NackReceiveRejected: the reader rejects messages that it has locked.
 
         They leave, with what follows for whoever asked to be told. Of a queue that was purged or deleted
         meanwhile they leave for that reason.

@@ -1,4 +1,4 @@
-"""Messages leave their queues because their time is over."""
+"""Removes expired messages from their queues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msmq.queues.queue import MessagePosition
 from msmq.structures.packet.message_class import MessageClass
 
 EXPIRED_AT_ONCE = 50
-"""How many messages leave in one step because their time is over, with what is told of each."""
+"""The number of expired messages that are removed in one step, with their effects."""
 
 LONGEST_TRUST = 60.0
 """Seconds after which the wall clock is looked at again while messages wait for a time of it."""
@@ -25,7 +25,7 @@ LONGEST_TRUST = 60.0
 class Expiry:
     """[MS-MQDMPR] 3.1.7.2.7 and [MS-MQQB] 3.1.7.1.2, for all queues of a queue manager.
 
-    A message that a reader has may still be received; it leaves if it is given back (reading 32).
+    A message that a reader has locked may still be received; it expires when it is released (reading 32).
     One that a session has sent, and whose acknowledgement is missing, leaves (reading 76).
     """
 
@@ -54,7 +54,7 @@ class Expiry:
         return fresh, _leave(late) if late else []
 
     def remember(self, positions: Iterable[MessagePosition]) -> None:
-        """Let these messages leave when their time is over, be it over already."""
+        """Schedule the removal of these messages when they expire, which may be now."""
         for position in positions:
             if position.due is not None:
                 self._messages.add(position, position.due)
@@ -62,7 +62,7 @@ class Expiry:
     def find(
         self, look: Callable[[], list[MessagePosition]], now: Moment
     ) -> tuple[list[MessagePosition], list[Departure]]:
-        """What C{look} finds, without messages whose time is over, and how these leave.
+        """What C{look} finds, without expired messages, and how these leave.
 
         It looks again if there is nothing else, but not without an end: who finds nothing although
         something lies behind what leaves, has to wait.
@@ -84,7 +84,7 @@ class Expiry:
         return not found and sum(len(each.positions) for each in departures) >= EXPIRED_AT_ONCE
 
     def expire(self, now: Moment) -> list[Departure]:
-        """Let leave whose time is over now, only so many as a few milliseconds allow."""
+        """Remove expired messages, as many as a few milliseconds allow."""
         return _leave(filter(_may_leave, self._messages.take_due(now.wall, EXPIRED_AT_ONCE)))
 
     def forget(self, positions: Iterable[MessagePosition]) -> None:

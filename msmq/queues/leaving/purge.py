@@ -24,7 +24,7 @@ _LOOKUP_ID: Final = Struct("<Q")
 class PurgePending:
     """The messages that readers had when their queues were purged: a crash must not bring them back.
 
-    Readers are gone after a start, and so nobody decides any more: the messages leave then (reading 9).
+    After a start there are no readers that could decide: the messages are removed then (reading 9).
     A list is kept until its queue is purged again, or deleted; what has left meanwhile does no harm in it.
     """
 
@@ -74,7 +74,7 @@ def _name(identifier: UUID) -> str:
 
 
 def purge_available(queue: Queue, through: int, count: int) -> Departure | None:
-    """Let up to C{count} available messages leave; C{None} if there is none left to leave.
+    """Remove up to C{count} available messages; C{None} if none are left.
 
     @param through: what is younger than this SequentialID stays.
     """
@@ -85,7 +85,7 @@ def purge_available(queue: Queue, through: int, count: int) -> Departure | None:
 def purge_locked(queue: Queue, through: int) -> None:
     """Mark the messages that readers have: they leave whatever their readers decide.
 
-    Messages that are on their way into the store are not touched and survive.
+    Messages that are being stored are not touched and survive.
     """
     for position in queue.positions.values():
         if position.state is PositionState.LOCKED_READER and position.lookup_id & SEQUENTIAL_MASK <= through:

@@ -18,7 +18,7 @@ from msmq.structures.status import MQError, Status
 class Relocation:
     """Messages that are moved when the changes are stored.
 
-    @ivar moves: each message with its place in the target, where nobody sees it yet.
+    @ivar moves: each message with its place in the target, still invisible.
     """
 
     moves: list[tuple[MessagePosition, MessagePosition]] = attrs.field(factory=list, repr=False)
@@ -70,7 +70,7 @@ def check_available(position: MessagePosition) -> None:
 def relocate(
     holdings: Holdings, pairs: Iterable[tuple[MessagePosition, Queue]], relocation: Relocation
 ) -> None:
-    """Give locked messages their places in other queues, where nobody sees them yet.
+    """Give locked messages their places in other queues, still invisible.
 
     Among a queue and its subqueues they keep their LookupIdentifier (reading 6).
     Both places are charged until the move is stored, but not against the quota.

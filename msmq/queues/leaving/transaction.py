@@ -27,7 +27,7 @@ class TransactionState(enum.Enum):
 
     ACTIVE: takes more operations.
     PREPARED: takes none; commit and abort are open.
-    COMMITTING: its batch is on the way to the store.
+    COMMITTING: its batch is being stored.
     COMMITTED, ABORTED: it has ended.
     """
 

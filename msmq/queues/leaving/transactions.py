@@ -62,7 +62,7 @@ class QueueTransactions:
     def send(
         self, transaction: Transaction, arrivals: Iterable[tuple[Queue, UserMessageView]], now: Moment
     ) -> list[EnqueueRefusal]:
-        """[MS-MQDMPR] 3.1.7.1.9 put messages in their queues, where nobody sees them before the commit.
+        """[MS-MQDMPR] 3.1.7.1.9 put messages in their queues, invisible before the commit.
 
         If one is refused, none is put.
 

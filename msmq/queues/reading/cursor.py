@@ -46,7 +46,7 @@ class Finder(Protocol):
         """The first message in front of the cursor."""
 
     def here(self) -> MessagePosition | None:
-        """The message at the cursor's place, unless it cannot be had any more."""
+        """The message at the cursor's position, if it is still available."""
 
 
 @attrs.define(eq=False)

@@ -95,7 +95,7 @@ class ReaderKind(enum.Enum):
     @staticmethod
     @cache
     def of(access: QueueAccessType, share_mode: QueueShareMode) -> ReaderKind | None:
-        """The kind of a handle; C{None} if it is none of a reader."""
+        """The kind of a handle; C{None} if it is not one of a reader."""
         return ReaderKind((share_mode, access.is_receiver)) if access.is_reader else None
 
 
@@ -114,7 +114,7 @@ SHARED: Final[ShareTable] = frozenset(
 """[MS-MQDMPR] 3.1.7.1.5 with what 3.1.1.17 says of DenyReceive (reading 18)."""
 
 SHARED_AS_WRITTEN: Final[ShareTable] = SHARED - {(ReaderKind.DENYING_RECEIVE, ReaderKind.PEEK)}
-"""The same to the letter: who denies receiving does not keep others from looking."""
+"""The same, literally: a handle that denies receiving does not refuse those that peek."""
 
 SHARED_STRICTLY: Final[ShareTable] = frozenset(
     (there, new)
@@ -127,7 +127,7 @@ SHARED_STRICTLY: Final[ShareTable] = frozenset(
 
 @attrs.define(eq=False)
 class OpenQueueDescriptor:
-    """[MS-MQDMPR] 3.1.1.16 a handle: one queue, or several to send to, as somebody has opened them.
+    """[MS-MQDMPR] 3.1.1.16 an open handle of one queue, or of several to send to.
 
     @ivar handle: Handle, unique on this queue manager as long as it runs.
     @ivar context_value: ContextValue, the same.

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.5 and 3.1.7.1.6: queues are opened and closed, and read through their handles.
+"""[MS-MQDMPR] 3.1.7.1.5 Open Queue and 3.1.7.1.6 Close Queue; reads through handles.
 
 Nothing here is stored: a restart ends all handles, cursors and reads.
 """
@@ -43,7 +43,7 @@ class OpenQueueDescriptors:
         """Begin without handles.
 
         @param collection: the queues that can be opened.
-        @param table: who keeps whom from opening a queue.
+        @param table: which handles exclude which.
         """
         self._collection = collection
         self._readers = readers
@@ -106,7 +106,7 @@ class OpenQueueDescriptors:
         if access is QueueAccessType.SEND and (queue.is_system or queue.is_subqueue):
             raise MQError(
                 Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION,
-                f"nobody sends to {queue.definition.path}",
+                f"{queue.definition.path}: messages cannot be sent to this queue",
             )
         kind = ReaderKind.of(access, share_mode)
         kinds = self._kinds.get(queue)
@@ -227,7 +227,7 @@ class OpenQueueDescriptors:
         return cursor
 
     def close_cursor(self, cursor: Cursor) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.1.2 Close Cursor; who waits with it does so no more (reading 24)."""
+        """[MS-MQDMPR] 3.1.7.1.2 Close Cursor; a read that waits with it ends (reading 24)."""
         if self._cursors.pop(cursor.handle, None) is None:
             return []
         effects = self._readers.end_waiting(cursor.waiting, Status.MQ_ERROR_OPERATION_CANCELLED)
@@ -337,7 +337,7 @@ class OpenQueueDescriptors:
         """[MS-MQDMPR] 3.1.7.1.13 Read Message By Lookup Identifier, which ends at once.
 
         @param lookup_id: the message that C{action} starts from; it has no meaning for FIRST and LAST.
-        @raise LocalProtocolError: a peek is to lock a message for somebody.
+        @raise LocalProtocolError: a peek is to lock a message.
         """
         operation = QueueOperation.PEEK if peek else QueueOperation.RECEIVE
         queue = _usable(descriptor, operation)

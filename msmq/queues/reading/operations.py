@@ -16,10 +16,10 @@ from msmq.queues.reading.descriptor import OpenQueueDescriptor
 from msmq.quoting import quoted
 
 ENDED_AT_ONCE: Final = 500
-"""How many waits end in one step because their time is over."""
+"""The number of expired waits that end in one step."""
 
 OnTaken: TypeAlias = Callable[[Sequence[MessagePosition]], None]
-"""Told of messages in the moment in which they are locked for a read."""
+"""Called with messages at the moment they are locked for a read."""
 
 
 @attrs.define(eq=False)
@@ -37,7 +37,7 @@ class WaitingReader:
         the read fails with that status.
     @ivar cursor: CursorReference; it takes one message then.
     @ivar descriptor: the handle that it came through; the read ends when that is closed.
-    @ivar is_cut_short: what it found had to leave because its time was over; there may be more behind that.
+    @ivar is_cut_short: what it found had to leave because it had expired; there may be more behind that.
     @raise LocalProtocolError: C{count} is below 1, or a peek is to lock messages for someone.
     """
 
@@ -57,13 +57,13 @@ class WaitingReader:
         if self.count < 1:
             raise LocalProtocolError(f"a read takes at least one message, not {self.count}")
         if self.is_peek and (self.owner is not None or self.on_taken is not None):
-            raise LocalProtocolError("a peek locks nothing, neither for a transaction nor for anybody else")
+            raise LocalProtocolError("a peek locks nothing, neither for a transaction nor for another owner")
         if self.owner is None:
             self.owner = self.tag
 
     @property
     def is_owned(self) -> bool:
-        """Whether the locks on its messages are somebody else's than its own."""
+        """Whether its locks belong to another owner than its tag."""
         return self.owner is not self.tag
 
     def may_wait(self, now: float) -> bool:
@@ -85,9 +85,9 @@ class WaitingReaders:
     _numbers: itertools.count[int] = attrs.field(factory=itertools.count, init=False)
 
     def check(self, tag: Hashable) -> None:
-        """See that nobody waits under this tag.
+        """Check that no read waits under this tag.
 
-        @raise LocalProtocolError: somebody does.
+        @raise LocalProtocolError: one does.
         """
         if tag in self.by_tag:
             raise LocalProtocolError(f"a reader waits under the tag {quoted(tag)} already")
@@ -126,7 +126,7 @@ class WaitingReaders:
                 del self._by_owner[reader.owner]
 
     def owned(self, owner: Hashable) -> list[WaitingReader]:
-        """Those that would lock messages for somebody other than themselves."""
+        """The reads that would lock messages for this owner."""
         return list(self._by_owner.get(owner, {}).values())
 
     def deadline(self) -> float | None:
@@ -137,7 +137,7 @@ class WaitingReaders:
         return deadlines[0][0] if deadlines else None
 
     def due(self, now: float) -> Iterable[WaitingReader]:
-        """Those whose time is over, in that order; each has to be discarded before the next is asked for."""
+        """The expired reads, earliest first; each has to be discarded before the next is taken."""
         for _ in range(ENDED_AT_ONCE):
             deadline = self.deadline()
             if deadline is None or deadline > now:

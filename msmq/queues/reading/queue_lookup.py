@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.5 and 3.1.7.3.8: which queue is opened by a name, and how it may be."""
+"""[MS-MQDMPR] 3.1.7.1.5 and 3.1.7.3.8: resolves the name of a queue to open, with access and share mode."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def check_name(name: FormatName, access: QueueAccessType, share_mode: QueueShare
                 raise _unsupported(name, "such a queue can be opened for sending only")
             raise _unsupported(name, "multicast is not offered")
         case MachineFormatName() if is_sender:
-            raise _unsupported(name, "nobody sends to a queue of the system")
+            raise _unsupported(name, "messages cannot be sent to a system queue")
         case ConnectorFormatName() if is_sender:
             raise _unsupported(name, "there is no connector to a foreign site")
     if is_sender and is_read_only(name):
-        raise _unsupported(name, "nobody sends to a journal or dead-letter queue")
+        raise _unsupported(name, "messages cannot be sent to a journal or dead-letter queue")
     if is_sender and share_mode is QueueShareMode.DENY_RECEIVE:
         raise MQError(Status.MQ_ERROR_UNSUPPORTED_ACCESS_MODE, "who sends cannot deny receiving")
 

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.10 to 3.1.7.1.17: messages are read, at once or when they come.
+"""[MS-MQDMPR] 3.1.7.1.10 to 3.1.7.1.17: reads of messages, immediate or waiting.
 
 Choosing a message, locking it and satisfying who waits for it are one step, so that no two readers get
 the same (readings 37 and 38).
@@ -24,7 +24,7 @@ from msmq.queues.reading.seek import MessageSeekAction, is_visible, look, seek_w
 from msmq.structures.status import MQError, Status
 
 STATUS_NOT_FOUND: Final = 0xC0000225
-"""What 3.1.7.1.17 answers if nobody waits under a tag: an NTSTATUS among HRESULTs (reading 25)."""
+"""The result of 3.1.7.1.17 if no read waits under a tag: an NTSTATUS among HRESULTs (reading 25)."""
 
 _lookup_id = attrgetter("lookup_id")
 
@@ -41,7 +41,7 @@ _STATUS: Final = {
 class CursorFinder:
     """Finds and locks messages for one read that has a cursor.
 
-    @ivar departures: messages that it came upon and whose time was over.
+    @ivar departures: expired messages that it has found.
     """
 
     reader: WaitingReader
@@ -55,7 +55,7 @@ class CursorFinder:
         return self._find(lambda: self.cursor.ahead(self.now, is_peek=self.reader.is_peek))
 
     def here(self) -> MessagePosition | None:
-        """The message at the cursor's place, unless it cannot be had any more."""
+        """The message at the cursor's position, if it is still available."""
         return self._find(self._at_place)
 
     def _at_place(self) -> MessagePosition | None:
@@ -170,7 +170,7 @@ class Readers:
     ) -> tuple[list[MessagePosition], list[Effect]]:
         """Lock what is available, up to C{count} messages, without waiting.
 
-        Messages whose time is over are not among them; the effects let them leave.
+        Expired messages are not among them; the effects let them leave.
         """
         found, departures = self._expiry.find(lambda: queue.take(count, owner), now)
         return found, [*departures]
@@ -284,7 +284,7 @@ class Readers:
         return now.monotonic if self._waiting.cut_short else self._waiting.deadline()
 
     def expire(self, now: Moment) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.6.3 end the waits whose time is over; of very many, only some with each call."""
+        """[MS-MQDMPR] 3.1.6.3 end the waits that have expired; of very many, only some with each call."""
         timed_out = Status.MQ_ERROR_IO_TIMEOUT
         return [self._fail(reader, timed_out) for reader in self._waiting.due(now.monotonic)]
 

@@ -37,7 +37,7 @@ def is_visible(position: MessagePosition, now: Moment, *, is_peek: bool) -> bool
     """Whether a read may find this position: it is available, or locked and may be looked at.
 
     AllowPeekWhenLocked counts for the locks of readers alone (reading 39), and what is locked does not
-    leave when its time is over, but is not shown then.
+    leave when it expires, but is not shown then.
     """
     if position.state is PositionState.AVAILABLE:
         return True

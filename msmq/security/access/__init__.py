@@ -1,1 +1,1 @@
-"""Who may do what: tokens of users and their groups, the rules that an operator writes, and the decisions."""
+"""Access control: tokens of users and groups, operator rules, decisions."""

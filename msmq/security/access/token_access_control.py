@@ -1,4 +1,4 @@
-"""What every access control does alike, wherever it knows the accounts from."""
+"""Access checks by tokens, for any source of accounts."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ from zope.interface import implementer
 
 from msmq.interfaces.plugins import IStorageFactory
 from msmq.interfaces.storage import IMessageStore
-from msmq.storage.log.core.scrub_policy import SCRUBBING
 from msmq.storage.log.store import LogMessageStore
 
 DIRECTORY_NAME: Final = "msmq.log"
@@ -32,6 +31,4 @@ class LogStorageFactory:
         if "\0" in argument:
             raise ValueError("a path holds no null character")
         directory = data / (argument or DIRECTORY_NAME)
-        return LogMessageStore(
-            directory, data / MARK_NAME, clock=time.perf_counter, now=time.time, scrubbing=SCRUBBING
-        )
+        return LogMessageStore(directory, data / MARK_NAME, clock=time.perf_counter, now=time.time)

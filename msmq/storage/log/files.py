@@ -86,7 +86,7 @@ def write_unsynced(descriptor: int, buffers: Sequence[bytes], offset: int) -> No
 
 
 def _rest(buffers: Sequence[bytes], written: int) -> list[bytes]:
-    """What is left of buffers after so many bytes."""
+    """The rest of buffers after this many bytes."""
     for place, buffer in enumerate(buffers):
         if written < len(buffer):
             return [buffer[written:], *buffers[place + 1 :]]

@@ -1,4 +1,4 @@
-"""How a log is opened: its checkpoint, then every group after it."""
+"""Opens a log: its checkpoint, then every group after it."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _read(
     by_generation = _check_segments(found, checkpoint.store, checkpoints)
     if mark is not None and mark.store != checkpoint.store:
         raise StoreIncomplete(
-            f"{directory}: not the log that was last used here; put that in its place,"
+            f"{directory}: not the log that was last used here; replace it with that one,"
             f" or delete {mark_path} to use this one"
         )
     descriptors = FileDescriptors()

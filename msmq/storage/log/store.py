@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, TypeVar
 from uuid import UUID
 
 from twisted.internet.defer import Deferred, fail, succeed
-from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
+from twisted.internet.interfaces import IReactorFromThreads
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -21,7 +21,6 @@ from msmq.durable import make_directory
 from msmq.interfaces.storage import (
     IMessageStore,
     IStoreFiles,
-    IStoreVerification,
     LogEntry,
     LogExtent,
     StorageError,
@@ -31,7 +30,6 @@ from msmq.interfaces.storage import (
 from msmq.persistence.changes import Change
 from msmq.persistence.snapshot import Snapshot
 from msmq.storage.log.batches import WriteBatch
-from msmq.storage.log.core.scrub_policy import ScrubPolicy
 from msmq.storage.log.counters import Counters
 from msmq.storage.log.failures import failure
 from msmq.storage.log.files import lock_directory
@@ -55,7 +53,7 @@ class _Phase(enum.Enum):
     CLOSING = enum.auto()
 
 
-@implementer(IMessageStore, IStoreFiles, IStoreVerification)
+@implementer(IMessageStore, IStoreFiles)
 class LogMessageStore:
     """Keeps everything in a log of segments, on stable storage when a commit is done.
 
@@ -67,7 +65,6 @@ class LogMessageStore:
     @param mark: a file outside of it, by which a log that is not the one last used is noticed.
     @param clock: seconds, for measuring how long a write takes.
     @param now: seconds since 1970-01-01 UTC, for events of the store itself.
-    @param scrubbing: how fast and how often what is stored is verified.
     @param segment_bytes: the size of a segment; at least 64 KiB.
     @param reactor: in whose thread the Deferreds fire; the running one by default.
     """
@@ -83,7 +80,6 @@ class LogMessageStore:
         *,
         clock: Callable[[], float],
         now: Callable[[], float],
-        scrubbing: ScrubPolicy,
         segment_bytes: int = SEGMENT_BYTES,
         reactor: IReactorFromThreads | None = None,
     ) -> None:
@@ -91,7 +87,6 @@ class LogMessageStore:
         self._mark = mark.absolute()
         self._clock = clock
         self._now = now
-        self._scrubbing = scrubbing
         self._segment_bytes = segment_bytes
         self._reactor = reactor
         self._phase = _Phase.CLOSED
@@ -126,14 +121,6 @@ class LogMessageStore:
         done: Deferred[None] = Deferred()
         self._running.engine.put(WriteBatch(tuple(changes), done))
         return done
-
-    def verified_bytes(self) -> int:
-        """See L{IStoreVerification.verified_bytes}."""
-        return self.counters.scrubbed_bytes
-
-    def damaged(self) -> int:
-        """See L{IStoreVerification.damaged}."""
-        return self.counters.damaged
 
     def files(self) -> Sequence[Path]:
         """See L{IStoreFiles.files}."""
@@ -221,16 +208,7 @@ class LogMessageStore:
                 sequence=opened.position.sequence,
             )
         self._running = RunningLog(
-            opened,
-            self._mark,
-            self._call,
-            self._upkeep,
-            self._clock,
-            self._now,
-            self._scrubbing,
-            IReactorTime(self._reactor or _running_reactor()),
-            self._deliver,
-            self._fire,
+            opened, self._mark, self._call, self._upkeep, self._clock, self._now, self._deliver, self._fire
         )
         self._phase = _Phase.OPEN
         if self._closing:

@@ -1,4 +1,4 @@
-"""What is done between groups, in short steps: checkpoints, copies, and files that are no longer needed."""
+"""Background work between groups: checkpoints, compaction, file deletion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written where: groups to the active segment, express packets to files of their own."""
+"""Writes groups to the active segment, and express packets to files of their own."""
 
 from __future__ import annotations
 

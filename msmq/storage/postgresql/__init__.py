@@ -1,4 +1,4 @@
-"""The store in a schema of a PostgreSQL database: durable, with group commit, kept by somebody else."""
+"""The store in a schema of a PostgreSQL database: durable, with group commit, on a database server."""
 
 from msmq.storage.postgresql.factory import PostgresqlStorageFactory
 

@@ -1,4 +1,4 @@
-"""Where a store in PostgreSQL is: a URL as libpq reads it, and two options of our own."""
+"""Address of a PostgreSQL store: a libpq URL with two options of msmq."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_WAIT: Final = 3600.0
 _SECRETS: Final = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 _FORM: Final = "must be postgresql://[USER@]HOST[:PORT]/DATABASE[?OPTION=VALUE&...]"
 _SPECIAL: Final = (
-    f"{_FORM}; a special character in a name or a password stands as %XX, an IPv6 address in brackets"
+    f"{_FORM}; a special character in a name or a password is written as %XX, an IPv6 address in brackets"
 )
 
 
@@ -36,7 +36,7 @@ class Address:
     @ivar text: what people may read: user, host, port, database and schema, and no secret.
     @ivar schema: the schema in which the tables lie.
     @ivar wait: seconds for which commits wait for the database when it is away.
-    @ivar parameters: what libpq is told, the password too.
+    @ivar parameters: connection parameters of libpq, the password included.
     """
 
     text: str
@@ -70,7 +70,7 @@ def parse_address(argument: str) -> Address:
         if name in ("schema", "wait"):
             own[name] = unquote(value)
         elif not mark or name not in _known():
-            raise ValueError(f"{_plain(name)} is no option of a PostgreSQL URL, or has no value")
+            raise ValueError(f"{_plain(name)} is not an option of a PostgreSQL URL, or has no value")
         else:
             others.append(option)
     try:

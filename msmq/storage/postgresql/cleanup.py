@@ -1,4 +1,4 @@
-"""What no longer counts and is deleted little by little, so that no commit waits for it."""
+"""Background deletion of obsolete rows, in small steps, so that no commit waits for it."""
 
 from __future__ import annotations
 

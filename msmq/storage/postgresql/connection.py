@@ -20,7 +20,7 @@ from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.arrays import DUMPERS
 from msmq.storage.postgresql.failures import Stalled, away
 
-# What psycopg warns of, an error after an error, is told by the first one.
+# psycopg's warnings are consequences of an error that is reported already.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 OLDEST_SERVER: Final = 130000
@@ -38,7 +38,7 @@ class PostgresqlConnection(psycopg.Connection[TupleRow]):
     """A connection in autocommit mode, whose statements name their parameters C{$1}, C{$2} ...
 
     What takes longer than the patience of its user is L{Stalled}, unless the database still works on it
-    (L{supervise}); then the connection is of no more use.
+    (L{supervise}); then the connection is unusable.
     """
 
     _patience: float = 30.0
@@ -50,7 +50,7 @@ class PostgresqlConnection(psycopg.Connection[TupleRow]):
         self._patience = patience
 
     def supervise(self, is_working: Callable[[], bool]) -> None:
-        """Ask this whether the database still works on something, before it is taken for stalled."""
+        """Checks whether the database is still working on a statement, before it counts as stalled."""
         self._asks = is_working
 
     def wait(self, gen: PQGen[_RESULT], interval: float = 0.1, timeout: float | None = None) -> _RESULT:
@@ -172,9 +172,9 @@ def _set_up(link: PostgresqlConnection, address: Address, reads_only: bool) -> N
         "search_path": f'"{address.schema}"',
         "statement_timeout": "0",
         "idle_in_transaction_session_timeout": "0",
-        # Whoever locks our tables is an error in time, and no database that is away.
+        # A lock on our tables by another client becomes an error in time, not a lost database.
         "lock_timeout": str(int(address.wait * 1000)),
-        # So that the server, too, finds out that this machine is gone, and lets go of our lock.
+        # So that the server, too, finds out that this machine is gone, and releases our lock.
         "tcp_keepalives_idle": "10",
         "tcp_keepalives_interval": "5",
         "tcp_keepalives_count": "3",

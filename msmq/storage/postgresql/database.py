@@ -109,7 +109,7 @@ class ServerDatabase:
         return self._doubt is not None
 
     def close(self) -> None:
-        """Let go of the schema."""
+        """Release the schema."""
         self._link.close()
 
     def snapshot(self) -> Snapshot:
@@ -173,7 +173,7 @@ class ServerDatabase:
     def reconnect(self) -> None:
         """Make another connection after one was lost; not before a moment has passed since the last attempt.
 
-        @raise DatabaseUnreachable: it was in vain, or too early.
+        @raise DatabaseUnreachable: it failed, or it is too early for another attempt.
         @raise Refused: the database is no longer what it was when the store was opened.
         """
         if self._refusal is not None:
@@ -204,7 +204,7 @@ class ServerDatabase:
         """See whether the database is still there, without asking it.
 
         @raise DatabaseUnreachable: it is not.
-        @raise Refused: it is, but of no more use.
+        @raise Refused: it is reachable, but unusable.
         """
         self._present()
 
@@ -267,7 +267,7 @@ class ServerDatabase:
         return self._link
 
     def _lose(self, error: Exception) -> DatabaseUnreachable:
-        """Take note that the connection is of no more use."""
+        """Mark the connection as unusable."""
         assert isinstance(error, psycopg.Error)
         self._link.close()
         self._absence = away(self.address, error)
@@ -287,7 +287,7 @@ class ServerDatabase:
             if mark_express(link) and self._has_express:
                 self._lost_express = True
                 self.log.error(
-                    "{place}: the database crashed, and the express messages in it are gone",
+                    "{place}: the database crashed, and its express messages are lost",
                     place=self.address.text,
                 )
             self._found = found.number

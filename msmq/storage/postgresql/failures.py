@@ -1,4 +1,4 @@
-"""What PostgreSQL and libpq say, in the words of the store, and without secrets."""
+"""Errors of PostgreSQL and libpq as store errors, without secrets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Stalled(psycopg.OperationalError):
 
 
 def failure(address: Address, doing: str, error: Exception) -> StorageError:
-    """The error of the store that tells what happened.
+    """The store error for an exception.
 
     @param doing: what was tried, such as C{"write"}.
     """

@@ -1,4 +1,4 @@
-"""How message logs and the event log are written."""
+"""Writes message logs and the event log to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _size_of(entry: Entry) -> int:
 def _append(entries: Sequence[Entry], statement: Statement) -> None:
     arrived = [entry.arrived for _, _, entry in entries]
     if math.isnan(sum(arrived)):
-        raise ValueError("an ArrivalTime is no number")
+        raise ValueError("an ArrivalTime is not a number")
     packets = [entry.packet for _, _, entry in entries]
     statement.add(
         "INSERT INTO log SELECT * FROM unnest({0}, {1}, {2}, {3}, {4}, {5})",
@@ -160,7 +160,7 @@ def _cuts(row: int, trim: _Trim, later: int) -> Iterator[Statement]:
     before, keep_bytes = trim.change.before, trim.change.keep_bytes
     if before is not None:
         if math.isnan(before):
-            raise ValueError("the time of a trim is no number")
+            raise ValueError("the time of a trim is not a number")
         statement = Statement()
         statement.add(_CUT.format(cut=_BY_AGE), row, trim.last, before)
         yield statement
@@ -207,7 +207,7 @@ _BY_SIZE: Final = (
 
 
 def stored_text(text: str) -> bytes:
-    """Text as bytes, since peers send what is no Unicode text."""
+    """Text as bytes, since peers send what is not Unicode text."""
     return text.encode("utf-8", "surrogatepass")
 
 

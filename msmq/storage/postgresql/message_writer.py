@@ -1,4 +1,4 @@
-"""How messages are written: all of a kind of change with one statement."""
+"""Writes messages to PostgreSQL, one statement for each kind of change."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _stage(
 def _put(table: Table, messages: Sequence[Put], statement: Statement, *, may_replace: bool) -> None:
     arrived = [message.arrived for _, _, message in messages]
     if math.isnan(sum(arrived)):
-        raise ValueError("an ArrivalTime is no number")
+        raise ValueError("an ArrivalTime is not a number")
     packets = [message.packet for _, _, message in messages]
     statement.add(
         f"INSERT INTO {table} SELECT * FROM"

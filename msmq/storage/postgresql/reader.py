@@ -1,4 +1,4 @@
-"""What is read while the store is open, through a connection that only reads; it blocks, in one thread."""
+"""Reads from an open PostgreSQL store, through a read-only connection; blocking, in one thread."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class DatabaseReader:
         self._next_attempt = 0.0
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Release the connection."""
         if self._link is not None:
             self._link.close()
             self._link = None

@@ -1,4 +1,4 @@
-"""How a schema becomes ours, for as long as a connection lasts; all this blocks."""
+"""Exclusive ownership of a schema for the life of a connection; blocking."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def _holders(link: PostgresqlConnection, key: int) -> list[Backend]:
 
 
 def _empty_express(link: PostgresqlConnection) -> None:
-    """At once, unless somebody reads the table, a backup for example."""
+    """Fails at once if another client reads the table, a backup for example."""
     try:
         with link.transaction():
             link.execute(f"SET LOCAL lock_timeout TO {_TRUNCATE_MILLISECONDS}".encode())

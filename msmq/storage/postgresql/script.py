@@ -1,4 +1,4 @@
-"""From a plan to the statements that write it, as few as can be."""
+"""Statements that write a plan, as few as possible."""
 
 from __future__ import annotations
 

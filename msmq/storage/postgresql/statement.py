@@ -1,4 +1,4 @@
-"""What a transaction is made of."""
+"""Statements of a transaction."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ Asked: TypeAlias = Commit | Read
 
 
 class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
-    """Opens the schema, then writes until it is told to stop.
+    """Opens the schema, then writes until it is stopped.
 
     Whatever has come while the database was busy goes to it as one transaction.
     While the database is away, batches wait; when it has been away for C{wait} seconds they fail, and later
@@ -139,7 +139,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
                 if len(group) > 1:
                     groups.extendleft([commit] for commit in reversed(group))
                 else:
-                    # The thread must live, and whoever waits must hear of it.
+                    # The thread must survive, and the waiting caller must get the error.
                     outcomes += _all_failed(group, storage_error(error))
             else:
                 groups.popleft()
@@ -156,7 +156,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
         """Write a group, if need be when the database is back.
 
         @raise DatabaseUnreachable: it is away for too long; nothing was done.
-        @raise Refused: it is back and of no more use.
+        @raise Refused: it is back and unusable.
         """
         is_last = False
         while True:
@@ -246,13 +246,13 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
         return self._away_since is not None and time.monotonic() >= self._away_since + self._wait
 
     def _tidy(self, database: ServerDatabase) -> bool:
-        """Do a step that nobody waits for; whether there is more to do."""
+        """Do a background step; returns whether there is more to do."""
         try:
             return database.tidy()
         except DatabaseUnreachable as error:
             self._is_away(error)
         except StatementRefused:
-            # Whoever commits hears of it.
+            # The committer gets the error.
             pass
         except Exception as error:
             self.log.error("{error}", error=storage_error(error))

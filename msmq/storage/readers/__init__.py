@@ -1,4 +1,4 @@
-"""What other programs read of a store beside its server: in pages, and without a word to the server."""
+"""Read-only, paged access to the store of a running server."""
 
 from __future__ import annotations
 

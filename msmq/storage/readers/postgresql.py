@@ -199,7 +199,7 @@ class PostgresqlStoreReader:
         until: float | None,
         bodies: bool,
     ) -> list[Row]:
-        """The rows of one page; of those that are large only the beginning, if nobody wants bodies."""
+        """The rows of one page; of large packets only the beginning, if bodies are not needed."""
         everything, whole = statements
         limit = LAST if bodies else LARGE
         rows = link.rows(everything, [queue, sizes[0][0], sizes[-1][0], since, until, limit, HEAD])

@@ -1,4 +1,4 @@
-"""What every store can be asked beside its server, and what it answers with.
+"""StoreReader: read-only access to a store by another process, and its pages.
 
 All this blocks, and belongs to the thread that made it.
 Every call is a transaction of its own, which ends before the call does; so that none is long, rows come in
@@ -24,7 +24,7 @@ PAGE_ROWS: Final = 2000
 PAGE_BYTES: Final = 4 * 1024 * 1024
 """Bytes of packets in a page, if it has more than one row."""
 LARGE: Final = 32 * 1024
-"""Bytes of a packet from which on its body is left where it is, if nobody wants it."""
+"""Size of a packet from which on its body is not read, unless it is needed."""
 HEAD: Final = 8 * 1024
 """Bytes that are read of such a packet."""
 LAST: Final = (1 << 63) - 1
@@ -47,7 +47,7 @@ class RowPage:
 
 
 class StoreReader(Protocol):
-    """A store that is read beside its server, or after it.
+    """A store that is read while its server runs, or after it.
 
     C{begin} is the first number that is wanted, C{end} the first that is not any more.
     C{since} and C{until} leave out what arrived earlier, or then or later; seconds since 1970-01-01 UTC.
@@ -69,7 +69,7 @@ class StoreReader(Protocol):
     def messages(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
     ) -> RowPage:
-        """Messages that lie in a queue, by LookupIdentifier; without what is express.
+        """Messages in a queue, by LookupIdentifier, except express ones.
 
         @param bodies: whether the bodies are wanted; otherwise that of a large packet may be zeros.
         """
@@ -83,7 +83,7 @@ class StoreReader(Protocol):
         """Entries of the event log, by sequence; and from where to go on, as of a L{RowPage}."""
 
     def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
-        """Where a range is cut into pieces of so many rows, and how many rows the last piece has."""
+        """Where a range is cut into pieces of this many rows, and how many rows the last piece has."""
 
     def log_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
         """The same of a message log."""
@@ -104,10 +104,10 @@ class StoreReader(Protocol):
         """The first event that happened then or later."""
 
     def log_after(self, queues: Sequence[UUID], begin: int, rows: int) -> int | None:
-        """The number behind so many entries of these logs; C{None} if there are no more than that."""
+        """The number behind this many entries of these logs; C{None} if there are no more than that."""
 
     def close(self) -> None:
-        """Let go of it until the next call."""
+        """Release its resources until the next call."""
 
 
 def one_page(sizes: Sequence[tuple[int, int]], bodies: bool) -> tuple[int, bool]:
@@ -158,7 +158,7 @@ def other_version(where: object, version: int, ours: int) -> StorageError:
 
 
 def without_body(head: bytes, size: int) -> bytes | None:
-    """A packet of so many bytes that begins so and has zeros for its body; C{None} if that cannot be told.
+    """A packet of this many bytes that begins so and has zeros for its body; C{None} if that cannot be told.
 
     It cannot where something lies behind the body, or the body begins behind the head, or it is damaged.
     """

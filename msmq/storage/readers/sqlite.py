@@ -197,7 +197,7 @@ class SqliteStoreReader:
         until: float | None,
         bodies: bool,
     ) -> list[Row]:
-        """The rows of one page; of those that are large only the beginning, if nobody wants bodies."""
+        """The rows of one page; of large packets only the beginning, if bodies are not needed."""
         everything, place, table = statements
         arguments = {
             "queue": row,
@@ -293,7 +293,7 @@ def _opened(path: Path, how: str) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA query_only = ON")
         if pragma(connection, "application_id") != APPLICATION_ID:
-            raise StorageError(f"{path}: this is no store of msmq")
+            raise StorageError(f"{path}: this is not a store of msmq")
         version = pragma(connection, "user_version")
         if version != SCHEMA.version:
             raise other_version(path, version, SCHEMA.version)

@@ -89,7 +89,7 @@ class FileDatabase:
         self._reserve.hold()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
         self._opened.close()
 
     def snapshot(self) -> Snapshot:
@@ -197,7 +197,7 @@ class FileDatabase:
     def _write_without_space(self, batches: Sequence[Sequence[Change]]) -> list[StorageError | None]:
         """Do those of them that put nothing."""
         full = StorageFull(
-            f"{self.path}: cannot write: there is no space left: what is free is for removing messages"
+            f"{self.path}: cannot write: there is no space left: the rest is reserved for removing messages"
         )
         done = iter(self.write([changes for changes in batches if not _puts(changes)]))
         return [full if _puts(changes) else next(done) for changes in batches]
@@ -218,7 +218,7 @@ class FileDatabase:
                 self._express.execute("BEGIN")
                 self._writer.express.write(express)
             if is_durable:
-                # Locks the file only when it is written, and nobody else writes.
+                # Locks the file only while it is written; there is no other writer.
                 self._connection.execute("BEGIN")
                 self._writer.write(plan)
                 self._connection.execute("COMMIT")

@@ -1,4 +1,4 @@
-"""The file for express messages: beside the other, never waited for, and of no use after its process.
+"""The SQLite file of express messages: written asynchronously, and discarded at the next start.
 
 A batch of both kinds is two transactions: this one is written first and committed last, when the durable
 one is.
@@ -90,7 +90,7 @@ class ExpressLog:
         try:
             size = self._path.stat().st_size
             if self._used + needed > size:
-                # What was brought into the file makes room, unless somebody reads it still.
+                # A checkpointed log can be reused, unless a reader still needs it.
                 _, frames, _ = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
                 self._used = frames * FRAME_BYTES
                 if self._used + needed > size:

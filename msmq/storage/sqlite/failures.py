@@ -1,4 +1,4 @@
-"""What SQLite and the file system say, in the words of the store."""
+"""Errors of SQLite and the file system as store errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NEARLY_NOTHING = 64 * 1024
 _MEANING = {
     "SQLITE_FULL": "there is no space left",
     "SQLITE_CORRUPT": "the file is damaged",
-    "SQLITE_NOTADB": "the file is no SQLite database",
+    "SQLITE_NOTADB": "the file is not a SQLite database",
     "SQLITE_BUSY": "another program keeps the file locked",
     "SQLITE_READONLY": "the file cannot be written",
     "SQLITE_CANTOPEN": "the file cannot be opened",
@@ -32,7 +32,7 @@ def kind_of(error: BaseException) -> str:
 
 
 def failure(path: Path, doing: str, error: Exception) -> StorageError:
-    """The error of the store that tells what happened.
+    """The store error for an exception.
 
     @param doing: what was tried, such as C{"write"}.
     @return: a L{StorageFull}, if there is no space.

@@ -1,4 +1,4 @@
-"""How a file is found to be ours, or made so."""
+"""Checks that a SQLite file is a store of msmq, or makes a new one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def connect(path: Path) -> sqlite3.Connection:
         "synchronous = FULL",
         "temp_store = MEMORY",
         "cache_size = -16384",
-        # Some builds overwrite with zeros what is deleted, which doubles the work; nobody asked for it.
+        # Some builds overwrite with zeros what is deleted, which doubles the work and is not needed.
         "secure_delete = OFF",
         "trusted_schema = OFF",
     ):
@@ -112,7 +112,7 @@ def check(connection: sqlite3.Connection, path: Path, *, is_whole: bool) -> None
 def empty_log(connection: sqlite3.Connection) -> bool:
     """Bring the log into its file, and cut it to nothing; whether that was possible.
 
-    Whoever reads the file meanwhile is not waited for.
+    It does not wait for readers of the file.
 
     @raise sqlite3.Error: it failed; the log still holds everything.
     """

@@ -1,4 +1,4 @@
-"""The file, and those beside it, apart from what SQLite does with them."""
+"""The SQLite file with its companions (WAL, shared memory, lock): creation, checks, removal."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def lock_file(path: Path) -> int:
 class OpenedFiles:
     """Which files lay under their names when they were opened.
 
-    SQLite goes on in a file whose name was taken away, and nobody would find it again.
+    SQLite continues in a file that was unlinked, and its data would be lost.
     """
 
     _files: tuple[tuple[str, int, int], ...]

@@ -1,4 +1,4 @@
-"""What a start reads of the file: everything but packets and logs."""
+"""Index that a start reads: everything except packets and logs."""
 
 from __future__ import annotations
 

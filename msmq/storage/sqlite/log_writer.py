@@ -1,4 +1,4 @@
-"""How message logs and the event log are written, inside a transaction that is open."""
+"""Writes message logs and the event log to SQLite, inside an open transaction."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class Logs:
         return int(found[0]) if found is not None else self.last_entry + 1
 
     def _first_within(self, row: int, keep: int) -> int:
-        """The first entry from which on there are at most so many bytes."""
+        """The first entry from which on there are at most this many bytes."""
         execute = self.connection.execute
         first, entries, size = execute(
             "SELECT first, entries, size FROM log_extent WHERE queue = ?", (row,)

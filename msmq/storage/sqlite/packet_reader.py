@@ -1,4 +1,4 @@
-"""What is read from the file, through connections that only read; it blocks, and belongs to one thread."""
+"""Reads from the SQLite file through read-only connections; blocking, in one thread."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class PacketReader:
             return _read_events(durable, after, limit, identity)
 
     def close(self) -> None:
-        """Let go of the files until the next read."""
+        """Release the files until the next read."""
         while self._connections:
             _, connection = self._connections.popitem()
             connection.close()

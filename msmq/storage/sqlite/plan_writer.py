@@ -1,4 +1,4 @@
-"""How a plan becomes statements, inside a transaction that is open."""
+"""Writes a plan as SQLite statements, inside an open transaction."""
 
 from __future__ import annotations
 

@@ -12,13 +12,13 @@ RESERVE_BYTES: Final = 8 * 1024 * 1024
 """More than is written between two times that the log is brought into the file."""
 
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-"""What the system says when there is no space, for everybody or for us."""
+"""Error codes of the system for a full disk or an exceeded quota."""
 
 
 def free_bytes(path: Path) -> int:
     """What is left in the file system of a file, for us.
 
-    @raise OSError: nobody knows.
+    @raise OSError: it is unknown.
     """
     system = os.statvfs(path.parent)
     return system.f_bavail * system.f_frsize

@@ -1,4 +1,4 @@
-"""How space is given back, a little at a time, between the transactions."""
+"""Incremental vacuum: returns free pages in small steps between transactions."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Space:
         return is_more
 
     def _delete(self) -> bool:
-        """Delete some of what is gone already for everybody else; whether there was any."""
+        """Delete some rows that are already invisible; returns whether there were any."""
         execute = self.connection.execute
         left = execute("SELECT id FROM removed_queue LIMIT 1").fetchone()
         if left is not None:

@@ -21,7 +21,7 @@ PIECE: Final = 64
 
 @cache
 def marks(columns: int, rows: int) -> str:
-    """The place-holders of so many rows: C{(?, ?), (?, ?)}."""
+    """The place-holders of this many rows: C{(?, ?), (?, ?)}."""
     row = f"({', '.join('?' * columns)})"
     return ", ".join([row] * rows)
 

@@ -1,4 +1,4 @@
-"""How text stands in the file."""
+"""Encoding of text in the SQLite file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msmq.storage.records import is_text
 
 
 def stored_text(text: str) -> str | bytes:
-    """Text as TEXT where SQLite can hold it, else as BLOB, since peers send what is no Unicode text."""
+    """Text as TEXT where SQLite can hold it, else as BLOB, since peers send what is not Unicode text."""
     return text if is_text(text) else text.encode("utf-8", "surrogatepass")
 
 

@@ -1,4 +1,4 @@
-"""What version 1 of the tables did not keep of a message, made from its packet."""
+"""Migration from version 1: columns that it lacked, derived from packets."""
 
 from __future__ import annotations
 

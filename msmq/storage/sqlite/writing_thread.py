@@ -71,12 +71,12 @@ class SqliteWritingThread(WritingThread[FileDatabase, Asked]):
         try:
             outcomes: Sequence[StorageError | None] = database.write([changes for changes, _ in commits])
         except Exception as error:
-            # The thread must live, and whoever waits must hear of it.
+            # The thread must survive, and the waiting caller must get the error.
             outcomes = [storage_error(error)] * len(commits)
         return [(done, outcome) for (_, done), outcome in zip(commits, outcomes, strict=True)]
 
     def _try(self, step: Callable[[], bool]) -> bool:
-        """Do something that nobody waits for; whether there is more of it to do."""
+        """Do a background step; returns whether there is more to do."""
         try:
             return step()
         except StorageError as error:

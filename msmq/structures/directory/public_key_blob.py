@@ -50,7 +50,7 @@ class PublicKeyBlob(WholeStructure):
 
     def __attrs_post_init__(self) -> None:
         if self.bit_length % 8:
-            raise LocalProtocolError(f"bitLen: {self.bit_length} bits are no whole bytes")
+            raise LocalProtocolError(f"bitLen: {self.bit_length} bits are not whole bytes")
         if not 0 <= self.modulus < 1 << self.bit_length:
             raise LocalProtocolError(f"modulus: does not fit {self.bit_length} bits")
 
@@ -67,7 +67,7 @@ class PublicKeyBlob(WholeStructure):
             if magic != cls.MAGIC:
                 raise reader.malformed("magic", "is not RSA1", offset=start + 8)
             if bit_length % 8:
-                raise reader.malformed("bitLen", f"{bit_length} bits are no whole bytes", offset=start + 12)
+                raise reader.malformed("bitLen", f"{bit_length} bits are not whole bytes", offset=start + 12)
             modulus = int.from_bytes(reader.view(bit_length // 8, "modulus"), "little")
             return cls(modulus, exponent, bit_length, algorithm)
 

@@ -59,7 +59,7 @@ class SimpleBlob(WholeStructure):
             kind, version, _, number, exchange = reader.unpack(cls.LAYOUT, "bType")
             if (kind, version) != (cls.TYPE, cls.VERSION):
                 raise reader.malformed("bType", "does not begin with 01 02", offset=start)
-            rule = f"0x{number:08X} is no cipher for a body"
+            rule = f"0x{number:08X} is not a cipher for a body"
             algorithm = reader.member(
                 SessionKeyAlgorithm, number, "sessionKeyAlgorithm", rule, offset=start + 4
             )

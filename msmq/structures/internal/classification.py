@@ -72,7 +72,7 @@ def classify_user_packet(packet: bytes, *, queue_manager: UUID | None = None) ->
     if len(packet) < BaseHeader.SMALLEST_USER_PACKET:
         reader = Reader(packet)
         with reader.header(BaseHeader.NAME, BaseHeader.SECTION):
-            raise reader.malformed("PacketSize", f"{len(packet)} bytes are no whole packet", offset=8)
+            raise reader.malformed("PacketSize", f"{len(packet)} bytes are not a whole packet", offset=8)
     if not is_for_order_queue(packet):
         return PacketKind.USER_MESSAGE
     found = read_acknowledgement(Reader(packet))

@@ -1,4 +1,4 @@
-"""What the packets that a session sends for itself begin with: a BaseHeader and an InternalHeader."""
+"""Common headers of internal packets: BaseHeader and InternalHeader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""What OrderAck and FinalAck packets share: they are messages to the private queue C{order_queue$}.
+r"""OrderAck and FinalAck as messages to the private queue C{order_queue$}.
 
 Both consist of a BaseHeader, a UserHeader and a MessagePropertiesHeader with a body of 36 bytes.
 They are told from other messages by their destination, their label and the size of their body;
@@ -149,7 +149,7 @@ def expect_acknowledgement(
     found = read_acknowledgement(reader)
     if found is None or found[1].message_class not in classes:
         with reader.header(name, section):
-            raise reader.malformed("MessageClass", f"the packet is no {name}", offset=start)
+            raise reader.malformed("MessageClass", f"the packet is not {name}", offset=start)
     return found
 
 
@@ -160,7 +160,7 @@ def write_acknowledged(writer: Writer, sequence: TxSequenceID, number: int, prev
     @raise LocalProtocolError: a number that does not fit its field.
     """
     if not 1 <= number <= 0xFFFFFFFF:
-        raise LocalProtocolError(f"TxSequenceNumber: {number} is no place in a sequence")
+        raise LocalProtocolError(f"TxSequenceNumber: {number} is not a number in a sequence")
     sequence.write(writer)
     writer.u32(number, "TxSequenceNumber")
     writer.u32(previous, "TxPreviousSequenceNumber")

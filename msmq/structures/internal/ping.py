@@ -24,7 +24,7 @@ class Ping(WholeStructure):
 
     @ivar cookie: chosen by the initiator; the response repeats it.
     @ivar qm_guid: the queue manager that built this packet.
-    @ivar is_workstation: RC, the initiator is no server; the response repeats it.
+    @ivar is_workstation: RC, the initiator is not a server; the response repeats it.
     @ivar is_refused: RF, a session would be refused now; always false in a request.
     """
 

@@ -167,7 +167,7 @@ def _without_brackets(span: Span) -> Span:
     try:
         ipaddress.IPv6Address(text[1:-1])
     except ValueError:
-        raise span.illegal(f"{text} is no IPv6 address in brackets") from None
+        raise span.illegal(f"{text} is not an IPv6 address in brackets") from None
     return attrs.evolve(span, start=span.start + 1, end=span.end - 1)
 
 
@@ -198,13 +198,13 @@ def _check_address(protocol: DirectProtocol, span: Span, *, lenient: bool) -> No
             try:
                 ipaddress.ip_address(address)
             except ValueError:
-                raise span.illegal(f"{quoted(address)} is no IP address") from None
+                raise span.illegal(f"{quoted(address)} is not an IP address") from None
         case DirectProtocol.IPX:
             if _IPX_ADDRESS.fullmatch(address) is None:
-                raise span.illegal(f"{quoted(address)} is no IPX network number, colon and host number")
+                raise span.illegal(f"{quoted(address)} is not an IPX network number, colon and host number")
         case DirectProtocol.HTTP | DirectProtocol.HTTPS:
             if _HTTP_HOST.fullmatch(address) is None:
-                raise span.illegal(f"{quoted(address)} is no host of a URL")
+                raise span.illegal(f"{quoted(address)} is not a host of a URL")
         case DirectProtocol.OS:
             pass
 
@@ -214,7 +214,7 @@ def _check_queue(span: Span, *, is_private: bool, is_url: bool, lenient: bool = 
     if not is_private:
         name = span.lower
         if name in (PRIVATE[:-1], SYSTEM[:-1]) or (is_url and name.startswith(PRIVATE_IN_URL)):
-            raise span.illegal(f"{queue} is no name of a public queue")
+            raise span.illegal(f"{queue} is not a name of a public queue")
     return queue
 
 
@@ -226,7 +226,7 @@ def _parse_queue(
         for suffix in COMPUTER_SUFFIXES:
             if word.lower == suffix.value.lower():
                 return DirectFormatName(protocol, address, suffix=suffix, port=port)
-        raise word.illegal(f"{quoted(word.text)} is none of JOURNAL, DEADLETTER and DEADXACT")
+        raise word.illegal(f"{quoted(word.text)} is not one of JOURNAL, DEADLETTER and DEADXACT")
     is_private = span.lower.startswith(PRIVATE) or (
         protocol.is_http and span.lower.startswith(PRIVATE_IN_URL)
     )

@@ -208,13 +208,13 @@ def read_multicast_address(span: Span) -> tuple[str, int]:
     address, port = span.partition(":")
     octets = [int(octet) for octet in address.text.split(".")] if _OCTETS.fullmatch(address.text) else []
     if not octets or max(octets) > 255:
-        raise address.illegal(f"{quoted(address.text)} is no dotted IPv4 address")
+        raise address.illegal(f"{quoted(address.text)} is not a dotted IPv4 address")
     if not 224 <= octets[0] <= 239:
-        raise address.illegal(f"{address.text} is no multicast address (224.0.0.0 to 239.255.255.255)")
+        raise address.illegal(f"{address.text} is not a multicast address (224.0.0.0 to 239.255.255.255)")
     if port is None:
         raise address.illegal("a colon and a port are missing", len(address))
     if _NUMBER.fullmatch(port.text) is None or int(port.text) > 0xFFFF:
-        raise port.illegal(f"{quoted(port.text)} is no port (0 to 65535, without leading zeros)")
+        raise port.illegal(f"{quoted(port.text)} is not a port (0 to 65535, without leading zeros)")
     return address.text, int(port.text)
 
 
@@ -243,7 +243,7 @@ def _parse(span: Span, lenient: bool) -> FormatName:
             return ConnectorFormatName(guid, suffix is QueueSuffix.XACTONLY)
         case "multicast":
             return MulticastFormatName(*read_multicast_address(rest))
-    raise kind.illegal(f"{quoted(kind.text)} is no kind of format name")
+    raise kind.illegal(f"{quoted(kind.text)} is not a kind of format name")
 
 
 def _guid(span: Span) -> tuple[UUID, Span]:

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.1 what path names and format names are made of: characters, lengths, and where an error is."""
+"""[MS-MQMQ] 2.1 lexical rules of path names and format names: characters, lengths, error positions."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class PathName:
     @ivar computer: the name of the computer; L{LOCAL_COMPUTER} is the local one.
     @ivar queue: the queue's own name, without C{private$\} or C{system$;}.
     @ivar suffix: for the journal of a queue, L{QueueSuffix.JOURNAL}; for a system queue, the one that
-        C{queue} names, or L{QueueSuffix.NONE} if there is none of that name.
+        C{queue} names, or L{QueueSuffix.NONE} if there is not one of that name.
     @ivar subqueue: the subqueue's name.
     """
 
@@ -105,7 +105,7 @@ class PathName:
 def _check_queue(span: Span, kind: PathKind, *, lenient: bool, version: int) -> str:
     queue = queue_name(span, lenient=lenient, version=version)
     if kind is PathKind.PUBLIC and span.lower in (PRIVATE[:-1], SYSTEM[:-1]):
-        raise span.illegal(f"{queue} is no name of a public queue")
+        raise span.illegal(f"{queue} is not a name of a public queue")
     return queue
 
 

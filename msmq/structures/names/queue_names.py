@@ -137,7 +137,7 @@ class DirectQueueFormatName:
         with reader.header("DirectQueueFormatName", "[MS-MQMQ] 2.2.18.1.5.2") as start:
             count = reader.u16("Count")
             if count < 2 or count % 2:
-                raise reader.malformed("Count", f"{count} bytes are no NUL-terminated text", offset=start)
+                raise reader.malformed("Count", f"{count} bytes are not NUL-terminated text", offset=start)
             text = reader.utf16(count, "DirectFormatName")
             reader.align(4)
         return cls(text)

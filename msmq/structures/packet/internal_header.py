@@ -46,13 +46,13 @@ class InternalHeader(Structure):
     def read(cls, reader: Reader) -> InternalHeader:
         """Read the four bytes.
 
-        @raise RemoteProtocolError: PT is none of the three packet types.
+        @raise RemoteProtocolError: PT is not one of the three packet types.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
             _, flags = reader.unpack(cls.LAYOUT, "Reserved")
             number = flags & cls.PT
             packet_type = reader.member(
-                InternalPacketType, number, "Flags", f"PT {number} is no packet type", offset=start + 2
+                InternalPacketType, number, "Flags", f"PT {number} is not a packet type", offset=start + 2
             )
         is_refused = bool(flags & cls.CS) and packet_type is not InternalPacketType.SESSION_ACK
         return cls(packet_type, is_refused)

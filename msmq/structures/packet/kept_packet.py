@@ -92,7 +92,7 @@ class DeadLetterHeader(Structure):
         with reader.header(cls.NAME, cls.SECTION) as start:
             size = reader.u32("HeaderSize")
             if size < cls.FIXED_SIZE or size % 4:
-                raise reader.malformed("HeaderSize", f"{size} is no size of one", offset=start)
+                raise reader.malformed("HeaderSize", f"{size} is not a size of one", offset=start)
             text = reader.bytes(size - cls.FIXED_SIZE, "DeadLetterPathName")
             name, end, _ = text.decode("utf-16-le", "surrogatepass").partition("\0")
             if not end:

@@ -76,7 +76,7 @@ def class_name(number: int) -> str:
 def is_application_class(number: int) -> bool:
     """Whether an application may make up this class for its messages.
 
-    It uses only the bits of 0xE1FF and is none of the classes that the document defines; even
+    It uses only the bits of 0xE1FF and is not one of the classes that the document defines; even
     C{NORMAL}, which every application may send, is defined and so not made up.
     """
     return number & ~APPLICATION_CLASS_MASK == 0 and number not in _NAMES

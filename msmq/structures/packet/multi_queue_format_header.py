@@ -172,7 +172,7 @@ def end_of_elements(data: bytes, position: int, stop: int, count: int) -> int:
         elif format_type == FormatType.DIRECT:
             end = end_of_text(data, position + 2, stop)
         else:
-            rule = f"{format_type} is no type of format name"
+            rule = f"{format_type} is not a type of format name"
             raise _malformed("MQFFormatNameElement", "2.2.18.1.4", "FormatType", position, rule)
         if end < 0 or end > stop:
             rule = f"does not end before {stop}"
@@ -393,7 +393,7 @@ class MultiQueueFormatHeader(Structure):
         ):
             if part.header_id != header_id:
                 raise LocalProtocolError(
-                    f"HeaderID: {part.header_id:#06x} stands where {header_id:#06x} goes"
+                    f"HeaderID: {part.header_id:#06x} is where {header_id:#06x} is expected"
                 )
             part.write(writer)
         self.signature.write(writer)

@@ -1,4 +1,4 @@
-"""What a session and a stream need to know of a message that is sent. [MS-MQQB] 3.1.1.3.1.2."""
+"""Protocol of an outgoing message, as sessions and streams need it. [MS-MQQB] 3.1.1.3.1.2."""
 
 from __future__ import annotations
 

@@ -60,7 +60,9 @@ class TransactionHeader(Structure):
         with reader.header(cls.NAME, cls.SECTION) as start:
             flags, ordinal, timestamp, number, previous = reader.unpack(cls.LAYOUT, "Flags")
             if number == 0:
-                raise reader.malformed("TxSequenceNumber", "0 is no place in a sequence", offset=start + 12)
+                raise reader.malformed(
+                    "TxSequenceNumber", "0 is not a number in a sequence", offset=start + 12
+                )
             return cls(
                 tx_sequence_id=TxSequenceID(ordinal, timestamp),
                 tx_sequence_number=number,
@@ -80,7 +82,7 @@ class TransactionHeader(Structure):
         if not 0 <= self.transaction_id <= self.ID >> self.ID_SHIFT:
             raise LocalProtocolError(f"Flags.ID: {self.transaction_id} does not fit 20 bits")
         if self.tx_sequence_number == 0:
-            raise LocalProtocolError("TxSequenceNumber: 0 is no place in a sequence")
+            raise LocalProtocolError("TxSequenceNumber: 0 is not a number in a sequence")
         flags = (
             self.CG * (self.connector_qm_guid is not None)
             | self.FA * self.is_final_ack_wanted

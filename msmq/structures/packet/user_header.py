@@ -158,7 +158,7 @@ class UserHeader(Structure):
         if not flags & cls.MP:
             return "MP is not set"
         if flags & cls.DM > cls.DM_RECOVERABLE:
-            return f"DM {(flags & cls.DM) >> 5} is no delivery mode"
+            return f"DM {(flags & cls.DM) >> 5} is not a delivery mode"
         if flags & cls.RC > MAXIMUM_HOP_COUNT:
             return f"RC {flags & cls.RC:#04x} is more than {MAXIMUM_HOP_COUNT:#04x}"
         if (flags & cls.DQ) >> cls.DQ_SHIFT not in _DESTINATION_KINDS:
@@ -216,7 +216,7 @@ class UserHeader(Structure):
         ):
             structure = STRUCTURE_OF_KIND.get(kind)
             if type(name) is not (structure or type(None)):
-                raise LocalProtocolError(f"{field}: {quoted(name)} is no name of kind {kind.name}")
+                raise LocalProtocolError(f"{field}: {quoted(name)} is not a name of kind {kind.name}")
             if name is not None:
                 name.write(writer)
         if self.connector_type is not None:

@@ -137,9 +137,9 @@ class UserMessage(Packet):
         has_address = self.user.queue_manager_address != NULL_GUID
         match self.user.destination_kind:
             case QueueNameKind.DIRECT if has_address:
-                raise LocalProtocolError("QueueManagerAddress: null beside a direct name")
+                raise LocalProtocolError("QueueManagerAddress: must be null with a direct name")
             case QueueNameKind.PRIVATE_ON_DESTINATION | QueueNameKind.PUBLIC if not has_address:
-                raise LocalProtocolError("QueueManagerAddress: null beside a name that is not direct")
+                raise LocalProtocolError("QueueManagerAddress: null with a name that is not direct")
 
     def write(self, writer: Writer) -> None:
         """Write the packet as it is, for example one that was read; C{writer} is empty.

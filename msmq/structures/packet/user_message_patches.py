@@ -81,7 +81,7 @@ def patch_sequence(packet: bytes, sequence_id: TxSequenceID, number: int, previo
     if not flags & UserHeader.TH:
         raise LocalProtocolError("TransactionHeader: the message has none")
     if number == 0:
-        raise LocalProtocolError("TxSequenceNumber: 0 is no place in a sequence")
+        raise LocalProtocolError("TxSequenceNumber: 0 is not a number in a sequence")
     writer = Writer()
     sequence_id.write(writer)
     writer.u32(number, "TxSequenceNumber")

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3 UserCertCache: the certificates of users that the directory has vouched for."""
+"""[MS-MQQB] 3.1.1.3 UserCertCache: certificates of users that the directory has confirmed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.1.5 and 3.1.5.8.3: which provider, cipher and key secure the body of a message."""
+"""[MS-MQQB] 3.1.7.1.5 and 3.1.5.8.3: choice of provider, cipher and key for a body."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Preferences:
         for level, algorithm in zip(levels, (self.advanced, self.enhanced, self.base), strict=True):
             if algorithm not in ALGORITHMS[level]:
                 raise LocalProtocolError(
-                    f"{algorithm.name} is no cipher of the privacy level {level.name.lower()}"
+                    f"{algorithm.name} is not a cipher of the privacy level {level.name.lower()}"
                 )
 
     def allows(self, level: int) -> bool:
@@ -120,7 +120,7 @@ class CipherChoice:
 
 
 def public_key_of(keys: MqdsPublicKeys, provider_name: str) -> PublicKeyBlob | None:
-    """[MS-MQQB] 3.1.7.1.5.2 the key of a provider, as a PUBLICKEYBLOB; C{None} if there is none of it."""
+    """[MS-MQQB] 3.1.7.1.5.2 the key of a provider, as a PUBLICKEYBLOB; C{None} if there is not one of it."""
     for key in keys.keys:
         if key.provider_name == provider_name:
             source = key.key
@@ -138,7 +138,7 @@ def choose(keys: MqdsPublicKeys, level: int, preferences: Preferences) -> Cipher
     @raise CannotEncryptError: no key will do, or none that we may use.
     """
     if level not in PROVIDERS:
-        raise CannotEncryptError(f"{level} is no privacy level, which are 1, 3 and 5")
+        raise CannotEncryptError(f"{level} is not a privacy level, which are 1, 3 and 5")
     advanced = public_key_of(keys, AES_PROVIDER)
     if advanced is not None:
         length = advanced.modulus.bit_length()
@@ -189,7 +189,7 @@ def why_not_decrypted(level: int, algorithm: int, preferences: Preferences) -> s
     if algorithms is None:
         return f"PrivacyLevel is {level}, which means no provider; they are 1, 3 and 5"
     if algorithm not in algorithms:
-        return f"EncryptionAlgorithm 0x{algorithm:04X} is no cipher of PrivacyLevel {level}"
+        return f"EncryptionAlgorithm 0x{algorithm:04X} is not a cipher of PrivacyLevel {level}"
     if not preferences.allows(level):
         return (
             f"its body is encrypted with {EncryptionAlgorithm(algorithm).name} at PrivacyLevel {level}"

@@ -32,7 +32,7 @@ class CachedSymmetricKey:
     @ivar algorithm: CryptoAlgorithm, 32 bits.
     @ivar encrypted_key: EncryptedSymmetricKey, the SIMPLEBLOB as packets carry it.
     @ivar key: SymmetricKey.
-    @ivar cached_time: CachedTime, on the monotonic clock, so that nobody can set it back (reading 73).
+    @ivar cached_time: CachedTime, on the monotonic clock, so that it cannot be set back (reading 73).
     """
 
     remote_queue_manager: UUID

@@ -1,4 +1,4 @@
-"""What the directory said of senders who could not prove who they are, for a few seconds.
+"""Cache of directory answers about senders that could not be authenticated, for a few seconds.
 
 The documents have nothing of the kind: with them, whoever signs messages with a certificate of his own making
 has the directory asked for each of them anew.
@@ -18,7 +18,7 @@ LIFETIME: Final = 3.0
 """Seconds after which the directory is asked anew, and after which what was published meanwhile counts."""
 
 MOST: Final = 1000
-"""Senders of whom that is remembered."""
+"""The maximum number of cached senders."""
 
 _MOST_REASONS: Final = 8
 
@@ -51,7 +51,7 @@ class UnprovenSender:
 
 
 class UnprovenSenders:
-    """The senders of whom the directory was asked in vain.
+    """Senders that the directory did not confirm.
 
     Only what it said is remembered, and never that it did not answer; a certificate that it has is none that
     is refused because of others that were not.

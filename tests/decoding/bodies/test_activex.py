@@ -101,6 +101,6 @@ class RefusingTests(SynchronousTestCase):
         """Which only their own class could make."""
         self.refused(68, b"x", "VT_STREAMED_OBJECT, which only its own class can read")
         self.refused(69, b"x", "VT_STORED_OBJECT")
-        self.refused(999, b"x", "BodyType 999, which is none of COM")
+        self.refused(999, b"x", "BodyType 999, which is not a COM type")
         self.assertTrue(DECODER.recognises(Body(b"", 69)))
         self.assertFalse(DECODER.recognises(Body(b"", 999)))

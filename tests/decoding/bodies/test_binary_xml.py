@@ -30,7 +30,7 @@ class ExampleTests(SynchronousTestCase):
     def test_every_record_says_what_the_document_says(self) -> None:
         """The characters, parsed as XML in text, give the same as the bytes.
 
-        What holds several elements or none, which is no document, is put inside another.
+        What holds several elements or none, which is not a document, is put inside another.
         """
         count = 0
         for line in EXAMPLES.read_text(encoding="ascii").splitlines():
@@ -125,7 +125,7 @@ class DamagedTests(SynchronousTestCase):
                 self.assertRaises((BodyNotDecoded, RemoteProtocolError), parse, data[:size])
 
     def test_what_stands_behind_the_root_is_refused(self) -> None:
-        """Another element, text, an end; a comment is none of them."""
+        """Another element, text, an end; a comment is not one of them."""
         self.refused("400161 01 400162 01", "second root")
         self.refused("400161 01 9801 78", "outside its root")
         self.refused("400161 01 01", "outside its root")
@@ -133,12 +133,12 @@ class DamagedTests(SynchronousTestCase):
 
     def test_records_out_of_turn_are_refused(self) -> None:
         """An attribute after content, reserved types, a text that ends an element inside an attribute."""
-        self.refused("400161 9801 78 04016182 01", "0x04 stands out of turn")
+        self.refused("400161 9801 78 04016182 01", "0x04 is out of order")
         for reserved in ("00", "78", "7f"):
-            self.refused(f"400161 {reserved} 01", "out of turn")
+            self.refused(f"400161 {reserved} 01", "out of order")
         for reserved in ("be", "fe"):
-            self.refused(f"400161 {reserved} 01", "no text record")
-        self.refused("400161 04016183", "no text of an attribute")
+            self.refused(f"400161 {reserved} 01", "not a text record")
+        self.refused("400161 04016183", "not text of an attribute")
         self.refused("400161 a4 a4 a6 a6", "is in a list")
 
     def test_numbers_of_strings_that_are_none_are_refused(self) -> None:
@@ -147,11 +147,11 @@ class DamagedTests(SynchronousTestCase):
         self.refused("42ffffffffff", "more than 31 bits")
 
     def test_arrays_are_not_believed(self) -> None:
-        """More values than bytes, none at all, of a type that has no size, of what is no element."""
+        """More values than bytes, none at all, of a type that has no size, of what is not an element."""
         self.refused("4001 78 03 400161 01 8b ffffff7f 0000 01", "where 3 remain")
         self.refused("4001 78 03 400161 01 8b 00 01", "is 0 values")
-        self.refused("4001 78 03 400161 01 99 01 01", "no type of an array")
-        self.refused("4001 78 03 9801 78", "is no element")
+        self.refused("4001 78 03 400161 01 99 01 01", "not a type of an array")
+        self.refused("4001 78 03 9801 78", "is not an element")
         self.refused("4001 78 03 400161 82", "is not there")
 
     def test_arrays_keep_the_limits(self) -> None:
@@ -189,10 +189,10 @@ class DamagedTests(SynchronousTestCase):
         for data, words in (
             ("9c ffffffff", "is -1"),
             ("b6 03 610062", "odd number"),
-            ("98 01 ff", "no UTF-8"),
+            ("98 01 ff", "not UTF-8"),
             ("94 00 00 1d 00" + "00" * 12, "scale 29"),
-            ("96" + "ff" * 7 + "2b", "no time before"),
-            ("96" + "00" * 7 + "c0", "no time before"),
+            ("96" + "ff" * 7 + "2b", "not a time before"),
+            ("96" + "00" * 7 + "c0", "not a time before"),
             ("bc 1a 02", "not from 0 to 25"),
         ):
             self.refused("400161" + data + "01", words)

@@ -80,7 +80,7 @@ class ChoosingTests(SynchronousTestCase):
     def test_a_decoder_that_is_asked_for_reads_whatever_comes(self) -> None:
         """And says why it cannot."""
         self.assertEqual(DECODERS.decode(Body(b"42"), "json").decoded, DecodedBody("json", "JSON", 42))
-        self.assertIn("no XML", DECODERS.decode(Body(b"hello"), "xml").error)
+        self.assertIn("not XML", DECODERS.decode(Body(b"hello"), "xml").error)
         self.assertRaises(KeyError, DECODERS.decode, Body(b""), "yaml")
 
     def test_there_is_a_name_for_each(self) -> None:
@@ -208,19 +208,19 @@ class EnvelopeTests(SynchronousTestCase):
             value, error = self.outcome(b'{"Id": 7}', extension)
             assert value is not None
             self.assertEqual((value["value"], value["headers"]), ({"Id": 7}, None))
-            self.assertIn("its extension is no ", error)
+            self.assertIn("its extension is not ", error)
 
     def test_a_broken_body_does_not_cost_the_headers(self) -> None:
         value, error = self.outcome(b'{"Id": ', NSERVICEBUS)
         assert value is not None
         self.assertEqual((value["format"], value["value"], value["headers"]), (None, None, HEADERS))
-        self.assertIn("the body is no JSON", error)
+        self.assertIn("the body is not JSON", error)
 
     def test_if_both_are_broken_both_are_said(self) -> None:
         value, error = self.outcome(b'{"Id": ', b"{")
         self.assertIs(value, None)
-        self.assertIn("no JSON", error)
-        self.assertIn("its extension is no JSON", error)
+        self.assertIn("not JSON", error)
+        self.assertIn("its extension is not JSON", error)
 
     def test_headers_alone(self) -> None:
         """What C{includeHeaders} gives: keys and bytes."""
@@ -242,11 +242,11 @@ class JsonTests(SynchronousTestCase):
             (b"[" * 101, "deeper than 100"),
             (b'{"a":' * 100_000, "deeper than 100"),
             (b"[" + b"1," * 1_000_001, "more than 1000000 items"),
-            (b"[NaN]", "NaN is no number"),
+            (b"[NaN]", "NaN is not a number"),
             (b"[1e999]", "too large a number"),
             (b"[" + b"9" * 5000 + b"]", "Exceeds the limit"),
             (b'{"a": 1} x', "Extra data"),
-            (b'["\xff"]', "no UTF-8"),
+            (b'["\xff"]', "not UTF-8"),
         ):
             self.assertIn(words, DECODERS.decode(Body(data), "json").error)
 

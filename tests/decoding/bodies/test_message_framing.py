@@ -87,10 +87,10 @@ class DamagedTests(SynchronousTestCase):
         self.refused(frame(4, b"\3\x09", SOAP), "is 9, which none has")
         self.refused(frame(4, b"\3\6", SOAP), "MTOM, which is not read")
         self.refused(frame(4, b"\4\3a/b", SOAP), "'a/b', which is not read")
-        self.refused(frame(4, b"\5\0", SOAP), "is no encoding")
+        self.refused(frame(4, b"\5\0", SOAP), "is not an encoding")
         self.refused(frame(3, b"\3\7", sized(SOAP)), "not PREAMBLE_END")
-        self.refused(frame(3, b"\3\7", b"\x0c\5"), "0x05 is no envelope")
-        self.refused(b"\0\1\0\1\4\2\2\xff\xff\3\7", "no UTF-8")
+        self.refused(frame(3, b"\3\7", b"\x0c\5"), "0x05 is not an envelope")
+        self.refused(b"\0\1\0\1\4\2\2\xff\xff\3\7", "not UTF-8")
 
     def test_a_small_message_has_no_long_text(self) -> None:
         """A name that is written once is worth no more than so many characters for each of its bytes."""

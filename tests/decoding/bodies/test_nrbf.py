@@ -81,7 +81,7 @@ class VectorTests(SynchronousTestCase):
         )
 
     def test_every_primitive_type(self) -> None:
-        """Numbers to their last digit, times to 100 ns, and what is no number by its name."""
+        """Numbers to their last digit, times to 100 ns, and what is not a number by its name."""
         value = self.value("nrbf-everything")
         expected = {
             "truth": True,
@@ -254,7 +254,7 @@ class DamagedTests(SynchronousTestCase):
         self.refused(HEADER + chain + text(2000, "x") + END, "nested deeper than 100")
 
     def test_each_dimension_of_an_array_is_a_level(self) -> None:
-        """What JSON is written of is no deeper than the limit says."""
+        """What JSON is written of is not a deeper than the limit says."""
 
         def arrays(rank: int, count: int) -> bytes:
             head = [
@@ -288,8 +288,8 @@ class DamagedTests(SynchronousTestCase):
         self.refused(HEADER + system_class(1, "C", m=END), "ends the stream inside")
 
     def test_values_that_are_none_are_refused(self) -> None:
-        """A decimal of letters, a time after the year 9999, a string that is no UTF-8."""
-        self.refused(HEADER + objects(1, b"\x08\x05" + name("1e9")) + END, "no decimal number")
-        self.refused(HEADER + objects(1, b"\x08\x0d" + b"\xff" * 7 + b"\x3f") + END, "no time before")
-        self.refused(HEADER + b"\x06" + pack("<i", 1) + b"\x01\xff" + END, "no UTF-8")
+        """A decimal of letters, a time after the year 9999, a string that is not UTF-8."""
+        self.refused(HEADER + objects(1, b"\x08\x05" + name("1e9")) + END, "not a decimal number")
+        self.refused(HEADER + objects(1, b"\x08\x0d" + b"\xff" * 7 + b"\x3f") + END, "not a time before")
+        self.refused(HEADER + b"\x06" + pack("<i", 1) + b"\x01\xff" + END, "not UTF-8")
         self.refused(HEADER + objects(1, b"\x08\x12" + name("x")) + END, "is STRING")

@@ -135,7 +135,7 @@ class HostileTests(SynchronousTestCase):
 
     def test_encodings_that_are_none_are_refused(self) -> None:
         for encoding in ("nonsense", "idna", "punycode", "base64", "zlib", "undefined"):
-            self.refused(f'<?xml version="1.0" encoding="{encoding}"?><a>x</a>', "is no XML")
+            self.refused(f'<?xml version="1.0" encoding="{encoding}"?><a>x</a>', "is not XML")
 
     def test_a_document_that_is_cut_short_is_refused_wherever_it_is_cut(self) -> None:
         for vector in ("xml-utf-8-0", "xml-utf-16-2"):

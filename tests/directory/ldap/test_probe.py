@@ -65,7 +65,7 @@ class ConfigurationTests(SynchronousTestCase):
         here = f"ldap://127.0.0.1:{self.server.port}"
         for backend, name, told in (
             (f"{here}/dc=elsewhere,dc=com", ALPHA, "there is no CN=Configuration,dc=elsewhere,dc=com"),
-            (f"{here}/elsewhere", ALPHA, "the base 'elsewhere' is no distinguished name"),
+            (f"{here}/elsewhere", ALPHA, "the base 'elsewhere' is not a distinguished name"),
             (f"{here}/{SUFFIX}", "cn=nobody,dc=example,dc=com", "LDAP result 49, invalidCredentials"),
             ("ldap://dc.example.com", ALPHA, "the password would go to dc.example.com for all to read"),
         ):

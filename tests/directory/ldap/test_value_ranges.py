@@ -121,7 +121,7 @@ class RangedTests(TestCase):
         self.assertIn("member was changed in each of 3 attempts to read it", fault)
 
     async def test_shortened_meanwhile(self) -> None:
-        """A list that ends before the next answer is no error."""
+        """A list that ends before the next answer is not an error."""
         members = self.list_of(25)
 
         def change(request: Any) -> None:

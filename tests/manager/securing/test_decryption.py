@@ -120,7 +120,7 @@ class DecryptionTests(SynchronousTestCase):
         self.assertFalse(step.guards(NOBODY, NOWHERE))
 
     def test_what_is_remembered(self) -> None:
-        """A key is remembered once it is known, be the body right or wrong; what is no key is not."""
+        """A key is remembered once it is known, be the body right or wrong; what is not a key is not."""
         made = MemoryCiphers("beta")
         made.open()
         clock = ManualClock()

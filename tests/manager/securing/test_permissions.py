@@ -132,7 +132,7 @@ class PermissionsTests(NodesTestCase):
         self.assertEqual(self.sddl("."), before.replace("0x20020", "0x20024"))
         status, words = self.status_of(self.beta.service.access.allow(".", "everyone", ["send"]))
         self.assertEqual(status, Status.MQ_ERROR_INVALID_PARAMETER)
-        self.assertIn("'send' is no right to a queue manager, which are all, receive-dead-letters", words)
+        self.assertIn("'send' is not a right to a queue manager, which are all, receive-dead-letters", words)
 
     def test_conditions(self) -> None:
         """An entry that has one is judged by it, is shown with it, and goes with all that is said of one."""
@@ -202,7 +202,7 @@ class PermissionsTests(NodesTestCase):
         for asked, status, words in (
             (access.allow(QUEUE, "bob", ["send"]), Status.MQ_ERROR_COULD_NOT_GET_USER_SID, "be found"),
             (access.allow(QUEUE, "everyone", []), Status.MQ_ERROR_INVALID_PARAMETER, "no right is named"),
-            (access.deny(QUEUE, "everyone", ["0x40"]), Status.MQ_ERROR_INVALID_PARAMETER, "is no right"),
+            (access.deny(QUEUE, "everyone", ["0x40"]), Status.MQ_ERROR_INVALID_PARAMETER, "is not a right"),
             (access.acl(".\\private$\\x"), Status.MQ_ERROR_QUEUE_NOT_FOUND, "no queue"),
             (
                 access.revoke(".\\private$\\ruled", "everyone"),

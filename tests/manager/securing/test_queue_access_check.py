@@ -261,8 +261,8 @@ class AccessTests(AdmissionTestCase):
                 " S-1-5-21-1-2-3-2001, by its descriptor",
                 "NACK_ACCESS_DENIED from 127.0.0.4: MQSEC_WRITE_MESSAGE: no entry of the DACL allows it to"
                 f" {alice} or its groups, by its descriptor",
-                "NACK_ACCESS_DENIED from 127.0.0.4: MQSEC_WRITE_MESSAGE: the DACL is empty, which lets nobody"
-                " do anything, by its descriptor",
+                "NACK_ACCESS_DENIED from 127.0.0.4: MQSEC_WRITE_MESSAGE: the DACL is empty, which grants no"
+                " right to any account, by its descriptor",
             ],
         )
         self.assertEqual(self.classes(), [0x8004] * 3)
@@ -348,7 +348,7 @@ class AccessTests(AdmissionTestCase):
         """MQDMPR-3.1.1.2-14: one that has rights that are none is refused, and there is no queue."""
         for sddl, words in (
             ("D:(A;;0x40;;;WD)", "entry 1 of the DACL, about S-1-1-0, has 0x00000040 in its mask"),
-            ("D:(A", "here O:, G:, D: or S: should stand"),
+            ("D:(A", "expected O:, G:, D: or S:"),
         ):
             creating = self.deferred(self.beta.service.create_queue(".\\private$\\a", security=sddl))
             error = self.failureResultOf(creating, MQError).value

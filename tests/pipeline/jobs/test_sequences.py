@@ -103,7 +103,7 @@ class SequenceTests(SynchronousTestCase):
     """What is wrong with streams."""
 
     def test_each_finding(self) -> None:
-        """Gaps, duplicates and reordering are found, and what expired or is older is none of them."""
+        """Gaps, duplicates and reordering are found, and what expired or is older is not one of them."""
         held = [
             *stream(1, 1, 2, 3),
             *stream(2, 1, 2, 5, 6),

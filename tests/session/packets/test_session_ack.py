@@ -28,7 +28,7 @@ class ShortWayTests(SynchronousTestCase):
         self.assertEqual(SessionAck.of(GOOD), SessionAck.from_bytes(GOOD))
 
     def test_leaves_other_packets_alone(self) -> None:
-        """What is no SessionAck, or not whole, is not taken."""
+        """What is not a SessionAck, or not whole, is not taken."""
         for packet in (b"", GOOD[:-1], GOOD + b"\0", establish(ALPHA), user_packet()):
             self.assertIsNone(SessionAck.of(packet))
 

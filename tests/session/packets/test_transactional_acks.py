@@ -212,7 +212,7 @@ class OrderAckTests(SynchronousTestCase):
         self.assertEqual(flags, ["000c2000", "001c2000"])
 
     def test_a_guid_is_addressed_at_queue_4(self) -> None:
-        """MQQB-2.2.4-04: DestinationQueue is 04 00 00 00; another number is no OrderAck."""
+        """MQQB-2.2.4-04: DestinationQueue is 04 00 00 00; another number is not an OrderAck."""
         data = order_ack(BY_GUID).to_bytes()
         self.assertEqual(data[64:68].hex(), "04000000")
         self.assertRaises(RemoteProtocolError, OrderAck.from_bytes, patched(data, 64, b"\x03"))
@@ -252,7 +252,7 @@ class OrderAckTests(SynchronousTestCase):
         self.assertEqual(OrderAck.from_bytes(data[:-20] + bytes(range(20))), order_ack())
 
     def test_number_0_cannot_be_acknowledged(self) -> None:
-        """It is no place in a sequence; nor is what does not fit 32 bits."""
+        """It is not a number in a sequence; nor is what does not fit 32 bits."""
         for number in (0, 1 << 32):
             self.assertRaises(LocalProtocolError, OrderAck(BY_GUID, SEQUENCE, number, 0).to_bytes)
 
@@ -308,7 +308,7 @@ class FinalAckTests(SynchronousTestCase):
         self.assertEqual(ack.message_id, MESSAGE.message_id)
 
     def test_number_0_cannot_be_acknowledged(self) -> None:
-        """It is no place in a sequence."""
+        """It is not a number in a sequence."""
         ack = FinalAck(BY_GUID, MessageClass.ACK_RECEIVE, SEQUENCE, 0, 0, BETA, 1)
         self.assertRaises(LocalProtocolError, ack.to_bytes)
 

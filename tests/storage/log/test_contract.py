@@ -9,7 +9,6 @@ from twisted.trial.unittest import TestCase
 
 from msmq.interfaces import IMessageStore
 from msmq.storage.log import LogMessageStore
-from msmq.storage.log.core.scrub_policy import SCRUBBING
 from tests.contracts.message_store import MessageStoreContract
 
 SEGMENT = 256 * 1024
@@ -28,7 +27,6 @@ class LogMessageStoreTests(MessageStoreContract, TestCase):
             self.home / "mark",
             clock=time.perf_counter,
             now=time.time,
-            scrubbing=SCRUBBING,
             segment_bytes=SEGMENT,
         )
         self.addCleanup(store.close)

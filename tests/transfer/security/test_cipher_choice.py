@@ -131,7 +131,7 @@ class ChoosingTests(SynchronousTestCase):
     def test_levels_that_are_none(self) -> None:
         """0, 2 and 4 mean no provider."""
         for level in (0, 2, 4, 6):
-            self.assertIn("no privacy level", str(self.refused(ALL, level)))
+            self.assertIn("not a privacy level", str(self.refused(ALL, level)))
 
     def test_preferences_have_to_fit(self) -> None:
         """A cipher of another level is none."""

@@ -1,4 +1,4 @@
-"""Which entries have to change so that two sites are connected by a routing link."""
+"""Plans the changes to directory entries that create, change or delete a routing link."""
 
 from __future__ import annotations
 

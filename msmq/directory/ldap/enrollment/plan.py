@@ -1,4 +1,4 @@
-"""Which entries have to change so that a computer is, or is no longer, a queue manager of an enterprise.
+"""Plans the changes to directory entries that make a computer join or leave an enterprise.
 
 Every plan is a function of what the directory has, and is empty where all is as it is wanted. So a command
 can be repeated, and the next one completes one that was interrupted.
@@ -216,7 +216,7 @@ def check_computer_name(name: str) -> None:
             shown = character if character.isprintable() else f"U+{ord(character):04X}"
             raise EnrollmentError(
                 f"the computer name {name if name.isprintable() else '...'} must not contain {shown};"
-                " letters, digits, - _ and . may stand in it"
+                " letters, digits, - _ and . are allowed"
             )
 
 

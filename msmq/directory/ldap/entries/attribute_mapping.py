@@ -1,4 +1,4 @@
-"""[MS-MQDSSM] 3.1.6.10 which attributes of which class hold the attributes of a directory object."""
+"""[MS-MQDSSM] 3.1.6.10 mapping of directory object attributes to LDAP classes and attributes."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def enumeration(numbers: Mapping[enum.Enum, bytes], *, is_exact: bool = True) ->
     def unpack(values: Sequence[bytes]) -> enum.Enum:
         member = by_text.get(values[0])
         if member is None:
-            raise ValueError(f"{quoted(values[0])} is none of {', '.join(map(quoted, by_text))}")
+            raise ValueError(f"{quoted(values[0])} is not one of {', '.join(map(quoted, by_text))}")
         return member
 
     return Syntax(lambda value: (numbers[value],), unpack, is_exact)

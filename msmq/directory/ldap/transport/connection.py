@@ -99,7 +99,7 @@ class LdapConnection:
     @ivar settings: where they are and how they are spoken to.
     @ivar servers: all that are known, in the order in which they are tried.
     @ivar is_refused: whether a server that was reached in the last attempt refused us, or could not be
-        verified; trying again is no help before the configuration is another.
+        verified; trying again is not a help before the configuration is another.
     @param find_servers: asked where the settings name no server.
     @param noted: called with the server that is reached, and with C{None} and the reason when none is; each
         time that this is something else than before.

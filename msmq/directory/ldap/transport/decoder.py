@@ -22,7 +22,7 @@ LONGEST_MESSAGE: Final = 16 * 1024 * 1024
 """Bytes of a message that is decoded; MSMQ's longest attribute has one million."""
 
 LONGEST_PASSED_OVER: Final = 1024 * 1024 * 1024
-"""Bytes of a message that is discarded instead; a longer one is no LDAP."""
+"""Bytes of a message that is discarded instead; a longer one is not a LDAP."""
 
 PARTS_AT_ONCE: Final = 4000
 """Attributes and values of an entry that are decoded in one step."""
@@ -150,7 +150,7 @@ def decoding(message: bytes) -> Generator[None, None, tuple[int, Answer]]:
     """
     tag, place, end = _element(message, 0, len(message))
     if tag != _SEQUENCE or end != len(message):
-        raise LdapWireError(f"{len(message)} bytes are no LDAP message")
+        raise LdapWireError(f"{len(message)} bytes are not an LDAP message")
     number, place = _number(message, place, end)
     tag, start, stop = _element(message, place, end)
     if tag == _ENTRY:

@@ -1,4 +1,4 @@
-"""What a server says of itself: its dialect, and where in it everything lies."""
+"""RootDSE of an LDAP server: its naming contexts and its dialect."""
 
 from __future__ import annotations
 

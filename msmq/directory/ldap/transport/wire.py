@@ -27,7 +27,7 @@ _REPLACE: Final = 2
 
 
 class LdapWireError(MsmqError):
-    """What a server sent is no LDAP."""
+    """What a server sent is not a LDAP."""
 
 
 class Scope(enum.Enum):
@@ -191,7 +191,7 @@ def encode(number: int, request: Request, controls: Sequence[LdapControl] = ()) 
 
 
 def paged(size: int, cookie: bytes) -> LdapControl:
-    """RFC 2696 ask for at most so many entries, after those before C{cookie}."""
+    """RFC 2696 ask for at most this many entries, after those before C{cookie}."""
     value = pureber.BERSequence([pureber.BERInteger(size), pureber.BEROctetString(cookie)])
     return LdapControl(PAGED_RESULTS, bytes(value.toWire()))
 

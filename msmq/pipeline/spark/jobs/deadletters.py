@@ -1,4 +1,4 @@
-"""What failed, in clusters: by class, destination, and the exception that a receiver told of.
+"""Failures in clusters: by class, destination, and the exception that the receiver reported.
 
 A dead-letter queue has what could not be delivered or was not received in time.
 NServiceBus and Rebus move what they could not handle to a queue for errors, and tell why in its headers.

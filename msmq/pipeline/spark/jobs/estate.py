@@ -1,4 +1,4 @@
-"""What the jobs read: the messages and the events of many queue managers, each in one table.
+"""Tables that the jobs read: messages and events of many queue managers.
 
 A job takes these tables and gives others; it reads and writes nothing itself.
 Times are whole microseconds since 1970-01-01 UTC, so that no rounding stands between two of them.
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from msmq.pipeline.schema import HEADERS, MESSAGE_COLUMNS, PACKET_COLUMN
 
 QUEUE: Final = "queue"
-"""A message that lies in a queue."""
+"""A message in a queue."""
 LOG: Final = "log"
 """The entry of a message log, which stays when the message goes."""
 JOURNAL: Final = "journal"
@@ -70,7 +70,7 @@ class Estate:
 def messages(rows: DataFrame, store: str, place: str | None = None) -> DataFrame:
     """The messages of one queue manager, from the columns of the data source.
 
-    What is no sound packet is left out, and what was not read is null.
+    What is not a sound packet is left out, and what was not read is null.
 
     @param place: where they were read; C{None} if the rows tell.
     """

@@ -1,4 +1,4 @@
-"""How long messages take, although two clocks tell and one of them tells whole seconds.
+"""Latency of messages, bounded in spite of two clocks and sent times in whole seconds.
 
 A message tells when it was sent by the clock of its sender, in whole seconds; its queue tells when it arrived
 by the clock of the receiver.

@@ -1,4 +1,4 @@
-"""What became of the messages that were sent: source journals against queues, journals and dead letters.
+"""Result of each sent message: source journals compared with queues, journals and dead letters.
 
 A sender that journals keeps a copy of each message of which its peer has said that it came.
 Such a message must be found where it was sent to, or there must be a trace that tells why it is not there.

@@ -1,4 +1,4 @@
-"""How queues, journals and dead-letter queues fill, and when they will be full.
+"""Growth of queues, journals and dead-letter queues, and when they will be full.
 
 What lies there tells when it came, so that the growth of all that nobody took since is known without
 having watched it.

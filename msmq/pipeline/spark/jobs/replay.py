@@ -1,4 +1,4 @@
-"""Which messages are sent again: chosen by queue and time, each once, in the order in which they came.
+"""Selection of messages to send again: by queue and time, each once, in order of arrival.
 
 What is sent again is a new message with the same content: it asks for no acknowledgements, keeps no copies
 with its sender, and its time begins anew.

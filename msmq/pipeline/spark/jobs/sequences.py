@@ -1,4 +1,4 @@
-"""Whether streams arrived exactly once and in order: gaps, duplicates, reordering.
+"""Audit of exactly-once, in-order delivery: gaps, duplicates, reordering.
 
 A transactional stream is what one queue manager sends to one queue under one SequenceID.
 Its messages have rising numbers, and each tells the number before its own ([MS-MQMQ] 2.2.20.5); a number
@@ -46,7 +46,7 @@ def numbered(messages: DataFrame) -> DataFrame:
     C{number} and C{before}, its number and the one before it without the wrap-around; C{before} is null at
     the beginning of a stream, and where nothing is known of it.
     Where there is a message log only that is looked at; otherwise what was received came before what still
-    lies in the queue.
+    is in the queue.
     """
     sequence, number = F.col("sequence_id"), F.col("sequence_number")
     in_sequence = sequence.isNotNull() & number.isNotNull()

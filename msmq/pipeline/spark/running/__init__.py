@@ -1,1 +1,1 @@
-"""What stands around the jobs: their options, what they read, and what they tell people."""
+"""Runs the jobs: options, inputs and reports."""

@@ -1,4 +1,4 @@
-"""What a job is to the command that runs it."""
+"""Interface of a job to the command that runs it."""
 
 from __future__ import annotations
 

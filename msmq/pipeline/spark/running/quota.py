@@ -79,7 +79,9 @@ def quotas_of(text: str) -> list[Quota]:
         try:
             quotas += _of_queue(store, json.loads(line))
         except (ValueError, TypeError, KeyError):
-            raise ReadingError(f"{file}:{number} is no queue as `msmq queue list --json` prints it") from None
+            raise ReadingError(
+                f"{file}:{number} is not a queue as `msmq queue list --json` prints it"
+            ) from None
     return quotas
 
 

@@ -36,17 +36,17 @@ def _run(setting: JobContext) -> JobOutcome:
             "verdict": "verdict",
             "cost": "cost",
             "least": "least cost",
-            "expected": "expected way",
+            "expected": "expected route",
         }
         of_verdict = {
             row["verdict"]: row["count"]
             for row in ways.groupBy("verdict").agg(F.sum("messages").alias("count")).collect()
         }
-        verdict += f"; {of_verdict.get(LEAST_COST, 0):,} took the way that the enterprise says"
+        verdict += f"; {of_verdict.get(LEAST_COST, 0):,} took the route of least cost"
         known = [one for one in VERDICTS if one in of_verdict]
         plots = [
             Plot(
-                "Ways against those of least cost",
+                "Routes compared with those of least cost",
                 "bars",
                 [Series("messages", known, [of_verdict[one] for one in known])],
             )
@@ -55,14 +55,14 @@ def _run(setting: JobContext) -> JobOutcome:
     by_hops = hops.orderBy("hops").collect()
     plots.append(
         Plot(
-            "Steps of the ways",
+            "Hops of the routes",
             "bars",
             [Series("messages", [str(row["hops"]) for row in by_hops], [row["messages"] for row in by_hops])],
             "steps",
         )
     )
     report = JobReport(
-        "The ways of traced messages",
+        "The routes of traced messages",
         verdict,
         setting.facts,
         [
@@ -85,7 +85,7 @@ def _run(setting: JobContext) -> JobOutcome:
 
 JOB = Job(
     "routes",
-    "the ways of traced messages, beside those of least cost",
+    "the routes of traced messages, compared with those of least cost",
     _run,
     lambda _: JobInput(("queue", "log", "journal", "source_journal"), ("label", "value")),
 )

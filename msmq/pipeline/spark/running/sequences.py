@@ -61,7 +61,7 @@ def _run(setting: JobContext) -> JobOutcome:
             Section(
                 "Streams",
                 "A stream that is not transactional has no numbers of its own: the identifiers of its"
-                " messages show duplicates and reordering, which nobody promised to prevent.",
+                " messages may be duplicated and reordered, which the protocol permits.",
                 tables=[
                     shown(
                         "Streams, the worst first",

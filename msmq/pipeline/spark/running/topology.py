@@ -74,7 +74,7 @@ def _run(setting: JobContext) -> JobOutcome:
     far = reach(before).cache()
     count = before.count()
     pairs = len(topology.sites) * (len(topology.sites) - 1)
-    verdict = f"{count:,} of {pairs:,} pairs of sites have a way"
+    verdict = f"{count:,} of {pairs:,} pairs of sites have a route"
     costs = before.groupBy("cost").agg(F.count("*").alias("pairs")).orderBy("cost").collect()
     sections = [
         Section(
@@ -88,12 +88,12 @@ def _run(setting: JobContext) -> JobOutcome:
                         "reached": "sites reached",
                         "mean_cost": "mean cost",
                         "largest_cost": "largest cost",
-                        "tied": "with another way as good",
+                        "tied": "with another route of equal cost",
                     },
                     convert={"source": name},
                 ),
                 shown(
-                    "To which neighbour the ways of a site go",
+                    "Neighbours that the routes of a site use",
                     transit(before).orderBy(F.desc("ways"), "site", "next"),
                     {"site": "site", "next": "neighbour", "ways": "ways"},
                     convert={"site": name, "next": name},

@@ -1,4 +1,4 @@
-"""How the text of an event stands in a segment."""
+"""Encoding of event text in a segment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each change comes to: rows in memory, and records in the table of a group."""
+"""Plans a group: rows in memory, and records in its table, for each change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which groups of a segment count: the decisions of recovery, over bytes and nothing else.
+"""Scan of a segment in recovery: finds the valid groups; pure functions of bytes.
 
 A group counts if its checksum, which starts from that of its segment's header and so from the generation
 and the nonce of this use, covers its header and its table, and if it continues the sequence and the chain of

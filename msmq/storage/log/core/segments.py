@@ -1,4 +1,4 @@
-"""Which segments there are, and what is live in each."""
+"""Table of segments, with their live bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the store holds, as the records of its log have assigned it; packets stay in the segments."""
+"""State of the log in memory, as its records assign it; packets stay in the segments."""
 
 from __future__ import annotations
 

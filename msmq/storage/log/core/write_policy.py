@@ -1,4 +1,4 @@
-"""Where a group is written: in the reactor's thread while that is quick, in a worker thread otherwise."""
+"""Write policy: the reactor's thread while writes are fast, a worker thread otherwise."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WritePolicy:
     expected: float = INLINE_SECONDS / 2
 
     def is_inline(self, size: int, batches: int) -> bool:
-        """Whether a group of so many bytes is written in the reactor's thread."""
+        """Whether a group of this many bytes is written in the reactor's thread."""
         return size <= INLINE_BYTES and batches <= INLINE_BATCHES and self.expected <= INLINE_SECONDS
 
     def measured(self, seconds: float, size: int) -> None:

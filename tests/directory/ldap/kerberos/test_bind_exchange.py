@@ -95,7 +95,7 @@ class FailureTests(SynchronousTestCase):
     """Kerberos' own texts become one line with what to do."""
 
     def test_words(self) -> None:
-        """Each failure says what to do; a domain controller that is away is no fault of the configuration."""
+        """Each failure says what to do; an unreachable domain controller is not a configuration fault."""
         away, refused = FailureKind.AWAY, FailureKind.REFUSED
         for said, kind, told in (
             ("Cannot contact any KDC for realm 'EXAMPLE.COM'", away, "port 88"),

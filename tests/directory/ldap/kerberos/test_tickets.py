@@ -36,7 +36,7 @@ class KeytabSettingsTests(SynchronousTestCase):
         password: dict[str, object] = {"bind_dn": "cn=a", "password_file": "f"}
         for description, options, told in (
             ("ldaps://h", {"principal": "a"}, "set keytab too"),
-            ("ldaps://h", {**keytab, **password}, "keytab takes the place of bind_dn and password_file"),
+            ("ldaps://h", {**keytab, **password}, "keytab replaces bind_dn and password_file"),
             ("ldaps://h", {**keytab, "principal": "a\nb"}, "printable"),
             ("ldaps://h", {**keytab, "principal": "a" * 1025}, "at most 1024"),
             ("ldap://h", keytab, "a bind with a keytab needs TLS"),

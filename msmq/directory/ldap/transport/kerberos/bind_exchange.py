@@ -58,7 +58,7 @@ class BindExchange:
             self._is_done = True
             return None
         if not token:
-            raise BindRefusedError("the server asks for another step of a bind that is complete")
+            raise BindRefusedError("the server demands another step of a bind that is complete")
         self._rounds += 1
         if self._rounds > MOST_ROUNDS:
             raise BindRefusedError(f"the bind is not complete after {MOST_ROUNDS} steps")
@@ -82,7 +82,7 @@ class BindExchange:
                 raise BindRefusedError("the server sent another step of a bind that is complete")
             return result.credentials
         if not self._is_accepted:
-            raise BindRefusedError("the server asks for another step of the bind and sends no token")
+            raise BindRefusedError("the server demands another step of the bind and sends no token")
         if not self._is_complete:
             raise BindRefusedError("the server accepted the bind without a proof of its identity")
         self._is_done = True

@@ -1,4 +1,4 @@
-"""What Kerberos reports, in words, with what to do."""
+"""Kerberos errors in words, each with what to do."""
 
 from __future__ import annotations
 
