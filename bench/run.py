@@ -13,6 +13,7 @@ import bare_frames
 import directory
 import express
 import hostile
+import metrics
 import million
 import parsing
 import pipeline
@@ -32,6 +33,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "storage": storage.measure,
     "transfer": transfer.measure,
     "million": million.measure,
+    "metrics": metrics.measure,
     "routing": routing.measure,
     "directory": directory.measure,
     "storage_postgresql": storage_postgresql.measure,
