@@ -10,7 +10,7 @@ from msmq.interfaces.broker import IBroker
 from msmq.interfaces.session import IConnector, ISession, RoutedHop
 from msmq.session.connection_limits import RefusedPeer
 from msmq.session.effects import CloseReason
-from msmq.session.packet_counts import PacketCounts
+from msmq.session.packet_counts import TrafficCounts
 
 
 class ISessions(Interface):
@@ -18,7 +18,7 @@ class ISessions(Interface):
 
     connections: Collection[ISession] = Attribute("Every session that has a connection, in whatever state.")
 
-    counts: PacketCounts = Attribute("The packets of all sessions so far, by kind.")
+    counts: TrafficCounts = Attribute("The packets of all sessions so far, by kind.")
 
     refused: Mapping[str, int] = Attribute(
         "Connections that did not become sessions, by the limit or the setting that was the reason."

@@ -43,7 +43,7 @@ from msmq.session.effects import (
     Transmit,
     WindowOpened,
 )
-from msmq.session.packet_counts import PacketCounts
+from msmq.session.packet_counts import TrafficCounts
 from msmq.session.session import Session
 from msmq.session.state import SessionState
 from msmq.session.statistics import SessionStatistics
@@ -69,7 +69,7 @@ class SessionOwner(typing.Protocol):
     clock: IClock
     broker: IBroker | None
     receive_memory: ReceiveMemory
-    counts: PacketCounts
+    counts: TrafficCounts
 
     @property
     def is_full(self) -> bool:

@@ -18,7 +18,7 @@ from msmq.net.receive_memory import ReceiveMemory
 from msmq.net.session import SessionProtocol
 from msmq.session.connection_limits import ConnectionLimits, ConnectionRefusal, RefusedPeer
 from msmq.session.effects import CloseReason
-from msmq.session.packet_counts import PacketCounts
+from msmq.session.packet_counts import TrafficCounts
 from msmq.session.session import Session
 from msmq.settings import SessionSettings
 from msmq.wire.addresses import AddressSet, counted_host
@@ -61,7 +61,7 @@ class SessionFactory(ServerFactory):
         self.clock = clock
         self.settings = settings if settings is not None else SessionSettings()
         self.broker = broker
-        self.counts = PacketCounts()
+        self.counts = TrafficCounts()
         self.is_offline = False
         self.receive_memory = ReceiveMemory(self.settings.receive_memory, reactor)
         self._doorkeeper = ConnectionLimits(

@@ -17,7 +17,15 @@ class KindCounts:
 
 @attrs.define
 class PacketCounts:
-    """Packets that sessions wrote and packets that they took; those that broke a rule are in neither.
+    """Packets that sessions wrote and packets that they took; those that broke a rule are in neither."""
+
+    sent: KindCounts = attrs.field(factory=KindCounts)
+    received: KindCounts = attrs.field(factory=KindCounts)
+
+
+@attrs.define
+class TrafficCounts(PacketCounts):
+    """The same, with what else is measured of the traffic.
 
     @ivar recoverable_sent: user messages among C{sent} that the peer has to store.
     @ivar recoverable_received: user messages among C{received} that this queue manager has to store.
@@ -25,8 +33,6 @@ class PacketCounts:
     @ivar bytes_received: bytes that peers sent, whatever became of them.
     """
 
-    sent: KindCounts = attrs.field(factory=KindCounts)
-    received: KindCounts = attrs.field(factory=KindCounts)
     recoverable_sent: int = 0
     recoverable_received: int = 0
     bytes_sent: int = 0

@@ -12,7 +12,7 @@ from msmq.session import outbound as sending
 from msmq.session import window_recovery as pausing
 from msmq.session.effects import CloseReason, ConnectionProgress, Effect
 from msmq.session.machine import MACHINE, take_acknowledgement, take_messages
-from msmq.session.packet_counts import PacketCounts
+from msmq.session.packet_counts import TrafficCounts
 from msmq.session.state import SessionCore, SessionState, always, never
 from msmq.session.statistics import SessionStatistics
 from msmq.session.timers import Timer
@@ -55,7 +55,7 @@ class Session:
         was_pinged: bool = False,
         accepts: Callable[[], bool] | None = None,
         has_backlog: Callable[[], bool] | None = None,
-        counts: PacketCounts | None = None,
+        counts: TrafficCounts | None = None,
         retry_time: float | None = None,
     ) -> None:
         core = SessionCore(
@@ -66,7 +66,7 @@ class Session:
             was_pinged=was_pinged,
             accepts=always if accepts is None else accepts,
             has_backlog=never if has_backlog is None else has_backlog,
-            counts=PacketCounts() if counts is None else counts,
+            counts=TrafficCounts() if counts is None else counts,
             retry_time=retry_time,
         )
         self._core = core

@@ -11,7 +11,7 @@ from uuid import UUID
 import attrs
 
 from msmq.session.effects import Effect
-from msmq.session.packet_counts import PacketCounts
+from msmq.session.packet_counts import TrafficCounts
 from msmq.session.timers import Timers
 from msmq.settings import SessionSettings
 from msmq.structures.packet.outgoing_message import OutgoingMessage
@@ -65,7 +65,7 @@ class SessionCore:
     has_backlog: Callable[[], bool]
     """Asked when a dialled session ends: do messages still wait for this next hop?"""
 
-    counts: PacketCounts
+    counts: TrafficCounts
     """Where packets are counted; usually shared by all sessions of a queue manager."""
 
     expected_identifier: UUID | None = None

@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from msmq.manager.administration.measurements import Measurements, OutgoingMeasurement, QueueMeasurement
-from msmq.session.packet_counts import PacketCounts
+from msmq.session.packet_counts import TrafficCounts
 
 Samples = Iterable[tuple[tuple[str, ...], float]]
 """Values, each with the values of its labels."""
@@ -151,7 +151,7 @@ def _by(counts: Mapping[str, float]) -> Samples:
     return [((label,), value) for label, value in sorted(counts.items())]
 
 
-def _session_messages(packets: PacketCounts) -> Samples:
+def _session_messages(packets: TrafficCounts) -> Samples:
     for way, total, recoverable in (
         ("received", packets.received.user_message, packets.recoverable_received),
         ("sent", packets.sent.user_message, packets.recoverable_sent),

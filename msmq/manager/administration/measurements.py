@@ -15,7 +15,7 @@ from msmq.manager.membership.directory_health import DirectoryMeasurement
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
 from msmq.session.connection_limits import ConnectionRefusal
-from msmq.session.packet_counts import PacketCounts
+from msmq.session.packet_counts import TrafficCounts
 from msmq.session.state import SessionState
 from msmq.structures.names.name_text import QueueSuffix
 from msmq.structures.packet.message_class import MessageClass
@@ -188,7 +188,7 @@ class Measurements:
         return found
 
     @property
-    def packets(self) -> PacketCounts:
+    def packets(self) -> TrafficCounts:
         """What all sessions have sent and received, those that have ended included."""
         return self._parts.sessions.counts
 
