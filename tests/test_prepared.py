@@ -25,7 +25,7 @@ class PreparedTests(SynchronousTestCase):
 
     def both(self, *command: str) -> list[tuple[int, str, str]]:
         """What becomes of a program by itself, and of one that is forked."""
-        path = [PROGRAMS / command[0], *command[1:]]
+        path = [str(PROGRAMS / command[0]), *command[1:]]
         alone = subprocess.run(path, capture_output=True, text=True, timeout=DEADLINE, cwd=self.directory)
         forked = run(path, timeout=DEADLINE, cwd=self.directory)
         return [(done.returncode, done.stdout, done.stderr) for done in (alone, forked)]
