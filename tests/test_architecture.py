@@ -513,6 +513,24 @@ class WiringTests(SynchronousTestCase):
         self.assertEqual(self.offences(source), [])
 
 
+class RetryTests(SynchronousTestCase):
+    """One way to repeat a commit that has to succeed."""
+
+    def test_commits_are_retried_in_one_place(self) -> None:
+        """Only L{Performer.retry} waits and stores again; the other loops that wait read a packet."""
+        loops: list[str] = []
+        for path in sorted((PROJECT / "msmq" / "manager").rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                called = {
+                    call.func.attr
+                    for call in ast.walk(node)
+                    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+                }
+                if isinstance(node, ast.While) and "pause" in called and "load" not in called:
+                    loops.append(path.name)
+        self.assertEqual(loops, ["performer.py"])
+
+
 class NameTests(SynchronousTestCase):
     """A name of a public class means one thing in the whole package."""
 

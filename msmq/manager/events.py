@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from twisted.internet.defer import Deferred
 
-from msmq.manager.performer import RETRY, Performer
+from msmq.manager.performer import Performer
 from msmq.persistence.changes import AppendEvent, Change, TrimEvents
 from msmq.structures.status import MQError
 
@@ -70,17 +70,22 @@ class EventLog:
     async def _store(self) -> None:
         try:
             while self._pending:
-                portion = [self._pending.popleft() for _ in range(min(PORTION, len(self._pending)))]
-                try:
-                    await self._performer.commit(self._bounded(portion))
-                except MQError:
-                    # The log of the process has the failure, and each event of its own.
-                    if self._performer.is_stopped:
-                        self.dropped += len(portion)
-                        continue
-                    room = PENDING - len(self._pending)
-                    self.dropped += max(0, len(portion) - room)
-                    self._pending.extendleft(reversed(portion[-room:] if room else ()))
-                    await self._performer.pause(RETRY)
+                if not await self._performer.retry(self._append, "events"):
+                    self.dropped += len(self._pending)
+                    self._pending.clear()
         finally:
             self._is_storing = False
+
+    async def _append(self, attempt: int) -> None:
+        """Store the oldest of the events that wait.
+
+        @raise MQError: they are not stored; as many of them wait again as the limit allows.
+        """
+        portion = [self._pending.popleft() for _ in range(min(PORTION, len(self._pending)))]
+        try:
+            await self._performer.commit(self._bounded(portion))
+        except MQError:
+            capacity = PENDING - len(self._pending)
+            self.dropped += max(0, len(portion) - capacity)
+            self._pending.extendleft(reversed(portion[-capacity:] if capacity else ()))
+            raise

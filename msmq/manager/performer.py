@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import ClassVar, Protocol
 
 from twisted.internet.defer import Deferred
@@ -120,9 +120,20 @@ class Performer:
         @param what: as for L{commit_later}.
         @param every: seconds between two attempts.
         """
+        return await self.retry(lambda attempt: self.commit(changes), what, every=every)
+
+    async def retry(self, work: Callable[[int], Awaitable[None]], what: str, *, every: float = RETRY) -> bool:
+        """Do something that ends with a commit, until it has succeeded; false if it stopped before that.
+
+        @param work: takes the number of the attempt, from 1 on; raises L{MQError} if the store failed.
+        @param what: as for L{commit_later}.
+        @param every: seconds between two attempts.
+        """
+        attempt = 0
         while not self.is_stopped:
+            attempt += 1
             try:
-                await self.commit(changes)
+                await work(attempt)
                 return True
             except MQError as error:
                 self.log.error("{what} not stored, but tried again: {error}", what=what, error=error)
@@ -241,8 +252,11 @@ class Performer:
         self._readers.pop(tag, None)
         self.perform(self.model.cancel(tag))
 
-    def perform(self, effects: Iterable[Effect]) -> None:
-        """Tell readers and outgoing queues, in order, and keep the one delayed call that waits need."""
+    def perform(self, effects: Iterable[Effect], now: Moment | None = None) -> None:
+        """Tell readers and outgoing queues, in order, and keep the one delayed call that waits need.
+
+        @param now: the time, if the caller has just read it.
+        """
         for effect in effects:
             match effect:
                 case ReadCompleted(tag, positions):
@@ -260,7 +274,7 @@ class Performer:
                 case Departure():
                     self._listener.departing(effect)
         if not self.is_stopped:
-            self._timer.set(self.model.deadline(self.clock.now()))
+            self._timer.set(self.model.deadline(self.clock.now() if now is None else now))
 
     def start(self) -> None:
         """Take what is asked for, from now on."""

@@ -15,7 +15,7 @@ from msmq.manager.events import EventLog
 from msmq.manager.log_summaries import LINES
 from msmq.manager.outbox import Outbox
 from msmq.manager.peers.sequences import Sequences
-from msmq.manager.performer import RETRY, Performer
+from msmq.manager.performer import Performer
 from msmq.persistence.changes import AppendEvent, Change
 from msmq.queues.leaving.departure_kinds import Departure, DepartureCommit
 from msmq.queues.queue import MessagePosition
@@ -115,20 +115,10 @@ class UnreadRemovals:
 
     async def _persist(self, departure: Departure) -> None:
         """Let these messages leave, however often the store has to be asked."""
-        performer = self._performer
-        tries = 0
-        while not performer.is_stopped:
-            tries += 1
-            try:
-                await self.finish(departure, is_patient=tries < PATIENCE)
-                return
-            except MQError as error:
-                self.log.error(
-                    "messages that left {queue} are still stored: {error}",
-                    queue=shown(departure.queue.definition.path),
-                    error=error,
-                )
-            await performer.pause(RETRY)
+        await self._performer.retry(
+            lambda attempt: self.finish(departure, is_patient=attempt < PATIENCE),
+            f"that messages left {shown(departure.queue.definition.path)}",
+        )
 
     def _gone(self, settlement: DepartureCommit) -> None:
         departure = settlement.departure
