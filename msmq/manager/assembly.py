@@ -381,7 +381,6 @@ class Parts:
         self.sequences.start()
         self.source_journal.start()
         self.turns.start()
-        self.order_acks.schedule()
         # What has expired while nobody looked leaves now.
         self.performer.perform(())
         self.outgoing_redirects.start()

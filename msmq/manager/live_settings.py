@@ -49,6 +49,5 @@ class LiveSettings:
         parts.securing.configure(self.signing)
         parts.sequences.configure(self.session)
         parts.source_journal.configure(self.session)
-        parts.streams.configure(self.session)
         parts.turns.history.configure(self.session)
         parts.express_history.configure(self.session)

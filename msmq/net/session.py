@@ -291,25 +291,28 @@ class SessionProtocol(Protocol):
 
     def dataReceived(self, data: bytes) -> None:
         """Cut the bytes into packets and let the session judge them, all in one step."""
+        now = self._now()
         if self.session.state in _OVER:
             return
-        now = self._now()
         self.last_heard = now.wall
         framer = self._framer
         self.received += len(data)
         self._factory.counts.bytes_received += len(data)
         arrived = framer.buffered + len(data)
         frames = framer.feed(data)
+        arrived -= framer.buffered
         effects = self.session.receive(frames, now) if frames else []
         if framer.internal_only and framer.user_packet_waiting:
             if self.session.state is SessionState.OPEN:
                 framer.internal_only = False
-                effects += self.session.receive(framer.feed(b""), now)
+                waiting = framer.buffered
+                frames = framer.feed(b"")
+                arrived += waiting - framer.buffered
+                effects += self.session.receive(frames, now)
             else:
                 effects += self.session.user_message_before_open(now)
         if framer.error is not None:
             effects += self.session.malformed(framer.error, now)
-        arrived -= framer.buffered
         self._perform(effects)
         self._in_hand += arrived
         self._account()

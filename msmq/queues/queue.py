@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 
 from msmq.errors import LocalProtocolError
-from msmq.persistence.definition import QueueDefinition, QueueType, quota_in_bytes
+from msmq.persistence.definition import UNLIMITED, QueueDefinition, QueueType
 from msmq.queues.ordered_positions import CHUNK_LENGTH, OrderedPositions
 from msmq.queues.position import PacketHolder, PositionState
 from msmq.structures.packet.kept_packet import packet_of
@@ -200,9 +200,11 @@ class Queue:
         A journal is held to the JournalQuota of its queue.
         """
         if self.parent is None:
-            return quota_in_bytes(self.definition.quota)
-        parent = self.parent.definition
-        return quota_in_bytes(parent.journal_quota if self.is_system else parent.quota)
+            kilobytes = self.definition.quota
+        else:
+            parent = self.parent.definition
+            kilobytes = parent.journal_quota if self.is_system else parent.quota
+        return None if kilobytes == UNLIMITED else kilobytes * 1024
 
     def make_available(self, positions: Collection[MessagePosition]) -> None:
         """[MS-MQDMPR] 3.1.7.2.2 let readers find these positions of this queue, each in its place."""

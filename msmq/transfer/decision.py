@@ -16,9 +16,9 @@ from typing import Final, Protocol, TypeAlias
 
 import attrs
 
+from msmq.moment import Moment
 from msmq.structures.internal.order_queue import is_for_order_queue
 from msmq.structures.packet.message_class import MessageClass
-from msmq.structures.packet.message_lifetime import Lateness
 from msmq.structures.packet.user_header import MAXIMUM_HOP_COUNT
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.incoming_stream import Verdict
@@ -77,7 +77,7 @@ class ArrivalHistory(Protocol):
         """Whether a message would be found a duplicate now."""
 
     def judge(
-        self, messages: Sequence[UserMessageView], address: str, /
+        self, messages: Sequence[UserMessageView], address: str, now: Moment, /
     ) -> Mapping[UserMessageView, Verdict]:
         """What there is to say about these messages; nothing about one that is simply accepted."""
 
@@ -200,12 +200,9 @@ def passing_refusal(
 
 
 def decide(
-    messages: Sequence[UserMessageView], facts: ArrivalFacts, history: ArrivalHistory, now: float
+    messages: Sequence[UserMessageView], facts: ArrivalFacts, history: ArrivalHistory, now: Moment
 ) -> ArrivalDecision:
-    """Decide about messages that arrived together.
-
-    @param now: the wall clock, in seconds since 1970-01-01 UTC.
-    """
+    """Decide about messages that arrived together, at this time."""
     if any(message.is_recoverable for message in messages):
         return _with_recoverable(messages, facts, history, now)
     outcomes = _Outcomes(facts, now)
@@ -215,9 +212,9 @@ def decide(
             outcomes.add_express(message, destination)
     else:
         # Nearly every express message: nothing is known against it, and it is for a queue that is there.
-        is_late, queue = outcomes.is_late, Destination.QUEUE
+        queue, wall = Destination.QUEUE, now.wall
         for message, destination in zip(messages, facts.destinations, strict=True):
-            if destination is queue and not is_late(message):
+            if destination is queue and wall < message.reach_limit:
                 add(Fate.ENQUEUED)
             else:
                 outcomes.add_express(message, destination)
@@ -225,7 +222,7 @@ def decide(
 
 
 def _with_recoverable(
-    messages: Sequence[UserMessageView], facts: ArrivalFacts, history: ArrivalHistory, now: float
+    messages: Sequence[UserMessageView], facts: ArrivalFacts, history: ArrivalHistory, now: Moment
 ) -> ArrivalDecision:
     unverified = _unverified(messages, facts)
     end, closure, refusal = _first_unacceptable(messages, facts, history)
@@ -238,9 +235,10 @@ def _with_recoverable(
             if message.is_recoverable
             and destination is not Destination.ELSEWHERE
             and message not in unverified
-            and not is_for_order_queue(message.packet)
+            # An order queue is none of those that this queue manager delivers into.
+            and (destination is not Destination.MISSING or not is_for_order_queue(message.packet))
         ]
-        verdicts = history.judge(judged, facts.address)
+        verdicts = history.judge(judged, facts.address, now)
     outcomes = _Outcomes(facts, now, unverified, closure)
     for message, destination in zip(messages[:end], facts.destinations, strict=False):
         outcomes.add_judged(message, destination, verdicts.get(message))
@@ -322,12 +320,12 @@ class _Outcomes:
     def __init__(
         self,
         facts: ArrivalFacts,
-        now: float,
+        now: Moment,
         unverified: Collection[UserMessageView] = (),
         closure: Closure | None = None,
     ) -> None:
         self._facts = facts
-        self.is_late = Lateness(now).of
+        self._now = now.wall
         self._unverified = unverified
         self._outcomes: list[Outcome] = []
         self._acknowledged = 0
@@ -386,14 +384,14 @@ class _Outcomes:
                 if is_transactional
                 else MessageClass.NACK_NOT_TRANSACTIONAL_Q
             )
-        if self.is_late(message):
+        if self._now >= message.reach_limit:
             return ArrivalRefusal(MessageClass.NACK_REACH_QUEUE_TIMEOUT)
         return Fate.ENQUEUED
 
     def _of_passing(self, message: UserMessageView) -> Outcome:
         facts = self._facts
         why = passing_refusal(
-            message, is_routing_server=facts.is_routing_server, is_late=self.is_late(message)
+            message, is_routing_server=facts.is_routing_server, is_late=self._now >= message.reach_limit
         )
         if why is not None:
             return ArrivalRefusal(why)

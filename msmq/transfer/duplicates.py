@@ -23,6 +23,9 @@ PREFIX: Final = "duplicates/"
 
 IDENTITY_SIZE: Final = 20
 
+MESSAGE_ID: Final = slice(56, 60)
+"""Where a packet holds UserHeader.MessageID."""
+
 _VERSION: Final = 1
 _HEAD: Final = Struct("<BII")
 
@@ -33,9 +36,10 @@ def duplicate_key(view: UserMessageView) -> bytes:
     That is its first sender and MessageID. The copies of a message to several queues share these, and two of
     them may be for queues of one queue manager, so there the name of the destination counts too.
     """
+    identity = view.source_queue_manager + view.packet[MESSAGE_ID]
     if view.flags & UserHeader.MQ:
-        return blake2b(view.identity + view.destination_key, digest_size=IDENTITY_SIZE).digest()
-    return view.identity
+        return blake2b(identity + view.destination_key, digest_size=IDENTITY_SIZE).digest()
+    return identity
 
 
 @attrs.define(eq=False)
@@ -124,7 +128,6 @@ class DuplicateHistory:
         """
         entries, accepted = self._entries, self._accepted
         in_turn = self._in_turn or ()
-        time = now.unix_seconds
         verdicts: list[bool] = []
         for view in views:
             if not view.is_recoverable or view.is_transactional:
@@ -133,7 +136,7 @@ class DuplicateHistory:
             identity = duplicate_key(view)
             entry = entries.get(identity)
             if entry is not None:
-                entry.time = time
+                entry.time = now.unix_seconds
                 entries.move_to_end(identity)
                 verdicts.append(True)
             elif identity in accepted or identity in in_turn:

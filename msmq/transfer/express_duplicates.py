@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Final
 
 from msmq.structures.packet.user_header import UserHeader
-from msmq.transfer.duplicates import duplicate_key
+from msmq.transfer.duplicates import MESSAGE_ID, duplicate_key
 from msmq.wire.guid import NULL_GUID
 
 if TYPE_CHECKING:
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 _NULL: Final = NULL_GUID.bytes_le
 _MQ: Final = UserHeader.MQ
-_ADDRESS: Final = slice(32, 48)
-_SOURCE: Final = slice(16, 32)
-_MESSAGE_ID: Final = slice(56, 60)
 
 
 class ExpressDuplicates:
@@ -66,15 +63,14 @@ class ExpressDuplicates:
         for view in views:
             if view.is_recoverable:
                 continue
-            packet = view.packet
-            address = packet[_ADDRESS]
+            address = view.queue_manager_address
             if address not in own:
                 continue
-            source = packet[_SOURCE]
+            source = view.source_queue_manager
             if peer is not None and source != peer and address == _NULL:
                 continue
             # As duplicate_key has it; nearly every message is for one queue.
-            identity = duplicate_key(view) if view.flags & _MQ else source + packet[_MESSAGE_ID]
+            identity = duplicate_key(view) if view.flags & _MQ else source + view.packet[MESSAGE_ID]
             if identity in young or identity in old:
                 found = [] if found is None else found
                 found.append(view)

@@ -143,7 +143,7 @@ class IncomingStreams:
         spellings = self._spellings
         for view in views:
             _, sequence, number, previous = place_of(view)
-            spelling = view.packet[16:32] + view.destination_key
+            spelling = view.source_queue_manager + view.destination_key
             stream = spellings.get(spelling)
             if stream is None:
                 found = self._find(spelling, view, previous, host, now)

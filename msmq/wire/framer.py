@@ -47,25 +47,30 @@ class StreamFramer:
 
     @param measure: gives the bytes up to the end of the last header that PacketSize counts; asked
         only for packets with Flags.SH; raises L{RemoteProtocolError} for a malformed packet.
+    @ivar buffered: bytes of an unfinished packet that wait for their rest.
     @ivar error: what made the stream unreadable, once something has; from then on it yields nothing.
     @ivar internal_only: while true, a user packet is held back instead of being buffered to its end;
         C{user_packet_waiting} then tells that one has begun.
     """
 
-    __slots__ = ("_measure", "_needed", "_partial", "error", "internal_only", "user_packet_waiting")
+    __slots__ = (
+        "_measure",
+        "_needed",
+        "_partial",
+        "buffered",
+        "error",
+        "internal_only",
+        "user_packet_waiting",
+    )
 
     def __init__(self, measure: Callable[[memoryview], int], *, internal_only: bool = False) -> None:
         self._measure = measure
         self._partial = bytearray()
         self._needed = BASE_HEADER_SIZE
+        self.buffered = 0
         self.error: RemoteProtocolError | None = None
         self.internal_only = internal_only
         self.user_packet_waiting = False
-
-    @property
-    def buffered(self) -> int:
-        """Bytes of an unfinished packet that wait for their rest."""
-        return len(self._partial)
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take the next chunk; give the packets that it completes, in order.
@@ -77,9 +82,11 @@ class StreamFramer:
         if self._partial:
             self._partial += data
             if len(self._partial) < self._needed:
+                self.buffered = len(self._partial)
                 return []
             data = bytes(self._partial)
             self._partial.clear()
+            self.buffered = 0
         frames: list[Frame] = []
         try:
             position = self._cut(data, frames)
@@ -88,6 +95,7 @@ class StreamFramer:
             return frames
         if position < len(data):
             self._partial += memoryview(data)[position:]
+            self.buffered = len(self._partial)
         return frames
 
     def _cut(self, data: bytes, frames: list[Frame]) -> int:

@@ -124,7 +124,9 @@ class IncomingTransferTests(ReceiverTestCase):
     """[MS-MQDMPR] 3.1.1.5 IncomingTransactionalTransferInfo."""
 
     def infos(self) -> dict[UUID, IncomingTransferInfo]:
-        return {info.sender_identifier: info for info in self.beta.service._parts.turns.streams.infos()}
+        return {
+            info.sender_identifier: info for info in self.beta.service._parts.turns.history.streams.infos()
+        }
 
     def test_what_it_mirrors(self) -> None:
         """Two of a sequence came and two were refused; what is accepted next ends the count.

@@ -8,6 +8,7 @@ from typing import Any, Final
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.moment import Moment
 from msmq.session.effects import CloseReason
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.internal.final_ack import FinalAck
@@ -61,7 +62,9 @@ class History:
     def has_passed(self, message: UserMessageView) -> bool:
         return message in self.passed
 
-    def judge(self, messages: Sequence[UserMessageView], address: str) -> Mapping[UserMessageView, Verdict]:
+    def judge(
+        self, messages: Sequence[UserMessageView], address: str, now: Moment
+    ) -> Mapping[UserMessageView, Verdict]:
         self.judged += messages
         return self.verdicts
 
@@ -111,7 +114,7 @@ class DecisionTestCase(SynchronousTestCase):
             **facts,
         }
         self.history = History() if history is None else history
-        return decide([view for view, _ in pairs], ArrivalFacts(**known), self.history, NOW)
+        return decide([view for view, _ in pairs], ArrivalFacts(**known), self.history, Moment(0.0, NOW))
 
     def outcome(self, view: UserMessageView, destination: Destination, **facts: Any) -> Outcome:
         [outcome] = self.decide((view, destination), **facts).outcomes

@@ -24,6 +24,8 @@ class ArrivalBatch:
     @ivar first_recoverable: the number of the first recoverable one.
     @ivar last_recoverable: the number of the last one that may be acknowledged once all is stored.
     @ivar answers: the acknowledgements for their senders.
+    @ivar peer: the bytes of the GUID of the peer; C{None} if messages of others are accepted from it
+        by direct names as well.
     @ivar letters: dead letters of refused messages; they are stored and shown with the others.
     @ivar changes: what has to be stored for those, with the events of the stored ones.
     @ivar express: messages of which the express ones are known as duplicates from now on.
@@ -40,6 +42,7 @@ class ArrivalBatch:
     session: ISession
     first_recoverable: int
     answers: AcknowledgementBatch
+    peer: bytes | None
     last_recoverable: int = attrs.field(init=False)
     refused: Mapping[UserMessageView, Refused] = attrs.field(factory=dict)
     unverified: Container[UserMessageView] = ()

@@ -35,7 +35,6 @@ from msmq.queues.queue import Queue
 from msmq.quoting import shown
 from msmq.session.effects import CloseReason
 from msmq.structures.packet.message_class import MessageClass
-from msmq.structures.packet.message_lifetime import Lateness
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 from msmq.transfer.decision import (
@@ -117,17 +116,26 @@ class Arrivals:
         self._gathered = 0
 
     def take(
-        self, session: ISession, messages: Sequence[UserMessageView], first_recoverable: int
+        self,
+        session: ISession,
+        messages: Sequence[UserMessageView],
+        first_recoverable: int,
+        peer: bytes | None,
+        now: Moment,
     ) -> Deferred[None] | None:
         """Take messages that arrived together; a Deferred only while others are at work on them.
+
+        @param peer: the bytes of the GUID of the queue manager that brings them, if it has stated one.
 
         A recoverable message that no store can keep closes its session unacknowledged, so that its
         sender keeps it.
         """
-        batch = ArrivalBatch(session, first_recoverable, self._outbox.answers())
+        peer = None if self._trusts_identifiers else peer
+        batch = ArrivalBatch(session, first_recoverable, self._outbox.answers(), peer)
+        free = self._performer.model.storage.free
         queues = self._locate(messages)
         if not self._inspector.concerns(session, messages, queues):
-            return self._take(batch, messages, queues)
+            return self._take(batch, messages, queues, free, now)
         inspected = Deferred.fromCoroutine(self._inspector.inspect(session, messages, queues))
         return inspected.addCallback(lambda inspection: self._take_inspected(batch, inspection, queues))
 
@@ -157,19 +165,25 @@ class Arrivals:
             queue if queue is before else None
             for queue, before in zip(self._locate(inspection.messages), inspected, strict=True)
         ]
-        return self._take(batch, inspection.messages, queues)
+        free = self._performer.model.storage.free
+        return self._take(batch, inspection.messages, queues, free, self._performer.clock.now())
 
     def _take(
-        self, batch: ArrivalBatch, messages: Sequence[UserMessageView], queues: Sequence[Queue | None]
+        self,
+        batch: ArrivalBatch,
+        messages: Sequence[UserMessageView],
+        queues: Sequence[Queue | None],
+        free: int,
+        now: Moment,
     ) -> Deferred[None] | None:
         """Gather the facts about messages, and perform what is decided.
 
         @param queues: those of this queue manager that they are for.
+        @param free: bytes that this queue manager may store.
         """
-        now = self._performer.clock.now()
         routes: dict[UserMessageView, OutgoingQueue] = {}
-        facts = self._facts(batch, messages, queues, routes, now)
-        decision = decide(messages, facts, self._turns, now.wall)
+        facts = self._facts(batch, messages, queues, routes, free, now)
+        decision = decide(messages, facts, self._turns.history, now)
         arrivals = self._perform(batch, messages, queues, routes, decision)
         return self._admit(batch, messages, arrivals, now)
 
@@ -179,6 +193,7 @@ class Arrivals:
         messages: Sequence[UserMessageView],
         queues: Sequence[Queue | None],
         routes: dict[UserMessageView, OutgoingQueue],
+        free: int,
         now: Moment,
     ) -> ArrivalFacts:
         """What L{decide} has to know.
@@ -194,7 +209,6 @@ class Arrivals:
             else (Destination.TRANSACTIONAL_QUEUE if queue.definition.transactional else Destination.QUEUE)
             for message, queue in zip(messages, queues, strict=True)
         ]
-        peer = session.remote_identifier
         is_routing = self._forwarding.is_routing_server
         without_route: Mapping[UserMessageView, str] = {}
         if Destination.ELSEWHERE in destinations:
@@ -202,11 +216,11 @@ class Arrivals:
         return ArrivalFacts(
             address=session.remote_address,
             is_trusted=self._gate.admits(session.remote_address),
-            peer=None if peer is None or self._trusts_identifiers else peer.bytes_le,
+            peer=batch.peer,
             destinations=destinations,
             security=batch.refused,
             is_durable=self._performer.store.durable,
-            free=self._performer.model.storage.free,
+            free=free,
             is_routing_server=is_routing,
             without_route=without_route,
             duplicates=self._express.judge(batch, messages, queues, now),
@@ -222,11 +236,10 @@ class Arrivals:
     ) -> Mapping[UserMessageView, str]:
         """The outgoing queues of messages that pass through; answers which get none now, and why."""
         without: dict[UserMessageView, str] = {}
-        is_late = Lateness(now.wall).of
         is_routing = self._forwarding.is_routing_server
         for message, destination in zip(messages, destinations, strict=True):
             if destination is not Destination.ELSEWHERE or passing_refusal(
-                message, is_routing_server=is_routing, is_late=is_late(message)
+                message, is_routing_server=is_routing, is_late=now.wall >= message.reach_limit
             ):
                 continue
             queue = self._forwarding.queue_for(message, batch.session.remote_address, now)
@@ -274,7 +287,8 @@ class Arrivals:
                     self._refuse(batch, message, why, detail, comes_again=is_sent_again)
                 case fate:
                     self.refused[fate.name] += 1
-        self._express.take_back(messages[len(decision.outcomes) :])
+        if len(decision.outcomes) < len(messages):
+            self._express.take_back(messages[len(decision.outcomes) :])
         batch.last_recoverable += decision.acknowledged
         return arrivals
 
@@ -284,7 +298,7 @@ class Arrivals:
             self.refused[Fate.NO_ROOM.name] += 1
             return
         batch.is_short_of_streams = True
-        held = self._turns.streams.held_by(f"TCP:{batch.session.remote_address}")
+        held = self._turns.history.streams.held_by(f"TCP:{batch.session.remote_address}")
         self._refuse(
             batch,
             message,
@@ -334,7 +348,7 @@ class Arrivals:
             if drained is not None or batch.acknowledgements or batch.close is not None:
                 return stored
             return self._gather(session, sum(message.size for message in messages), stored)
-        self._show(batch, admission)
+        self._show(batch, admission, now)
         return None
 
     def _gather(self, session: ISession, size: int, stored: Deferred[None]) -> Deferred[None] | None:
@@ -365,7 +379,7 @@ class Arrivals:
 
     def disconnected(self, address: str) -> None:
         """[MS-MQQB] 3.1.6.9: no session with this address is left."""
-        self._turns.streams.disconnected(f"TCP:{address}")
+        self._turns.history.streams.disconnected(f"TCP:{address}")
 
     async def _store(
         self,
@@ -377,14 +391,14 @@ class Arrivals:
         """Store, show, and only then let the session acknowledge."""
         performer = self._performer
         if batch.is_judged:
-            is_stored = await self._turns.store(changes)
+            stored_at = await self._turns.store(changes)
         else:
             try:
                 await performer.commit(changes)
-                is_stored = True
+                stored_at = performer.clock.now()
             except MQError:
-                is_stored = False
-        if not is_stored:
+                stored_at = None
+        if stored_at is None:
             batch.answers.withdraw()
             self._express.take_back(batch.express)
             # The store may have what memory had no room for.
@@ -392,7 +406,7 @@ class Arrivals:
             self.log.error("messages from {address} were not stored", address=batch.session.remote_address)
             batch.session.close(CloseReason.NO_RESOURCES)
             return
-        self._show(batch, admission)
+        self._show(batch, admission, stored_at)
         # A FinalAck is sent once, so its consequences have to be stored first.
         for acknowledgement in batch.acknowledgements:
             if not await acknowledgement:
@@ -402,19 +416,19 @@ class Arrivals:
         if drained is not None:
             await drained
 
-    def _show(self, batch: ArrivalBatch, admission: Admission) -> None:
+    def _show(self, batch: ArrivalBatch, admission: Admission, now: Moment) -> None:
         """The messages have reached their queues."""
         reached: list[UserMessageView] = []
         if self._reports is not None:
             reached += (position.view for position in admission.positions if position.view is not None)
-        effects = self._performer.model.commit(admission, self._performer.clock.now())
+        effects = self._performer.model.commit(admission, now)
         if self._reports is not None and reached:
             self._reports.arrived(reached)
         batch.answers.show()
         if batch.proofs is not None:
             self._source_journal.answered(batch.proofs)
         # What happens to the messages in their queues comes after their arrival.
-        self._performer.perform(effects)
+        self._performer.perform(effects, now)
 
     def _report(self, batch: ArrivalBatch, admission: Admission) -> bool:
         """Trace what was refused; whether the queue manager itself is full.

@@ -31,7 +31,6 @@ class ExpressHistory:
         """
         self._own = (NULL_GUID.bytes_le, identifier.bytes_le)
         self._gate = gate
-        self._trusts_identifiers = settings.trust_identifiers
         self._duplicates = ExpressDuplicates(settings)
 
     def configure(self, settings: SessionSettings) -> None:
@@ -49,9 +48,8 @@ class ExpressHistory:
 
         @param queues: the queue of this queue manager that each message is for.
         """
-        session = batch.session
         if None in queues or batch.refused:
-            is_trusted = self._gate.admits(session.remote_address)
+            is_trusted = self._gate.admits(batch.session.remote_address)
             messages = [
                 message
                 for message, queue in zip(messages, queues, strict=False)
@@ -59,9 +57,9 @@ class ExpressHistory:
                 and (queue is not None or not is_for_order_queue(message.packet))
             ]
         batch.express.extend(messages)
-        peer = session.remote_identifier
-        source = None if peer is None or self._trusts_identifiers else peer.bytes_le
-        return self._duplicates.judge(messages, self._own, source, now)
+        if all(message.is_recoverable for message in messages):
+            return ()
+        return self._duplicates.judge(messages, self._own, batch.peer, now)
 
     def take_back(self, views: Iterable[UserMessageView]) -> None:
         """Messages that were not taken and not acknowledged: they come again."""

@@ -42,9 +42,9 @@ class OrderAcks:
         self._timer = DeadlineTimer(reactor, performer.clock, self._expire)
         self._acks = acks
 
-    def schedule(self) -> None:
-        """Call this after the streams have changed: an OrderAck may be owed earlier."""
-        self._timer.set(self._streams.deadline)
+    def schedule(self, deadline: float | None) -> None:
+        """The streams have changed: an OrderAck is owed at this monotonic second, C{None} for never."""
+        self._timer.set(deadline)
 
     def stop(self) -> None:
         """Send no OrderAck any more."""
@@ -54,7 +54,7 @@ class OrderAcks:
         """[MS-MQQB] 3.1.6.9 Order Ack Send Timer Event."""
         for owed in self._streams.expire(now):
             self._begin(self._order_ack(owed, now), "an order acknowledgement")
-        self.schedule()
+        self.schedule(self._streams.deadline)
 
     async def _order_ack(self, owed: OwedOrderAck, now: Moment) -> None:
         model = self._performer.model

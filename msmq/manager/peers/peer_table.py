@@ -14,6 +14,7 @@ from twisted.logger import Logger
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.session import ISession
 from msmq.manager.securing.trusted_peers import TrustedPeers
+from msmq.moment import Moment
 from msmq.persistence.changes import AppendEvent
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -183,21 +184,24 @@ class Peers:
 
     # Clocks
 
-    def arrived(self, session: ISession, messages: Sequence[UserMessageView]) -> None:
-        """Messages came together; the last of them shows what time it is where it was sent."""
+    def arrived(self, session: ISession, messages: Sequence[UserMessageView], now: Moment) -> bytes | None:
+        """Messages came together; the last of them shows what time it is where it was sent.
+
+        @return: the bytes of the GUID that the peer states; C{None} before it has stated one.
+        """
         entry = self._by_session.get(session)
         if entry is None:
-            return
+            identifier = session.remote_identifier
+            return None if identifier is None else identifier.bytes_le
         peer, own = entry
         message = messages[-1]
         if message.source_queue_manager != own:
             for other in messages:
                 self._bring(other.source_queue_manager, peer.identifier)
                 self._come(other.source_queue_manager, session.remote_address)
-            return
+            return own
         self._come(own, session.remote_address)
-        now = self._clock.now()
-        peer.offset = message.sent_time - now.unix_seconds
+        peer.offset = message.sent_time - int(now.wall)
         if peer.offset_time is None and abs(peer.offset) > CLOCK_TOLERANCE:
             peer.offset_time = now.wall
             peer.worst = peer.offset
@@ -207,6 +211,7 @@ class Peers:
                 address=session.remote_address,
                 offset=_offset_text(peer.offset),
             )
+        return own
 
     def _bring(self, source: bytes, router: UUID) -> None:
         self._brought.pop(source, None)

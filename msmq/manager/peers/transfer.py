@@ -411,8 +411,9 @@ class MessageTransfer:
         self, session: ISession, messages: Sequence[UserMessageView], first_recoverable: int
     ) -> Deferred[None] | None:
         """Messages of the peer."""
-        self._peers.arrived(session, messages)
-        return self.arrivals.take(session, messages, first_recoverable)
+        now = self._performer.clock.now()
+        peer = self._peers.arrived(session, messages, now)
+        return self.arrivals.take(session, messages, first_recoverable, peer, now)
 
     def messages_acknowledged(self, session: ISession, messages: Sequence[OutgoingMessage]) -> None:
         """[MS-MQQB] 3.1.5.5.2: what the peer has is forgotten, unless its receiver has to say so."""

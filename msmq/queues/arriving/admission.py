@@ -16,7 +16,7 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PacketHolder
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.packet.base_header import BaseHeader
-from msmq.structures.packet.message_lifetime import FOREVER, SENT_TIME, TIME_TO_BE_RECEIVED, is_late
+from msmq.structures.packet.message_lifetime import FOREVER, SENT_TIME, TIME_TO_BE_RECEIVED
 from msmq.structures.packet.user_header import UserHeader
 from msmq.wire.guid import NULL_GUID
 
@@ -178,6 +178,6 @@ def judge(queue: Queue, view: UserMessageView, free: int, room: int, now: Moment
         return EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED
     if view.size > room:
         return EnqueueStatus.QUEUE_QUOTA_EXCEEDED
-    if isinstance(queue, OutgoingQueue) and is_late(view, now.wall):
+    if isinstance(queue, OutgoingQueue) and now.wall >= view.reach_limit:
         return EnqueueStatus.TIMED_OUT_IN_TRANSIT
     return EnqueueStatus.STORED

@@ -20,7 +20,6 @@ from msmq.structures.packet.message_lifetime import (
     FOREVER,
     TIME_TO_BE_RECEIVED,
     TIME_TO_REACH_QUEUE,
-    reach_limit,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def due_time(queue: Queue, view: UserMessageView) -> int | None:
     if view.packet[time_limit(queue)] == FOREVER or queue.definition.type is QueueType.SYSTEM:
         return None
     if isinstance(queue, OutgoingQueue):
-        return reach_limit(view)
+        return int(view.reach_limit)
     return view.sent_time + view.time_to_be_received
 
 
