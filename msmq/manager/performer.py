@@ -71,6 +71,7 @@ class Performer:
         self._drained: list[Deferred[None]] = []
         self._readers: dict[Hashable, Deferred[Sequence[MessagePosition]]] = {}
         self._timer = DeadlineTimer(reactor, clock, self._expire)
+        self._deadline: float | None = None
         self._pauses: set[Deferred[None]] = set()
         self.is_stopped = True
 
@@ -274,7 +275,7 @@ class Performer:
                 case Departure():
                     self._listener.departing(effect)
         if not self.is_stopped:
-            self._timer.set(self.model.deadline(self.clock.now() if now is None else now))
+            self._set_timer(self.model.deadline(self.clock.now() if now is None else now))
 
     def start(self) -> None:
         """Take what is asked for, from now on."""
@@ -283,7 +284,7 @@ class Performer:
     def stop(self) -> None:
         """End every wait, and let none begin."""
         self.is_stopped = True
-        self._timer.set(None)
+        self._set_timer(None)
         for waiting in list(self._pauses):
             waiting.callback(None)
         readers, self._readers = self._readers, {}
@@ -291,7 +292,13 @@ class Performer:
             self.model.cancel(tag)
             reader.errback(_stopped())
 
+    def _set_timer(self, deadline: float | None) -> None:
+        if deadline != self._deadline:
+            self._deadline = deadline
+            self._timer.set(deadline)
+
     def _expire(self, now: Moment) -> None:
+        self._deadline = None
         self.perform(self.model.expire(now))
 
 

@@ -27,6 +27,7 @@ MESSAGE_ID: Final = slice(56, 60)
 """Where a packet holds UserHeader.MessageID."""
 
 _VERSION: Final = 1
+_U32: Final = 0xFFFFFFFF
 _HEAD: Final = Struct("<BII")
 
 
@@ -180,7 +181,7 @@ class DuplicateHistory:
         changes = list(self._closed_in_turn)
         self._page = None
         if self._in_turn:
-            self._page = _Page(f"{PREFIX}{next(self._numbers)}", time=now.unix_seconds)
+            self._page = _Page(f"{PREFIX}{next(self._numbers)}", time=int(now.wall) & _U32)
             head = _HEAD.pack(_VERSION, self._page.time, len(self._in_turn))
             changes.append((self._page.name, b"".join((head, *self._in_turn))))
         return changes

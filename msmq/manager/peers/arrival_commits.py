@@ -29,10 +29,12 @@ from msmq.transfer.incoming_streams import IncomingStreams
 class _Waiting:
     """Messages that arrived together.
 
+    @ivar now: when they arrived.
     @ivar done: fires with the time at which they are stored; C{None} if they are not.
     """
 
     changes: Sequence[Change]
+    now: Moment
     done: Deferred[Moment | None]
 
 
@@ -66,13 +68,13 @@ class ArrivalCommits:
         """
         self.history.load(state, self._performer.clock.now())
 
-    def store(self, changes: Sequence[Change]) -> Deferred[Moment | None]:
+    def store(self, changes: Sequence[Change], now: Moment) -> Deferred[Moment | None]:
         """Store what follows from messages that were judged; fires with the time when it is.
 
         If it fires with C{None} they are not stored: none of them was acknowledged and all come again.
         """
         done: Deferred[Moment | None] = Deferred()
-        self._waiting.append(_Waiting(changes, done))
+        self._waiting.append(_Waiting(changes, now, done))
         if not self._is_storing:
             self._is_storing = True
             Deferred.fromCoroutine(self._store())
@@ -84,7 +86,7 @@ class ArrivalCommits:
             while self._waiting:
                 turn, self._waiting = self._waiting, []
                 changes: list[Change] = [change for each in turn for change in each.changes]
-                changes += as_changes(self.history.take_changes(performer.clock.now()))
+                changes += as_changes(self.history.take_changes(turn[-1].now))
                 try:
                     await performer.commit(changes)
                 except MQError:

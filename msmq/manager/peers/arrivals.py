@@ -344,7 +344,7 @@ class Arrivals:
         if batch.is_judged or changes or drained is not None or is_behind:
             # Messages behind others that wait for a commit are stored in order, too.
             batch.is_judged |= is_behind
-            stored = Deferred.fromCoroutine(self._store(batch, admission, changes, drained))
+            stored = Deferred.fromCoroutine(self._store(batch, admission, changes, drained, now))
             if drained is not None or batch.acknowledgements or batch.close is not None:
                 return stored
             return self._gather(session, sum(message.size for message in messages), stored)
@@ -387,11 +387,12 @@ class Arrivals:
         admission: Admission,
         changes: Sequence[Change],
         drained: Deferred[None] | None,
+        now: Moment,
     ) -> None:
         """Store, show, and only then let the session acknowledge."""
         performer = self._performer
         if batch.is_judged:
-            stored_at = await self._turns.store(changes)
+            stored_at = await self._turns.store(changes, now)
         else:
             try:
                 await performer.commit(changes)
