@@ -201,6 +201,7 @@ class IMessaging(Interface):
         Cancelling the wait loses nothing.
 
         @param timeout: seconds; C{None} waits without a limit.
+        @param count: the most messages; there may be fewer.
         @param peek: look only; the messages stay where they are, for everyone.
         @param transaction: decides about the messages; the reservation does not.
         @raise MQError: C{MQ_ERROR_IO_TIMEOUT} if nothing came.

@@ -35,6 +35,7 @@ from msmq.manager.flow_control import FlowControl
 from msmq.manager.log_summaries import RefusalLog
 from msmq.manager.membership.directory_health import DirectoryHealth
 from msmq.manager.membership.directory_router import DirectoryRouter
+from msmq.manager.membership.directory_users import DirectoryUsers
 from msmq.manager.membership.divergences import DirectoryDivergences
 from msmq.manager.membership.integration import Integration, directory_access
 from msmq.manager.membership.kept_topology import KeptTopology
@@ -250,6 +251,10 @@ class Parts:
             preferences,
         )
         integrated = self.integration
+        users: UserDirectory | None = None
+        if integrated is not None:
+            directory_users = DirectoryUsers(integrated)
+            users = UserDirectory(directory_users.read, directory_users.write)
         self.securing = MessageSecurity(
             model,
             security,
@@ -261,7 +266,7 @@ class Parts:
             reactor,
             clock,
             _no_directory if integrated is None else integrated.read,
-            None if integrated is None else UserDirectory(integrated.read_user, integrated.write_user),
+            users,
             new_identifier,
         )
         self.inspector = self.securing.inspector

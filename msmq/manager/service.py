@@ -29,8 +29,8 @@ from msmq.manager.applications.open_queue import OpenQueue
 from msmq.manager.applications.reservation import Reservation
 from msmq.manager.applications.send_keys import DEFAULT_KEYS, DEFAULT_LIFETIME, SendKeys
 from msmq.manager.applications.subscriptions import Subscriptions
-from msmq.manager.applications.targets import own_queue, readable_queue
-from msmq.manager.applications.transactions import TransactionHandle, move
+from msmq.manager.applications.targets import own_queue
+from msmq.manager.applications.transactions import TransactionHandle
 from msmq.manager.assembly import Parts
 from msmq.manager.live_settings import LiveSettings
 from msmq.manager.membership.membership import Membership
@@ -251,13 +251,8 @@ class QueueManagerService(Service):
     ) -> list[MessageIdentifier]:
         """[MS-MQDMPR] 3.1.7.1.9: take these messages, all or none, and answer one identifier each.
 
-        Done once everything recoverable is on disk. What belongs to a transaction is there when that
-        commits; transactional messages without one are sent in one of their own.
+        See L{IMessaging.send}. A key belongs to its destination, and is remembered over restarts.
 
-        @param destination: a format name, several with commas, or the path of a local queue.
-        @param keys: for each message a text of the application's choice, or C{None}. A key that comes again
-            sends nothing, and is answered with the identifier that it had first, for as long as keys are
-            remembered, over restarts too. A key belongs to its destination.
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_ILLEGAL_FORMATNAME and its like for names;
             MQ_ERROR_INSUFFICIENT_RESOURCES over a quota; MQ_ERROR_TRANSACTION_SEQUENCE if the transaction
             has ended; MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if another one is to send a key; or as
@@ -279,13 +274,10 @@ class QueueManagerService(Service):
     ) -> Reservation:
         """[MS-MQDMPR] 3.1.7.1.10 and 3.1.7.1.15: lock what is there, or wait for the first message.
 
-        Cancelling the wait loses nothing.
+        See L{IMessaging.reserve}.
 
         @param queue: the path or format name of a queue of this queue manager.
-        @param count: the most messages; there may be fewer.
         @param timeout: seconds; C{None} waits without a limit, 0 does not wait.
-        @param peek: look only; the messages stay where they are, for everyone.
-        @param transaction: decides about the messages; the reservation does not.
         @raise MQError: MQ_ERROR_IO_TIMEOUT if nothing came, MQ_ERROR_QUEUE_DELETED while waiting,
             MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a remote queue,
             MQ_ERROR_TRANSACTION_USAGE for a transaction on a queue that is not transactional,
@@ -350,36 +342,14 @@ class QueueManagerService(Service):
         return self._work.transactions.begin(self._new_identifier())
 
     def enlist(self, identifier: uuid.UUID) -> TransactionHandle:
-        """Take part in a transaction of a distributed transaction coordinator: refused, as there is none.
-
-        @raise MQError: MQ_ERROR_DTC_CONNECT.
-        """
+        """Take part in a transaction of a coordinator: MQ_ERROR_DTC_CONNECT, as there is none."""
         return self._work.transactions.enlist(identifier)
 
     async def move(
         self, message: MessageIdentifier, target: str, *, transaction: ITransaction | None = None
     ) -> None:
-        """[MS-MQDMPR] 3.1.7.1.16 Move Message, found by its identifier.
-
-        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND, MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION,
-            MQ_ERROR_INVALID_PARAMETER for queues that have nothing to do with each other,
-            MQ_ERROR_TRANSACTION_USAGE for a transactional move into a system queue.
-        """
-        queue = readable_queue(self._work.model, target, self._clock.now())
-        queue.users += 1
-        try:
-            position = await self._parts.search.available(message, queue)
-            source = position.queue
-            if transaction is None:
-                await move(self._parts.performer, self.model.move(position, queue))
-            else:
-                self.model.transacting.lock_and_move(
-                    self._parts.transactions.core(transaction), position, queue
-                )
-        finally:
-            queue.users -= 1
-            self._parts.performer.forget_empty((queue,))
-        self._parts.performer.forget_empty((source,))
+        """[MS-MQDMPR] 3.1.7.1.16 Move Message; see L{IMessaging.move} and L{Search.move}."""
+        await self._work.search.move(message, target, transaction)
 
     # IAdministration
 
@@ -402,8 +372,6 @@ class QueueManagerService(Service):
     ) -> QueueSummary:
         """[MS-MQDMPR] 3.1.7.1.3 Create Queue; answers what L{queue} would.
 
-        @param path: C{.\\private$\\orders}.
-        @param security: what its descriptor is to be, or some of it, as SDDL.
         @raise MQError: as L{Administration.create}.
         """
         return await self._work.administration.create(
@@ -478,28 +446,15 @@ class QueueManagerService(Service):
         return await logs.replay(queue, into, LogPart(first, last, since, until), in_clear)
 
     def pause_outgoing(self, name: str) -> Deferred[OutgoingQueueSummary]:
-        """[MS-MQDMPR] 3.1.7.2.3 Pause Queue: see L{IAdministration.pause_outgoing}.
-
-        It needs no outgoing queue of that name yet.
-
-        @raise MQError: MQ_ERROR_ILLEGAL_OPERATION for a queue of its own, or that the name is malformed.
-        """
+        """[MS-MQDMPR] 3.1.7.2.3 Pause Queue: see L{OutgoingHolds.pause}."""
         return Deferred.fromCoroutine(self._work.outgoing_holds.pause(name))
 
     def resume_outgoing(self, name: str) -> Deferred[OutgoingQueueSummary]:
-        """[MS-MQDMPR] 3.1.7.2.4 Resume Queue: see L{IAdministration.resume_outgoing}.
-
-        What is paused by its next hop, or with all others, stays paused: see C{paused_by}.
-
-        @raise MQError: as L{pause_outgoing}, and MQ_ERROR_QUEUE_NOT_FOUND.
-        """
+        """[MS-MQDMPR] 3.1.7.2.4 Resume Queue: see L{OutgoingHolds.resume}."""
         return Deferred.fromCoroutine(self._work.outgoing_holds.resume(name))
 
     def redirect_outgoing(self, name: str, to: str | None) -> Deferred[OutgoingQueueSummary]:
-        """See L{IAdministration.redirect_outgoing}.
-
-        @raise MQError: as L{OutgoingRedirects.redirect}.
-        """
+        """See L{IAdministration.redirect_outgoing} and L{OutgoingRedirects.redirect}."""
         return Deferred.fromCoroutine(self._redirect(name, to))
 
     async def _redirect(self, name: str, to: str | None) -> OutgoingQueueSummary:
@@ -516,17 +471,11 @@ class QueueManagerService(Service):
         return Deferred.fromCoroutine(self._work.outgoing_holds.hold_all(False))
 
     def pause_next_hop(self, host: str) -> Deferred[list[OutgoingQueueSummary]]:
-        """See L{IAdministration.pause_next_hop}; messages take other gates if there are any.
-
-        @raise MQError: MQ_ERROR_INVALID_PARAMETER for what cannot be a host.
-        """
+        """See L{IAdministration.pause_next_hop}; messages take other gates if there are any."""
         return Deferred.fromCoroutine(self._work.outgoing_holds.hold_next_hop(host, True))
 
     def resume_next_hop(self, host: str) -> Deferred[list[OutgoingQueueSummary]]:
-        """See L{IAdministration.resume_next_hop}.
-
-        @raise MQError: as L{pause_next_hop}.
-        """
+        """See L{IAdministration.resume_next_hop}."""
         return Deferred.fromCoroutine(self._work.outgoing_holds.hold_next_hop(host, False))
 
     def note(

@@ -8,12 +8,18 @@ from uuid import UUID
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
-from msmq.interfaces.queue_manager import Explanation, FoundReport, MessageLocation, ReceivedMessage
+from msmq.interfaces.queue_manager import (
+    Explanation,
+    FoundReport,
+    ITransaction,
+    MessageLocation,
+    ReceivedMessage,
+)
 from msmq.interfaces.storage import StorageError
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.applications.destinations import Destinations
-from msmq.manager.applications.targets import SendTarget
-from msmq.manager.applications.transactions import Transactions
+from msmq.manager.applications.targets import SendTarget, readable_queue
+from msmq.manager.applications.transactions import Transactions, move
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox, refuse
@@ -175,6 +181,27 @@ class Search:
                 f"message {message} in {queue_path(found[0].queue)} is {found[0].state.value}",
             )
         raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"there is no message {message}")
+
+    async def move(self, message: MessageIdentifier, target: str, transaction: ITransaction | None) -> None:
+        """[MS-MQDMPR] 3.1.7.1.16 Move Message, found by its identifier.
+
+        @raise MQError: as L{available}; MQ_ERROR_INVALID_PARAMETER for unrelated queues,
+            MQ_ERROR_TRANSACTION_USAGE for a transactional move into a system queue.
+        """
+        performer, model = self._performer, self._performer.model
+        queue = readable_queue(model, target, performer.clock.now())
+        queue.users += 1
+        try:
+            position = await self.available(message, queue)
+            source = position.queue
+            if transaction is None:
+                await move(performer, model.move(position, queue))
+            else:
+                model.transacting.lock_and_move(self._transactions.core(transaction), position, queue)
+        finally:
+            queue.users -= 1
+            performer.forget_empty((queue,))
+        performer.forget_empty((source,))
 
     async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
         """Send a dead letter again and remove it, as one change of the store.

@@ -30,7 +30,6 @@ from msmq.manager.public_search import find_public_queues
 from msmq.membership.access import DirectoryAccess
 from msmq.membership.attributes import DirectoryObject
 from msmq.membership.divergence import DirectoryChanges
-from msmq.membership.entry import DirectoryEntry
 from msmq.membership.enumerations import (
     DirectoryOperationResult,
     OperatingSystemType,
@@ -40,7 +39,7 @@ from msmq.membership.enumerations import (
 from msmq.membership.initialization import Provisioning, initialize
 from msmq.membership.local import QUEUE_MANAGER, HostIdentity, LocalQueueManager
 from msmq.membership.names import read_machine_sid
-from msmq.membership.objects import NO_KEYS, QueueManagerObject, QueueObject, UserObject
+from msmq.membership.objects import NO_KEYS, QueueManagerObject, QueueObject
 from msmq.membership.public_queues import PublicQueues, definition_of
 from msmq.membership.publication import publish_keys, publish_roles
 from msmq.membership.queries import AttributeFilter, equals
@@ -249,21 +248,6 @@ class Integration:
     ) -> Outcome:
         """[MS-MQDMPR] 3.1.7.1.20 Read Directory: what the directory, or what is known of it, says."""
         return await self.ask(self.access.read_directory(of, filters, attributes))
-
-    async def read_user(self, sid: bytes) -> Outcome:
-        """[MS-MQDMPR] 3.1.1.15 the user of a SID."""
-        return await self.read(UserObject, [equals("security_identifier", sid)])
-
-    async def write_user(self, user: UserObject, former: DirectoryEntry[UserObject] | None) -> Outcome:
-        """[MS-MQDMPR] 3.1.1.15 have the directory hold these certificates of a user.
-
-        @param former: what was read of the user, whom the directory does not know yet without it.
-        @return: the value is false if they were changed since that was read.
-        """
-        if former is None:
-            return await self.ask(self.access.create_directory_object(user))
-        attributes = ("certificate_digest_list", "certificates")
-        return await self.ask(self.access.write_directory(user, attributes, former))
 
     async def find_queues(
         self, label: str | None, application_type: UUID | None, path: str | None
