@@ -86,7 +86,7 @@ def _show(settings: Settings, found: dict[str, Any]) -> None:
     if output.as_json:
         output.object(found)
     else:
-        output.text(f"{found['queue']}, owner {found['owner'] or 'none'}, by  {found['source']}")
+        output.text(f"{found['queue']}, owner {found['owner'] or 'none'}, by {found['source']}")
         if found["everything"]:
             output.text("every account has every right")
         elif not found["entries"]:

@@ -238,7 +238,7 @@ class Encryption:
         owner = guid_from_bytes(view.queue_manager_address)
         known = self._remote.get(owner)
         if known is None:
-            return Failure(Status.MQ_ERROR_NO_DS, f"unknown public key of  {format_guid(owner)}")
+            return Failure(Status.MQ_ERROR_NO_DS, f"unknown public key of {format_guid(owner)}")
         if isinstance(known.keys, Failure):
             return known.keys
         try:
