@@ -310,8 +310,8 @@ class ResumedTests(ImportTestCase):
             "import os, signal, sys\n"
             "from pathlib import Path\n"
             "from msmq.control.client.client import ControlClient\n"
-            "from msmq.pipeline.files import importer\n"
-            "importer._NOTED_EVERY = 20\n"
+            "from msmq.pipeline.files import importer as module\n"
+            "module._NOTED_EVERY = 20\n"
             "left = int(sys.argv[3])\n"
             "def count(rows):\n"
             "    global left\n"
@@ -319,9 +319,9 @@ class ResumedTests(ImportTestCase):
             "    if left < 0:\n"
             "        os.kill(os.getpid(), signal.SIGKILL)\n"
             "client = ControlClient(Path(sys.argv[1]))\n"
-            "files = importer.files_in([Path(sys.argv[2])])\n"
-            "importer = importer.Importer(client, files, on_rows=count, outstanding=20)\n"
-            "importer.run(importer.ImportProgress(Path(sys.argv[4]), importer.task))\n"
+            "files = module.files_in([Path(sys.argv[2])])\n"
+            "importer = module.Importer(client, files, on_rows=count, outstanding=20)\n"
+            "importer.run(module.ImportProgress(Path(sys.argv[4]), importer.task))\n"
         )
         for number, limit in enumerate((150, 100, 280)):
             killed = await self.ended(program, str(limit), f"progress-{number // 2}")
