@@ -94,6 +94,16 @@ class IStoreFiles(Interface):
         """The files that it has now; some may be gone by the time they are looked at."""
 
 
+class IStoreVerification(Interface):
+    """What a store that verifies in the background what it has stored provides too."""
+
+    def verified_bytes() -> int:
+        """Bytes of packets that were verified since the store was opened."""
+
+    def damaged() -> int:
+        """What was found damaged since the store was opened, by readers too."""
+
+
 class IMessageStore(Interface):
     """Keeps the queues of one queue manager, its messages, its logs, and a few values of its own.
 

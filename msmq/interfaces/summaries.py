@@ -14,7 +14,7 @@ import attrs
 
 from msmq.queues.outgoing import ConnectionHistoryEntry
 from msmq.session.connection_limits import RefusedPeer
-from msmq.session.packet_counts import PacketCounts
+from msmq.session.packet_counts import TrafficCounts
 from msmq.session.statistics import SessionStatistics
 
 TIME: Final[Mapping[str, bool]] = {"time": True}
@@ -238,7 +238,7 @@ class ManagerStatus:
     refused_peers: Sequence[RefusedPeer]
     storage: str
     durable: bool
-    packets: PacketCounts
+    packets: TrafficCounts
     refused: Mapping[str, int]
     expired: Mapping[str, int]
     poisoned: Mapping[str, int]

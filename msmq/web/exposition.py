@@ -16,7 +16,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
-from msmq.interfaces.storage import IMessageStore, IStoreFiles
+from msmq.interfaces.storage import IMessageStore, IStoreFiles, IStoreVerification
 from msmq.manager.administration.inspection import ManagerInspection
 from msmq.manager.administration.measurements import Measurements, QueueMeasurement
 from msmq.web.metered_store import MeteredStore
@@ -30,8 +30,10 @@ from msmq.web.metrics import (
     SERVER_METRICS,
     STORE_BYTES,
     STORE_COMMITS,
+    STORE_DAMAGED,
     STORE_FAILURES,
     STORE_FREE_BYTES,
+    STORE_VERIFIED,
     TURN_BUCKETS,
     TURN_SECONDS,
     WINDOWS_METRICS,
@@ -61,6 +63,7 @@ class Instruments:
 
     def __init__(self, store: IMessageStore, reactor: IReactorTime) -> None:
         self._files = IStoreFiles(store, None)
+        self._verification = IStoreVerification(store, None)
         self.registry = registry = CollectorRegistry()
         self.store = MeteredStore(
             store, _histogram(COMMIT_SECONDS, COMMIT_BUCKETS, registry), reactor.seconds
@@ -77,6 +80,9 @@ class Instruments:
             yield STORE_BYTES, [((), sum(map(_size, files)))]
             if files and (free := _free(files[0].parent)) is not None:
                 yield STORE_FREE_BYTES, [((), free)]
+        if self._verification is not None:
+            yield STORE_VERIFIED, [((), self._verification.verified_bytes())]
+            yield STORE_DAMAGED, [((), self._verification.damaged())]
 
 
 class Exposition:

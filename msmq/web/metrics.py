@@ -263,8 +263,24 @@ STORE_FREE_BYTES: Final = _gauge(
     "msmq_store_free_bytes", "Free space in the file system of the message store."
 )
 
-STORE_METRICS: Final = (STORE_COMMITS, STORE_FAILURES, STORE_BYTES, STORE_FREE_BYTES)
-"""What is measured where the store is opened; the last two are absent if the store is not in files."""
+STORE_VERIFIED: Final = _counter(
+    "msmq_store_verified_bytes_total", "Bytes of packets that were verified in the background."
+)
+STORE_DAMAGED: Final = _counter("msmq_store_damaged_total", "Packets and other records found damaged.")
+
+STORE_METRICS: Final = (
+    STORE_COMMITS,
+    STORE_FAILURES,
+    STORE_BYTES,
+    STORE_FREE_BYTES,
+    STORE_VERIFIED,
+    STORE_DAMAGED,
+)
+"""What is measured where the store is opened.
+
+The size and the free space are absent if the store is not in files, the last two if it does not verify
+itself in the background.
+"""
 
 ALL_METRICS: Final = (
     INFO,

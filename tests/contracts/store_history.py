@@ -10,6 +10,7 @@ from uuid import UUID
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorFromThreads
+from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
@@ -41,10 +42,11 @@ STEPS = 20
 
 
 @implementer(IReactorFromThreads)
-class TurnedReactor:
-    """Does what threads ask for when a test turns it."""
+class TurnedReactor(Clock):
+    """Does what threads ask for when a test turns it, and what is due when a test advances its time."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._calls: SimpleQueue[tuple[Callable[..., Any], tuple[object, ...], dict[str, object]]] = (
             SimpleQueue()
         )
@@ -57,9 +59,13 @@ class TurnedReactor:
         outcomes: list[Result | Failure] = []
         asked.addBoth(outcomes.append)
         while not outcomes:
-            call, args, kwargs = self._calls.get(timeout=DEADLINE)
-            call(*args, **kwargs)
+            self.turn()
         return outcomes[0]
+
+    def turn(self) -> None:
+        """Wait until a thread asks for something, and do it."""
+        call, args, kwargs = self._calls.get(timeout=DEADLINE)
+        call(*args, **kwargs)
 
 
 QUEUES = (UUID(int=1), UUID(int=1 << 127))

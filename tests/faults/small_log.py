@@ -20,6 +20,7 @@ from msmq.interfaces.plugins import IStorageFactory
 from msmq.interfaces.storage import IMessageStore
 from msmq.persistence.changes import Change
 from msmq.storage.log import LogMessageStore
+from msmq.storage.log.core.scrub_policy import SCRUBBING
 from msmq.storage.log.factory import DIRECTORY_NAME, MARK_NAME
 from tests.contracts.store_history import TurnedReactor
 
@@ -61,6 +62,7 @@ class SmallLogStorageFactory:
             data / MARK_NAME,
             clock=time.perf_counter,
             now=time.time,
+            scrubbing=SCRUBBING,
             segment_bytes=SEGMENT,
             reactor=reactor,
         )

@@ -20,6 +20,7 @@ from twisted.python.failure import Failure
 from msmq.interfaces import IMessageStore
 from msmq.storage.factory import make_store
 from msmq.storage.log import LogMessageStore
+from msmq.storage.log.core.scrub_policy import SCRUBBING
 from tests.storage.crash_model import STEP, batch
 
 
@@ -74,6 +75,7 @@ def made_store(description: str) -> IMessageStore:
         place.with_name("mark"),
         clock=time.perf_counter,
         now=time.time,
+        scrubbing=SCRUBBING,
         segment_bytes=SEGMENTS[kind],
     )
 

@@ -21,6 +21,7 @@ from msmq.interfaces import IMessageStore
 from msmq.interfaces.storage import StorageFull
 from msmq.persistence.changes import AppendEvent, Change, PutQueue, PutState, TrimEvents
 from msmq.storage.log import LogMessageStore
+from msmq.storage.log.core.scrub_policy import SCRUBBING
 from msmq.storage.sqlite import SqliteMessageStore
 from tests.contracts.store_contract import BILLS, ORDERS, put, remove
 from tests.contracts.store_moves import move
@@ -46,6 +47,7 @@ class Disk:
             self.directory / "mark",
             clock=time.perf_counter,
             now=time.time,
+            scrubbing=SCRUBBING,
             segment_bytes=SEGMENT,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -13,6 +14,7 @@ from msmq.storage.log.checkpoint_files import NAMES, CheckpointWriter
 from msmq.storage.log.core.checkpoint import CheckpointHeader, tables
 from msmq.storage.log.engine import Engine
 from msmq.storage.log.failures import failure
+from msmq.storage.log.log_check import LogCheck
 from msmq.storage.log.opened_log import Mark, OpenedLog
 from msmq.storage.log.workers import Worker
 
@@ -41,6 +43,7 @@ class Checkpointing:
         self._mark = mark
         self._last = opened.checkpoint
         self._path = opened.checkpoint_path
+        self._last_path = opened.checkpoint_path
         self._next = self._last
         self._tables: Iterator[bytes] | None = None
         self._writer: CheckpointWriter
@@ -50,6 +53,22 @@ class Checkpointing:
         self._marked_segments = 0
         # Bytes that are written after one that failed before the next is tried on a disk that is full.
         self._retry_after = 0
+        # Checkpoints that are due because the last ones, or groups after them, are damaged.
+        self._requested = 0
+
+    def request(self) -> None:
+        """Have two checkpoints written soon, so that neither needs what was written before."""
+        self._requested = 2
+
+    def check(self) -> LogCheck:
+        """What a start would need at this moment, when no group is under way."""
+        engine = self._engine
+        segments = {
+            generation: (segment.path, segment.header) for generation, segment in engine.segments.used.items()
+        }
+        return LogCheck(
+            segments, list(engine.segments.free), self._last_path, self._last.position, engine.position
+        )
 
     @property
     def is_running(self) -> bool:
@@ -78,6 +97,17 @@ class Checkpointing:
         self._finish()
         return False
 
+    def complete(self) -> None:
+        """Write what is left of a requested checkpoint, all at once: the log is about to be closed."""
+        if not self._requested or self._is_finishing:
+            return
+        if self._tables is None:
+            self._begin()
+        assert self._tables is not None
+        for table in self._tables:
+            self._do(partial(self._writer.append, [table]))
+        self._finish()
+
     def write_mark(self) -> None:
         """Keep outside of the log how far it has come."""
         mark = Mark(self._engine.store, self._engine.position.sequence - 1)
@@ -92,6 +122,8 @@ class Checkpointing:
         if engine.counters.segments != self._marked_segments:
             self._marked_segments = engine.counters.segments
             self.write_mark()
+        if self._requested:
+            return True
         written = engine.counters.bytes - self._began_at
         if engine.supply.is_short and written >= self._retry_after:
             # The space of segments that are empty is needed now.
@@ -143,6 +175,8 @@ class Checkpointing:
             self._path = self._path.with_name(NAMES[self._path.name == NAMES[0]])
             return
         self._retry_after = 0
+        self._requested = max(0, self._requested - 1)
+        self._last_path = self._path
         engine.counters.checkpoints += 1
         engine.counters.checkpoint_bytes += outcome
         # The one before may still be needed, should this one be damaged.

@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 
 from msmq.interfaces.storage import StorageError
 from msmq.storage.log.batches import WriteBatch
+from msmq.storage.log.core.packet_owner import OwnerKind, PacketOwner
 from msmq.storage.log.core.plan import GroupPlan
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW
 from msmq.storage.log.core.state import State
@@ -35,10 +36,13 @@ class Live:
     size: int
     checksum: int
     copy: Copy
+    owner: PacketOwner
 
 
-def live_packets(state: State, victims: set[int]) -> Iterator[Live | None]:
+def live_packets(state: State, victims: set[int] | None) -> Iterator[Live | None]:
     """Every packet in these segments that a row names, and C{None} after each row that names another.
+
+    @param victims: generations; C{None} for all of them.
 
     The state may change from one to the next.
     """
@@ -50,22 +54,40 @@ def live_packets(state: State, victims: set[int]) -> Iterator[Live | None]:
             if row is None:
                 continue
             location, size, checksum, *_ = MESSAGE_ROW.unpack(row)
-            if location >> 32 in victims:
-                yield Live(location, size, checksum, partial(_copy_message, number, lookup_id, location))
+            if victims is None or location >> 32 in victims:
+                yield Live(
+                    location,
+                    size,
+                    checksum,
+                    partial(_copy_message, number, lookup_id, location),
+                    PacketOwner(OwnerKind.MESSAGE, number, lookup_id),
+                )
             else:
                 yield None
         after = 0
         while (place := kept.log.after(after)) < len(kept.log):
             after, _, location, size, checksum, _ = LOG_ROW.unpack(kept.log.row(place))
-            if location >> 32 in victims:
-                yield Live(location, size, checksum, partial(_copy_log, number, after, location))
+            if victims is None or location >> 32 in victims:
+                yield Live(
+                    location,
+                    size,
+                    checksum,
+                    partial(_copy_log, number, after, location),
+                    PacketOwner(OwnerKind.LOG_ENTRY, number, after),
+                )
             else:
                 yield None
     sequence = state.events.first
     while (event := state.events.row(sequence)) is not None:
         location, size, checksum, *_ = EVENT_ROW.unpack(event)
-        if location >> 32 in victims:
-            yield Live(location, size, checksum, partial(_copy_event, sequence, location))
+        if victims is None or location >> 32 in victims:
+            yield Live(
+                location,
+                size,
+                checksum,
+                partial(_copy_event, sequence, location),
+                PacketOwner(OwnerKind.EVENT, 0, sequence),
+            )
         else:
             yield None
         sequence = max(sequence + 1, state.events.first)
@@ -105,7 +127,7 @@ class Compaction:
         engine: Engine,
         reading: Worker,
         fetcher: PacketFetcher,
-        damaged: Callable[[Damage, int], object],
+        damaged: Callable[[Damage, int, PacketOwner], object],
     ) -> None:
         self._engine = engine
         self._reading = reading
@@ -169,7 +191,7 @@ class Compaction:
         copies: list[tuple[Live, bytes]] = []
         for live, packet in zip(found, packets, strict=True):
             if isinstance(packet, Damage):
-                self._damaged(packet, live.location)
+                self._damaged(packet, live.location, live.owner)
             else:
                 copies.append((live, packet))
 

@@ -17,7 +17,9 @@ class Counters:
     @ivar copied: packets that were copied out of nearly empty segments; C{copied_bytes} has their bytes.
     @ivar reclaimed: segments that became free.
     @ivar checkpoints: checkpoints that were written; C{checkpoint_bytes} has their bytes.
-    @ivar damaged: packets that were found damaged.
+    @ivar damaged: packets, groups, headers and checkpoints that were found damaged.
+    @ivar scrubbed: packets that were verified in the background; C{scrubbed_bytes} has their bytes.
+    @ivar scrubs: passes over everything that is stored.
     """
 
     groups: int = 0
@@ -32,3 +34,6 @@ class Counters:
     checkpoints: int = 0
     checkpoint_bytes: int = 0
     damaged: int = 0
+    scrubbed: int = 0
+    scrubbed_bytes: int = 0
+    scrubs: int = 0

@@ -11,6 +11,7 @@ from zope.interface import implementer
 
 from msmq.interfaces.plugins import IStorageFactory
 from msmq.interfaces.storage import IMessageStore
+from msmq.storage.log.core.scrub_policy import SCRUBBING
 from msmq.storage.log.store import LogMessageStore
 
 DIRECTORY_NAME: Final = "msmq.log"
@@ -31,4 +32,6 @@ class LogStorageFactory:
         if "\0" in argument:
             raise ValueError("a path holds no null character")
         directory = data / (argument or DIRECTORY_NAME)
-        return LogMessageStore(directory, data / MARK_NAME, clock=time.perf_counter, now=time.time)
+        return LogMessageStore(
+            directory, data / MARK_NAME, clock=time.perf_counter, now=time.time, scrubbing=SCRUBBING
+        )

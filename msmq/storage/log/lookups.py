@@ -13,7 +13,8 @@ from twisted.internet.defer import Deferred
 
 from msmq.interfaces.storage import LogEntry, LogExtent, MessageNotStored, StoredEvent
 from msmq.storage.log.core.events import read_event
-from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW
+from msmq.storage.log.core.packet_owner import OwnerKind, PacketOwner
+from msmq.storage.log.core.records import EVENT_ROW, EXPRESS, HAS_IDENTITY, LOG_ROW, MESSAGE_ROW
 from msmq.storage.log.engine import Engine
 from msmq.storage.log.packet_fetcher import Damage, PacketFetcher, PacketLocation, place_of
 from msmq.storage.log.quarantine import Quarantine
@@ -24,8 +25,6 @@ STEP_ROWS: Final = 2000
 """Rows that are looked at in one turn of the reactor."""
 MOST_ROWS: Final = 50_000
 """Entries of one answer; an entry without a packet takes some memory too."""
-HAS_IDENTITY: Final = 60
-"""Bytes of a packet from which on it has an identity."""
 
 Thread: TypeAlias = tuple[Worker, PacketFetcher]
 
@@ -86,12 +85,13 @@ class Lookups:
             if not isinstance(packet, Damage):
                 continue
             kept = self._engine.state.queues.get(queue)
-            rows = () if kept is None else (kept.messages.get(lookup_id), kept.express.get(lookup_id))
-            if not any(row is not None and MESSAGE_ROW.unpack(row)[0] == one.location for row in rows):
+            kind = OwnerKind.EXPRESS if one.location >= EXPRESS else OwnerKind.MESSAGE
+            owner = None if kept is None else PacketOwner(kind, kept.number, lookup_id)
+            if owner is None or owner.location(self._engine.state) != one.location:
                 # It was moved or removed meanwhile, and its place used again.
                 self.read(queue, lookup_ids, done)
                 return
-            self._quarantine.put(packet, one.location)
+            self._quarantine.put(packet, one.location, owner)
             done.errback(MessageNotStored(queue, lookup_id))
             return
         done.callback(found)
@@ -157,7 +157,8 @@ class Lookups:
                             # It was copied meanwhile, and its place used again.
                             self.read_log(queue, after, limit, done)
                             return
-                        self._quarantine.put(packet, one.location)
+                        owner = PacketOwner(OwnerKind.LOG_ENTRY, kept.number, sequence)
+                        self._quarantine.put(packet, one.location, owner)
                     continue
                 entries.append(LogEntry(sequence, lookup_id, arrived, packet))
             done.callback(entries)
@@ -200,7 +201,8 @@ class Lookups:
                         self.read_events(after, limit, identity, done)
                         return
                     if there is not None:
-                        self._quarantine.put(packet, one.location)
+                        event = PacketOwner(OwnerKind.EVENT, 0, sequence)
+                        self._quarantine.put(packet, one.location, event)
                     continue
                 stored.append(StoredEvent(sequence, read_event(packet, time, owner)))
             done.callback(stored)

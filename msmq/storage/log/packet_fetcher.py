@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 from zlib import crc32
 
 import attrs
 
 from msmq.storage.log.core.records import EXPRESS, OFFSET_MASK
 from msmq.storage.log.core.segments import Segments
+from msmq.storage.log.failures import failure
 from msmq.storage.log.files import FileDescriptors, read_exactly
 from msmq.storage.log.writer import express_path
+
+_PAGE: Final = 4096
 
 
 @attrs.frozen
@@ -52,8 +59,24 @@ class PacketFetcher:
         self._files = FileDescriptors()
 
     def fetch(self, places: Sequence[PacketLocation]) -> list[bytes | Damage]:
-        """The packets at these places, each verified."""
+        """The packets at these places, each verified.
+
+        @raise StorageError: a file cannot be read for a reason that may pass.
+        """
         return [self._fetch(place) for place in places]
+
+    def fetch_from_disk(self, places: Sequence[PacketLocation], active: Path) -> list[bytes | Damage]:
+        """The same, without what the system has cached of them, unless a packet is in the active segment.
+
+        @raise StorageError: a file cannot be read for a reason that may pass.
+        """
+        for place in places:
+            if place.path != active:
+                start = place.offset // _PAGE * _PAGE
+                size = -(-(place.offset + place.size) // _PAGE) * _PAGE - start
+                with suppress(OSError):
+                    os.posix_fadvise(self._files.of(place.path), start, size, os.POSIX_FADV_DONTNEED)
+        return self.fetch(places)
 
     def forget(self, path: Path) -> None:
         """Close a file that is to be deleted."""
@@ -67,6 +90,9 @@ class PacketFetcher:
         try:
             packet = read_exactly(self._files.of(place.path), place.offset, place.size)
         except OSError as error:
+            if error.errno != errno.EIO:
+                # Such as too many open files: the packet may be intact.
+                raise failure(place.path, "read", error) from error
             return Damage(place, b"", error.strerror or str(error))
         if len(packet) < place.size:
             return Damage(place, packet, f"the file ends {place.size - len(packet)} bytes too early")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -12,8 +13,9 @@ from twisted.logger import Logger
 from msmq.durable import make_directory, write_durably
 from msmq.persistence.changes import AppendEvent
 from msmq.storage.log.batches import WriteBatch
+from msmq.storage.log.core.packet_owner import OwnerKind, PacketOwner
 from msmq.storage.log.core.plan import GroupPlan
-from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, PLACE
+from msmq.storage.log.core.records import HAS_IDENTITY, MESSAGE_ROW
 from msmq.storage.log.engine import Engine
 from msmq.storage.log.failures import failure
 from msmq.storage.log.packet_fetcher import Damage
@@ -25,7 +27,7 @@ DAMAGED: Final = "damaged"
 
 
 class Quarantine:
-    """Removes damaged packets from the log, and keeps what is left of each in a file.
+    """Removes damaged messages from the log, and keeps what is left of each packet in a file.
 
     @param now: seconds since 1970-01-01 UTC.
     """
@@ -36,14 +38,17 @@ class Quarantine:
         self._engine = engine
         self._upkeep = upkeep
         self._now = now
-        # Locations that were seen already, and whose rows may still be there for a while.
-        self._seen: set[int] = set()
+        # What was seen already, with its location: its row may still be there, or is there for good.
+        self._seen: set[tuple[PacketOwner, int]] = set()
 
-    def put(self, damage: Damage, location: int) -> None:
-        """Quarantine a packet; a second time does nothing."""
-        if location in self._seen:
+    def put(self, damage: Damage, location: int, owner: PacketOwner) -> None:
+        """Quarantine a packet; a second time does nothing, and neither does one that was moved meanwhile.
+
+        @param location: where it was read.
+        """
+        if (owner, location) in self._seen or owner.location(self._engine.state) != location:
             return
-        self._seen.add(location)
+        self._seen.add((owner, location))
         self._engine.counters.damaged += 1
         place = damage.place
         target = self._engine.directory / DIRECTORY / f"{place.path.name}-{place.offset}-{location >> 32}"
@@ -52,9 +57,8 @@ class Quarantine:
         self._upkeep.do(lambda: _keep(target, damage.found), lambda outcome: self._kept(target, outcome))
         done: Deferred[None] = Deferred()
         done.addErrback(self._failed)
-        self._engine.put(
-            WriteBatch((), done, work=lambda plan: self._remove(plan, location, where), is_removing=True)
-        )
+        work = partial(self._remove, location, owner, where)
+        self._engine.put(WriteBatch((), done, work=work, is_removing=True))
 
     def _kept(self, target: Path, outcome: object) -> None:
         if isinstance(outcome, Exception):
@@ -63,28 +67,22 @@ class Quarantine:
     def _failed(self, problem: object) -> None:
         self.log.error("a damaged packet stays in the log: {problem}", problem=problem)
 
-    def _remove(self, plan: GroupPlan, location: int, where: str) -> None:
-        """Remove every message that has the packet; of log entries and events only the content is lost."""
-        for kept in list(plan.state.by_number.values()):
-            for rows in (kept.messages, kept.express):
-                found = [key for key, row in rows.items() if PLACE.unpack_from(row)[0] == location]
-                for lookup_id in found:
-                    size, identity = MESSAGE_ROW.unpack(rows[lookup_id])[1::6]
-                    plan.remove_message(kept, lookup_id, rows is kept.express)
-                    reason = f"lookup id {lookup_id:#018x}; {where}"
-                    owner = identity if size >= 60 else b""
-                    path = kept.definition.path
-                    plan.add([AppendEvent(self._now(), owner, DAMAGED, reason, 0, path)])
-            for place in range(len(kept.log)):
-                sequence, _, there, *_ = LOG_ROW.unpack(kept.log.row(place))
-                if there == location:
-                    reason = f"entry {sequence} of the message log; {where}"
-                    plan.add([AppendEvent(self._now(), b"", DAMAGED, reason, 0, kept.definition.path)])
-        events = plan.state.events
-        for sequence in range(events.first, events.end):
-            row = events.row(sequence)
-            if row is not None and EVENT_ROW.unpack(row)[0] == location:
-                plan.add([AppendEvent(self._now(), b"", DAMAGED, f"event {sequence}; {where}", 0, "")])
+    def _remove(self, location: int, owner: PacketOwner, where: str, plan: GroupPlan) -> None:
+        """Remove a message, with an event; of a log entry or an event only the content is lost."""
+        if owner.location(plan.state) != location:
+            return
+        identity, path, what = b"", "", f"event {owner.key}"
+        if owner.kind is not OwnerKind.EVENT:
+            kept = plan.state.by_number[owner.number]
+            path, what = kept.definition.path, f"entry {owner.key} of the message log"
+            if owner.kind is not OwnerKind.LOG_ENTRY:
+                is_express = owner.kind is OwnerKind.EXPRESS
+                row = (kept.express if is_express else kept.messages)[owner.key]
+                size, found = MESSAGE_ROW.unpack(row)[1::6]
+                identity = found if size >= HAS_IDENTITY else b""
+                what = f"lookup id {owner.key:#018x}"
+                plan.remove_message(kept, owner.key, is_express)
+        plan.add([AppendEvent(self._now(), identity, DAMAGED, f"{what}; {where}", 0, path)])
 
 
 def _keep(target: Path, content: bytes) -> None:

@@ -6,14 +6,18 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from twisted.internet.interfaces import IReactorTime
+
 from msmq.storage.log.checkpoints import Checkpointing
 from msmq.storage.log.compaction import Compaction
+from msmq.storage.log.core.scrub_policy import ScrubPolicy
 from msmq.storage.log.core.write_policy import WritePolicy
 from msmq.storage.log.engine import Engine
 from msmq.storage.log.lookups import Lookups
 from msmq.storage.log.opened_log import OpenedLog
 from msmq.storage.log.packet_fetcher import PacketFetcher
 from msmq.storage.log.quarantine import Quarantine
+from msmq.storage.log.scrubber import Scrubber
 from msmq.storage.log.supply import SegmentSupply
 from msmq.storage.log.upkeep import Upkeep
 from msmq.storage.log.workers import Call, Worker
@@ -25,6 +29,7 @@ class RunningLog:
     """Puts together what an open log consists of, and stops it.
 
     @param upkeep: the thread that has opened it, which does what is not urgent from now on.
+    @param reactor: for the pauses of the scrubber.
     @param deliver: has Deferreds fire soon; C{fire} does it now.
     """
 
@@ -36,6 +41,8 @@ class RunningLog:
         upkeep: Worker,
         clock: Callable[[], float],
         now: Callable[[], float],
+        scrubbing: ScrubPolicy,
+        reactor: IReactorTime,
         deliver: Callable[[Sequence[Outcome]], object],
         fire: Callable[[], object],
     ) -> None:
@@ -56,6 +63,17 @@ class RunningLog:
         )
         self._checkpointing = Checkpointing(engine, opened, upkeep, mark)
         compaction = Compaction(engine, self._reading, self._fetcher, quarantine.put)
+        self._scrubber = Scrubber(
+            engine,
+            self._reading,
+            self._fetcher,
+            upkeep,
+            self._checkpointing,
+            quarantine,
+            scrubbing,
+            reactor,
+            now,
+        )
         workers = self._writing, self._reading, upkeep
         self._upkeep = Upkeep(
             engine, self._checkpointing, compaction, call, workers, self._writer, self._fetcher
@@ -66,6 +84,8 @@ class RunningLog:
     def stop(self, stopped: Callable[[], object]) -> None:
         """Write the mark, wait for the threads, and close the files; C{stopped} is called then."""
         self.engine.stop()
+        self._scrubber.stop()
+        self._checkpointing.complete()
         self._upkeep.is_stopped = True
         self._checkpointing.write_mark()
         waiting = [self._writing, self._reading, self._searching, self._upkeep_thread]

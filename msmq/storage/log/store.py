@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, TypeVar
 from uuid import UUID
 
 from twisted.internet.defer import Deferred, fail, succeed
-from twisted.internet.interfaces import IReactorFromThreads
+from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -21,6 +21,7 @@ from msmq.durable import make_directory
 from msmq.interfaces.storage import (
     IMessageStore,
     IStoreFiles,
+    IStoreVerification,
     LogEntry,
     LogExtent,
     StorageError,
@@ -30,6 +31,7 @@ from msmq.interfaces.storage import (
 from msmq.persistence.changes import Change
 from msmq.persistence.snapshot import Snapshot
 from msmq.storage.log.batches import WriteBatch
+from msmq.storage.log.core.scrub_policy import ScrubPolicy
 from msmq.storage.log.counters import Counters
 from msmq.storage.log.failures import failure
 from msmq.storage.log.files import lock_directory
@@ -53,7 +55,7 @@ class _Phase(enum.Enum):
     CLOSING = enum.auto()
 
 
-@implementer(IMessageStore, IStoreFiles)
+@implementer(IMessageStore, IStoreFiles, IStoreVerification)
 class LogMessageStore:
     """Keeps everything in a log of segments, on stable storage when a commit is done.
 
@@ -65,6 +67,7 @@ class LogMessageStore:
     @param mark: a file outside of it, by which a log that is not the one last used is noticed.
     @param clock: seconds, for measuring how long a write takes.
     @param now: seconds since 1970-01-01 UTC, for events of the store itself.
+    @param scrubbing: how fast and how often what is stored is verified.
     @param segment_bytes: the size of a segment; at least 64 KiB.
     @param reactor: in whose thread the Deferreds fire; the running one by default.
     """
@@ -80,6 +83,7 @@ class LogMessageStore:
         *,
         clock: Callable[[], float],
         now: Callable[[], float],
+        scrubbing: ScrubPolicy,
         segment_bytes: int = SEGMENT_BYTES,
         reactor: IReactorFromThreads | None = None,
     ) -> None:
@@ -87,6 +91,7 @@ class LogMessageStore:
         self._mark = mark.absolute()
         self._clock = clock
         self._now = now
+        self._scrubbing = scrubbing
         self._segment_bytes = segment_bytes
         self._reactor = reactor
         self._phase = _Phase.CLOSED
@@ -121,6 +126,14 @@ class LogMessageStore:
         done: Deferred[None] = Deferred()
         self._running.engine.put(WriteBatch(tuple(changes), done))
         return done
+
+    def verified_bytes(self) -> int:
+        """See L{IStoreVerification.verified_bytes}."""
+        return self.counters.scrubbed_bytes
+
+    def damaged(self) -> int:
+        """See L{IStoreVerification.damaged}."""
+        return self.counters.damaged
 
     def files(self) -> Sequence[Path]:
         """See L{IStoreFiles.files}."""
@@ -208,7 +221,16 @@ class LogMessageStore:
                 sequence=opened.position.sequence,
             )
         self._running = RunningLog(
-            opened, self._mark, self._call, self._upkeep, self._clock, self._now, self._deliver, self._fire
+            opened,
+            self._mark,
+            self._call,
+            self._upkeep,
+            self._clock,
+            self._now,
+            self._scrubbing,
+            IReactorTime(self._reactor or _running_reactor()),
+            self._deliver,
+            self._fire,
         )
         self._phase = _Phase.OPEN
         if self._closing:

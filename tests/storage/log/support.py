@@ -18,6 +18,7 @@ from msmq.interfaces.storage import LogEntry, StorageError
 from msmq.persistence.changes import Change
 from msmq.persistence.snapshot import Snapshot
 from msmq.storage.log import LogMessageStore
+from msmq.storage.log.core.scrub_policy import SCRUBBING
 from tests.contracts.store_history import TurnedReactor
 from tests.patience import DEADLINE
 from tests.storage.crash_model import Model
@@ -49,6 +50,7 @@ class LogTestCase(SynchronousTestCase):
             place / "mark",
             clock=time.perf_counter,
             now=lambda: 1_700_000_000.0,
+            scrubbing=SCRUBBING,
             segment_bytes=self.segment_bytes,
             reactor=self.reactor,
         )
@@ -76,6 +78,15 @@ class LogTestCase(SynchronousTestCase):
 
     def commit(self, store: LogMessageStore, *changes: Change) -> None:
         self.done(store.commit(changes))
+
+    def scrub(self, store: LogMessageStore) -> None:
+        """Let the scrubber verify everything once."""
+        before = store.counters.scrubs
+        while store.counters.scrubs == before:
+            if self.reactor.getDelayedCalls():
+                self.reactor.advance(SCRUBBING.pause)
+            else:
+                self.reactor.turn()
 
     def settle(self, store: LogMessageStore) -> None:
         """Wait until the thread for what is not urgent has done all that was asked of it so far."""

@@ -9,6 +9,7 @@ from twisted.trial.unittest import TestCase
 
 from msmq.interfaces import IMessageStore
 from msmq.storage.log import LogMessageStore
+from msmq.storage.log.core.scrub_policy import SCRUBBING
 from tests.contracts.message_store import MessageStoreContract
 
 SEGMENT = 256 * 1024
@@ -27,6 +28,7 @@ class LogMessageStoreTests(MessageStoreContract, TestCase):
             self.home / "mark",
             clock=time.perf_counter,
             now=time.time,
+            scrubbing=SCRUBBING,
             segment_bytes=SEGMENT,
         )
         self.addCleanup(store.close)

@@ -91,6 +91,20 @@ class BitRotTests(LogTestCase):
         self.assertEqual(said, ["entry 2 of the message log", "event 2"])
         self.done(store.close())
 
+    def test_file_that_cannot_be_read_for_a_while(self) -> None:
+        """A failure to open a file is reported, and takes no message with it."""
+        store = self.opened(PutQueue(ORDERS), put(1, b"one"))
+        self.done(store.close())
+        store = self.opened()
+        path = self.home / "log" / "segment-000001"
+        path.rename(path.with_name("away"))
+        error = self.refused(store.read(ORDERS.identifier, [1]), StorageError)
+        self.assertEqual(str(error), f"{path}: cannot read: No such file or directory")
+        path.with_name("away").rename(path)
+        self.assertEqual(self.packets(store, ORDERS.identifier, [1]), [b"one"])
+        self.assertEqual(store.counters.damaged, 0)
+        self.done(store.close())
+
     def test_packet_that_was_to_be_copied(self) -> None:
         """A copy of a damaged packet is never made."""
         store = self.opened(PutQueue(ORDERS), put(0, b"rotten" * 50), put(1, b"sound" * 50))

@@ -127,7 +127,10 @@ class TornTests(LogTestCase):
             if number > 10:
                 self.commit(store, remove(number - 10))
             if store.counters.reclaimed and self.is_in_recycled(store):
-                break
+                # A checkpoint that is under way would have the last batch, too.
+                assert store._running is not None
+                if not store._running._checkpointing.is_running:
+                    break
         self.kept = set(range(max(1, number - 9), number + 1))
         self.try_all(store, stride=31)
 

@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces import IMessageStore
 from msmq.storage.log import LogMessageStore
+from msmq.storage.log.core.scrub_policy import SCRUBBING
 from tests.contracts.store_history import StoreHistoryContract, TurnedReactor
 
 
@@ -30,6 +31,7 @@ class LogHistoryTests(StoreHistoryContract, SynchronousTestCase):
             self.home / "mark",
             clock=time.perf_counter,
             now=time.time,
+            scrubbing=SCRUBBING,
             segment_bytes=64 * 1024,
             reactor=self.reactor,
         )

@@ -45,6 +45,8 @@ EVENT_ROW: Final = Struct("<QIIdB20s")
 PLACE: Final = Struct("<QI")
 """Location and size, with which the rows of messages and events begin."""
 
+HAS_IDENTITY: Final = 60
+"""Bytes of a packet from which on it has an identity."""
 EXPRESS: Final = 1 << 63
 """In a location: it is in a file for express messages."""
 OFFSET_MASK: Final = (1 << 32) - 1

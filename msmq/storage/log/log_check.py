@@ -1,0 +1,139 @@
+"""Verifies what a start of the log would need: headers of segments, groups, and a checkpoint; blocks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+from zlib import crc32
+
+import attrs
+
+from msmq.storage.log.core.checkpoint import BODY, read_checkpoint_header
+from msmq.storage.log.core.format import FIRST, SEGMENT_HEADER, Malformed, SegmentHeader, read_segment_header
+from msmq.storage.log.core.records import KEY
+from msmq.storage.log.core.scan import Position, next_group, sealed_by
+from msmq.storage.log.files import DSYNC, begin_segment, read_exactly, write_synced
+
+_PIECE: Final = 1 << 20
+
+
+@attrs.frozen
+class LogProblem:
+    """Something that a start would need, and that is not as it was written.
+
+    @ivar needs_checkpoint: whether a new checkpoint makes it unnecessary.
+    """
+
+    path: Path
+    offset: int
+    text: str
+    needs_checkpoint: bool
+
+    def __str__(self) -> str:
+        return f"{self.path}, offset {self.offset}: {self.text}"
+
+
+@attrs.frozen
+class LogCheck:
+    """What is to be verified, as it is at one moment.
+
+    @ivar segments: the segments in use, by generation; C{free} has the files that may be used next.
+    @ivar begin: the position of the newest checkpoint, in the file C{checkpoint}; C{end} that of the log.
+    """
+
+    segments: Mapping[int, tuple[Path, SegmentHeader]]
+    free: Sequence[Path]
+    checkpoint: Path
+    begin: Position
+    end: Position
+
+    def run(self) -> list[LogProblem]:
+        """Verify it; a damaged header of a segment is written again.
+
+        @raise OSError: a file cannot be read, or the header not be written.
+        """
+        found = [
+            problem
+            for path, header in self.segments.values()
+            if (problem := _mended_header(path, header)) is not None
+        ]
+        found += [problem for path in self.free if (problem := _mended_free(path)) is not None]
+        for problem in (_checkpoint_problem(self.checkpoint), self._group_problem()):
+            if problem is not None:
+                found.append(problem)
+        return found
+
+    def _group_problem(self) -> LogProblem | None:
+        """The first damaged group between the checkpoint and the end."""
+        position = self.begin
+        while position.sequence < self.end.sequence:
+            path, header = self.segments[position.generation]
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                while True:
+                    group = next_group(partial(read_exactly, descriptor), header, position)
+                    if group is None:
+                        problem = f"group {position.sequence} is damaged; checkpoints replace it"
+                        return LogProblem(path, position.offset, problem, True)
+                    # The record that ends a segment is alone in its group.
+                    sealed = sealed_by(group.records()) if len(group.table) == KEY.size else None
+                    position = group.next(sealed)
+                    if sealed is not None or position.sequence >= self.end.sequence:
+                        break
+            finally:
+                os.close(descriptor)
+        return None
+
+
+def _mended_header(path: Path, header: SegmentHeader) -> LogProblem | None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        is_intact = read_exactly(descriptor, 0, SEGMENT_HEADER) == header.to_bytes()
+    finally:
+        os.close(descriptor)
+    if is_intact:
+        return None
+    begin_segment(path, header, DSYNC)
+    return LogProblem(path, 0, "the header of the segment was damaged, and was written again", False)
+
+
+def _mended_free(path: Path) -> LogProblem | None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        head = read_exactly(descriptor, 0, SEGMENT_HEADER)
+        if not head.strip(b"\0"):
+            return None
+        try:
+            read_segment_header(head)
+        except Malformed:
+            write_synced(descriptor, [bytes(FIRST)], 0)
+            return LogProblem(path, 0, "the header of a free segment was damaged, and was cleared", False)
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _checkpoint_problem(path: Path) -> LogProblem | None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            header = read_checkpoint_header(read_exactly(descriptor, 0, BODY))
+        except Malformed as error:
+            return LogProblem(path, 0, f"{error}; another one replaces it", True)
+        checksum, offset, end = 0, BODY, BODY + header.size
+        while offset < end:
+            piece = read_exactly(descriptor, offset, min(_PIECE, end - offset))
+            if not piece:
+                break
+            checksum = crc32(piece, checksum)
+            offset += len(piece)
+    finally:
+        os.close(descriptor)
+    if offset == end and checksum == header.checksum:
+        return None
+    return LogProblem(
+        path, BODY, "the checksum of the checkpoint does not match; another one replaces it", True
+    )
