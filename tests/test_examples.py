@@ -238,7 +238,7 @@ class PolicyTests(NodesTestCase):
         self.to_beta(b"one")
         self.assertEqual(self.bodies(self.beta, self.path), [])
         [queue] = self.alpha.service.inspection.outgoing()
-        self.assertEqual((queue.messages, queue.history[-1].status), (1, "ConnectionRefused"))
+        self.assertEqual((queue.messages, queue.history[-1].status.document_name), (1, "ConnectionRefused"))
 
     def test_shuts_out_who_sends_what_is_forbidden(self) -> None:
         """Such a message reaches no queue, and its sender does not come in again."""
@@ -248,7 +248,7 @@ class PolicyTests(NodesTestCase):
         self.assertEqual(self.beta.service.inspection.status().sessions, 0)
         self.assertEqual(self.policy.shut_out, {ALPHA})
         [queue] = self.alpha.service.inspection.outgoing()
-        self.assertEqual((queue.messages, queue.history[-1].status), (1, "ConnectionRefused"))
+        self.assertEqual((queue.messages, queue.history[-1].status.document_name), (1, "ConnectionRefused"))
 
 
 class ProgramTests(SynchronousTestCase):
