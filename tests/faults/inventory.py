@@ -10,7 +10,7 @@ import attrs
 
 from tests.faults.history import History, Place
 from tests.faults.naming import AWAY, EXPRESS, PAIRED, Name, key_of, marks_of
-from tests.faults.users import DEAD_LETTERS, JOURNAL, QUEUES
+from tests.faults.users import DEAD_LETTERS, JOURNAL, POISON, QUEUES
 
 
 @attrs.frozen
@@ -240,6 +240,12 @@ class Inventory:
                 continue
             events = self.logs.events.get(history.identifiers[key], [])
             place = self._place(key)
+            if place is not None and place.endswith(POISON):
+                if set(events) != {"poisoned"}:
+                    yield f"{key} is in {place}, and its events are {events}"
+                continue
+            # It may have been taken out of there since.
+            events = [event for event in events if event != "poisoned"]
             has_reason = key in history.received or key not in history.places
             if place is None and not events and not has_reason:
                 yield f"{key} is gone without an event"

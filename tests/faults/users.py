@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
 from msmq.interfaces.queue_manager import IReservation
+from msmq.interfaces.summaries import QueueSummary
 from msmq.manager.service import QueueManagerService
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.identifiers import MessageIdentifier
@@ -52,7 +53,8 @@ QUEUES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 ASIDE: Final = ";aside"
 JOURNAL: Final = ";journal"
-SUFFIXES: Final = ("", ASIDE, ";poison", JOURNAL)
+POISON: Final = ";poison"
+SUFFIXES: Final = ("", ASIDE, POISON, JOURNAL)
 """What a queue may have beside it."""
 
 DEAD_LETTERS: Final = ".\\system$;deadletter"
@@ -378,8 +380,8 @@ class Users:
             say("refused", operation, error.status.name, error.detail)
             return
         match result:
-            case {"identifier": identifier}:
-                say("end", operation, identifier)
+            case QueueSummary():
+                say("end", operation, str(result.identifier))
             case [*identifiers]:
                 say("end", operation, list(map(str, identifiers)))
             case MessageIdentifier():

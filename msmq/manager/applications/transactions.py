@@ -31,6 +31,7 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.quoting import shown
 from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import format_guid
 
@@ -247,8 +248,8 @@ class Transactions:
         for relocation in performer.model.transacting.poison(abortion, performer.clock.now()):
             positions = [position for position, _ in relocation.moves]
             path = queue_path(positions[0].queue)
-            for position in positions:
-                relocation.changes.append(self._poisoned(position))
+            for position, view in zip(positions, await self._views(positions), strict=True):
+                relocation.changes.append(self._poisoned(position, view))
             relocation.changes[:] = self._events.trim(relocation.changes)
             try:
                 await move(performer, relocation)
@@ -265,9 +266,16 @@ class Transactions:
                 message=_identifier(positions[0]) or positions[0].lookup_id,
             )
 
-    def _poisoned(self, position: MessagePosition) -> AppendEvent:
+    async def _views(self, positions: Sequence[MessagePosition]) -> Sequence[UserMessageView | None]:
+        """The packets of messages, also of those that are not in memory; C{None} where one cannot be read."""
+        try:
+            return await self._performer.load(positions)
+        except MQError:
+            return [position.view for position in positions]
+
+    def _poisoned(self, position: MessagePosition, view: UserMessageView | None) -> AppendEvent:
         path = position.queue.definition.path
-        identity = b"" if position.view is None else position.view.identity
+        identity = b"" if view is None else view.identity
         reason = f"moved to the subqueue poison after {position.aborts} aborted transactions"
         return AppendEvent(self._performer.clock.now().wall, identity, POISONED, reason, queue=path)
 
