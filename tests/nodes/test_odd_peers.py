@@ -262,8 +262,26 @@ class ForgedAcknowledgementTests(SenderTestCase):
         self.dial("ALPHA").send(final_ack(message))
         self.clock.advance(1)
         self.assertEqual(self.there(self.alpha, JOURNAL), [b"1"])
-        state = self.alpha.store.state if hasattr(self.alpha.store, "state") else {}
-        self.assertEqual([name for name in state if name.startswith("tx/arrived/")], [])
+        self.assertNotEqual(self.receivers_of_sequences(), [])
+
+    def test_what_a_start_forgets(self) -> None:
+        """A start removes from the store who got sequences of which no message waits any more."""
+        self.put(b"1", journal=True)
+        sequence, message = self.sequence(), self.peer.messages[0]
+        self.tell(order_ack(sequence, 1))
+        self.tell(final_ack(message))
+        self.assertNotEqual(self.receivers_of_sequences(), [])
+        self.alpha = self.restart(self.alpha)
+        self.clock.advance(1)
+        self.assertEqual(self.receivers_of_sequences(), [])
+
+    def receivers_of_sequences(self) -> list[str]:
+        """Stop ALPHA; the values of its store that say who got which sequence."""
+        self.alpha.service.stopService()
+        store = self.alpha.store
+        state = self.successResultOf(store.open()).state
+        store.close()
+        return [name for name in state if name.startswith("tx/arrived/")]
 
 
 class BelievedAcknowledgementTests(SenderTestCase):

@@ -30,6 +30,7 @@ from msmq.manager.performer import Performer, PerformerListener
 from msmq.manager.states import as_changes
 from msmq.moment import Moment
 from msmq.persistence.changes import Change
+from msmq.persistence.state_records import StateChange
 from msmq.queues.leaving.departure_kinds import removals
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PositionState
@@ -89,6 +90,7 @@ class Sequences:
         )
         self._awaiting = AwaitingFinalAcks(identifier, settings.awaiting_final_acks)
         self._receivers = receivers
+        self._stale: list[StateChange] = []
         self._moves: dict[object, list[Deferred[None]]] = {}
         self._is_stopped = False
         self._listener = listener
@@ -113,12 +115,13 @@ class Sequences:
         for queue in model.outgoing_queues():
             if queue.positions and not queue.is_transit:
                 self._streams.stream(queue).restore(queue.peek(queue.message_count))
-        stale = self._awaiting.load(state, model.collection.awaiting.positions)
-        stale += self._receivers.load(state, self._awaiting)
-        performer.commit_later(as_changes(stale), "that final acknowledgements are not waited for")
+        self._stale = self._awaiting.load(state, model.collection.awaiting.positions)
+        self._stale += self._receivers.load(state, self._awaiting)
 
     def start(self) -> None:
         """Send again what was not acknowledged before the last stop."""
+        stale, self._stale = self._stale, []
+        self._performer.commit_later(as_changes(stale), "that final acknowledgements are not waited for")
         self._timer.set(self._streams.deadline)
 
     def stop(self) -> None:
