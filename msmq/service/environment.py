@@ -31,7 +31,7 @@ class EnvironmentValue:
     variable: str
     table: str
     key: str
-    value: object
+    value: object = attrs.field(repr=False)
     problem: str = ""
 
 

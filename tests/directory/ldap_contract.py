@@ -487,7 +487,9 @@ class LdapDirectoryContract(WritableDirectoryContract):
             await self.add_group(child("bad", users), [nonsense.encode()], uuid4())
         )
         asked = directory.resolve_distribution_list(bad)
-        self.assertIs(await self.result(asked, "no format name"), DirectoryOperationResult.GENERIC_ERROR)
+        self.assertIs(
+            await self.result(asked, "an invalid format name"), DirectoryOperationResult.GENERIC_ERROR
+        )
 
     def place_for_lists(self) -> str:
         """Below which the test may put whatever it likes."""

@@ -44,6 +44,7 @@ SHOWN: Final = {
     "IncomingTransferInfo.key": "the same",
     "RecordBuilder.key": "under which a message is sent once",
     "WriteOptions.key": "the column of those",
+    "EnvironmentValue.key": "the name of a key of the configuration",
     "CertificateSummary.key": "the type of the key and its bits",
     "SecurityHeader.encryption_key": "encrypted, as it is on the wire",
     "CachedSymmetricKey.encrypted_key": "the same",

@@ -215,7 +215,7 @@ class CommandTests(SynchronousTestCase):
         self.refuse("'x' is not PATH=KB", "quota", *inputs, *output, "--quota", "x", status=2)
         self.refuse("nowhere is not there", "loss", "--input", "nowhere", *output)
         self.refuse("is given twice", "loss", *inputs, *inputs, *output)
-        self.refuse("is there already", "loss", *inputs, "--output", str(self.directory))
+        self.refuse("exists and is not an empty directory", "loss", *inputs, "--output", str(self.directory))
         missing = str(self.directory / "missing.toml")
         self.refuse("missing.toml", "topology", "--enterprise", missing, *output)
         self.refuse(

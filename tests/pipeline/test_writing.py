@@ -231,5 +231,5 @@ class RecordTests(SynchronousTestCase):
     def test_columns(self) -> None:
         """Columns that cannot be a message are refused before anything is sent."""
         check_columns(["value", "topic"], "")
-        for names, expected in ((["label"], "there is no body"), (["value"], "no destination")):
+        for names, expected in ((["label"], "no body to send"), (["value"], "no destination")):
             self.assertIn(expected, str(self.assertRaises(ReadingError, check_columns, names, "")))

@@ -127,11 +127,9 @@ class FindTests(SynchronousTestCase):
         assert board is not None
         for queue in (self.queue, board):
             self.model.collection.subqueue(queue, "Retry", NOW)
-        named = [
-            queue
-            for queue in self.model.collection.all_queues()
-            if queue is not self.model.collection.awaiting
-        ]
+        collection = self.model.collection
+        nameless = (collection.awaiting, collection.unproven)
+        named = [queue for queue in collection.all_queues() if queue not in nameless]
         self.assertEqual(len(named), 3 + 2 * 3)
         for queue in named:
             with self.subTest(path=queue.definition.path):

@@ -142,7 +142,7 @@ class EnterpriseServerTests(TestCase):
 
     async def test_file_with_faults(self) -> None:
         """The first start is refused, and no identity made that would be wrong when the file is repaired."""
-        self.file.write_text(ENTERPRISE.replace("[enterprise]", "[enterprize]"), encoding="utf-8")
+        self.file.write_text(ENTERPRISE.replace("[[queue_manager]]", "[[queue_manger]]"), encoding="utf-8")
         error = await self.refused()
         self.assertIsInstance(error, DirectoryDescriptionError)
         self.assertIn(str(self.file), str(error))
