@@ -445,7 +445,7 @@ class OutgoingStream(Generic[M]):
     # Housekeeping
 
     def close(self) -> None:
-        """The outgoing queue is not a more."""
+        """The outgoing queue no longer exists: nothing refers to its stream any more."""
         shared = self._shared
         shared.deadlines.clear(self)
         shared.forget_restoring(self)
