@@ -140,9 +140,14 @@ def connect(address: Address, *, reads_only: bool = False) -> PostgresqlConnecti
         "keepalives_count": "3",
         "tcp_user_timeout": str(int(address.wait * 1000)),
     }
+    parameters = {**defaults, **address.parameters}
+    if "options" in parameters:
+        # The first statement is libpq's own, to find out whether the server takes writes; of a setting that
+        # is given twice the last counts. Without the user's own options none are sent: poolers refuse them.
+        parameters["options"] = f"{parameters['options']} -c statement_timeout=0"
     try:
         link = PostgresqlConnection.connect(
-            make_conninfo(**{**defaults, **address.parameters}),
+            make_conninfo(**parameters),
             autocommit=True,
             cursor_factory=psycopg.RawCursor,
         )
