@@ -4,68 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from keyword import iskeyword
-from typing import Final
 
 import click
 
+from msmq.cli.exit_status import DONE, INTERRUPTED, REFUSED, TIMED_OUT, WRONG_USAGE
 from msmq.cli.options import common_options
 from msmq.cli.output import OutputError, complain
+from msmq.cli.verbs import Verbs
 from msmq.structures.status import MQError, Status
-
-DONE: Final = 0
-REFUSED: Final = 1
-WRONG_USAGE: Final = 2
-TIMED_OUT: Final = 3
-INTERRUPTED: Final = 130
-"""As every shell has it for the signal of Ctrl-C."""
-
-_VERBS: Final = {
-    "acl": "msmq.cli.acl",
-    "certificate": "msmq.cli.certificate",
-    "config": "msmq.cli.config",
-    "deadletter": "msmq.cli.deadletter",
-    "decode": "msmq.cli.decode",
-    "discover": "msmq.cli.discover",
-    "enterprise": "msmq.cli.enterprise",
-    "explain": "msmq.cli.explain",
-    "export": "msmq.cli.export",
-    "import": "msmq.cli.import_files",
-    "message": "msmq.cli.message",
-    "move": "msmq.cli.move",
-    "outgoing": "msmq.cli.transfer",
-    "ping": "msmq.cli.ping",
-    "queue": "msmq.cli.queue",
-    "receive": "msmq.cli.receive",
-    "route": "msmq.cli.route",
-    "send": "msmq.cli.send",
-    "session": "msmq.cli.transfer",
-    "status": "msmq.cli.status",
-    "topology": "msmq.cli.route",
-    "transaction": "msmq.cli.transaction",
-}
-"""Each verb, or group of verbs, and the module that has a click command of that name.
-
-What is a word of Python as well has an underscore behind it there.
-"""
-
-
-class Verbs(click.Group):
-    """Imports the module of a verb when the verb is asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every verb."""
-        return list(_VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The verb of this name."""
-        if cmd_name not in _VERBS:
-            return None
-        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
-        command = getattr(import_module(_VERBS[cmd_name]), name)
-        assert isinstance(command, click.Command)
-        return command
 
 
 @click.group(cls=Verbs, name="msmq")

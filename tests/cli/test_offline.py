@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from msmq.cli.ping import _addresses, _split
-from msmq.cli.receive import readable_message
+from msmq.cli.enterprise.ping import _addresses, _split
+from msmq.cli.messages.receive import readable_message
 from msmq.structures.status import MQError, Status
 from tests.builders import ALPHA, establish, user_packet
 from tests.cli.support import CommandTestCase

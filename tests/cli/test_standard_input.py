@@ -10,7 +10,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.cli.send import _is_redirected
+from msmq.cli.messages.send import _is_redirected
 
 
 class RedirectionTests(SynchronousTestCase):

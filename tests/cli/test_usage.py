@@ -6,6 +6,7 @@ import click
 
 from msmq.cli import command as command_module
 from msmq.cli.command import command
+from msmq.cli.verbs import VERBS
 from tests.cli.support import CommandTestCase
 
 
@@ -81,6 +82,17 @@ class UsageTests(CommandTestCase):
 
         visit(command, [])
         self.assertIn("receive", self.msmq("--help").output)
+
+    def test_help_lists_every_verb_with_its_first_sentence(self) -> None:
+        """The list in C{msmq --help} says of each verb what the verb's own help says first."""
+        context = click.Context(command)
+        for name, entry in VERBS.items():
+            with self.subTest(verb=name):
+                verb = command.get_command(context, name)
+                assert verb is not None
+                self.assertEqual(entry.summary, verb.get_short_help_str(200))
+        listed = self.msmq("--help").output.partition("Commands:\n")[2]
+        self.assertEqual([line.split()[0] for line in listed.splitlines()], list(VERBS))
 
     def test_version(self) -> None:
         """The version is told."""

@@ -146,7 +146,8 @@ def _interpreter(program: str) -> _Interpreter:
 
 def _prepare_command() -> None:
     """Import what the verbs need that most tests use; a verb imports the rest."""
-    for verb in ("command", "queue", "receive", "send", "status"):
+    import_module("msmq.cli.command")
+    for verb in ("messages.receive", "messages.send", "queues.queue", "server.status"):
         import_module(f"msmq.cli.{verb}")
     import_module("msmq.control.client.client")
 

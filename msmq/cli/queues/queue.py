@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from msmq.cli.browse import browse, browse_options
+from msmq.cli.messages.browsing import browse, browse_options
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.quoting import quoted
 

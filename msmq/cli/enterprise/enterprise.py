@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from msmq.cli.enrollment import join, leave, link, role, site
+from msmq.cli.enterprise.enrollment import join, leave, link, role, site
+from msmq.cli.exit_status import DONE, REFUSED
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.cli.output import complain
 
@@ -31,7 +32,6 @@ def enterprise_check(settings: Settings, file: str) -> int:
     Status 1 if a server would not take it; advice alone is status 0.
     """
     settings.refuse_on()
-    from msmq.cli.command import DONE, REFUSED
     from msmq.directory.enterprise_file import check_enterprise
 
     output = settings.output

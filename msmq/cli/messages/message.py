@@ -6,8 +6,8 @@ import base64
 
 import click
 
+from msmq.cli.messages.receive import readable_message
 from msmq.cli.options import Settings, common_options, pass_settings
-from msmq.cli.receive import readable_message
 from msmq.structures.status import MQError, Status
 
 

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from msmq.cli.exit_status import DONE, REFUSED
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.cli.output import complain
 
@@ -22,7 +23,6 @@ def decode(settings: Settings, file: str, is_hex: bool) -> int:
     Status 1 if a packet is malformed.
     """
     settings.refuse_on()
-    from msmq.cli.command import DONE, REFUSED
     from msmq.decoding.captures import decode as decode_input
     from msmq.decoding.records import is_malformed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from msmq.cli.exit_status import DONE, REFUSED
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.cli.output import complain
 
@@ -24,7 +25,6 @@ def config_check(settings: Settings, file: str) -> int:
     Status 1 if anything is; a warning is nothing wrong.
     """
     settings.refuse_on()
-    from msmq.cli.command import DONE, REFUSED
     from msmq.service.configuration import check
 
     output = settings.output

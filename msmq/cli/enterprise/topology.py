@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from msmq.cli.exit_status import DONE, REFUSED
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.cli.output import complain
 from msmq.structures.status import MQError, Status
@@ -42,7 +43,6 @@ def route(settings: Settings, source: str, destination: str, enterprise: str | N
 
     Every hop with its cost, and why it goes there.  Status 1 if it does not arrive, or waits.
     """
-    from msmq.cli.command import DONE, REFUSED
     from msmq.routing.topology_description import describe_route, find_route
 
     if enterprise is not None:

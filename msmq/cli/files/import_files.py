@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from msmq.cli.export import progress_bar
+from msmq.cli.files.export import progress_bar
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.cli.output import complain
 

@@ -1,4 +1,4 @@
-"""C{msmq outgoing} and C{msmq session}: outgoing queues and sessions with other queue managers."""
+"""C{msmq outgoing}: the queues of messages for other queue managers."""
 
 from __future__ import annotations
 
@@ -7,26 +7,12 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from msmq.cli.browse import browse, browse_options
+from msmq.cli.messages.browsing import browse, browse_options
 from msmq.cli.options import Settings, common_options, pass_settings
 
 _C = TypeVar("_C", bound=Callable[..., object])
 
 _OUTGOING: Final = ("format_name", "state", "next_hops", "messages", "bytes", "unacknowledged")
-_SESSION: Final = (
-    "direction",
-    "state",
-    "remote_identifier",
-    "remote_address",
-    "sent",
-    "received",
-    "recoverable_sent",
-    "recoverable_received",
-    "unacknowledged",
-    "window",
-    "clock_skew",
-    "other_addresses",
-)
 
 
 @click.group
@@ -128,19 +114,4 @@ def _hold(settings: Settings, action: str, name: str | None, everything: bool, n
         settings.output.one(hold(name))
     else:
         settings.output.many(client.hold_outgoing(action, next_hop), (*_OUTGOING, "paused_by"))
-    settings.output.flush()
-
-
-@click.group
-@common_options
-def session() -> None:
-    """Watch the sessions with other queue managers."""
-
-
-@session.command("list")
-@common_options
-@pass_settings
-def session_list(settings: Settings) -> None:
-    """List the sessions, in both directions."""
-    settings.output.many(settings.client.sessions(), _SESSION)
     settings.output.flush()

@@ -1,0 +1,1 @@
+"""Verbs about messages in files: export, import, and packets of captures."""

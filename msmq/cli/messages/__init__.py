@@ -1,0 +1,1 @@
+"""Verbs about messages: send, receive, browse, move, explain, and the transactions they are in."""

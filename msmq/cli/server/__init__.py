@@ -1,0 +1,1 @@
+"""Verbs about the queue manager itself: its status, sessions, configuration and certificates."""

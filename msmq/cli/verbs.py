@@ -1,0 +1,118 @@
+"""The table of verbs, and the group that imports a verb only when it is asked for.
+
+A new verb is a module in the folder of its family and a line here.  The line repeats the first sentence of
+the command's docstring, so that C{msmq --help} imports none of the modules.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from keyword import iskeyword
+from typing import Final
+
+import attrs
+import click
+
+_SPACE: Final = 6
+"""Columns of a line of help that belong neither to the name of a verb nor to its summary."""
+
+
+@attrs.frozen
+class VerbEntry:
+    """A verb, or a group of verbs.
+
+    @ivar module: has a click command of the verb's name; a name that is a word of Python as well has an
+        underscore behind it there.
+    @ivar summary: the first sentence of that command's help.
+    """
+
+    module: str
+    summary: str
+
+
+VERBS: Final = {
+    "acl": VerbEntry("msmq.cli.queues.acl", "Show, change and explain who may do what with a queue."),
+    "certificate": VerbEntry(
+        "msmq.cli.server.certificate",
+        "Keep the certificates that messages are signed with, and publish them.",
+    ),
+    "config": VerbEntry("msmq.cli.server.config", "Look after the configuration of a server."),
+    "deadletter": VerbEntry("msmq.cli.messages.deadletter", "Look at dead letters, and send them again."),
+    "decode": VerbEntry(
+        "msmq.cli.files.decode",
+        "Print the packets in FILE as JSON lines; without it, or with -, in standard input.",
+    ),
+    "discover": VerbEntry(
+        "msmq.cli.enterprise.discover", "Find directory servers by broadcast on the networks of this host."
+    ),
+    "enterprise": VerbEntry(
+        "msmq.cli.enterprise.enterprise",
+        "Set the members, roles, sites and links of an enterprise, and check the file that describes one.",
+    ),
+    "explain": VerbEntry(
+        "msmq.cli.messages.explain",
+        "Tell everything that is known of the message ID: where it is, what happened to it, and why.",
+    ),
+    "export": VerbEntry(
+        "msmq.cli.files.export",
+        "Export the stored messages of each QUEUE to Parquet files, while the server runs or not.",
+    ),
+    "import": VerbEntry(
+        "msmq.cli.files.import_files",
+        "Send copies of the messages in exported files, or directories of them, and print how many.",
+    ),
+    "message": VerbEntry("msmq.cli.messages.message", "Look at single messages."),
+    "move": VerbEntry("msmq.cli.messages.move", "Move the message ID to QUEUE."),
+    "outgoing": VerbEntry(
+        "msmq.cli.queues.outgoing", "Show, pause, resume and redirect the outgoing queues."
+    ),
+    "ping": VerbEntry(
+        "msmq.cli.enterprise.ping",
+        "Ping the queue manager of HOST, a name or an address: would it accept a session?",
+    ),
+    "queue": VerbEntry(
+        "msmq.cli.queues.queue", "Create, list, show, change, purge, replay and delete queues."
+    ),
+    "receive": VerbEntry(
+        "msmq.cli.messages.receive", "Receive messages from QUEUE, a path or a format name."
+    ),
+    "route": VerbEntry(
+        "msmq.cli.enterprise.topology",
+        "The way of a message from SOURCE to DESTINATION, queue managers by name or GUID.",
+    ),
+    "send": VerbEntry("msmq.cli.messages.send", "Send a message to DESTINATION, and print its identifier."),
+    "session": VerbEntry("msmq.cli.server.session", "Watch the sessions with other queue managers."),
+    "status": VerbEntry("msmq.cli.server.status", "Tell what the queue manager is and how it does."),
+    "topology": VerbEntry(
+        "msmq.cli.enterprise.topology", "The sites, links and queue managers of the enterprise."
+    ),
+    "transaction": VerbEntry("msmq.cli.messages.transaction", "Watch transactions, and abort them."),
+}
+
+
+class Verbs(click.Group):
+    """Imports the module of a verb when the verb is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every verb."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb of this name."""
+        entry = VERBS.get(cmd_name)
+        if entry is None:
+            return None
+        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command = getattr(import_module(entry.module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the verbs with their summaries, as click does it, but without importing them."""
+        limit = formatter.width - _SPACE - max(map(len, VERBS))
+        rows = [
+            (name, click.Command(name, help=entry.summary).get_short_help_str(limit))
+            for name, entry in VERBS.items()
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
