@@ -9,7 +9,7 @@ from typing import Final
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.test_architecture import python_files
+from tests.test_architecture.sources import python_files
 
 NO_RULE: Final = {
     # Introductions, samples, security considerations and appendices describe; their rules stand elsewhere.

@@ -20,7 +20,8 @@ from zipfile import ZipFile
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.test_architecture import imports_of, module_name, python_files
+from tests.test_architecture.imports import imports_of
+from tests.test_architecture.sources import module_name, python_files
 
 PROJECT = Path(__file__).resolve().parent.parent
 

@@ -10,8 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.routing.next_hops import Rule, decide, next_hops
 from msmq.routing.route import Route, route
 from msmq.routing.topology import QueueManager, RoutingLink, Site, Topology
-from tests import test_architecture
 from tests.routing.builders import Estate, guid, guids, names
+from tests.test_architecture.rooms import BASICS, IMPURE_STANDARD, ROOMS
 
 
 class RouteTests(SynchronousTestCase):
@@ -232,8 +232,8 @@ class RouteTests(SynchronousTestCase):
 
     def test_no_transport(self) -> None:
         """MQBR-2.1-01: routing sends nothing itself: no part of it can reach a socket."""
-        room = test_architecture.ROOMS["routing"]
+        room = ROOMS["routing"]
         self.assertTrue(room.pure)
-        self.assertIn("socket", test_architecture.IMPURE_STANDARD)
-        self.assertEqual(set(room.may_import), set(test_architecture.BASICS))
+        self.assertIn("socket", IMPURE_STANDARD)
+        self.assertEqual(set(room.may_import), set(BASICS))
         self.assertNotIn("net", room.may_import)

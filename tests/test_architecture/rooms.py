@@ -1,0 +1,154 @@
+"""The tables: which room may import which, and what stays behind one door.
+
+A new room of the package is a new row of L{ROOMS}.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+FOUNDATION = ("errors", "line_limit", "moment", "quoting", "token_bucket", "settings")
+VALUES = (*FOUNDATION, "wire", "structures", "windows", "persistence")
+MACHINES = (*VALUES, "machines")
+BASICS = ("errors", "moment", "quoting", "wire", "structures")
+CORES = ("queues", "session", "transfer", "membership", "discovery", "routing")
+BELOW_INTERFACES = (*VALUES, *CORES)
+BELOW_PROVIDERS = (*BELOW_INTERFACES, "interfaces")
+PROVIDERS = ("storage", "directory", "security", "net")
+
+
+@attrs.frozen
+class Room:
+    """One package (or module) directly below C{msmq}.
+
+    @ivar level: its height; imports only ever lead down, or stay inside the room.
+    @ivar may_import: the other rooms that it may import.
+    @ivar pure: it may import, from outside, only what L{PURE_OUTSIDE} and L{IMPURE_STANDARD} leave it.
+    """
+
+    level: int
+    may_import: tuple[str, ...]
+    pure: bool = False
+
+
+ROOMS = {
+    "errors": Room(0, (), pure=True),
+    "durable": Room(0, ()),
+    "machines": Room(0, (), pure=True),
+    "line_limit": Room(0, ("moment", "token_bucket"), pure=True),
+    "moment": Room(0, (), pure=True),
+    "quoting": Room(0, (), pure=True),
+    "version": Room(0, ()),
+    "settings": Room(0, (), pure=True),
+    "token_bucket": Room(0, ("moment",), pure=True),
+    "wire": Room(0, ("errors", "moment", "quoting"), pure=True),
+    "structures": Room(1, (*FOUNDATION, "wire"), pure=True),
+    "windows": Room(1, (*FOUNDATION, "wire", "structures"), pure=True),
+    "persistence": Room(1, (*FOUNDATION, "wire", "structures"), pure=True),
+    "toml": Room(1, (*FOUNDATION, "wire")),
+    # The cores never import each other: they share values and are joined by manager.
+    "queues": Room(2, MACHINES, pure=True),
+    "session": Room(2, MACHINES, pure=True),
+    "transfer": Room(2, VALUES, pure=True),
+    "membership": Room(2, VALUES, pure=True),
+    "discovery": Room(2, BASICS, pure=True),
+    "routing": Room(2, BASICS, pure=True),
+    "deadline_timer": Room(3, (*FOUNDATION, "interfaces")),
+    "decoding": Room(3, (*BELOW_INTERFACES, "interfaces"), pure=True),
+    "interfaces": Room(3, BELOW_INTERFACES),
+    # Providers meet each other, and whoever uses them, through interfaces.
+    "storage": Room(4, (*BELOW_PROVIDERS, "durable")),
+    "directory": Room(4, (*BELOW_PROVIDERS, "durable", "toml")),
+    "security": Room(4, (*BELOW_PROVIDERS, "durable", "toml")),
+    "net": Room(4, (*BELOW_PROVIDERS, "deadline_timer")),
+    "manager": Room(5, (*BELOW_PROVIDERS, "deadline_timer", "decoding", "version")),
+    # These compose what lies below them.
+    "control": Room(6, (*BELOW_PROVIDERS, "decoding", "manager", "version")),
+    "service": Room(
+        6,
+        (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "web", "durable", "toml", "version"),
+    ),
+    "web": Room(6, (*BELOW_PROVIDERS, "manager", "control", "version")),
+    "pipeline": Room(
+        6, (*BELOW_PROVIDERS, "decoding", "directory", "storage", "control", "durable", "version")
+    ),
+    "cli": Room(
+        6, (*BELOW_PROVIDERS, "decoding", "directory", "net", "control", "service", "pipeline", "version")
+    ),
+    # The doors: what users import, and what their tests import.
+    "msmq": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "service", "version")),
+    "testing": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "service", "msmq")),
+}
+"""Every room by its name; C{msmq} is C{msmq/__init__.py} itself."""
+
+SAME_LEVEL = {
+    ("structures", "wire"),
+    ("wire", "errors"),
+    ("wire", "moment"),
+    ("wire", "quoting"),
+    ("token_bucket", "moment"),
+    ("line_limit", "moment"),
+    ("line_limit", "token_bucket"),
+    ("windows", "structures"),
+    ("persistence", "structures"),
+    ("deadline_timer", "interfaces"),
+    ("decoding", "interfaces"),
+    ("service", "control"),
+    ("service", "web"),
+    ("web", "control"),
+    ("pipeline", "control"),
+    ("cli", "control"),
+    ("cli", "service"),
+    ("cli", "pipeline"),
+    ("testing", "msmq"),
+}
+"""The few pairs of one level in which the first imports the second, and never the other way."""
+
+PURE_OUTSIDE = {
+    **{room: ("attrs", "automat") for room, row in ROOMS.items() if row.pure},
+    # What decodes bodies stands behind an interface, since others may add to it.
+    "decoding": ("attrs", "dpkt", "zope"),
+}
+"""What a pure room may import beside the standard library."""
+
+IMPURE_STANDARD = frozenset(
+    "asyncio concurrent glob http logging multiprocessing os pathlib queue random sched secrets"
+    " select selectors shutil signal socket socketserver sqlite3 ssl subprocess tempfile threading"
+    " time urllib".split()
+)
+"""What a pure room may not import from the standard library: clocks, chance, files, sockets, threads."""
+
+ONLY_IN = {
+    "pyspark": ("msmq.pipeline.spark",),
+    "matplotlib": ("msmq.pipeline.reports",),
+    "dpkt": ("msmq.decoding",),
+    "sqlite3": ("msmq.storage",),
+    "psycopg": ("msmq.storage",),
+    "ldaptor": ("msmq.directory",),
+    "gssapi": ("msmq.directory.ldap.transport.kerberos",),
+    "cryptography": ("msmq.security",),
+    "OpenSSL": ("msmq.security",),
+    "Crypto": ("msmq.security",),
+    "klein": ("msmq.control",),
+    "click": ("msmq.cli",),
+    "prometheus_client": ("msmq.web",),
+    "rich": ("msmq.cli",),
+}
+"""The packages from outside that stay behind one door, and that door."""
+
+FORBIDDEN_EVERYWHERE = ("dataclasses", "twisted.internet.defer.inlineCallbacks", "hypothesis", "tests")
+"""What nothing in C{msmq} imports: attrs is the one idiom for values, coroutines the one for waiting."""
+
+IMPORT_CIRCLES: frozenset[frozenset[str]] = frozenset()
+"""Modules that may import each other in a circle, types included: none."""
+
+
+def room_of(name: str) -> str:
+    """The room that a dotted name below C{msmq} lies in; C{msmq} for the package's own names."""
+    parts = [*name.split("."), ""]
+    return parts[1] if parts[1] in ROOMS else "msmq"
+
+
+def is_within(name: str, package: str) -> bool:
+    """Whether C{name} is C{package} or something inside it."""
+    return name == package or name.startswith(package + ".")

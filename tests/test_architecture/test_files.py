@@ -1,0 +1,86 @@
+"""Files: their length, their paths, and their comments to the type checker."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.test_architecture.sources import PROJECT, python_files
+
+LINE_LIMIT = 800
+FORBIDDEN_NAMES = ("utils", "util")
+
+
+def ignore_offences(source: str) -> Iterator[str]:
+    """The C{type: ignore} comments that do not say which error they mean."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT and re.search(r"#\s*type:\s*ignore(?!\[)", token.string):
+            yield f"line {token.start[0]}: {token.string}"
+
+
+def path_offences(path: Path) -> Iterator[str]:
+    """What is wrong with the place or the name of a file, given from the project's directory."""
+    if path.name == "__init__.py" and path.parts[0] == "twisted":
+        yield f"{path}: hides Twisted itself"
+    for part in (*path.parts[:-1], path.stem):
+        if part in FORBIDDEN_NAMES:
+            yield f"{path}: a helper lives with its only user or in wire, not in {part}"
+
+
+class FileTests(SynchronousTestCase):
+    """The files are where they belong, short enough, and plainly named."""
+
+    def test_no_file_is_too_long(self) -> None:
+        """A file is cut before it reaches the limit."""
+        offences = {
+            str(path.relative_to(PROJECT)): lines
+            for path in python_files("msmq", "tests", "examples", "bench", "twisted")
+            if (lines := len(path.read_text(encoding="utf-8").splitlines())) > LINE_LIMIT
+        }
+        self.assertEqual(offences, {})
+
+    def test_paths_are_sound(self) -> None:
+        """Nothing shadows Twisted, and there is no room for odds and ends."""
+        files = python_files("msmq", "tests", "examples", "bench", "twisted")
+        offences = [offence for path in files for offence in path_offences(path.relative_to(PROJECT))]
+        self.assertEqual(offences, [])
+
+    def test_unsound_path_is_found(self) -> None:
+        """A package marker beside the plugin, and a package of helpers, are offences."""
+        for path in (
+            "twisted/__init__.py",
+            "twisted/plugins/__init__.py",
+            "msmq/utils/text.py",
+            "msmq/wire/utils.py",
+        ):
+            self.assertEqual(len(list(path_offences(Path(path)))), 1, path)
+        self.assertEqual(list(path_offences(Path("twisted/plugins/msmq_plugin.py"))), [])
+
+    def test_every_test_is_found(self) -> None:
+        """A directory of tests is a package, or trial passes over it in silence."""
+        directories = {path.parent for path in python_files("tests")}
+        offences = [
+            str(directory.relative_to(PROJECT))
+            for directory in directories
+            if not (directory / "__init__.py").exists()
+        ]
+        self.assertEqual(sorted(offences), [])
+
+    def test_ignored_type_errors_are_named(self) -> None:
+        """A comment that silences the type checker says which error it silences."""
+        offences = [
+            f"{path.relative_to(PROJECT)} {offence}"
+            for path in python_files("msmq", "tests", "examples", "bench")
+            for offence in ignore_offences(path.read_text(encoding="utf-8"))
+        ]
+        self.assertEqual(offences, [])
+
+    def test_unnamed_ignore_is_found(self) -> None:
+        """The bare comment is an offence, the one with a code and the mere text are not."""
+        self.assertEqual(len(list(ignore_offences("x = 1  # type: ignore\n"))), 1)
+        self.assertEqual(list(ignore_offences("x = 1  # type: ignore[misc]\ny = '# type: ignore'\n")), [])
