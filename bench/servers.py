@@ -20,11 +20,22 @@ READY: Final = 30.0
 class Manager:
     """One queue manager, until the processes that it belongs to are ended."""
 
-    def __init__(self, processes: ExitStack, name: str, settings: str, limits: str = "") -> None:
+    def __init__(
+        self,
+        processes: ExitStack,
+        name: str,
+        settings: str,
+        limits: str = "",
+        *,
+        storage: str = "",
+        profiles: Path | None = None,
+    ) -> None:
         """Start it.
 
         @param settings: tables of the configuration, such as C{[hosts]}.
         @param limits: lines of the table C{[limits]}.
+        @param storage: C{--storage}; the default of the server if empty.
+        @param profiles: a directory in which it leaves a profile, under its name.
         """
         data = Path(processes.enter_context(tempfile.TemporaryDirectory(prefix="msmq-bench-")))
         configuration = data / "msmq.toml"
@@ -37,8 +48,10 @@ class Manager:
             self._process = subprocess.Popen(
                 [
                     str(Path(sys.executable).with_name("twistd")),
-                    *("--nodaemon", "--pidfile=", "msmq", "--config", str(configuration)),
-                    *("--name", name, "--data", str(data)),
+                    *("--nodaemon", "--pidfile="),
+                    *(_profiling(profiles / f"{name}.profile") if profiles is not None else ()),
+                    *("msmq", "--config", str(configuration), "--name", name, "--data", str(data)),
+                    *(("--storage", storage) if storage else ()),
                 ],
                 cwd=data,
                 stdout=log,
@@ -68,6 +81,10 @@ class Manager:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _profiling(path: Path) -> tuple[str, ...]:
+    return ("--profiler=cProfile", "--savestats", f"--profile={path.resolve()}")
 
 
 def processor_seconds(pid: int) -> float:
