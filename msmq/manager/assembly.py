@@ -45,6 +45,7 @@ from msmq.manager.outbox import Outbox
 from msmq.manager.ownership import check_owner, claim
 from msmq.manager.peers.ack_sessions import AckSessions
 from msmq.manager.peers.acknowledgements import Acknowledgements
+from msmq.manager.peers.acknowledging_peers import AcknowledgingPeers
 from msmq.manager.peers.answer_limits import AnswerLimits
 from msmq.manager.peers.arrival_commits import ArrivalCommits
 from msmq.manager.peers.arrivals import Arrivals
@@ -58,7 +59,6 @@ from msmq.manager.peers.introductions import Introductions
 from msmq.manager.peers.order_acks import OrderAcks
 from msmq.manager.peers.peer_dead_letters import PeerDeadLetters
 from msmq.manager.peers.peer_table import Peers
-from msmq.manager.peers.receivers import Receivers
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.peers.source_journal import SourceJournal
 from msmq.manager.peers.transfer import MessageTransfer
@@ -94,7 +94,9 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.redirects import Redirects
 from msmq.settings import SessionSettings
 from msmq.structures.status import MQError
+from msmq.transfer.acknowledgement_guesses import GuessLimit
 from msmq.transfer.incoming_streams import IncomingStreams
+from msmq.transfer.receivers import Receivers
 from msmq.transfer.security.cipher_choice import Preferences
 from msmq.transfer.source_journaling import SourceJournaling
 
@@ -271,6 +273,8 @@ class Parts:
         )
         self.inspector = self.securing.inspector
         refusals = RefusalLog()
+        guesses = GuessLimit()
+        acknowledging = AcknowledgingPeers(clock, gate, guesses)
         self.express_history = ExpressHistory(model.identifier, gate, settings)
         self.source_journal = SourceJournal(
             performer,
@@ -278,7 +282,7 @@ class Parts:
             settings,
             reactor,
             receivers,
-            gate,
+            acknowledging,
             self.foreign_sites,
             refusals,
             source_journaling,
@@ -293,7 +297,7 @@ class Parts:
             self.inspector,
             PeerDeadLetters(performer, gate, over_quota=dead_letter_over_quota),
             self.express_history,
-            Acknowledgements(performer, self.sequences, gate, refusals),
+            Acknowledgements(performer, self.sequences, receivers, acknowledging, guesses, refusals),
             gate,
             refusals,
             reports,

@@ -342,7 +342,7 @@ class OutgoingStream(Generic[M]):
 
     # What the receiver says
 
-    def order_acknowledged(self, number: int, now: Moment, *, is_vouched: bool = True) -> AckOutcome[M]:
+    def order_acknowledged(self, number: int, now: Moment, *, is_verified: bool = True) -> AckOutcome[M]:
         """[MS-MQQB] 3.1.5.6: an OrderAck of the sequence that is on the way, up to C{number}.
 
         It implies the session's acknowledgement (reading 53), unless it is unverified: then
@@ -354,7 +354,7 @@ class OutgoingStream(Generic[M]):
         if number > self._highest and self._shared.identifiers.is_ours(self._active):
             self._shared.ignored["acknowledges what was not sent"] += 1
             return AckOutcome()
-        if not is_vouched:
+        if not is_verified:
             self._claimed = max(self._claimed, number)
             number = self._kept_through(number)
         return self._acknowledge(number, now)

@@ -93,19 +93,19 @@ class OutgoingStreams(Generic[M]):
         self._shared.identifiers.stored(change)
 
     def order_acknowledged(
-        self, ack: OrderAck, now: Moment, *, is_vouched: bool = True
+        self, ack: OrderAck, now: Moment, *, is_verified: bool = True
     ) -> tuple[Hashable, AckOutcome[M]] | None:
         """[MS-MQQB] 3.1.5.6: an OrderAck came; whose it is and what leaves for it.
 
         C{None} if it is about no sequence that is on the way (reading 54).
 
-        @param is_vouched: as for L{OutgoingStream.order_acknowledged}.
+        @param is_verified: as for L{OutgoingStream.order_acknowledged}.
         """
         stream = self._shared.by_sequence.get(ack.tx_sequence_id.value)
         if stream is None or ack.tx_sequence_number == 0:
             self._shared.ignored["order acknowledgement of an unknown sequence"] += 1
             return None
-        outcome = stream.order_acknowledged(ack.tx_sequence_number, now, is_vouched=is_vouched)
+        outcome = stream.order_acknowledged(ack.tx_sequence_number, now, is_verified=is_verified)
         return self._keys[stream], outcome
 
     def final_acknowledged(self, ack: FinalAck) -> tuple[Hashable, AckOutcome[M]] | None:

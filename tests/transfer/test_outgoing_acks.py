@@ -47,12 +47,12 @@ class OrderAckTests(SynchronousTestCase):
             return list(sender.stream.kept(kept, sender.now).delivered)
 
         self.assertEqual(keep(1, 3, 4), [])
-        outcome = sender.stream.order_acknowledged(4, sender.now, is_vouched=False)
+        outcome = sender.stream.order_acknowledged(4, sender.now, is_verified=False)
         self.assertEqual(list(outcome.delivered), positions[:1])
         self.assertEqual(keep(5), [])
         self.assertEqual(keep(2), positions[1:4])
         self.assertEqual(sender.stream.unacknowledged, 1)
-        outcome = sender.stream.order_acknowledged(5, sender.now, is_vouched=False)
+        outcome = sender.stream.order_acknowledged(5, sender.now, is_verified=False)
         self.assertEqual(list(outcome.delivered), positions[4:])
 
     def test_what_nothing_vouches_for_after_a_restart(self) -> None:
@@ -62,7 +62,7 @@ class OrderAckTests(SynchronousTestCase):
         sender.send()
         sender = sender.restart()
         sender.send(1)
-        outcome = sender.stream.order_acknowledged(0xFFFFFFFF, sender.now, is_vouched=False)
+        outcome = sender.stream.order_acknowledged(0xFFFFFFFF, sender.now, is_verified=False)
         self.assertFalse(outcome)
         self.assertEqual([number for number, _ in sender.sent()], [2, 3])
         self.assertEqual(list(sender.stream.kept(sender.queue, sender.now).delivered), sender.queue)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msmq.interfaces.session import ISession
-from msmq.manager.peers.receivers import Receivers, direct_destination, places
+from msmq.manager.peers.acknowledging_peers import peer_of
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.peers.source_journal import SourceJournal
 from msmq.manager.performer import Performer
@@ -13,6 +13,7 @@ from msmq.manager.states import as_changes
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import MessagePosition
 from msmq.structures.status import MQError
+from msmq.transfer.receivers import Receivers, direct_destination, receivers_at
 
 
 class Introductions:
@@ -35,8 +36,11 @@ class Introductions:
         """Whether messages of a queue have to stay until the store has who gets them."""
         if self._sequences.find(queue) is None and not self._source_journal.concerns(positions):
             return False
-        destination = direct_destination(queue)
-        return destination is not None and not self._receivers.is_known(destination, places(queue, session))
+        name = queue.destination
+        destination = direct_destination(name)
+        return destination is not None and not self._receivers.is_known(
+            destination, receivers_at(name, peer_of(session))
+        )
 
     async def introduce(
         self, queue: OutgoingQueue, session: ISession, positions: Sequence[MessagePosition]
@@ -45,7 +49,8 @@ class Introductions:
 
         @raise MQError: the store failed.
         """
-        destination, receivers = direct_destination(queue), places(queue, session)
+        name = queue.destination
+        destination, receivers = direct_destination(name), receivers_at(name, peer_of(session))
         if destination is not None and self.are_due(queue, session, positions):
             try:
                 await self._performer.commit(as_changes(self._receivers.introduce(destination, receivers)))

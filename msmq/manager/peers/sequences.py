@@ -12,20 +12,9 @@ from twisted.logger import Logger
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.session import ISession
 from msmq.manager.events import EventLog
+from msmq.manager.peers.acknowledging_peers import peer_of
 from msmq.manager.peers.fates import fate, hold
 from msmq.manager.peers.foreign_sites import ForeignSites
-from msmq.manager.peers.receivers import (
-    ANYWHERE,
-    AcknowledgementEvidence,
-    Receiver,
-    Receivers,
-    addressees,
-    direct_destination,
-    is_of_receiver,
-    owners,
-    peer_of,
-    places,
-)
 from msmq.manager.performer import Performer, PerformerListener
 from msmq.manager.states import as_changes
 from msmq.moment import Moment
@@ -41,8 +30,10 @@ from msmq.structures.internal.order_ack import OrderAck
 from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.awaiting_final_acks import AwaitingFinalAcks
+from msmq.transfer.decisions.acknowledgement_decision import SequenceFacts
 from msmq.transfer.outgoing_stream import OutgoingStream
 from msmq.transfer.outgoing_streams import OutgoingStreams
+from msmq.transfer.receivers import Receivers, direct_destination, receivers_of
 from msmq.transfer.stream_changes import (
     AckOutcome,
     Assignment,
@@ -187,12 +178,9 @@ class Sequences:
         """
         transmission = stream.transmit(positions, now)
         if stream.sequence is not None:
-            if direct_destination(queue) is None:
-                for owner in owners(queue) or addressees(positions):
-                    self._receivers.sent(stream.sequence, Receiver(owner, ANYWHERE))
-            else:
-                for receiver in places(queue, session):
-                    self._receivers.sent(stream.sequence, receiver)
+            views = (position.view for position in positions)
+            for receiver in receivers_of(queue.destination, peer_of(session), views):
+                self._receivers.sent(stream.sequence, receiver)
         done = self._act(queue, transmission.outcome)
         if done is not None:
             done.addErrback(lambda failure: failure.trap(CancelledError) and None)
@@ -228,72 +216,39 @@ class Sequences:
 
     # What receivers say
 
-    def judge(self, ack: OrderAck | FinalAck, session: ISession) -> AcknowledgementEvidence:
-        """What makes an acknowledgement credible that a session brought.
-
-        What was sent to a direct name is acknowledged by who got it.
-        Any other name says which queue manager that is, and not where: what it says may come by any router,
-        so that only its identifier, and the sequence, can be held against it.
-        """
-        teller = peer_of(session)
-        if teller is None:
-            return AcknowledgementEvidence.BY_ANOTHER
-        sequence = ack.tx_sequence_id.value
+    def facts(self, sequence: int) -> SequenceFacts:
+        """What is known of a sequence that an acknowledgement is about."""
         queue = self._streams.key_of(sequence)
-        named = self._receivers.named(sequence) or owners(queue)
-        if named:
-            is_believed = (
-                ack.envelope.source_queue_manager in named
-                or not is_of_receiver(ack)
-                or any(map(self._foreign_sites.is_answered_for, named))
-            )
-            return (
-                AcknowledgementEvidence.BY_IDENTIFIER if is_believed else AcknowledgementEvidence.BY_ANOTHER
-            )
-        if not self._receivers.is_recorded(sequence):
-            if not self._streams.was_begun(sequence) and sequence not in self._awaiting:
-                return AcknowledgementEvidence.UNKNOWN
-            if sequence in self._awaiting or (
-                isinstance(queue, OutgoingQueue) and not direct_destination(queue)
-            ):
-                # Whose it was is forgotten, or was never known.
-                return AcknowledgementEvidence.BY_IDENTIFIER
-        destination = direct_destination(queue) if isinstance(queue, OutgoingQueue) else None
-        is_receiver = self._receivers.may_tell(sequence, destination, teller)
-        return AcknowledgementEvidence.BY_RECEIVER if is_receiver else AcknowledgementEvidence.BY_ANOTHER
+        return SequenceFacts(
+            destination=queue.destination if isinstance(queue, OutgoingQueue) else None,
+            was_begun=self._streams.was_begun(sequence),
+            is_awaited=sequence in self._awaiting,
+            is_answered_for=self._foreign_sites.is_answered_for,
+            sends_to_names=self._sends_to_names,
+        )
 
-    def may_tell_early(self, session: ISession, *, is_acknowledger: bool) -> bool:
-        """Whether the peer of a session may acknowledge a sequence that is not known, or not yet again.
-
-        @param is_acknowledger: it may acknowledge what was sent to other names than direct ones.
-        """
-        teller = peer_of(session)
-        if teller is None:
-            return False
-        return self._receivers.may_tell(-1, None, teller) or (is_acknowledger and self._has_other_names())
-
-    def _has_other_names(self) -> bool:
+    def _sends_to_names(self) -> bool:
         return any(
-            queue.positions and direct_destination(queue) is None
+            queue.positions and direct_destination(queue.destination) is None
             for queue in self._performer.model.outgoing_queues()
         )
 
-    async def acknowledged(self, ack: OrderAck | FinalAck, *, is_vouched: bool = True) -> bool:
+    async def acknowledged(self, ack: OrderAck | FinalAck, *, is_verified: bool = True) -> bool:
         """[MS-MQQB] 3.1.5.6 and 3.1.5.7: done when what follows from it is stored.
 
-        @param is_vouched: whether its sender is verified; an unverified OrderAck releases fewer messages.
+        @param is_verified: whether its sender is verified; an unverified OrderAck releases fewer messages.
         @return: false if the queue manager stops before that, so that it has to come again.
         """
         try:
-            await self._acknowledged(ack, is_vouched)
+            await self._acknowledged(ack, is_verified)
         except CancelledError:
             return False
         return True
 
-    async def _acknowledged(self, ack: OrderAck | FinalAck, is_vouched: bool) -> None:
+    async def _acknowledged(self, ack: OrderAck | FinalAck, is_verified: bool) -> None:
         if isinstance(ack, OrderAck):
             now = self._performer.clock.now()
-            result = self._streams.order_acknowledged(ack, now, is_vouched=is_vouched)
+            result = self._streams.order_acknowledged(ack, now, is_verified=is_verified)
         else:
             settlements = self._awaiting.final_acknowledged(ack)
             if settlements is not None:

@@ -14,11 +14,10 @@ from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.session import ISession
 from msmq.manager.events import EventLog
 from msmq.manager.log_summaries import RefusalLog
+from msmq.manager.peers.acknowledging_peers import AcknowledgingPeers
 from msmq.manager.peers.fates import hold
 from msmq.manager.peers.foreign_sites import ForeignSites
-from msmq.manager.peers.receivers import Receivers, direct_destination, peer_of
 from msmq.manager.performer import Performer
-from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.manager.states import as_changes
 from msmq.moment import Moment
 from msmq.persistence.changes import AppendEvent, Change
@@ -39,6 +38,8 @@ from msmq.transfer.awaiting_acknowledgements import (
     SourceSettlement,
     WaitEnd,
 )
+from msmq.transfer.decisions.acknowledgement_decision import answer_refusal
+from msmq.transfer.receivers import Receivers, direct_destination
 from msmq.transfer.source_journaling import (
     ANSWER_CLASSES,
     AwaitedMessage,
@@ -47,7 +48,6 @@ from msmq.transfer.source_journaling import (
     answered_destination,
     asks_for_proof,
     end_of_wait,
-    is_of_destination,
     wanted_of_source,
 )
 from msmq.transfer.stream_changes import Disposal
@@ -72,7 +72,7 @@ class SourceJournal:
     """Keeps messages aside that were handed over, until an acknowledgement says what became of them.
 
     @param receivers: say which peers may acknowledge messages for a direct name.
-    @param gate: the addresses from which messages for other names may be acknowledged.
+    @param peers: what is known of the peers that bring acknowledgements.
     @param refusals: acknowledgements that are not believed.
     @param policy: whether messages are kept aside; those that were before are settled in any case.
     """
@@ -86,7 +86,7 @@ class SourceJournal:
         settings: SessionSettings,
         reactor: IReactorTime,
         receivers: Receivers,
-        gate: TrustedPeers,
+        peers: AcknowledgingPeers,
         foreign_sites: ForeignSites,
         refusals: RefusalLog,
         policy: SourceJournaling,
@@ -95,7 +95,7 @@ class SourceJournal:
         self._events = events
         self._wait = settings.acknowledgement_wait
         self._receivers = receivers
-        self._gate = gate
+        self._peers = peers
         self._foreign_sites = foreign_sites
         self._refusals = refusals
         self._is_on = policy is SourceJournaling.ACKNOWLEDGEMENT
@@ -279,39 +279,24 @@ class SourceJournal:
         return answer if self._is_believed(session, destination, answer) else None
 
     def _is_believed(self, session: ISession, destination: FormatName, answer: MessageAnswer) -> bool:
-        """Whether a peer may say what became of a message; who may is as of OrderAcks and FinalAcks."""
-        address = session.remote_address
-        if isinstance(destination, DirectFormatName):
-            peer = peer_of(session)
-            if peer is not None and self._receivers.may_tell(-1, answer.destination.casefold(), peer):
-                return True
-            self._refuse(address, "ACKNOWLEDGEMENT_BY_ANOTHER", "is not from the peer that got the message")
-            return False
-        if isinstance(destination, PrivateFormatName):
-            owner = destination.queue_manager
-            if (
-                answer.source != owner
-                and is_of_destination(answer.message_class)
-                and not self._foreign_sites.is_answered_for(owner)
-            ):
-                why = "does not state the identifier of the queue manager that the message was for"
-                self._refuse(address, "ACKNOWLEDGEMENT_BY_ANOTHER", why)
-                return False
-        if self._gate.admits(address) and self._gate.may_acknowledge(address):
+        refusal = answer_refusal(
+            answer,
+            destination,
+            self._peers.of_session(session),
+            self._receivers,
+            self._foreign_sites.is_answered_for,
+        )
+        if refusal is None:
             return True
-        why = "is from none of [security] acknowledgements_from"
-        self._refuse(address, "ACKNOWLEDGEMENT_FROM_ELSEWHERE", why)
-        return False
-
-    def _refuse(self, address: str, reason: str, why: str) -> None:
-        self._refusals.counts[reason] += 1
+        self._refusals.counts[refusal.reason] += 1
         if (others := self._refusals.lines.take(self._performer.clock.now())) is not None:
             self.log.warn(
                 "acknowledgement from {address} {why}: the journal copy of its message waits on{others}",
-                address=address,
-                why=why,
+                address=session.remote_address,
+                why=refusal.text,
                 others=others,
             )
+        return False
 
     # Waits end
 
@@ -445,7 +430,7 @@ class SourceJournal:
         if not self._is_on or queue is None or not queue.positions:
             return False
         # The receiver of a direct name is recorded before the first message that waits leaves for it.
-        direct = direct_destination(queue)
+        direct = direct_destination(queue.destination)
         return direct is None or self._receivers.has_any(direct)
 
     def _begin(self, step: Deferred[None]) -> None:

@@ -1,24 +1,20 @@
-"""Receivers of each sequence; acknowledgements are accepted from these alone."""
+"""Receivers of each sequence; acknowledgements are accepted from these alone. Reading 54."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 import attrs
 
-from msmq.interfaces.session import ISession
 from msmq.persistence.state_records import StateChange, numbered, reading
-from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.queue import MessagePosition
-from msmq.queues.redirects import Redirects
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck
 from msmq.structures.names.direct_format_name import DirectFormatName, DirectProtocol
-from msmq.structures.names.format_name import PrivateFormatName
+from msmq.structures.names.format_name import FormatName, PrivateFormatName
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.addresses import read_address
 from msmq.wire.guid import NULL_GUID, guid_from_bytes
 from msmq.wire.reader import Reader
@@ -51,13 +47,12 @@ MOST_RECEIVERS: Final = 16
 """Receivers of one sequence that are remembered: one, unless another took its place at its address."""
 
 
-class AcknowledgementEvidence(enum.Enum):
-    """What makes an acknowledgement credible, or what does not."""
+class RedirectedNames(Protocol):
+    """The direct names that an operator has redirected to another address."""
 
-    BY_RECEIVER = "it comes from the receiver of the messages, at its address"
-    BY_IDENTIFIER = "it claims to come from the queue manager that the messages were for"
-    UNKNOWN = "the sequence is unknown"
-    BY_ANOTHER = "others got the messages"
+    @property
+    def folded(self) -> Iterable[str]:
+        """The texts of these names, casefolded."""
 
 
 def _plainly(address: str) -> str:
@@ -70,8 +65,8 @@ def _plainly(address: str) -> str:
 class Receiver:
     """A queue manager as a session shows it.
 
-    @ivar identifier: who it says it is, or who it is by the name of its queue.
-    @ivar address: where it is, which it does not say itself; L{ANYWHERE} if only a queue manager is named.
+    @ivar identifier: the one that it states, or that the name of its queue contains.
+    @ivar address: where it is, which it does not state itself; L{ANYWHERE} if only a queue manager is named.
     """
 
     identifier: UUID
@@ -91,7 +86,7 @@ class Receivers:
     @param trusts: whether an identifier is believed at whatever address.
     """
 
-    def __init__(self, redirects: Redirects, *, trusts: bool = False) -> None:
+    def __init__(self, redirects: RedirectedNames, *, trusts: bool = False) -> None:
         self._redirects = redirects
         self._trusts = trusts
         # Of both the one that was used longest ago comes first.
@@ -192,18 +187,18 @@ class Receivers:
                     changes.append((f"{SEQUENCE_PREFIX}{sequence}", None))
         return changes
 
-    def may_tell(self, sequence: int, destination: str | None, teller: Receiver) -> bool:
-        """Whether this queue manager may acknowledge messages of a sequence.
+    def may_acknowledge(self, sequence: int, destination: str | None, peer: Receiver) -> bool:
+        """Whether a queue manager may acknowledge messages of a sequence.
 
         @param destination: where they go, if that is a direct name that is known; otherwise a sequence of
-            which nothing is known may be acknowledged by whoever got messages of any.
+            which nothing is known may be acknowledged by any receiver of any other.
         """
         receivers = self._by_sequence.get(sequence)
         if receivers is None and destination is not None:
             receivers = self._by_destination.get(destination, {})
         if receivers is not None:
-            return self._is_among(teller, receivers) or self._has_moved(teller, receivers)
-        return any(self._is_among(teller, known) for known in self._by_destination.values())
+            return self._is_among(peer, receivers) or self._has_moved(peer, receivers)
+        return any(self._is_among(peer, known) for known in self._by_destination.values())
 
     def is_recorded(self, sequence: int) -> bool:
         """Whether the receivers of a sequence are known."""
@@ -214,62 +209,67 @@ class Receivers:
         known = self._by_sequence.get(sequence, ())
         return frozenset(receiver.identifier for receiver in known if receiver.address == ANYWHERE)
 
-    def _is_among(self, teller: Receiver, receivers: Mapping[Receiver, None]) -> bool:
+    def _is_among(self, peer: Receiver, receivers: Mapping[Receiver, None]) -> bool:
         if self._trusts:
-            return any(teller.identifier == receiver.identifier for receiver in receivers)
-        return teller in receivers
+            return any(peer.identifier == receiver.identifier for receiver in receivers)
+        return peer in receivers
 
-    def _has_moved(self, teller: Receiver, receivers: Iterable[Receiver]) -> bool:
-        """Whether an operator has redirected a name of one of these receivers to where the teller is."""
-        former = [receiver for receiver in receivers if receiver.identifier == teller.identifier]
+    def _has_moved(self, peer: Receiver, receivers: Iterable[Receiver]) -> bool:
+        """Whether an operator has redirected a name of one of these receivers to where the peer is."""
+        former = [receiver for receiver in receivers if receiver.identifier == peer.identifier]
         if not former:
             return False
         redirected = (self._by_destination.get(name, {}) for name in self._redirects.folded)
-        return any(teller in known and any(each in known for each in former) for known in redirected)
+        return any(peer in known and any(each in known for each in former) for known in redirected)
 
 
-def peer_of(session: ISession) -> Receiver | None:
-    """The peer of a session, as it is recorded; C{None} before it has stated its identifier."""
-    identifier = session.remote_identifier
-    return None if identifier is None else Receiver(identifier, session.remote_address)
-
-
-def direct_destination(queue: OutgoingQueue) -> str | None:
-    """The direct name of a queue, as its receivers are recorded; C{None} for any other name."""
-    name = queue.destination
+def direct_destination(name: FormatName) -> str | None:
+    """A direct name as its receivers are recorded; C{None} for any other name."""
     return str(name).casefold() if isinstance(name, DirectFormatName) else None
 
 
-def places(queue: OutgoingQueue, session: ISession) -> Sequence[Receiver]:
-    """The queue manager that gets messages of a queue with a direct name, wherever it may be.
+def receivers_at(name: FormatName, peer: Receiver | None) -> Sequence[Receiver]:
+    """The queue manager that gets messages for a direct name, at each address where it may be.
 
-    That is where the session leads, and where the name says that it is: they differ where the way to it leads
-    through another host, of which C{[hosts]} tells for example, while its own sessions come straight from it.
+    That is where the session leads, and the address in the name: they differ where the route leads through
+    another host, as with C{[hosts]} for example, while its own sessions come straight from it.
+
+    @param peer: of the session on which the messages leave.
     """
-    peer = session.remote_identifier
-    name = queue.destination
     if peer is None or not isinstance(name, DirectFormatName):
         return ()
-    found = [Receiver(peer, session.remote_address)]
-    if name.protocol is DirectProtocol.TCP and (named := Receiver(peer, name.address)) not in found:
-        found.append(named)
-    return found
+    if name.protocol is not DirectProtocol.TCP:
+        return (peer,)
+    named = Receiver(peer.identifier, name.address)
+    return (peer,) if named == peer else (peer, named)
 
 
-def owners(queue: object) -> frozenset[UUID]:
-    """The queue manager that the name of a queue says; none if it says none."""
-    name = queue.destination if isinstance(queue, OutgoingQueue) else None
+def named_owners(name: FormatName | None) -> frozenset[UUID]:
+    """The queue manager that a name contains; none if it contains none."""
     return frozenset((name.queue_manager,)) if isinstance(name, PrivateFormatName) else frozenset()
 
 
-def addressees(positions: Iterable[MessagePosition]) -> list[UUID]:
-    """The queue managers that messages say they are for, as far as they do."""
-    found = {position.view.queue_manager_address for position in positions if position.view is not None}
+def addressees(views: Iterable[UserMessageView | None]) -> list[UUID]:
+    """The queue managers to which messages are addressed, as far as their packets contain that."""
+    found = {view.queue_manager_address for view in views if view is not None}
     return [guid_from_bytes(address) for address in found if address != NULL_GUID.bytes_le]
 
 
+def receivers_of(
+    name: FormatName, peer: Receiver | None, views: Iterable[UserMessageView | None]
+) -> Sequence[Receiver]:
+    """The receivers to record for messages of a sequence that leave on a session.
+
+    @param name: of their outgoing queue.
+    @param peer: of the session.
+    """
+    if isinstance(name, DirectFormatName):
+        return receivers_at(name, peer)
+    return [Receiver(owner, ANYWHERE) for owner in named_owners(name) or addressees(views)]
+
+
 def is_of_receiver(ack: OrderAck | FinalAck) -> bool:
-    """Whether only the receiver can say that; that a message did not arrive, a gate on the way can too.
+    """Whether only the receiver can state this; that a message did not arrive, a gate on the way can too.
 
     [MS-MQQB] 3.1.5.8.2 for example, of one that has made too many hops.
     """

@@ -1,0 +1,41 @@
+"""What is known of the peers that bring acknowledgements: their sessions, addresses and errors."""
+
+from __future__ import annotations
+
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.session import ISession
+from msmq.manager.securing.trusted_peers import TrustedPeers
+from msmq.transfer.acknowledgement_guesses import GuessLimit
+from msmq.transfer.decisions.acknowledgement_decision import AcknowledgingPeer
+from msmq.transfer.receivers import Receiver
+
+
+class AcknowledgingPeers:
+    """Gathers the facts about a peer for decisions about its acknowledgements.
+
+    @param gate: the addresses that are trusted, and those that may acknowledge.
+    @param guesses: the limit on acknowledgements about nothing.
+    """
+
+    def __init__(self, clock: IClock, gate: TrustedPeers, guesses: GuessLimit) -> None:
+        self._clock = clock
+        self._gate = gate
+        self._guesses = guesses
+
+    def of_session(self, session: ISession) -> AcknowledgingPeer:
+        """The peer of a session, as it is now."""
+        address, gate = session.remote_address, self._gate
+        return AcknowledgingPeer(
+            receiver=peer_of(session),
+            address=address,
+            is_admitted=gate.admits(address),
+            may_acknowledge=gate.may_acknowledge(address),
+            is_configured=gate.vouches(address),
+            has_guesses_left=self._guesses.hears(address, self._clock.now()),
+        )
+
+
+def peer_of(session: ISession) -> Receiver | None:
+    """The peer of a session, as it is recorded; C{None} before it has stated its identifier."""
+    identifier = session.remote_identifier
+    return None if identifier is None else Receiver(identifier, session.remote_address)

@@ -1,0 +1,239 @@
+"""Decision about an OrderAck, FinalAck or administration acknowledgement that a session brought.
+
+[MS-MQQB] 3.1.5.6 and 3.1.5.7 process the first two, 3.1.5.5.4 the last for journal copies that wait for it.
+Nothing proves which peer states an identifier, so the rules here say from which peer an acknowledgement is
+believed, how far it is, and what becomes of one that is not.
+What a believed one changes is in L{OutgoingStreams<msmq.transfer.outgoing_streams.OutgoingStreams>},
+L{AwaitingFinalAcks<msmq.transfer.awaiting_final_acks.AwaitingFinalAcks>} and
+L{AwaitingAcknowledgements<msmq.transfer.awaiting_acknowledgements.AwaitingAcknowledgements>}.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from msmq.quoting import quoted
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_ack import OrderAck
+from msmq.structures.names.direct_format_name import DirectFormatName
+from msmq.structures.names.format_name import FormatName
+from msmq.transfer.receivers import (
+    Receiver,
+    Receivers,
+    direct_destination,
+    is_of_receiver,
+    named_owners,
+)
+from msmq.transfer.source_journaling import MessageAnswer, is_of_destination
+
+_NO_SEQUENCE: Final = -1
+"""No sequence has this identifier."""
+
+
+class AcknowledgementEvidence(enum.Enum):
+    """What makes an acknowledgement credible, or what does not."""
+
+    BY_RECEIVER = "it comes from the receiver of the messages, at its address"
+    BY_IDENTIFIER = "it states the identifier of the queue manager that the messages were for"
+    UNKNOWN = "the sequence is unknown"
+    BY_ANOTHER = "another queue manager got the messages"
+
+
+@attrs.frozen(kw_only=True)
+class AcknowledgingPeer:
+    """What is known of the peer that brought an acknowledgement.
+
+    @ivar receiver: its identifier and address; C{None} before it has stated an identifier.
+    @ivar address: of the session, as text.
+    @ivar is_admitted: whether the configuration accepts messages from that address without verification.
+    @ivar may_acknowledge: whether it may acknowledge messages to names without an address: C{[security]
+        acknowledgements_from}.
+    @ivar is_configured: whether the configuration lists that address.
+    @ivar has_guesses_left: whether fewer of its acknowledgements than the limit were about nothing.
+    """
+
+    receiver: Receiver | None
+    address: str
+    is_admitted: bool
+    may_acknowledge: bool
+    is_configured: bool
+    has_guesses_left: bool
+
+
+@attrs.frozen(kw_only=True)
+class SequenceFacts:
+    """What is known of the sequence that an OrderAck or FinalAck is about.
+
+    @ivar destination: of the outgoing queue whose sequence is on the way; C{None} if none is.
+    @ivar was_begun: the sequence is on the way, or began since the start.
+    @ivar is_awaited: messages of it wait for FinalAcks.
+    @ivar is_answered_for: whether another queue manager may acknowledge for this one, as the connector of a
+        foreign site does.
+    @ivar sends_to_names: whether messages wait for names without an address; asked for an unknown sequence
+        only, since it looks at all outgoing queues.
+    """
+
+    destination: FormatName | None
+    was_begun: bool
+    is_awaited: bool
+    is_answered_for: Callable[[UUID], bool]
+    sends_to_names: Callable[[], bool]
+
+
+@attrs.frozen
+class AcknowledgementRefusal:
+    """Why an acknowledgement is not believed.
+
+    @ivar reason: its name in C{msmq status}.
+    @ivar text: what the log says after the address.
+    """
+
+    reason: str
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class AcknowledgementDecision:
+    """What becomes of an OrderAck or FinalAck.
+
+    @ivar is_believed: the messages that it covers leave.
+    @ivar is_verified: its peer is the receiver at its address, or one that the configuration lists. An
+        unverified OrderAck releases only what the receiver has stored.
+    @ivar is_wrong: it is about no sequence that is known, which counts against an address that is not
+        admitted.
+    @ivar has_to_come_again: the session must not acknowledge it.
+    """
+
+    is_believed: bool
+    is_verified: bool = False
+    is_wrong: bool = False
+    refusal: AcknowledgementRefusal | None = None
+    has_to_come_again: bool = False
+
+
+_BY_ANOTHER: Final = AcknowledgementRefusal(
+    "ACKNOWLEDGEMENT_BY_ANOTHER",
+    "is about messages that others got, or that went to another address; "
+    "[security] trust_identifiers would believe it of their receiver wherever that is",
+)
+
+
+def evidence_of(
+    ack: OrderAck | FinalAck, peer: Receiver | None, sequence: SequenceFacts, receivers: Receivers
+) -> AcknowledgementEvidence:
+    """What makes an OrderAck or FinalAck credible.
+
+    What was sent to a direct name is acknowledged by the queue manager that got it.
+    Any other name contains a queue manager and not its address: the acknowledgement may come by any router,
+    so only its identifier and its sequence can be compared.
+    """
+    if peer is None:
+        return AcknowledgementEvidence.BY_ANOTHER
+    identifier = ack.tx_sequence_id.value
+    named = receivers.named(identifier) or named_owners(sequence.destination)
+    if named:
+        is_credible = (
+            ack.envelope.source_queue_manager in named
+            or not is_of_receiver(ack)
+            or any(map(sequence.is_answered_for, named))
+        )
+        return AcknowledgementEvidence.BY_IDENTIFIER if is_credible else AcknowledgementEvidence.BY_ANOTHER
+    direct = None if sequence.destination is None else direct_destination(sequence.destination)
+    if not receivers.is_recorded(identifier):
+        if not sequence.was_begun and not sequence.is_awaited:
+            return AcknowledgementEvidence.UNKNOWN
+        if sequence.is_awaited or (sequence.destination is not None and direct is None):
+            # Its receiver is forgotten, or was never known.
+            return AcknowledgementEvidence.BY_IDENTIFIER
+    if receivers.may_acknowledge(identifier, direct, peer):
+        return AcknowledgementEvidence.BY_RECEIVER
+    return AcknowledgementEvidence.BY_ANOTHER
+
+
+def decide_acknowledgement(
+    ack: OrderAck | FinalAck, peer: AcknowledgingPeer, sequence: SequenceFacts, receivers: Receivers
+) -> AcknowledgementDecision:
+    """Decide about an OrderAck or FinalAck. [MS-MQQB] 3.1.5.6, 3.1.5.7."""
+    evidence = evidence_of(ack, peer.receiver, sequence, receivers)
+    if evidence is AcknowledgementEvidence.BY_RECEIVER:
+        return AcknowledgementDecision(is_believed=True, is_verified=True)
+    if evidence is AcknowledgementEvidence.BY_ANOTHER:
+        return AcknowledgementDecision(is_believed=False, refusal=_BY_ANOTHER)
+    if not peer.is_admitted and not peer.has_guesses_left:
+        return AcknowledgementDecision(
+            is_believed=False,
+            refusal=AcknowledgementRefusal(
+                "ACKNOWLEDGEMENTS_GUESSED",
+                "is not looked at, since too many from there were about nothing; it has to come again, "
+                f"unless [security] peers has {quoted(peer.address)}",
+            ),
+            # Nothing sends a FinalAck twice, unless the session has not acknowledged it.
+            has_to_come_again=isinstance(ack, FinalAck),
+        )
+    is_unknown = evidence is AcknowledgementEvidence.UNKNOWN
+    refusal = _unknown_refusal(peer, sequence, receivers) if is_unknown else _named_refusal(peer)
+    return AcknowledgementDecision(
+        is_believed=refusal is None,
+        is_verified=peer.is_configured,
+        is_wrong=is_unknown and not peer.is_admitted,
+        refusal=refusal,
+    )
+
+
+def _unknown_refusal(
+    peer: AcknowledgingPeer, sequence: SequenceFacts, receivers: Receivers
+) -> AcknowledgementRefusal | None:
+    """Only a peer that messages were sent to acknowledges a sequence that is not known, or not yet again."""
+    if peer.receiver is not None and receivers.may_acknowledge(_NO_SEQUENCE, None, peer.receiver):
+        return None
+    return None if peer.may_acknowledge and sequence.sends_to_names() else _BY_ANOTHER
+
+
+def _named_refusal(peer: AcknowledgingPeer) -> AcknowledgementRefusal | None:
+    if peer.may_acknowledge:
+        return None
+    return AcknowledgementRefusal(
+        "ACKNOWLEDGEMENT_FROM_ELSEWHERE",
+        "is from none of [security] acknowledgements_from, which would believe it with"
+        f" {quoted(peer.address)}",
+    )
+
+
+def answer_refusal(
+    answer: MessageAnswer,
+    destination: FormatName,
+    peer: AcknowledgingPeer,
+    receivers: Receivers,
+    is_answered_for: Callable[[UUID], bool],
+) -> AcknowledgementRefusal | None:
+    """Why an administration acknowledgement settles no journal copy; C{None} if it does. 3.1.5.5.4.
+
+    The peers that may acknowledge are those of OrderAcks and FinalAcks.
+
+    @param destination: of the message that is acknowledged.
+    @param is_answered_for: see L{SequenceFacts}.
+    """
+    if isinstance(destination, DirectFormatName):
+        if peer.receiver is not None and receivers.may_acknowledge(
+            _NO_SEQUENCE, answer.destination.casefold(), peer.receiver
+        ):
+            return None
+        return AcknowledgementRefusal(
+            "ACKNOWLEDGEMENT_BY_ANOTHER", "is not from the peer that got the message"
+        )
+    for owner in named_owners(destination):
+        if answer.source != owner and is_of_destination(answer.message_class) and not is_answered_for(owner):
+            return AcknowledgementRefusal(
+                "ACKNOWLEDGEMENT_BY_ANOTHER",
+                "does not state the identifier of the queue manager that the message was for",
+            )
+    if peer.is_admitted and peer.may_acknowledge:
+        return None
+    return AcknowledgementRefusal(
+        "ACKNOWLEDGEMENT_FROM_ELSEWHERE", "is from none of [security] acknowledgements_from"
+    )

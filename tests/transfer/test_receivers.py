@@ -1,0 +1,172 @@
+"""Receivers of sequences: which peers may acknowledge messages, with a bound, over restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+import attrs
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.persistence.state_records import StateError
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.receivers import (
+    ANYWHERE,
+    MOST_DESTINATIONS,
+    MOST_RECEIVERS,
+    Receiver,
+    Receivers,
+    receivers_of,
+)
+from tests.builders import ALPHA, BETA, GAMMA, user_packet
+
+ORDERS = "direct=tcp:10.0.0.1\\private$\\orders"
+
+
+@attrs.frozen
+class Redirects:
+    """Names that an operator has redirected."""
+
+    folded: Iterable[str] = ()
+
+
+class ReceiversTests(SynchronousTestCase):
+    """The queue managers that got messages, over a restart."""
+
+    def stored(self, receivers: Receivers, *introduced: tuple[str, Receiver]) -> dict[str, bytes]:
+        """What the store keeps after these have been introduced."""
+        state: dict[str, bytes] = {}
+        for name, value in (change for to, who in introduced for change in receivers.introduce(to, [who])):
+            if value is None:
+                del state[name]
+            else:
+                state[name] = value
+        return state
+
+    def test_destinations_have_an_end(self) -> None:
+        """Those that were used longest ago are forgotten, in the store as well."""
+        receivers = Receivers(Redirects())
+        here = Receiver(BETA, "10.0.0.1")
+        names = [f"{ORDERS}{number}" for number in range(MOST_DESTINATIONS + 10)]
+        state = self.stored(receivers, *((name, here) for name in names))
+        self.assertEqual(len(state), MOST_DESTINATIONS)
+        again = Receivers(Redirects())
+        self.assertEqual(again.load(state, ()), [])
+        self.assertEqual([again.is_known(name, [here]) for name in (names[9], names[10])], [False, True])
+
+    def test_receivers_of_one_have_an_end(self) -> None:
+        """Sixteen took each other's place at one address; the first is forgotten for the next."""
+        receivers = Receivers(Redirects())
+        known = [Receiver(UUID(int=number + 1), "10.0.0.1") for number in range(MOST_RECEIVERS + 1)]
+        state = self.stored(receivers, *((ORDERS, receiver) for receiver in known))
+        self.assertEqual(len(state), 1)
+        again = Receivers(Redirects())
+        again.load(state, ())
+        self.assertEqual([again.is_known(ORDERS, [receiver]) for receiver in known[:2]], [False, True])
+
+    def test_acknowledged_by_its_receiver(self) -> None:
+        """The queue manager that got it, at the address where it got it."""
+        receivers = Receivers(Redirects())
+        receivers.sent(7, Receiver(BETA, "10.0.0.1"))
+        for peer, expected in (
+            (Receiver(BETA, "10.0.0.1"), True),
+            (Receiver(BETA, "10.0.0.2"), False),
+            (Receiver(GAMMA, "10.0.0.1"), False),
+        ):
+            self.assertIs(receivers.may_acknowledge(7, None, peer), expected)
+            self.assertIs(receivers.may_acknowledge(8, None, peer), False)
+        trusting = Receivers(Redirects(), trusts=True)
+        trusting.sent(7, Receiver(BETA, "10.0.0.1"))
+        self.assertTrue(trusting.may_acknowledge(7, None, Receiver(BETA, "10.0.0.2")))
+
+    def test_a_sequence_is_kept_as_long_as_it_is_waited_for(self) -> None:
+        """Its receivers are stored once, and removed with what is stored for another."""
+        receivers = Receivers(Redirects())
+        for sequence in (7, 8):
+            receivers.sent(sequence, Receiver(BETA, "10.0.0.1"))
+        [(name, value)] = receivers.arrived([7, 7], {7})
+        self.assertEqual(receivers.arrived([7], {7}), [])
+        changes = receivers.arrived([8], {8})
+        self.assertIn((name, None), changes)
+        self.assertEqual(len(changes), 2)
+        assert value is not None
+        again = Receivers(Redirects())
+        self.assertEqual(again.load({name: value}, {7}), [])
+        self.assertTrue(again.may_acknowledge(7, None, Receiver(BETA, "10.0.0.1")))
+        self.assertEqual(Receivers(Redirects()).load({name: value}, ()), [(name, None)])
+
+    def test_many_sequences_that_are_not_waited_for_any_more(self) -> None:
+        """They are removed in turns, while others come, and those that are waited for stay."""
+        receivers = Receivers(Redirects())
+        state: dict[str, bytes | None] = {}
+
+        def arrive(sequences: range, awaited: set[int]) -> int:
+            for sequence in sequences:
+                receivers.sent(sequence, Receiver(BETA, "10.0.0.1"))
+            changes = receivers.arrived(sequences, awaited)
+            state.update(changes)
+            return len(changes)
+
+        first = range(1, 201)
+        self.assertEqual(arrive(first, set(first)), 200)
+        stays = {1, 100}
+        for number in range(1000, 1020):
+            self.assertLess(arrive(range(number, number + 1), stays | {number}), 20)
+        kept = {int(name.rpartition("/")[2]) for name, value in state.items() if value is not None}
+        self.assertEqual(kept - set(range(1000, 1020)), stays)
+
+    def test_receivers_without_an_address(self) -> None:
+        """Of other names than direct ones the queue manager is known, not where it is; also when loaded."""
+        receivers = Receivers(Redirects())
+        receivers.sent(7, Receiver(BETA, ANYWHERE))
+        receivers.sent(8, Receiver(BETA, "10.0.0.1"))
+        self.assertEqual((receivers.named(7), receivers.named(8)), (frozenset([BETA]), frozenset()))
+        [(name, value)] = receivers.arrived([7], {7})
+        assert value is not None
+        again = Receivers(Redirects())
+        again.load({name: value}, {7})
+        self.assertEqual(again.named(7), frozenset([BETA]))
+
+    def test_damage_is_an_error(self) -> None:
+        """Going on without it would accept acknowledgements of any peer."""
+        state = self.stored(Receivers(Redirects()), (ORDERS, Receiver(BETA, "10.0.0.1")))
+        [(name, value)] = state.items()
+        for damaged in (b"", b"\xff" + value[1:], value[:-1], value + b"\0"):
+            with self.assertRaises(StateError):
+                Receivers(Redirects()).load({name: damaged}, ())
+
+    def test_redirected_receivers(self) -> None:
+        """After a redirect the receiver of a name may acknowledge at the new address, and no other may."""
+        receivers = Receivers(Redirects([ORDERS]))
+        self.stored(receivers, (ORDERS, Receiver(BETA, "10.0.0.1")), (ORDERS, Receiver(BETA, "10.0.0.9")))
+        receivers.sent(7, Receiver(BETA, "10.0.0.1"))
+        for peer, expected in (
+            (Receiver(BETA, "10.0.0.9"), True),
+            (Receiver(GAMMA, "10.0.0.9"), False),
+            (Receiver(BETA, "10.0.0.8"), False),
+        ):
+            self.assertIs(receivers.may_acknowledge(7, None, peer), expected)
+
+
+class ReceiversOfTests(SynchronousTestCase):
+    """The receivers that are recorded when messages of a sequence leave."""
+
+    def test_by_name(self) -> None:
+        """A direct name: the peer, at its address and at that in the name; any other: the queue manager."""
+        peer = Receiver(BETA, "10.0.0.2")
+        for name, address, expected in (
+            ("DIRECT=TCP:10.0.0.2\\private$\\a", None, (peer,)),
+            ("DIRECT=TCP:10.0.0.1\\private$\\a", None, (peer, Receiver(BETA, "10.0.0.1"))),
+            ("DIRECT=OS:beta\\private$\\a", None, (peer,)),
+            (f"PRIVATE={GAMMA}\\00000007", None, [Receiver(GAMMA, ANYWHERE)]),
+            (f"PUBLIC={ALPHA}", GAMMA, [Receiver(GAMMA, ANYWHERE)]),
+            (f"PUBLIC={ALPHA}", None, []),
+        ):
+            known: dict[str, Any] = {} if address is None else {"queue_manager": address, "private_number": 1}
+            views = [UserMessageView(user_packet(b"x", **known)), None]
+            with self.subTest(name=name):
+                self.assertEqual(receivers_of(parse_format_name(name), peer, views), expected)
+        direct = parse_format_name("DIRECT=TCP:10.0.0.1\\private$\\a")
+        self.assertEqual(receivers_of(direct, None, []), ())
