@@ -174,6 +174,48 @@ class TrimEvents:
     keep: int
 
 
+@attrs.frozen
+class LoggedPacket:
+    """An entry of a message log that had its number in another store.
+
+    @ivar sequence: its number, from 1.
+    """
+
+    sequence: int
+    lookup_id: int
+    packet: bytes = attrs.field(repr=False)
+    arrived: float
+
+
+@attrs.frozen
+class RestoreLog:
+    """Take over entries of a message log from another store, under the numbers that they had there.
+
+    They come behind the entries that the log has, in ascending order.
+    Entries that are appended later, to any log, get larger numbers.
+
+    @ivar first: the first number that was not trimmed there; those below it count as trimmed here too.
+    """
+
+    queue: UUID
+    first: int
+    entries: tuple[LoggedPacket, ...] = ()
+
+
+@attrs.frozen
+class RestoreNumbers:
+    """Take over from another store which numbers were assigned there, so that none is assigned again.
+
+    It comes before any event is appended.
+
+    @ivar last_entry: the largest number of an entry in any message log; 0 if there was none.
+    @ivar last_event: the next event gets the number after this one; 0 to begin with 1.
+    """
+
+    last_entry: int
+    last_event: int
+
+
 Change: TypeAlias = (
     PutQueue
     | RemoveQueue
@@ -187,4 +229,6 @@ Change: TypeAlias = (
     | TrimLog
     | AppendEvent
     | TrimEvents
+    | RestoreLog
+    | RestoreNumbers
 )

@@ -20,6 +20,8 @@ from msmq.persistence.changes import (
     RemoveMessages,
     RemoveQueue,
     RemoveState,
+    RestoreLog,
+    RestoreNumbers,
     TrimEvents,
     TrimLog,
 )
@@ -54,7 +56,7 @@ class Contents:
         gone: set[UUID] = set()
         for change in changes:
             match change:
-                case PutMessage(queue) | AppendLog(queue) | MoveMessage(target=queue):
+                case PutMessage(queue) | AppendLog(queue) | RestoreLog(queue) | MoveMessage(target=queue):
                     if queue not in made and (queue in gone or queue not in self.queues):
                         raise UnknownQueue(queue)
                 case PutQueue(definition):
@@ -90,6 +92,14 @@ class Contents:
             case TrimLog(queue):
                 if (log := self.logs.get(queue)) is not None:
                     log.trim(change)
+            case RestoreLog(queue, entries=entries):
+                log = self.logs.setdefault(queue, MessageLog())
+                for one in entries:
+                    log.append(LogEntry(one.sequence, one.lookup_id, one.arrived, one.packet))
+                    self.last_entry = max(self.last_entry, one.sequence)
+            case RestoreNumbers(last_entry, last_event):
+                self.last_entry = max(self.last_entry, last_entry)
+                self.events.continue_after(last_event)
             case AppendEvent():
                 self.events.append(change)
             case TrimEvents(keep):

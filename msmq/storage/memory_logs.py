@@ -138,6 +138,10 @@ class MemoryEventLog:
         self._events.append(stored)
         self._by_identity.setdefault(event.identity, deque()).append(stored)
 
+    def continue_after(self, last: int) -> None:
+        """Number what follows from there on."""
+        self._last = max(self._last, last)
+
     def trim(self, keep: int) -> None:
         """Forget the oldest events until at most this many are left."""
         while len(self._events) > max(0, keep):

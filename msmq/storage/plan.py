@@ -21,6 +21,8 @@ from msmq.persistence.changes import (
     RemoveMessages,
     RemoveQueue,
     RemoveState,
+    RestoreLog,
+    RestoreNumbers,
     TrimEvents,
     TrimLog,
 )
@@ -46,11 +48,16 @@ Other: TypeAlias = (
     | TrimLog
     | AppendEvent
     | TrimEvents
+    | RestoreLog
+    | RestoreNumbers
 )
 """The changes that are not frequent."""
 
-LogStep: TypeAlias = tuple[int, AppendLog | TrimLog]
+LogStep: TypeAlias = tuple[int, AppendLog | TrimLog | RestoreLog]
 """A change to the message log of the queue that has this row."""
+
+EventStep: TypeAlias = AppendEvent | TrimEvents | RestoreNumbers
+"""A change to the event log; L{RestoreNumbers} changes the next number of the message logs too."""
 
 
 @attrs.define
@@ -81,7 +88,7 @@ class TransactionPlan:
     express: PartPlan | None = None
     state: dict[str, bytes | None] = attrs.field(factory=dict)
     logs: list[LogStep] = attrs.field(factory=list)
-    events: list[AppendEvent | TrimEvents] = attrs.field(factory=list)
+    events: list[EventStep] = attrs.field(factory=list)
 
     def add_all(self, batches: Sequence[Sequence[Change]]) -> dict[int, Exception]:
         """Add batches; what cannot be done is answered by its place among them.
@@ -172,10 +179,10 @@ class TransactionPlan:
                 self.state[name] = value
             case RemoveState(name):
                 self.state[name] = None
-            case AppendLog(queue) | TrimLog(queue):
+            case AppendLog(queue) | TrimLog(queue) | RestoreLog(queue):
                 if (row := self.row_of(queue)) is not None:
                     self.logs.append((row, change))
-            case AppendEvent() | TrimEvents():
+            case AppendEvent() | TrimEvents() | RestoreNumbers():
                 self.events.append(change)
             case _:
                 assert_never(change)
@@ -231,6 +238,10 @@ class TransactionPlan:
             case AppendLog(queue, lookup_id):
                 self._check_queue(queue, is_kept)
                 stored_lookup_id(lookup_id)
+            case RestoreLog(queue, entries=entries):
+                self._check_queue(queue, is_kept)
+                for entry in entries:
+                    stored_lookup_id(entry.lookup_id)
             case PutAborts(_, lookup_id):
                 stored_lookup_id(lookup_id)
             case PutQueue(definition):

@@ -14,11 +14,12 @@ from tests.contracts.store_events import EventContract
 from tests.contracts.store_express import ExpressContract
 from tests.contracts.store_logs import LogContract
 from tests.contracts.store_moves import MoveContract
+from tests.contracts.store_restores import RestoreContract
 
 __all__ = ["BILLS", "HIGHEST", "ORDERS", "REMOTE", "MessageStoreContract", "put"]
 
 
-class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventContract):
+class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventContract, RestoreContract):
     """Mix this into a C{TestCase} and say how a store is made."""
 
     def test_provides_the_interface(self) -> None:

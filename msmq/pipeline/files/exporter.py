@@ -232,7 +232,7 @@ class Exporter:
             )
             yield [
                 StoredPacket(packet, topic.name, lookup_id % LEVEL, arrived, lookup_id, aborts, moves)
-                for lookup_id, arrived, aborts, moves, packet in page.rows
+                for lookup_id, arrived, aborts, moves, _, packet in page.rows
                 if signed(lookup_id) not in known
             ]
             begin = page.next

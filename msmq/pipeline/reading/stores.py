@@ -197,7 +197,7 @@ def message_pages(
             page = store.messages(span.queue, begin, span.end, **how, bodies=wanted.bodies)
             yield [
                 StoredPacket(packet, span.topic, lookup_id % LEVEL, arrived, lookup_id, aborts, moves)
-                for lookup_id, arrived, aborts, moves, packet in page.rows
+                for lookup_id, arrived, aborts, moves, _, packet in page.rows
             ]
         begin = page.next
 

@@ -8,8 +8,15 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from msmq.persistence.changes import AppendEvent, AppendLog, TrimEvents, TrimLog
-from msmq.storage.plan import LogStep
+from msmq.persistence.changes import (
+    AppendEvent,
+    AppendLog,
+    LoggedPacket,
+    RestoreLog,
+    RestoreNumbers,
+    TrimLog,
+)
+from msmq.storage.plan import EventStep, LogStep
 from msmq.storage.postgresql.arrays import bigints, byte_strings, floats, integers
 from msmq.storage.postgresql.statement import Statement, chunks
 from msmq.storage.records import stored_lookup_id
@@ -18,7 +25,7 @@ Appended: TypeAlias = Mapping[int, Sequence[tuple[int, int]]]
 """By row of the queue, the numbers and sizes of the entries that are appended to its message log."""
 
 
-Entry: TypeAlias = tuple[int, int, AppendLog]
+Entry: TypeAlias = tuple[int, int, AppendLog | LoggedPacket]
 """The row of the queue, the number of the entry, the entry."""
 
 
@@ -52,7 +59,12 @@ def append_entries(
         if isinstance(change, AppendLog):
             numbers.entry += 1
             entries.append((row, numbers.entry, change))
-            appended.setdefault(row, []).append((numbers.entry, len(change.packet)))
+        elif isinstance(change, RestoreLog):
+            _begin_at(row, change.first, statements)
+            entries += [(row, entry.sequence, entry) for entry in change.entries]
+            numbers.entry = max(numbers.entry, *(entry.sequence for entry in change.entries), 0)
+    for row, sequence, entry in entries:
+        appended.setdefault(row, []).append((sequence, len(entry.packet)))
     if entries:
         *others, last = chunks(entries, _size_of)
         for chunk in others:
@@ -91,13 +103,29 @@ def _append(entries: Sequence[Entry], statement: Statement) -> None:
     )
 
 
-def write_events(changes: Sequence[AppendEvent | TrimEvents], numbers: LogNumbers, main: Statement) -> None:
+def _begin_at(row: int, first: int, statements: list[Statement]) -> None:
+    """Have a message log begin with a number, before anything is appended."""
+    statement = Statement()
+    statement.add(
+        "INSERT INTO log_extent VALUES ({0}, {1}, 0, 0) ON CONFLICT (queue) DO UPDATE"
+        " SET first = greatest(log_extent.first, excluded.first)",
+        row,
+        first,
+    )
+    statements.append(statement)
+
+
+def write_events(changes: Sequence[EventStep], numbers: LogNumbers, main: Statement) -> None:
     """Append to the event log and trim it; what is trimmed is deleted later, or not even written."""
     events: list[tuple[int, AppendEvent]] = []
     for change in changes:
         if isinstance(change, AppendEvent):
             numbers.event += 1
             events.append((numbers.event, change))
+        elif isinstance(change, RestoreNumbers):
+            numbers.entry = max(numbers.entry, change.last_entry)
+            numbers.event = max(numbers.event, change.last_event)
+            numbers.first_event = max(numbers.first_event, change.last_event + 1)
         else:
             # Numbers without a gap: so many are left from this one on.
             first = numbers.event - max(0, change.keep) + 1
@@ -142,6 +170,8 @@ def trim_logs(
     for row, change in steps:
         if isinstance(change, AppendLog):
             last += 1
+        elif isinstance(change, RestoreLog):
+            last = max(last, *(entry.sequence for entry in change.entries), 0)
         else:
             kept = [trim for trim in trims.get(row, ()) if not _is_within(trim.change, change)]
             trims[row] = [*kept, _Trim(last, change)]

@@ -11,7 +11,7 @@ from twisted.internet.interfaces import IReactorFromThreads
 from zope.interface import implementer
 
 from msmq.interfaces.storage import IMessageStore, StorageError
-from msmq.persistence.changes import AppendLog, Change, PutMessage
+from msmq.persistence.changes import AppendLog, Change, PutMessage, RestoreLog
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.database import ServerDatabase
 from msmq.storage.postgresql.reader import DatabaseReader
@@ -99,4 +99,7 @@ class PostgresqlMessageStore(ThreadedMessageStore):
 def _weight(changes: Sequence[Change]) -> int:
     """About how many bytes a batch keeps in memory."""
     packets = sum(len(change.packet) for change in changes if isinstance(change, PutMessage | AppendLog))
+    for change in changes:
+        if isinstance(change, RestoreLog):
+            packets += sum(len(entry.packet) for entry in change.entries)
     return packets + _CHANGE_BYTES * len(changes)

@@ -55,6 +55,10 @@ class LogStoreReader:
         """See L{StoreReader.queues<msmq.storage.readers.shape.StoreReader.queues>}."""
         return self._ask(lambda log: list(log.state.snapshot_queues()))
 
+    def values(self) -> dict[str, bytes]:
+        """See L{StoreReader.values<msmq.storage.readers.shape.StoreReader.values>}."""
+        return self._ask(lambda log: dict(sorted(log.state.values.items())))
+
     def messages(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
     ) -> RowPage:
@@ -70,10 +74,10 @@ class LogStoreReader:
             ]
             count, is_more = one_page([(row[0], row[2]) for row in rows], bodies)
             found: list[Row] = []
-            for lookup_id, *place, arrived, _, aborts, moves, _ in rows[:count]:
+            for lookup_id, *place, arrived, due, aborts, moves, _ in rows[:count]:
                 if _is_within(arrived, since, until):
                     packet = self._packet(log, (place[0], place[1], place[2]), bodies)
-                    found.append((lookup_id, arrived, aborts, moves, packet))
+                    found.append((lookup_id, arrived, aborts, moves, None if due < 0 else due, packet))
             return RowPage(found, rows[count][0] if is_more else None)
 
         return self._ask(page)

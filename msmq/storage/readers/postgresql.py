@@ -68,6 +68,12 @@ class PostgresqlStoreReader:
                 read_definition(found) for (found,) in link.rows("SELECT definition FROM queue ORDER BY id")
             ]
 
+    def values(self) -> dict[str, bytes]:
+        """See L{StoreReader.values<msmq.storage.readers.shape.StoreReader.values>}."""
+        with self._reading() as link:
+            rows = link.rows("SELECT name, value FROM state ORDER BY name")
+        return {name.decode(): value for name, value in rows}
+
     def messages(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
     ) -> RowPage:
@@ -266,7 +272,7 @@ _WHEN: Final = (
     "($4::double precision IS NULL OR arrived >= $4) AND ($5::double precision IS NULL OR arrived < $5)"
 )
 _MESSAGES: Final = (
-    f"SELECT lookup_id, arrived, aborts, moves, {_PACKET} FROM message"
+    f"SELECT lookup_id, arrived, aborts, moves, due, {_PACKET} FROM message"
     f" WHERE queue = {_QUEUE} AND lookup_id BETWEEN $2 AND $3 AND {_WHEN} ORDER BY lookup_id",
     f"SELECT packet FROM message WHERE queue = {_QUEUE} AND lookup_id = $2",
 )

@@ -31,7 +31,7 @@ LAST: Final = (1 << 63) - 1
 """The largest number that a database keeps."""
 
 Row: TypeAlias = tuple[Any, ...]
-"""Of a message: LookupIdentifier, ArrivalTime, AbortCount, MoveCount, packet.
+"""Of a message: LookupIdentifier, ArrivalTime, AbortCount, MoveCount, when it is due, packet.
 Of an entry of a message log: sequence, LookupIdentifier, ArrivalTime, packet."""
 
 
@@ -65,6 +65,9 @@ class StoreReader(Protocol):
 
     def queues(self) -> list[QueueDefinition]:
         """Every queue that is kept, journals, system and outgoing queues too."""
+
+    def values(self) -> dict[str, bytes]:
+        """The values of the queue manager itself, by their names."""
 
     def messages(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool

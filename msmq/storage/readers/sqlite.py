@@ -64,6 +64,11 @@ class SqliteStoreReader:
             found = connection.execute("SELECT definition FROM queue ORDER BY id").fetchall()
             return [read_definition(record) for (record,) in found]
 
+    def values(self) -> dict[str, bytes]:
+        """See L{StoreReader.values<msmq.storage.readers.shape.StoreReader.values>}."""
+        with self._reading() as connection:
+            return dict(connection.execute("SELECT name, value FROM state ORDER BY name").fetchall())
+
     def messages(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
     ) -> RowPage:
@@ -306,7 +311,7 @@ def _opened(path: Path, how: str) -> sqlite3.Connection:
 _WHEN: Final = "AND (:since IS NULL OR arrived >= :since) AND (:until IS NULL OR arrived < :until)"
 
 _MESSAGES: Final = (
-    "SELECT lookup_id, arrived, aborts, moves,"
+    "SELECT lookup_id, arrived, aborts, moves, due,"
     " CASE WHEN :bodies OR size < :limit THEN (SELECT content FROM packet WHERE id = message.packet) END"
     " FROM message"
     f" WHERE queue = :queue AND lookup_id BETWEEN :first AND :last {_WHEN} ORDER BY lookup_id",

@@ -23,6 +23,7 @@ from msmq.persistence.changes import (
     RemoveMessages,
     RemoveQueue,
     RemoveState,
+    RestoreLog,
     TrimEvents,
     TrimLog,
 )
@@ -280,7 +281,7 @@ def _roll_back(connection: sqlite3.Connection) -> None:
 def _puts(changes: Sequence[Change]) -> bool:
     """Whether a batch keeps something that takes much space."""
     return any(
-        isinstance(change, PutMessage | AppendLog | PutQueue)
+        isinstance(change, PutMessage | AppendLog | RestoreLog | PutQueue)
         or (isinstance(change, PutState) and len(change.value) >= LARGE_STATE)
         for change in changes
     )

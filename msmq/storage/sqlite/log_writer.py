@@ -5,14 +5,25 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from itertools import chain
+from typing import TypeAlias
 
 import attrs
 
-from msmq.persistence.changes import AppendEvent, AppendLog, TrimEvents, TrimLog
-from msmq.storage.plan import LogStep
+from msmq.persistence.changes import (
+    AppendEvent,
+    AppendLog,
+    LoggedPacket,
+    RestoreLog,
+    RestoreNumbers,
+    TrimLog,
+)
+from msmq.storage.plan import EventStep, LogStep
 from msmq.storage.records import stored_lookup_id
 from msmq.storage.sqlite.statements import chunks, marks, pieces
 from msmq.storage.sqlite.text import stored_text
+
+_Entry: TypeAlias = tuple[int, int, AppendLog | LoggedPacket]
+"""The row of a queue, the number of an entry in its message log, and the entry."""
 
 
 @attrs.define
@@ -52,14 +63,20 @@ class Logs:
 
     def write(self, steps: Sequence[LogStep]) -> None:
         """Do the changes to message logs, in order."""
-        entries: list[tuple[int, AppendLog]] = []
+        entries: list[_Entry] = []
         for row, change in steps:
             if isinstance(change, AppendLog):
-                entries.append((row, change))
-            else:
-                self._append(entries)
-                entries = []
-                self._trim(row, change)
+                self.last_entry += 1
+                entries.append((row, self.last_entry, change))
+                continue
+            if isinstance(change, RestoreLog):
+                self._begin_at(row, change.first)
+                entries += [(row, entry.sequence, entry) for entry in change.entries]
+                self.last_entry = max(self.last_entry, *(entry.sequence for entry in change.entries), 0)
+                continue
+            self._append(entries)
+            entries = []
+            self._trim(row, change)
         self._append(entries)
 
     def forget(self, rows: Sequence[int]) -> None:
@@ -68,12 +85,14 @@ class Logs:
             self.connection.execute("DELETE FROM log_extent WHERE queue = ?", (row,))
         self._keep_last_entry()
 
-    def write_events(self, changes: Sequence[AppendEvent | TrimEvents]) -> None:
+    def write_events(self, changes: Sequence[EventStep]) -> None:
         """Do the changes to the event log, in order."""
         events: list[AppendEvent] = []
         for change in changes:
             if isinstance(change, AppendEvent):
                 events.append(change)
+            elif isinstance(change, RestoreNumbers):
+                self._restore_numbers(change)
             else:
                 self._append_events(events)
                 events = []
@@ -103,7 +122,23 @@ class Logs:
             )
             self.last_event += len(piece)
 
-    def _append(self, entries: Sequence[tuple[int, AppendLog]]) -> None:
+    def _begin_at(self, row: int, first: int) -> None:
+        self.connection.execute(
+            "INSERT INTO log_extent VALUES (?, ?, 0, 0) ON CONFLICT (queue) DO UPDATE"
+            " SET first = max(first, excluded.first)",
+            (row, first),
+        )
+
+    def _restore_numbers(self, change: RestoreNumbers) -> None:
+        self.last_entry = max(self.last_entry, change.last_entry)
+        self._keep_last_entry()
+        self.last_event = max(self.last_event, change.last_event)
+        self.connection.execute(
+            "UPDATE sequence SET first = max(first, ?), last = ? WHERE name = 'event'",
+            (change.last_event + 1, self.last_event),
+        )
+
+    def _append(self, entries: Sequence[_Entry]) -> None:
         grown: dict[int, tuple[int, int]] = {}
         for piece in chunks(entries, _size_of):
             rows = (
@@ -115,13 +150,12 @@ class Logs:
                     len(entry.packet),
                     entry.packet,
                 )
-                for sequence, (row, entry) in enumerate(piece, self.last_entry + 1)
+                for row, sequence, entry in piece
             )
             self.connection.execute(
                 f"INSERT INTO log VALUES {marks(6, len(piece))}", tuple(chain.from_iterable(rows))
             )
-            self.last_entry += len(piece)
-        for row, entry in entries:
+        for row, _, entry in entries:
             count, size = grown.get(row, (0, 0))
             grown[row] = count + 1, size + len(entry.packet)
             self.written += len(entry.packet)
@@ -193,5 +227,5 @@ class Logs:
         self.connection.execute("UPDATE sequence SET last = ? WHERE name = 'log'", (self.last_entry,))
 
 
-def _size_of(entry: tuple[int, AppendLog]) -> int:
-    return len(entry[1].packet)
+def _size_of(entry: _Entry) -> int:
+    return len(entry[2].packet)

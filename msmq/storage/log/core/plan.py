@@ -20,6 +20,8 @@ from msmq.persistence.changes import (
     RemoveMessages,
     RemoveQueue,
     RemoveState,
+    RestoreLog,
+    RestoreNumbers,
     TrimEvents,
     TrimLog,
 )
@@ -120,7 +122,9 @@ class GroupPlan(GroupContent):
         | AppendLog
         | TrimLog
         | AppendEvent
-        | TrimEvents,
+        | TrimEvents
+        | RestoreLog
+        | RestoreNumbers,
     ) -> None:
         match change:
             case MoveMessage():
@@ -143,6 +147,10 @@ class GroupPlan(GroupContent):
                 self._append_event(change)
             case TrimEvents(keep):
                 self._trim_events(keep)
+            case RestoreLog():
+                self._restore_log(change)
+            case RestoreNumbers(last_entry, last_event):
+                self._restore_numbers(last_entry, last_event)
             case _:
                 assert_never(change)
 
@@ -245,6 +253,42 @@ class GroupPlan(GroupContent):
             self.undo.append((lambda _: log.forget(-count, -size), None, None))
             self.settled.append(log.settle)
             self.write(records.log_trimmed_record(kept.number, first))
+
+    def _restore_log(self, change: RestoreLog) -> None:
+        kept = self._queue(change.queue)
+        log = kept.log
+        if change.first > log.first:
+            if len(log):
+                raise StorageError(f"the message log of queue {change.queue} is not empty")
+            self.undo.append((lambda old: setattr(log, "first", old), log.first, None))
+            log.first = change.first
+            self.write(records.log_trimmed_record(kept.number, change.first))
+        for entry in change.entries:
+            _check(entry.lookup_id)
+            last = log.sequence(len(log) - 1) if len(log) else log.first - 1
+            if entry.sequence <= last:
+                raise StorageError(f"entry {entry.sequence} is to come after entry {last}")
+            place, checksum = self.packet(entry.packet)
+            size = len(entry.packet)
+            row = LOG_ROW.pack(entry.sequence, entry.lookup_id, place, size, checksum, entry.arrived)
+            log.append(row)
+            self.undo.append((lambda _: log.pop_last(), None, None))
+            self.state.last_entry = max(self.state.last_entry, entry.sequence)
+            self.write(records.log_record(kept.number, entry.sequence, row))
+
+    def _restore_numbers(self, last_entry: int, last_event: int) -> None:
+        state, events = self.state, self.state.events
+        if last_entry > state.last_entry:
+            state.last_entry = last_entry
+            # An entry of no queue: all that stays of it is its number.
+            self.write(records.log_record(0, last_entry, LOG_ROW.pack(last_entry, 0, 0, 0, 0, 0.0)))
+        if last_event > state.last_event:
+            if len(events):
+                raise StorageError("the event log is not empty")
+            self.undo.append((lambda old: setattr(events, "first", old), events.first, None))
+            events.first = last_event + 1
+            state.last_event = last_event
+            self.write(records.events_trimmed_record(events.first))
 
     def _append_event(self, change: AppendEvent) -> None:
         events = self.state.events
