@@ -11,10 +11,10 @@ from uuid import UUID
 import attrs
 from twisted.internet.interfaces import IReactorPluggableNameResolver, IReactorTime
 
-from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.factory import ControlSite, make_site
-from msmq.control.server.limits import ControlLimits
-from msmq.control.server.transfer_api import Reload
+from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.resources.estate_members import EstateMembers
+from msmq.control.server.resources.server import Reload
 from msmq.directory.factory import make_directory
 from msmq.interfaces.access import IAccounts
 from msmq.interfaces.ciphers import ICiphers

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from msmq.control.server.estate_members import check_endpoint
+from msmq.control.server.resources.estate_members import check_endpoint
 from msmq.directory.factory import DirectoryDescriptionError
 from msmq.errors import MsmqError
 from msmq.membership.divergence import DirectoryChanges

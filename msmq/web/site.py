@@ -16,9 +16,9 @@ from twisted.web.http import Request as HTTPRequest
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
-from msmq.control.server.json_records import json_record
-from msmq.control.server.requests import BoundedContent
-from msmq.control.server.responses import json_answer
+from msmq.control.server.http.requests import BoundedContent
+from msmq.control.server.http.responses import json_answer
+from msmq.control.server.messages.json_records import json_record
 from msmq.manager.administration.inspection import ManagerInspection
 from msmq.web.exposition import CONTENT_TYPE, Exposition, Instruments
 from msmq.web.readiness import Health, readiness

@@ -19,9 +19,9 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.protocol.records import CONTENT_TYPE, RecordDecoder, StreamRecord
-from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.factory import ControlSite, make_site
-from msmq.control.server.limits import ControlLimits
+from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.interfaces.queue_manager import ReceivedMessage
 from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import Change

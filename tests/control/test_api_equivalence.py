@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msmq.control.server.json_records import json_record
+from msmq.control.server.messages.json_records import json_record
 from msmq.queues.arriving.message import Delivery, Message
 from tests.control.support import ControlTestCase, resource
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 from urllib.parse import urlencode
 
-from msmq.control.server.message_filter import MessageFilter
+from msmq.control.server.resources.message_filter import MessageFilter
 from msmq.manager.applications.targets import own_queue
 from msmq.queues.arriving.message import Delivery
 from msmq.structures.status import MQError

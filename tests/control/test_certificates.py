@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.factory import make_site
-from msmq.control.server.limits import ControlLimits
+from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.manager.securing.message_security import SecurityProviders
 from msmq.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from msmq.control.protocol.records import PROTOCOL, RecordDecoder, StreamRecord
-from msmq.control.server.limits import ControlLimits
+from msmq.control.server.http.limits import ControlLimits
 from msmq.queues.arriving.message import Delivery
 from tests.control.support import ORDERS, Caller, ControlTestCase
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.factory import make_site
-from msmq.control.server.limits import ControlLimits
+from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.resources.estate_members import EstateMembers
 from tests.control.support import Answer, Caller, ControlTestCase
 from tests.nodes.test_routing import IDENTIFIERS, EnterpriseTestCase
 

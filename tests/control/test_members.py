@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from msmq.control.client.locations import LocationError, parse_location, with_absolute_files
-from msmq.control.server.estate_members import EstateMember, EstateMembers, check_endpoint
+from msmq.control.server.resources.estate_members import EstateMember, EstateMembers, check_endpoint
 from msmq.interfaces.directory import IControlBook
 from msmq.structures.status import MQError, Status
 from tests.control.support import ControlTestCase, resource

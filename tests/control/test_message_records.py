@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msmq.control.protocol.records import RecordDecoder
-from msmq.control.server.message_records import MessageWriter, record_header
+from msmq.control.server.messages.message_records import MessageWriter, record_header
 from msmq.queues.arriving.message import Delivery
 from msmq.structures.names.format_name import parse_format_name
 from tests.control.support import ORDERS, ControlTestCase

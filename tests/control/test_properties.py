@@ -6,7 +6,7 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.control.server.properties import flag, read_message, seconds
+from msmq.control.server.messages.properties import flag, read_message, seconds
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.structures.algorithms import PrivacyLevel
 from msmq.structures.names.format_name import parse_format_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from msmq.control.protocol.records import CONTENT_TYPE, StreamRecord
-from msmq.control.server.limits import ControlLimits
+from msmq.control.server.http.limits import ControlLimits
 from msmq.queues.arriving.message import Delivery
 from tests.control.support import ORDERS, Caller, ControlTestCase
 

@@ -9,8 +9,8 @@ from uuid import UUID
 import attrs
 
 from msmq.control.protocol.records import CONTENT_TYPE, StreamRecord
-from msmq.control.server.limits import ControlLimits
-from msmq.control.server.send_stream import AcceptedIdentifiers
+from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.sending.send_stream import AcceptedIdentifiers
 from msmq.structures.identifiers import MessageIdentifier
 from tests.control.support import ORDERS, Caller, ControlTestCase
 

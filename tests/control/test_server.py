@@ -6,8 +6,8 @@ import json
 
 import attrs
 
-from msmq.control.server.json_records import json_record
-from msmq.control.server.limits import ControlLimits
+from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.messages.json_records import json_record
 from tests.control.support import ORDERS, Answer, ControlTestCase, resource
 
 

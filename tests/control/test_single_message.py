@@ -6,7 +6,7 @@ import json
 from base64 import b64decode
 from urllib.parse import unquote
 
-from msmq.control.server.single_message import property_headers
+from msmq.control.server.receiving.single_message import property_headers
 from msmq.queues.arriving.message import Delivery
 from tests.control.support import ORDERS, Caller, ControlTestCase
 

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from msmq.control.protocol.records import CONTENT_TYPE, StreamRecord
-from msmq.control.server.limits import ControlLimits
+from msmq.control.server.http.limits import ControlLimits
 from msmq.queues.arriving.message import Acknowledge
 from msmq.structures.names.format_name import parse_format_name
 from tests.control.support import ORDERS, Answer, Caller, ControlTestCase, resource

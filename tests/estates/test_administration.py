@@ -10,9 +10,9 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.factory import make_site
-from msmq.control.server.limits import ControlLimits
+from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.membership.objects import QueueObject
 from msmq.membership.queries import equals
 from tests.control.support import Caller

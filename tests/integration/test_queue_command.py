@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msmq.control.server.json_records import json_record
+from msmq.control.server.messages.json_records import json_record
 from tests.integration import test_control_socket as command
 from tests.integration.test_control_socket import ORDERS
 

@@ -10,9 +10,9 @@ from uuid import UUID
 import attrs
 
 import msmq
-from msmq.control.server.estate_members import EstateMembers
 from msmq.control.server.factory import make_site
-from msmq.control.server.json_records import json_record
+from msmq.control.server.messages.json_records import json_record
+from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.membership.objects import DIRECTORY_OBJECT_TYPES, QueueManagerObject
 from msmq.queues.arriving.message import Message

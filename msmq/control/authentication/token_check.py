@@ -19,16 +19,16 @@ from twisted.web.server import Site
 
 from msmq.control.authentication.tokens import TokenFile
 from msmq.control.protocol.refusals import refusal
-from msmq.control.server.channel import ControlChannel
-from msmq.control.server.requests import ControlRequest
-from msmq.control.server.responses import to_json
+from msmq.control.server.http.channel import ControlChannel
+from msmq.control.server.http.requests import ControlRequest
+from msmq.control.server.http.responses import to_json
 from msmq.structures.status import MQError, Status
 from msmq.wire.addresses import counted_host
 
 if TYPE_CHECKING:
     from msmq.control.server.factory import ControlSite
-    from msmq.control.server.limits import ControlLimits
-    from msmq.control.server.send_stream import SendStream
+    from msmq.control.server.http.limits import ControlLimits
+    from msmq.control.server.sending.send_stream import SendStream
 
 STRANGERS: Final = 64
 """Callers at one time who have not shown the token; one more displaces another, of the host that has most."""

@@ -13,9 +13,9 @@ import attrs
 
 from msmq.control.client.requests import ControlRequests
 from msmq.control.client.streams import ClientSendStream, Delivered, Receipt, ReceiveStream
+from msmq.control.protocol.names import DEFAULT_CERTIFICATE
 from msmq.control.protocol.records import CONTENT_TYPE, StreamRecord
 from msmq.control.protocol.refusals import read_refusal
-from msmq.control.server.certificates import DEFAULT
 from msmq.structures.status import MQError, Status
 
 __all__ = ["ControlClient", "Delivered", "Receipt", "ReceiveStream"]
@@ -180,7 +180,9 @@ class ControlClient(ControlRequests):
 
     def certificate(self, fingerprint: str = "") -> dict[str, Any]:
         """One of them; by default the one that is signed with."""
-        return self.one("GET", f"/v1/certificates/{_segment(fingerprint or DEFAULT, 'the certificate')}")
+        return self.one(
+            "GET", f"/v1/certificates/{_segment(fingerprint or DEFAULT_CERTIFICATE, 'the certificate')}"
+        )
 
     def add_certificate(self, properties: dict[str, Any]) -> dict[str, Any]:
         """Generate one (C{sid}, C{name}, C{days}, C{renew}), or import that of a file (C{file_base64})."""
@@ -189,7 +191,8 @@ class ControlClient(ControlRequests):
     def publish_certificate(self, fingerprint: str = "") -> dict[str, Any]:
         """Register one with its user in the directory."""
         return self.one(
-            "POST", f"/v1/certificates/{_segment(fingerprint or DEFAULT, 'the certificate')}/publish"
+            "POST",
+            f"/v1/certificates/{_segment(fingerprint or DEFAULT_CERTIFICATE, 'the certificate')}/publish",
         )
 
     def delete_certificate(self, fingerprint: str) -> dict[str, Any]:
@@ -369,6 +372,10 @@ def _segment(text: str, what: str) -> str:
 
 def _queue_target(path: str) -> str:
     return f"/v1/queues/{_segment(path, 'the queue')}"
+
+
+def _certificate_target(fingerprint: str) -> str:
+    return f"/v1/certificates/{_segment(fingerprint or DEFAULT_CERTIFICATE, 'the certificate')}"
 
 
 def _json(value: Mapping[str, object]) -> bytes:

@@ -8,13 +8,13 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.web.http import Request as HTTPRequest
 from twisted.web.server import Site
 
-from msmq.control.server.api import ControlAPI
-from msmq.control.server.channel import ControlChannel
-from msmq.control.server.estate_members import EstateMembers
-from msmq.control.server.limits import ControlLimits
-from msmq.control.server.requests import ControlRequest
-from msmq.control.server.send_stream import SendStream
-from msmq.control.server.transfer_api import Reload
+from msmq.control.server.api import make_api
+from msmq.control.server.http.channel import ControlChannel
+from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.http.requests import ControlRequest
+from msmq.control.server.resources.estate_members import EstateMembers
+from msmq.control.server.resources.server import Reload
+from msmq.control.server.sending.send_stream import SendStream
 from msmq.interfaces.queue_manager import IQueueManager
 
 
@@ -33,7 +33,7 @@ class ControlSite(Site):
         members: EstateMembers,
         reload: Reload,
     ) -> None:
-        resource = ControlAPI(manager, limits, clock, members, reload).app.resource()
+        resource = make_api(manager, limits, clock, members, reload).resource()
         Site.__init__(self, resource, reactor=clock)
         self._manager = manager
         self._clock = clock

@@ -19,7 +19,7 @@ import attrs
 
 from msmq.control.client.client import ControlClient
 from msmq.control.protocol.records import StreamRecord
-from msmq.control.server.properties import read_message
+from msmq.control.server.messages.properties import read_message
 from msmq.decoding.message_json import message_json
 from msmq.durable import write_durably
 from msmq.errors import RemoteProtocolError

@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 
 from msmq.control.protocol.records import StreamRecord
-from msmq.control.server.properties import PROPERTIES, read_key, read_message
+from msmq.control.server.messages.properties import PROPERTIES, read_key, read_message
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.streams import is_sendable, names_queue
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of

@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol
 
 from twisted.logger import Logger
 
-from msmq.control.server.disconnection import running
+from msmq.control.server.http.disconnection import running
 from msmq.interfaces.queue_manager import ITransaction
 
 

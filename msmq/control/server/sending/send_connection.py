@@ -1,9 +1,8 @@
 """Sending on a connection of its own, each message answered as soon as it is taken.
 
-The caller sends the records of L{msmq.control.server.send_stream}; for each it is told in a record, in their
-order,
-that it was taken (C{first}, the identifier, and C{messages}, how many of those that follow it up were taken
-with it) or refused (C{error}, C{detail}, C{messages}).
+The client sends the records of L{SendStream}.  A record answers each in order: it was accepted (C{first}, the
+identifier, and C{messages}, how many messages with consecutive identifiers were accepted with it), or refused
+(C{error}, C{detail}, C{messages}).
 What follows a refused message and is not answered by then is dropped, and the last record is C{end}.
 """
 
@@ -20,12 +19,12 @@ from twisted.python.failure import Failure
 
 from msmq.control.protocol.records import RecordDecoder, StreamRecord
 from msmq.control.protocol.refusals import internal_error, invalid, refusal
-from msmq.control.server.channel import RecordConnection
-from msmq.control.server.disconnection import running
-from msmq.control.server.limits import ControlLimits
-from msmq.control.server.requests import ControlRequest
-from msmq.control.server.send_stream import AcceptedIdentifiers, fault
-from msmq.control.server.slices import SendSlice, SliceBuilder, cost
+from msmq.control.server.http.channel import RecordConnection
+from msmq.control.server.http.disconnection import running
+from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.http.requests import ControlRequest
+from msmq.control.server.sending.send_stream import AcceptedIdentifiers, fault
+from msmq.control.server.sending.slices import SendSlice, SliceBuilder, cost
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.queue_manager import IMessaging
 from msmq.structures.identifiers import MessageIdentifier

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final, cast
 from twisted.web.http import HTTPChannel
 
 from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, StreamRecord
-from msmq.control.server.responses import ResponseStream
+from msmq.control.server.http.responses import ResponseStream
 
 if TYPE_CHECKING:
-    from msmq.control.server.requests import ControlRequest
+    from msmq.control.server.http.requests import ControlRequest
 
 _SWITCHING: Final = (
     b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + PROTOCOL.encode() + b"\r\n\r\n"

@@ -25,18 +25,18 @@ from twisted.web.server import Request
 
 from msmq.control.protocol.records import CONTENT_TYPE, RecordDecoder, RecordLimits, StreamRecord
 from msmq.control.protocol.refusals import internal_error, invalid, no_such_receipt, refusal, too_many
-from msmq.control.server.channel import RecordConnection
-from msmq.control.server.disconnection import give_way, running, shielded
-from msmq.control.server.limits import ControlLimits
-from msmq.control.server.message_records import MessageWriter
-from msmq.control.server.responses import ResponseStream
-from msmq.control.server.transaction_decision import ReaderDecision, TransactionDecision
+from msmq.control.server.http.channel import RecordConnection
+from msmq.control.server.http.disconnection import give_way, running, shielded
+from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.http.responses import ResponseStream
+from msmq.control.server.messages.message_records import MessageWriter
+from msmq.control.server.receiving.transaction_decision import ReaderDecision, TransactionDecision
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.queue_manager import IMessaging, IReservation, ITransaction
 from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:
-    from msmq.control.server.requests import Connection, ControlRequest
+    from msmq.control.server.http.requests import Connection, ControlRequest
 
 _DIGITS: Final = 20
 """More than the number of any receipt has."""

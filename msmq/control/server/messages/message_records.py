@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any, Final
 
-from msmq.control.server.messages import properties_of
-from msmq.control.server.responses import to_json
+from msmq.control.server.http.responses import to_json
+from msmq.control.server.messages.places import properties_of
 from msmq.decoding.message_json import transaction_json
 from msmq.decoding.values import unix_time
 from msmq.interfaces.queue_manager import ReceivedMessage

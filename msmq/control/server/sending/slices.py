@@ -10,8 +10,8 @@ import attrs
 
 from msmq.control.protocol.records import StreamRecord
 from msmq.control.protocol.refusals import invalid
-from msmq.control.server.limits import ControlLimits
-from msmq.control.server.properties import flag, number, read_key, read_properties, text
+from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.messages.properties import flag, number, read_key, read_properties, text
 from msmq.queues.arriving.message import Message
 from msmq.structures.status import MQError
 

@@ -20,9 +20,9 @@ from twisted.logger import Logger
 
 from msmq.control.protocol.records import RecordDecoder, StreamRecord
 from msmq.control.protocol.refusals import internal_error, invalid
-from msmq.control.server.disconnection import give_way, running
-from msmq.control.server.limits import ControlLimits
-from msmq.control.server.slices import SliceBuilder, cost
+from msmq.control.server.http.disconnection import give_way, running
+from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.sending.slices import SliceBuilder, cost
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.queue_manager import IMessaging, ITransaction
 from msmq.structures.identifiers import MessageIdentifier

@@ -14,7 +14,7 @@ from twisted.web.server import Request
 from zope.interface import implementer
 
 from msmq.control.protocol.refusals import refusal
-from msmq.control.server.disconnection import give_way
+from msmq.control.server.http.disconnection import give_way
 from msmq.structures.status import MQError
 
 JSON: Final = "application/json"

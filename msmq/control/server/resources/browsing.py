@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from twisted.internet.interfaces import IReactorTime
+from klein import Klein
 from twisted.plugin import getPlugins
 
 from msmq.control.protocol.refusals import refusal
-from msmq.control.server.disconnection import give_way, running
-from msmq.control.server.estate_members import EstateMembers
-from msmq.control.server.limits import ControlLimits
-from msmq.control.server.message_filter import MessageFilter
-from msmq.control.server.messages import properties_of
-from msmq.control.server.properties import flag, number
-from msmq.control.server.requests import ControlRequest, parameters, refuse_rest
-from msmq.control.server.responses import JSON_LINES, ResponseStream, json_answer, to_json
-from msmq.control.server.transfer_api import Reload, TransferAPI
+from msmq.control.server.http.disconnection import give_way, running
+from msmq.control.server.http.requests import ControlRequest, parameters, refuse_rest
+from msmq.control.server.http.responses import JSON_LINES, ResponseStream, json_answer, to_json
+from msmq.control.server.messages.places import properties_of
+from msmq.control.server.messages.properties import flag, number
+from msmq.control.server.resources.context import ResourceContext
+from msmq.control.server.resources.message_filter import MessageFilter
 from msmq.decoding.bodies import Body, BodyDecoders, IBodyDecoder
 from msmq.decoding.message_json import body_json
 from msmq.decoding.values import base64_text
-from msmq.interfaces.queue_manager import IQueueManager, MessagePage, ReceivedMessage
+from msmq.interfaces.queue_manager import MessagePage, ReceivedMessage
 from msmq.structures.status import MQError
 
 _PAGE: Final = 64
@@ -37,20 +35,14 @@ _DECODED: Final = 0x10000
 """Bytes of a body that is decoded for a filter; a larger one would hold the reactor for too long."""
 
 
-class BrowseAPI(TransferAPI):
-    """Messages in queues, page by page and one by one; a part of the whole API."""
+class BrowsingResources:
+    """Messages in queues, page by page and one by one."""
 
-    app = TransferAPI.app
+    app = Klein()
 
-    def __init__(
-        self,
-        manager: IQueueManager,
-        limits: ControlLimits,
-        clock: IReactorTime,
-        members: EstateMembers,
-        reload: Reload,
-    ) -> None:
-        TransferAPI.__init__(self, manager, limits, clock, members, reload)
+    def __init__(self, context: ResourceContext) -> None:
+        self._inspection = context.manager.inspection
+        self._clock = context.clock
         self._decoders: BodyDecoders | None = None
 
     @app.route("/v1/queues/<path:path>/messages", methods=["GET"])
@@ -64,7 +56,7 @@ class BrowseAPI(TransferAPI):
         wanted = MessageFilter(found.pop("where", None), found.pop("body", None))
         refuse_rest(found, "after, limit, bodies, decode, where and body")
         # What is refused at once has a status of its own; later there is only the end of the stream.
-        await running(self._manager.inspection.browse(path, after=after, count=1))
+        await running(self._inspection.browse(path, after=after, count=1))
         search = _Search(self, wanted, limit, with_body=is_whole, is_decoded=is_decoded)
         stream = ResponseStream(request, JSON_LINES)
         try:
@@ -79,7 +71,7 @@ class BrowseAPI(TransferAPI):
 
     async def _search(self, stream: ResponseStream, search: _Search, path: str, after: int) -> None:
         began = told = self._clock.seconds()
-        page = await running(self._manager.inspection.browse(path, after=after, count=_PAGE))
+        page = await running(self._inspection.browse(path, after=after, count=_PAGE))
         while True:
             for line in search.lines(page):
                 if line:
@@ -96,7 +88,7 @@ class BrowseAPI(TransferAPI):
             await give_way(self._clock)
             await stream.drained()
             began = self._clock.seconds()
-            page = await running(self._manager.inspection.browse(path, after=page.last, count=_PAGE))
+            page = await running(self._inspection.browse(path, after=page.last, count=_PAGE))
 
     @app.route("/v1/queues/<path:path>/messages/<int:lookup_id>", methods=["GET"])
     async def message(self, request: ControlRequest, path: str, lookup_id: int) -> bytes:
@@ -105,7 +97,7 @@ class BrowseAPI(TransferAPI):
         is_decoded = flag("decode", found.pop("decode", "false"))
         is_raw = flag("raw", found.pop("raw", "false"))
         refuse_rest(found, "decode and raw")
-        message = await running(self._manager.inspection.read_message(path, lookup_id))
+        message = await running(self._inspection.read_message(path, lookup_id))
         value = self.describe(message, with_body=not is_raw, is_decoded=is_decoded)
         if is_raw:
             value["body_base64"] = base64_text(message.view.body)
@@ -136,7 +128,7 @@ class _Search:
     """
 
     def __init__(
-        self, api: BrowseAPI, wanted: MessageFilter, limit: int, *, with_body: bool, is_decoded: bool
+        self, api: BrowsingResources, wanted: MessageFilter, limit: int, *, with_body: bool, is_decoded: bool
     ) -> None:
         self._api = api
         self._filter = wanted

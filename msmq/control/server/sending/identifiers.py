@@ -7,10 +7,10 @@ from typing import Final
 from twisted.internet.interfaces import IReactorTime
 
 from msmq.control.protocol.refusals import http_status, refusal
-from msmq.control.server.disconnection import give_way
-from msmq.control.server.requests import ControlRequest
-from msmq.control.server.responses import JSON_LINES, ResponseStream, to_json
-from msmq.control.server.send_stream import SendStream
+from msmq.control.server.http.disconnection import give_way
+from msmq.control.server.http.requests import ControlRequest
+from msmq.control.server.http.responses import JSON_LINES, ResponseStream, to_json
+from msmq.control.server.sending.send_stream import SendStream
 
 _IDENTIFIERS_AT_ONCE: Final = 500
 

@@ -13,9 +13,9 @@ from twisted.web.server import Request
 from msmq.control.authentication.callers import Caller, caller_of
 from msmq.control.protocol.records import CONTENT_TYPE, json_problem
 from msmq.control.protocol.refusals import http_status, invalid, refusal, too_large, wrong_content
-from msmq.control.server.limits import ControlLimits
-from msmq.control.server.responses import json_answer
-from msmq.control.server.send_stream import SendStream
+from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.http.responses import json_answer
+from msmq.control.server.sending.send_stream import SendStream
 from msmq.quoting import quoted
 
 _STREAM: Final = b"/v1/send"

@@ -9,8 +9,8 @@ from typing import Any, Final
 import attrs
 
 from msmq.control.protocol.refusals import invalid
-from msmq.control.server.properties import flag, guid, number, shown, text
-from msmq.control.server.requests import refuse_rest
+from msmq.control.server.http.requests import refuse_rest
+from msmq.control.server.messages.properties import flag, guid, number, shown, text
 
 PROPERTIES: Final[Mapping[str, Callable[[str, object], Any]]] = {
     "transactional": flag,

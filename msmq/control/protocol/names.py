@@ -1,0 +1,8 @@
+"""Names in the paths of the control API that stand for something else than themselves."""
+
+from __future__ import annotations
+
+from typing import Final
+
+DEFAULT_CERTIFICATE: Final = "default"
+"""In place of a fingerprint: the certificate that is used for signing unless a sender names another."""

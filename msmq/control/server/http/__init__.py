@@ -1,0 +1,1 @@
+"""Requests, answers and upgraded connections of the control API, and their limits."""

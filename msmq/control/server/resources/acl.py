@@ -1,0 +1,100 @@
+"""Resources about access lists: show, change, and what decides about a right."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import Any, Final
+
+import attrs
+from klein import Klein
+
+from msmq.control.authentication.audit import AuditedOperation
+from msmq.control.protocol.refusals import invalid
+from msmq.control.server.http.disconnection import running
+from msmq.control.server.http.requests import ControlRequest, parameters, refuse_rest, take
+from msmq.control.server.http.responses import json_answer
+from msmq.control.server.messages.json_records import json_record
+from msmq.control.server.messages.properties import shown, text
+from msmq.control.server.resources.context import ResourceContext, without_parameters
+from msmq.interfaces.access_summaries import AccessList
+from msmq.interfaces.queue_manager import IAccessAdministration
+
+_KEYS: Final = "action, principal and rights"
+_ACTIONS: Final = ("allow", "deny", "revoke")
+
+
+@attrs.frozen
+class AclChange:
+    """A change of the entries of one principal.
+
+    @ivar action: C{allow}, C{deny} or C{revoke}.
+    """
+
+    action: str
+    principal: str
+    rights: Sequence[str]
+
+    @property
+    def details(self) -> dict[str, object]:
+        """The principal and the queue."""
+        return {"principal": self.principal, "rights": list(self.rights)}
+
+    def ask(self, access: IAccessAdministration, path: str) -> Awaitable[AccessList]:
+        """Have it done."""
+        match self.action:
+            case "allow":
+                return access.allow(path, self.principal, self.rights)
+            case "deny":
+                return access.deny(path, self.principal, self.rights)
+        return access.revoke(path, self.principal)
+
+
+def read_acl_change(wanted: dict[str, Any]) -> AclChange:
+    """What a request body says: C{action}, C{principal} and C{rights}.
+
+    @raise MQError: it says something else.
+    """
+    action = text("action", wanted.pop("action", None))
+    principal = text("principal", wanted.pop("principal", None))
+    rights = wanted.pop("rights", [])
+    refuse_rest(wanted, _KEYS)
+    if not isinstance(rights, list):
+        raise invalid(f"rights is a list of texts, not {shown(rights)}")
+    words = [text("rights", right) for right in rights]
+    if action not in _ACTIONS:
+        raise invalid(f"action is allow, deny or revoke, not {shown(action)}")
+    return AclChange(action, principal, words)
+
+
+class AccessResources:
+    """The access lists of queues, and of the queue manager, which is named C{.}."""
+
+    app = Klein()
+
+    def __init__(self, context: ResourceContext) -> None:
+        self._context = context
+        self._access = context.manager.access
+
+    @app.route("/v1/queues/<path:path>/acl", methods=["GET"])
+    async def acl(self, request: ControlRequest, path: str) -> bytes:
+        """One access list."""
+        without_parameters(request)
+        return json_answer(request, json_record(await running(self._access.acl(path))))
+
+    @app.route("/v1/queues/<path:path>/acl", methods=["POST"])
+    async def change_acl(self, request: ControlRequest, path: str) -> bytes:
+        """Allow or deny a right to a principal, or remove all its entries."""
+        wanted = read_acl_change(self._context.document(request))
+        return await self._context.changed(
+            request,
+            AuditedOperation(f"acl {wanted.action}", path, wanted.details),
+            lambda: wanted.ask(self._access, path),
+        )
+
+    @app.route("/v1/queues/<path:path>/why", methods=["GET"])
+    async def why(self, request: ControlRequest, path: str) -> bytes:
+        """Whether a principal has a right to a queue, and the entry that decides it."""
+        found = parameters(request)
+        principal, right = take(found, "principal"), take(found, "right")
+        refuse_rest(found, "principal and right")
+        return json_answer(request, json_record(await running(self._access.why(path, principal, right))))

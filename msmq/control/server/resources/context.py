@@ -1,0 +1,100 @@
+"""What every resource of the control API needs, and how the resources become one tree of paths."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import attrs
+from klein import Klein
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.web.iweb import IRequest
+
+from msmq.control.authentication.audit import Audit, AuditedOperation
+from msmq.control.server.http.disconnection import shielded
+from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.http.requests import ControlRequest, json_body, parameters, refuse_rest
+from msmq.control.server.http.responses import json_answer, json_list
+from msmq.control.server.messages.json_records import json_record, json_records
+from msmq.interfaces.queue_manager import IQueueManager
+
+_T = TypeVar("_T")
+
+
+async def at_once(work: Callable[[], _T]) -> _T:
+    """Work that needs no time, as an awaitable."""
+    return work()
+
+
+@attrs.frozen
+class ResourceContext:
+    """The queue manager that is asked, and how requests are answered and recorded.
+
+    @ivar audit: records who has changed what.
+    """
+
+    manager: IQueueManager
+    limits: ControlLimits
+    clock: IReactorTime
+    audit: Audit
+
+    def change(
+        self, request: ControlRequest, operation: AuditedOperation, work: Callable[[], Awaitable[_T]]
+    ) -> Deferred[_T]:
+        """Do something, whether or not the client waits for it, and record who asked."""
+        return shielded(self.audit.change(request.caller, operation, work))
+
+    async def changed(
+        self,
+        request: ControlRequest,
+        operation: AuditedOperation,
+        work: Callable[[], Awaitable[object]],
+        code: int = 200,
+    ) -> bytes:
+        """Do something that results in an attrs value, and answer with its JSON object."""
+        return json_answer(request, json_record(await self.change(request, operation, work)), code)
+
+    async def listed(self, request: ControlRequest, values: Sequence[object]) -> bytes | None:
+        """Answer with a JSON array of attrs values."""
+        return await json_list(request, json_records(values), self.clock)
+
+    def document(self, request: ControlRequest) -> dict[str, Any]:
+        """The JSON object in the body of a request that has no query parameters.
+
+        @raise MQError: there are parameters, or the body is not a JSON object within the limits.
+        """
+        refuse_rest(parameters(request), "those in the request body")
+        return json_body(request, self.limits.document)
+
+
+def without_parameters(request: ControlRequest) -> None:
+    """Check that a request has no query parameters.
+
+    @raise MQError: it has one.
+    """
+    refuse_rest(parameters(request), "none")
+
+
+class ResourceFamily(Protocol):
+    """Resources that belong together; the methods that answer are routes of C{app}."""
+
+    @property
+    def app(self) -> Klein:
+        """The routes, bound to this object."""
+
+
+def add_resources(tree: Klein, families: Iterable[ResourceFamily]) -> None:
+    """Make the routes of these objects routes of one tree, which alone has the handlers of errors."""
+    for family in families:
+        app = family.app
+        for rule in app.url_map.iter_rules():
+            name = f"{type(family).__name__}.{rule.endpoint}"
+            tree.route(rule.rule, methods=rule.methods, endpoint=name)(_handler(app, rule.endpoint))
+
+
+def _handler(app: Klein, endpoint: str) -> Callable[..., Any]:
+    def handle(request: IRequest, **names: Any) -> Any:
+        return app.execute_endpoint(endpoint, request, **names)
+
+    return handle

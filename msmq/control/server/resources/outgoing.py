@@ -1,0 +1,109 @@
+"""Resources about outgoing queues: list, show, pause, resume, redirect."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from klein import Klein
+
+from msmq.control.authentication.audit import AuditedOperation
+from msmq.control.protocol.refusals import invalid
+from msmq.control.server.http.requests import ControlRequest, refuse_rest
+from msmq.control.server.http.responses import json_answer
+from msmq.control.server.messages.json_records import json_record
+from msmq.control.server.messages.properties import flag, text
+from msmq.control.server.resources.context import ResourceContext, without_parameters
+
+
+class OutgoingResources:
+    """The queues of messages for other queue managers."""
+
+    app = Klein()
+
+    def __init__(self, context: ResourceContext) -> None:
+        self._context = context
+        self._manager = context.manager
+
+    @app.route("/v1/outgoing", methods=["GET"])
+    async def outgoing(self, request: ControlRequest) -> bytes | None:
+        """Every outgoing queue."""
+        without_parameters(request)
+        return await self._context.listed(request, self._manager.inspection.outgoing())
+
+    @app.route("/v1/outgoing/<path:name>", methods=["GET"])
+    def outgoing_queue(self, request: ControlRequest, name: str) -> bytes:
+        """One outgoing queue."""
+        without_parameters(request)
+        return json_answer(request, json_record(self._manager.inspection.outgoing_queue(name)))
+
+    @app.route("/v1/outgoing/<path:name>/pause", methods=["POST"])
+    async def pause_outgoing(self, request: ControlRequest, name: str) -> bytes:
+        """Stop sending from one outgoing queue."""
+        return await self._hold(request, "pause", name, self._manager.pause_outgoing)
+
+    @app.route("/v1/outgoing/<path:name>/resume", methods=["POST"])
+    async def resume_outgoing(self, request: ControlRequest, name: str) -> bytes:
+        """Send again from one outgoing queue."""
+        return await self._hold(request, "resume", name, self._manager.resume_outgoing)
+
+    @app.route("/v1/outgoing/<path:name>/redirect", methods=["POST"])
+    async def redirect_outgoing(self, request: ControlRequest, name: str) -> bytes:
+        """Connect to another address than the one in the name, or, with null, end that."""
+        wanted = self._context.document(request)
+        if "to" not in wanted:
+            raise invalid("the key to is missing: an address, or null to end it")
+        value = wanted.pop("to")
+        to = None if value is None else text("to", value)
+        refuse_rest(wanted, "to")
+        return await self._context.changed(
+            request,
+            AuditedOperation("outgoing redirect", f"{name} to {to or 'the address in the name'}"),
+            lambda: self._manager.redirect_outgoing(name, to),
+        )
+
+    @app.route("/v1/outgoing/pause", methods=["POST"])
+    async def pause_several(self, request: ControlRequest) -> bytes | None:
+        """Stop sending to one next hop, or to all other queue managers."""
+        manager = self._manager
+        return await self._hold_several(request, "pause", manager.pause_all_outgoing, manager.pause_next_hop)
+
+    @app.route("/v1/outgoing/resume", methods=["POST"])
+    async def resume_several(self, request: ControlRequest) -> bytes | None:
+        """Send again to one next hop, or to all other queue managers."""
+        manager = self._manager
+        return await self._hold_several(
+            request, "resume", manager.resume_all_outgoing, manager.resume_next_hop
+        )
+
+    async def _hold(
+        self, request: ControlRequest, action: str, name: str, work: Callable[[str], Awaitable[object]]
+    ) -> bytes:
+        without_parameters(request)
+        operation = AuditedOperation(f"outgoing {action}", name)
+        return await self._context.changed(request, operation, lambda: work(name))
+
+    async def _hold_several(
+        self,
+        request: ControlRequest,
+        action: str,
+        all_queues: Callable[[], Awaitable[Sequence[object]]],
+        one_hop: Callable[[str], Awaitable[Sequence[object]]],
+    ) -> bytes | None:
+        host = self._next_hop(request)
+        operation = AuditedOperation(f"outgoing {action}", "all" if host is None else f"next hop {host}")
+        queues = await self._context.change(
+            request, operation, lambda: all_queues() if host is None else one_hop(host)
+        )
+        return await self._context.listed(request, queues)
+
+    def _next_hop(self, request: ControlRequest) -> str | None:
+        """The next hop in the body; C{None} for all."""
+        wanted = self._context.document(request)
+        if "next_hop" in wanted:
+            host = text("next_hop", wanted.pop("next_hop"))
+            refuse_rest(wanted, "next_hop, or all")
+            return host
+        if flag("all", wanted.pop("all", False)) is not True:
+            raise invalid("name a next_hop, or say all: true")
+        refuse_rest(wanted, "next_hop, or all")
+        return None

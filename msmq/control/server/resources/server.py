@@ -1,0 +1,85 @@
+"""Resources about the queue manager itself, its sessions, the enterprise and the other control APIs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+from klein import Klein
+
+from msmq.control.authentication.audit import AuditedOperation
+from msmq.control.server.http.disconnection import running
+from msmq.control.server.http.requests import ControlRequest, parameters, refuse_rest
+from msmq.control.server.http.responses import json_answer, json_list
+from msmq.control.server.messages.json_records import json_record
+from msmq.control.server.messages.properties import text
+from msmq.control.server.resources.context import ResourceContext, at_once, without_parameters
+from msmq.control.server.resources.estate_members import EstateMembers
+from msmq.routing.topology_description import describe_route, describe_topology
+
+Reload = Callable[[], Mapping[str, Any]]
+"""Reads the configuration again, and returns what changed; raises L{MQError} if it cannot be used."""
+
+
+class ServerResources:
+    """The status and configuration of the queue manager, and what it knows of others."""
+
+    app = Klein()
+
+    def __init__(self, context: ResourceContext, members: EstateMembers, reload: Reload) -> None:
+        self._context = context
+        self._inspection = context.manager.inspection
+        self._members = members
+        self._reload = reload
+
+    @app.route("/v1/status", methods=["GET"])
+    def status(self, request: ControlRequest) -> bytes:
+        """The identity and the state of the queue manager."""
+        without_parameters(request)
+        return json_answer(request, json_record(self._inspection.status()))
+
+    @app.route("/v1/reload", methods=["POST"])
+    async def reload(self, request: ControlRequest) -> bytes:
+        """Read the configuration again; an error changes nothing."""
+        without_parameters(request)
+        result = await self._context.change(
+            request, AuditedOperation("config reload", "configuration"), lambda: at_once(self._reload)
+        )
+        return json_answer(request, dict(result))
+
+    @app.route("/v1/sessions", methods=["GET"])
+    async def sessions(self, request: ControlRequest) -> bytes | None:
+        """The sessions with other queue managers."""
+        without_parameters(request)
+        return await self._context.listed(request, self._inspection.sessions())
+
+    @app.route("/v1/route", methods=["GET"])
+    async def route(self, request: ControlRequest) -> bytes:
+        """The route of a message between two queue managers."""
+        found = parameters(request)
+        source = text("source", found.pop("source", None))
+        destination = text("destination", found.pop("destination", None))
+        down = [name for name in text("down", found.pop("down", "")).split(",") if name]
+        refuse_rest(found, "source, destination and down")
+        found_route = await running(self._inspection.route(source, destination, down))
+        return json_answer(request, describe_route(found_route.topology, found_route.route))
+
+    @app.route("/v1/topology", methods=["GET"])
+    async def topology(self, request: ControlRequest) -> bytes:
+        """The enterprise, as routing knows it."""
+        without_parameters(request)
+        return json_answer(request, describe_topology(await running(self._inspection.topology())))
+
+    @app.route("/v1/control_servers", methods=["GET"])
+    async def control_servers(self, request: ControlRequest) -> bytes | None:
+        """The control endpoints of other members, from the configuration and the directory."""
+        without_parameters(request)
+        members = [attrs.asdict(member) for member in self._members.all()]
+        return await json_list(request, members, self._context.clock)
+
+    @app.route("/v1/control_servers/<name>", methods=["GET"])
+    def control_server(self, request: ControlRequest, name: str) -> bytes:
+        """The control endpoint of one member; null is this queue manager itself."""
+        without_parameters(request)
+        return json_answer(request, attrs.asdict(self._members.find(name)))

@@ -1,0 +1,124 @@
+"""Resources that send and receive: one message by request and answer, and streams of records."""
+
+from __future__ import annotations
+
+import attrs
+from klein import Klein
+from twisted.internet.defer import Deferred
+
+from msmq.control.protocol.refusals import MethodNotAllowed
+from msmq.control.server.http.channel import asks_for_records
+from msmq.control.server.http.disconnection import running, shielded
+from msmq.control.server.http.requests import (
+    ControlRequest,
+    parameters,
+    raw_body,
+    record_body,
+    refuse_rest,
+    take,
+    wants_json,
+)
+from msmq.control.server.http.responses import json_answer
+from msmq.control.server.messages.properties import flag, number, read_key, read_message, seconds
+from msmq.control.server.receiving.receive_stream import ActiveReceives, ReceiveRequest
+from msmq.control.server.receiving.single_message import receive_one
+from msmq.control.server.resources.context import ResourceContext
+from msmq.control.server.sending.identifiers import answer_with_identifiers
+from msmq.control.server.sending.send_connection import SendConnection
+
+
+class TransferResources:
+    """Sending to destinations, and receiving from queues."""
+
+    app = Klein()
+
+    def __init__(self, context: ResourceContext) -> None:
+        self._context = context
+        self._manager = context.manager
+        self._receiving = ActiveReceives(context.manager, context.limits, context.clock)
+
+    @app.route("/v1/messages", methods=["POST"])
+    async def send_one(self, request: ControlRequest) -> bytes:
+        """Send the body as one message."""
+        properties = parameters(request)
+        destination = take(properties, "destination")
+        key = read_key(properties.pop("key", None))
+        message = read_message(properties, raw_body(request, self._context.limits.request_body))
+        [identifier] = await shielded(self._manager.send(destination, [message], keys=[key]))
+        return json_answer(request, {"id": str(identifier)}, 201)
+
+    @app.route("/v1/messages", methods=["GET"])
+    async def receive_one(self, request: ControlRequest) -> None:
+        """Receive one message, or peek at it."""
+        found = parameters(request)
+        if request.method == b"HEAD":
+            raise MethodNotAllowed("HEAD", "/v1/messages", ["GET", "POST"])
+        wanted = _receive_request(found, 1)
+        await receive_one(self._receiving, self._context.clock, request, wanted, wants_json(request))
+
+    @app.route("/v1/send", methods=["POST"])
+    async def send(self, request: ControlRequest) -> None:
+        """Send the stream of records in the body; most of it is sent already."""
+        stream = record_body(request)
+        await running(stream.finish())
+        await answer_with_identifiers(request, stream, self._context.clock)
+
+    @app.route("/v1/send", methods=["GET"])
+    async def send_steadily(self, request: ControlRequest) -> None:
+        """Send the records that arrive on the connection from now on."""
+        _check_upgrade(request, "/v1/send")
+        found = parameters(request)
+        is_import = flag("import", found.pop("import", "false"))
+        refuse_rest(found, "import")
+        caller = request.caller
+        sending = SendConnection(request, self._manager, self._context.limits, self._context.clock)
+        try:
+            await sending.run()
+        finally:
+            if is_import and sending.taken:
+                self._context.audit.tell_of_import(caller, sending.taken)
+        await Deferred()
+
+    @app.route("/v1/receive", methods=["GET"])
+    async def receive_steadily(self, request: ControlRequest) -> None:
+        """Receive on a connection on which the client also confirms."""
+        _check_upgrade(request, "/v1/receive")
+        await self._receiving.steadily(request, _stream_request(request))
+        await Deferred()
+
+    @app.route("/v1/receive", methods=["POST"])
+    async def receive(self, request: ControlRequest) -> None:
+        """Receive as a stream of records."""
+        await self._receiving.stream(request, _stream_request(request))
+
+    @app.route("/v1/receipts/<stream>/<receipt>", methods=["POST"])
+    async def confirm(self, request: ControlRequest, stream: str, receipt: str) -> bytes:
+        """Confirm the messages of one receipt."""
+        return json_answer(request, {"confirmed": await self._receiving.confirm(stream, receipt)})
+
+
+def _receive_request(found: dict[str, str], count: int) -> ReceiveRequest:
+    wanted = ReceiveRequest(
+        take(found, "queue"),
+        count,
+        seconds("timeout", found.pop("timeout")) if "timeout" in found else None,
+        flag("peek", found.pop("peek", "false")),
+    )
+    refuse_rest(found, "queue, timeout and peek")
+    return wanted
+
+
+def _stream_request(request: ControlRequest) -> ReceiveRequest:
+    found = parameters(request)
+    count = number("count", found.pop("count", "1"))
+    transactional = flag("transactional", found.pop("transactional", "false"))
+    return attrs.evolve(_receive_request(found, count), transactional=transactional)
+
+
+def _check_upgrade(request: ControlRequest, path: str) -> None:
+    """Check that a GET requests an upgrade to records in both directions.
+
+    @raise MethodNotAllowed: it does not.
+    """
+    if request.method != b"GET" or not asks_for_records(request):
+        raise MethodNotAllowed(request.method.decode("ascii", "replace"), path, ["POST"])
