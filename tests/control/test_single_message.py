@@ -6,6 +6,7 @@ import json
 from base64 import b64decode
 from urllib.parse import unquote
 
+from msmq.control.protocol.records import StreamRecord
 from msmq.control.server.receiving.single_message import property_headers
 from msmq.queues.arriving.message import Delivery
 from tests.control.support import ORDERS, Caller, ControlTestCase
@@ -33,6 +34,21 @@ class SendOneTests(ControlTestCase):
         self.assertEqual(self.bodies(), [b"1"])
         wrong = self.call("POST", "/v1/messages", b"3", destination=ORDERS, key="")
         self.assert_refused(wrong, 400, "MQ_ERROR_ILLEGAL_PROPERTY_VALUE", "key")
+
+    def test_key_and_delivery(self) -> None:
+        """A message with a key is recoverable unless its delivery is express; without one it is express."""
+        for expected, properties in (
+            (True, {"key": "1"}),
+            (False, {"key": "2", "delivery": "express"}),
+            (True, {"key": "3", "delivery": "recoverable"}),
+            (False, {}),
+        ):
+            self.run_to_end(self.service.purge_queue(ORDERS))
+            self.call("POST", "/v1/messages", b"", destination=ORDERS, **properties)
+            properties = {name: value + "r" if name == "key" else value for name, value in properties.items()}
+            self.send_records(StreamRecord({"destination": ORDERS, **properties}, b""))
+            peek = self.run_to_end(self.service.reserve(ORDERS, count=100, timeout=0, peek=True))
+            self.assertEqual([one.view.is_recoverable for one in peek.messages], [expected, expected])
 
     def test_body_is_no_form(self) -> None:
         """Curl calls every body a form unless told otherwise; it is a body all the same."""

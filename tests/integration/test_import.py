@@ -364,8 +364,18 @@ class RecordTests(ImportTestCase):
             ("", None),
         ):
             packet = Fields(response=response, message_class=0).packet()
-            record = record_of(Row(Path("f"), 1, packet, LOGGED, 1), ORDERS, transactional=None, key="k")
+            row = Row(Path("f"), 1, packet, LOGGED, 1)
+            record = record_of(row, ORDERS, transactional=None, keep_express=False, key="k")
             self.assertEqual(record.header.get("response_queue"), expected)
+
+    async def test_delivery(self) -> None:
+        """A copy is recoverable; that of an express message is express only where that is asked for."""
+        for recoverable in (False, True):
+            row = Row(Path("f"), 1, user_packet(b"body", recoverable=recoverable), LOGGED, 1)
+            for keep_express in (False, True):
+                record = record_of(row, ORDERS, transactional=None, keep_express=keep_express, key="k")
+                expected = "express" if keep_express and not recoverable else "recoverable"
+                self.assertEqual(record.header["delivery"], expected)
 
     async def test_any_damage(self) -> None:
         """A packet with any byte missing is a message or unsendable, and nothing else."""
@@ -374,7 +384,7 @@ class RecordTests(ImportTestCase):
         for size in range(len(whole) + 1):
             row = Row(Path("f"), 1, whole[:size], LOGGED, 1)
             try:
-                record_of(row, ORDERS, transactional=None, key="k")
+                record_of(row, ORDERS, transactional=None, keep_express=False, key="k")
             except UnsendableRow:
                 outcomes = [outcomes[0] + 1, outcomes[1]]
             else:

@@ -31,6 +31,7 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("send"), KEYS),
         st.tuples(st.just("send_transactional"), KEYS),
+        st.tuples(st.just("send_express"), KEYS),
         st.tuples(st.just("send_in"), KEYS),
         st.sampled_from(
             [
@@ -78,16 +79,16 @@ class AnyKeysTests(ManagerTestCase):
 
     def sending(self, queue: str, keys: Sequence[str], transaction: TransactionHandle | None = None) -> Any:
         is_transactional = queue == self.payments
+        delivery = Delivery.EXPRESS if queue == self.admin else Delivery.RECOVERABLE
         messages = [
-            Message(body=key.encode(), delivery=Delivery.RECOVERABLE, transactional=is_transactional)
-            for key in keys
+            Message(body=key.encode(), delivery=delivery, transactional=is_transactional) for key in keys
         ]
         return self.deferred(self.service.send(queue, messages, transaction=transaction, keys=keys))
 
     def step(self, name: str, keys: Sequence[str]) -> None:
         match name:
-            case "send" | "send_transactional":
-                queue = self.orders if name == "send" else self.payments
+            case "send" | "send_transactional" | "send_express":
+                queue = {"send": self.orders, "send_express": self.admin}.get(name, self.payments)
                 self.watch(self.sending(queue, keys), lambda sent: self.told(queue, keys, sent))
             case "begin":
                 self.transaction = self.transaction or self.service.begin()
@@ -122,7 +123,14 @@ class AnyKeysTests(ManagerTestCase):
                 # Who waits for a dead process hears no more of it.
                 self.pending = []
                 self.transaction, self.sent_in = None, {}
-                self.restart(crash=name == "crash")
+                self.start_again(crash=name == "crash")
+
+    def start_again(self, *, crash: bool) -> None:
+        """A restart, after which express messages are gone and may be sent again."""
+        self.restart(crash=crash)
+        self.identifiers = {
+            (queue, key): sent for (queue, key), sent in self.identifiers.items() if queue != self.admin
+        }
 
     def is_in(self, identifiers: Sequence[MessageIdentifier], keys: Sequence[str]) -> None:
         """What a transaction was told of stays so in it, and holds for others if it commits."""
@@ -160,7 +168,7 @@ class AnyKeysTests(ManagerTestCase):
             self.run_to_end(self.transaction.abort())
         self.assertEqual(self.pending, [])
         for _ in range(2):
-            for queue in (self.orders, self.payments):
+            for queue in (self.orders, self.payments, self.admin):
                 found = Counter(bytes(message.view.body).decode() for message in self.messages(queue))
                 self.assertLessEqual(max(found.values(), default=0), 1, found)
                 known = {
@@ -174,4 +182,4 @@ class AnyKeysTests(ManagerTestCase):
                     [identifier] = self.successResultOf(self.sending(queue, [key]))
                     self.assertEqual(known.get(key, identifier), identifier)
                     self.told(queue, [key], [identifier])
-            self.restart(crash=True)
+            self.start_again(crash=True)

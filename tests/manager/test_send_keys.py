@@ -103,6 +103,19 @@ class SendKeysTests(SynchronousTestCase):
         self.keep(keys, {"c": 3})
         self.assertEqual(list(self.state), [f"{PREFIX}3"])
 
+    def test_express(self) -> None:
+        """Keys of express messages alone store nothing; forgotten ones leave no removal behind."""
+        keys = SendKeys(lifetime=100)
+        express = {digest_of(key, ["q"]): number for number, key in enumerate("ab")}
+        page = keys.page(express, self.clock.now(), express.keys())
+        self.assertEqual(page.changes(), [])
+        keys.stored(page, self.clock.now())
+        self.assertEqual(self.found(keys, "a", "b"), [0, 1])
+        self.clock.advance(200)
+        self.keep(keys, {"c": 2})
+        self.assertEqual((self.found(keys, "a", "b", "c"), len(keys)), ([None, None, 2], 1))
+        self.assertEqual(self.found(self.loaded(lifetime=100), "a", "c"), [None, 2])
+
     def test_damaged(self) -> None:
         """A record that is cut short, or not one of this version, is named."""
         self.keep(SendKeys(), {"a": 1})
@@ -188,12 +201,31 @@ class SendTests(KeyedTestCase):
                 self.assertEqual(self.seen(queue), [b"2"])
 
     def test_express(self) -> None:
-        """The key of an express message outlives a restart that the message does not: it was sent."""
-        numbers = self.keyed(self.orders, ("a", b"1"), delivery=Delivery.EXPRESS)
+        """The key of an express message is forgotten with the message, so that a repeat sends it again."""
+        numbers: list[int] = []
+        for crash in (True, False):
+            numbers = self.keyed(self.orders, ("a", b"1"), delivery=Delivery.EXPRESS)
+            self.assertEqual(self.keyed(self.orders, ("a", b"1"), delivery=Delivery.EXPRESS), numbers)
+            self.assertEqual(self.seen(self.orders), [b"1"])
+            self.restart(crash=crash)
+            self.assertEqual(self.seen(self.orders), [])
+        self.assertNotEqual(self.keyed(self.orders, ("a", b"1"), delivery=Delivery.EXPRESS), numbers)
         self.assertEqual(self.seen(self.orders), [b"1"])
+
+    def test_both_deliveries_in_one_call(self) -> None:
+        """Of one call the keys of recoverable messages survive a restart, those of express ones do not."""
+        messages = [
+            Message(body=b"1", delivery=Delivery.EXPRESS),
+            Message(body=b"2", delivery=Delivery.RECOVERABLE),
+        ]
+        send = lambda: self.service.send(self.orders, messages, keys=["a", "b"])  # noqa: E731
+        first = self.run_to_end(send())
+        self.assertEqual(self.run_to_end(send()), first)
         self.restart(crash=True)
-        self.assertEqual(self.keyed(self.orders, ("a", b"1"), delivery=Delivery.EXPRESS), numbers)
-        self.assertEqual(self.seen(self.orders), [])
+        again = self.run_to_end(send())
+        self.assertEqual(again[1], first[1])
+        self.assertNotEqual(again[0], first[0])
+        self.assertEqual(sorted(self.seen(self.orders)), [b"1", b"2"])
 
     def test_destinations(self) -> None:
         """A key belongs to its destination, in whatever words that is named, and goes with its queue."""

@@ -32,10 +32,14 @@ class WritingCase(SparkTestCase):
         self.home = Path(tempfile.mkdtemp(prefix="msmq-writing-")).resolve()
         self.addCleanup(shutil.rmtree, self.home)
         # Spark takes its time to start on a machine that has much to do.
+        self.start()
+        self.server.client.create_queue(ORDERS, {"log": True})
+
+    def start(self) -> None:
+        """Start the server, over what an earlier one stored."""
         self.server = ServerProcess(self.home, limit=600)
         self.addCleanup(self.server.kill)
         self.assertTrue(self.server.is_ready(), self.server.output)
-        self.server.client.create_queue(ORDERS, {"log": True})
 
     def write(self, frame: DataFrame, **options: Any) -> None:
         given = {"control": str(self.server.data), **options}
@@ -61,6 +65,11 @@ class WritingCase(SparkTestCase):
         return self.spark.range(count).selectExpr("concat('order ', id) as body", "concat('k', id) as key")
 
 
+def records(destination: str = ORDERS, *, key: str = "", transactional: bool | None = None) -> RecordBuilder:
+    """What makes records of rows, with queues of this kind."""
+    return RecordBuilder(destination, key, lambda name: transactional)
+
+
 class BatchTests(WritingCase):
     """What is sent."""
 
@@ -79,6 +88,32 @@ class BatchTests(WritingCase):
         self.assertEqual(
             told, {"label": "first", "priority": 7, "delivery": "recoverable", "application_tag": 5}
         )
+
+    def test_delivery(self) -> None:
+        """A message is recoverable unless its row says express, so that no restart loses what has a key."""
+        rows = [("a", None), ("b", "express"), ("c", "recoverable")]
+        self.write(self.spark.createDataFrame(rows, "body string, delivery string"), destination=ORDERS)
+        found = {one.body: one.properties["delivery"] for one in self.received()}
+        self.assertEqual(found, {b"a": "recoverable", b"b": "express", b"c": "recoverable"})
+
+    def test_killed_server(self) -> None:
+        """Rows that are written again after the server was killed are each in the queue once."""
+        express = self.orders(5).selectExpr("concat('express ', body) as body", "key || 'e' as key")
+        for frame in (self.orders(20), express.selectExpr("*", "'express' as delivery")):
+            self.write(frame, destination=ORDERS)
+            self.server.kill()
+            self.start()
+            self.write(frame, destination=ORDERS)
+        expected = [f"order {number}" for number in range(20)]
+        expected += [f"express order {number}" for number in range(5)]
+        self.assertEqual(self.bodies(), sorted(one.encode() for one in expected))
+
+    def test_transactional_queue(self) -> None:
+        """Rows without the column are sent to a transactional queue in transactions."""
+        queue = r".\private$\payments"
+        self.server.client.create_queue(queue, {"transactional": True})
+        self.write(self.orders(3), destination=queue)
+        self.assertEqual(self.server.client.queue(queue)["messages"], 3)
 
     def test_idempotent_by_key(self) -> None:
         """What is sent again under its keys is there once; another C{key} makes other messages of it."""
@@ -178,7 +213,7 @@ class RecordTests(SynchronousTestCase):
 
     def test_damaged_and_acknowledgements(self) -> None:
         """Neither can be sent."""
-        recording = RecordBuilder(ORDERS)
+        recording = records()
         row: dict[str, Any] = {"value": b"", "decode_error": "cut short", "id": None}
         self.assertIn(
             "place 7 is a damaged", str(self.assertRaises(ReadingError, recording.record, row, "place 7"))
@@ -190,19 +225,17 @@ class RecordTests(SynchronousTestCase):
     def test_queues_that_are_none(self) -> None:
         """In a row that was read they are left out, since its sender chose the text; else refused."""
         row = {"value": b"", "response_queue": "DIRECT=x", "admin_queue": "OS:"}
-        header = RecordBuilder(ORDERS).record({**row, "id": "{1}\\2"}, "p").header
+        header = records().record({**row, "id": "{1}\\2"}, "p").header
         self.assertEqual(header, {"destination": ORDERS, "key": "{1}\\2"})
-        self.assertIn(
-            "_queue: ", str(self.assertRaises(ReadingError, RecordBuilder(ORDERS).record, row, "p"))
-        )
+        self.assertIn("_queue: ", str(self.assertRaises(ReadingError, records().record, row, "p")))
         named = {**row, "response_queue": "DIRECT=OS:b\\q", "admin_queue": None, "id": "{1}\\2"}
-        self.assertEqual(RecordBuilder(ORDERS).record(named, "p").header["response_queue"], "DIRECT=OS:b\\q")
+        self.assertEqual(records().record(named, "p").header["response_queue"], "DIRECT=OS:b\\q")
 
     def test_what_is_no_base64(self) -> None:
         """Such a row is refused by name, and nothing else is sent in its place."""
         for column in ("body_base64", "extension_base64"):
             for wrong in ("####", "YQ", "Y Q = =", "\xe9"):
-                error = self.assertRaises(ReadingError, RecordBuilder(ORDERS).record, {column: wrong}, "p")
+                error = self.assertRaises(ReadingError, records().record, {column: wrong}, "p")
                 self.assertIn(
                     f"row p cannot be sent: MQ_ERROR_INVALID_PARAMETER: {column} is not base64", str(error)
                 )
@@ -215,8 +248,21 @@ class RecordTests(SynchronousTestCase):
             "topic": r".\system$;deadletter",
             "destination_queue": ORDERS,
         }
-        record = RecordBuilder().record(row, "p")
+        record = records("").record(row, "p")
         self.assertEqual((record.header["destination"], record.body), (ORDERS, b"late"))
+
+    def test_transactional(self) -> None:
+        """The queue decides where it is known, else the row."""
+        for row, known, expected in (
+            ({}, True, True),
+            ({"transactional": False}, True, True),
+            ({"transactional": True}, False, None),
+            ({"transactional": True}, None, True),
+            ({"transactional": False}, None, None),
+            ({}, None, None),
+        ):
+            header = records(transactional=known).record({"value": b"", **row}, "p").header
+            self.assertEqual(header.get("transactional"), expected, (row, known))
 
     def test_keys(self) -> None:
         """The key is the row's own, or its identifier, or its place; before it stands that of the option."""
@@ -225,7 +271,7 @@ class RecordTests(SynchronousTestCase):
             ({"id": "i"}, "run:i"),
             ({}, "run:place"),
         ):
-            header = RecordBuilder(ORDERS, "run").record({"value": b"", **row}, "place").header
+            header = records(key="run").record({"value": b"", **row}, "place").header
             self.assertEqual(header["key"], key)
 
     def test_columns(self) -> None:

@@ -19,6 +19,7 @@ _SHOWN = 20
 @click.option("--topic", metavar="QUEUE", default="", help="Send only what was exported of this queue.")
 @click.option("--dry-run", is_flag=True, help="Only tell what would be sent.")
 @click.option("--key", metavar="T", default="", help="Another text sends what was sent before once more.")
+@click.option("--express", is_flag=True, help="Copies of express messages are express, not recoverable.")
 @click.option("--progress", metavar="F", help="Where it is noted how far the import came.")
 @common_options
 @pass_settings
@@ -29,6 +30,7 @@ def import_(
     topic: str,
     dry_run: bool,
     key: str,
+    express: bool,
     progress: str | None,
 ) -> int:
     """Send copies of the messages in exported files, or directories of them, and print how many.
@@ -56,6 +58,7 @@ def import_(
                 into=into,
                 topic=topic,
                 key=key,
+                keep_express=express,
                 on_skipped=tell,
                 on_rows=bar.update,
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final
 
 import attrs
@@ -111,10 +111,15 @@ class KeyedMessages:
         """Send these, which are neither known nor busy; L{stored} or L{failed} has to follow."""
         return self._claim(KeyReservation(None), digests)
 
-    def changes(self, claim: KeyReservation, numbers: Mapping[bytes, int]) -> list[Change]:
-        """What has to be stored together with the messages, whose numbers are known now."""
+    def changes(
+        self, claim: KeyReservation, numbers: Mapping[bytes, int], express: Set[bytes] = frozenset()
+    ) -> list[Change]:
+        """What has to be stored together with the messages, whose numbers are known now.
+
+        @param express: the keys of express messages, which are not stored.
+        """
         claim.numbers.update(numbers)
-        claim.page = self.keys.page(claim.numbers, self._clock.now())
+        claim.page = self.keys.page(claim.numbers, self._clock.now(), express)
         return as_changes(claim.page.changes())
 
     def stored(self, claim: KeyReservation) -> None:

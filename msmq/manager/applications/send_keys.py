@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from hashlib import blake2b
 from itertools import count
 from struct import Struct
@@ -51,36 +51,47 @@ class KeyPage:
 
     @ivar time: when they are, seconds since 1970-01-01 UTC.
     @ivar numbers: the MessageID that each key stands for.
+    @ivar unstored: those of them whose messages are express: they are kept in memory, as the messages are,
+        so that a restart loses both.
     @ivar closed: the names of older pages of which nothing is remembered any more.
     """
 
     number: int
     time: int
     numbers: Mapping[bytes, int]
+    unstored: Set[bytes] = frozenset()
     closed: tuple[str, ...] = ()
 
     def changes(self) -> list[StateChange]:
-        """What has to be stored in one commit with the messages."""
-        value = _HEAD.pack(_VERSION, self.time, len(self.numbers)) + b"".join(
-            _ENTRY.pack(digest, number) for digest, number in self.numbers.items()
+        """What has to be stored in one commit with the messages; nothing if all of these are express."""
+        stored = {digest: number for digest, number in self.numbers.items() if digest not in self.unstored}
+        if not stored:
+            return []
+        value = _HEAD.pack(_VERSION, self.time, len(stored)) + b"".join(
+            _ENTRY.pack(digest, number) for digest, number in stored.items()
         )
         return [*((name, None) for name in self.closed), (f"{PREFIX}{self.number}", value)]
 
 
 @attrs.frozen(eq=False)
 class _Kept:
-    """A page that is stored."""
+    """A page that is remembered.
+
+    @ivar is_stored: whether the store has a value for it.
+    """
 
     number: int
     time: int
     digests: tuple[bytes, ...]
+    is_stored: bool
 
 
 class SendKeys:
     """The keys that are remembered, and the numbers of the messages that they stand for.
 
-    A key is stored in one commit with its message, and forgotten when it is too old, or the oldest of too
-    many, with the page that it was stored in.
+    The key of a recoverable message is stored in one commit with it; that of an express message is kept in
+    memory, so that it never outlives the message. A key is forgotten when it is too old, or the oldest of
+    too many, with the page that it is in.
 
     @param limit: keys that are remembered at most; a single page may hold more.
     @param lifetime: seconds for which they are.
@@ -117,7 +128,7 @@ class SendKeys:
                 for _ in range(reader.u32("Count")):
                     digest = reader.bytes(_DIGEST_SIZE, "Key")
                     found[digest] = reader.u32("MessageID")
-            self._keep(number, time, found)
+            self._keep(KeyPage(number, time, found))
         self._numbers = count(last + 1)
         self._forget(now)
 
@@ -127,25 +138,31 @@ class SendKeys:
         found = self._found.get(digest)
         return None if found is None else found[0]
 
-    def page(self, numbers: Mapping[bytes, int], now: Moment) -> KeyPage:
-        """Keys that are to be remembered once they are stored; L{stored} or L{failed} has to follow."""
+    def page(self, numbers: Mapping[bytes, int], now: Moment, unstored: Set[bytes] = frozenset()) -> KeyPage:
+        """Keys that are to be remembered once their messages are sent; L{stored} or L{failed} has to follow.
+
+        @param unstored: those of express messages.
+        """
         self._forget(now)
-        closed, self._closed = self._closed[:_CLOSED_AT_ONCE], self._closed[_CLOSED_AT_ONCE:]
-        return KeyPage(next(self._numbers), now.unix_seconds, dict(numbers), tuple(closed))
+        closed: list[str] = []
+        if numbers.keys() - unstored:
+            closed, self._closed = self._closed[:_CLOSED_AT_ONCE], self._closed[_CLOSED_AT_ONCE:]
+        return KeyPage(next(self._numbers), now.unix_seconds, dict(numbers), unstored, tuple(closed))
 
     def stored(self, page: KeyPage, now: Moment) -> None:
-        """A page is stored, and its messages are."""
-        self._keep(page.number, page.time, page.numbers)
+        """A page is stored as far as it has to be, and its messages are sent."""
+        self._keep(page)
         self._forget(now)
 
     def failed(self, page: KeyPage) -> None:
         """A page could not be stored; its messages may be sent again."""
         self._closed += page.closed
 
-    def _keep(self, number: int, time: int, numbers: Mapping[bytes, int]) -> None:
-        self._pages.append(_Kept(number, time, tuple(numbers)))
-        for digest, message in numbers.items():
-            self._found[digest] = (message, number)
+    def _keep(self, page: KeyPage) -> None:
+        is_stored = bool(page.numbers.keys() - page.unstored)
+        self._pages.append(_Kept(page.number, page.time, tuple(page.numbers), is_stored))
+        for digest, message in page.numbers.items():
+            self._found[digest] = (message, page.number)
 
     def _forget(self, now: Moment) -> None:
         """Forget what is too old, and the oldest of what is too much."""
@@ -158,4 +175,5 @@ class SendKeys:
                 # A key that was sent again after it was forgotten is on a younger page, too.
                 if found is not None and found[1] == page.number:
                     del self._found[digest]
-            self._closed.append(f"{PREFIX}{page.number}")
+            if page.is_stored:
+                self._closed.append(f"{PREFIX}{page.number}")

@@ -56,6 +56,15 @@ class _Batch:
         """Of those of them that have keys."""
         return [digest for index in self.fresh if (digest := self.digests[index]) is not None]
 
+    @property
+    def express_digests(self) -> frozenset[bytes]:
+        """The keys of express messages among them."""
+        return frozenset(
+            digest
+            for index in self.fresh
+            if (digest := self.digests[index]) is not None and not self.messages[index].is_recoverable
+        )
+
     def numbers(self, first: int) -> dict[bytes, int]:
         """The numbers that the new keys stand for, if C{first} is that of the first message that is sent."""
         return {
@@ -201,7 +210,9 @@ class Sender:
         claim = keyed.claim(batch.new_digests)
         try:
             first = await self._outbox.put(
-                targets, batch.to_send, lambda first: keyed.changes(claim, batch.numbers(first))
+                targets,
+                batch.to_send,
+                lambda first: keyed.changes(claim, batch.numbers(first), batch.express_digests),
             )
         except BaseException:
             keyed.failed(claim)

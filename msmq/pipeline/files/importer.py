@@ -27,7 +27,7 @@ from msmq.pipeline.files.directory import turn_of
 from msmq.pipeline.files.errors import FilesError, parquet
 from msmq.pipeline.reading.streams import is_called, is_sendable, names_queue
 from msmq.pipeline.schema import VERSION, VERSION_KEY
-from msmq.structures.names.name_text import is_format_name
+from msmq.pipeline.writing.queue_kinds import QueueKinds
 from msmq.structures.packet.message_class import class_name
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
@@ -36,7 +36,7 @@ PROGRESS_NAME: Final = "_msmq_import"
 """Names of files that tell how far an import came begin so; they are no data for anybody."""
 
 _NEEDED: Final = ("packet", "topic", "offset")
-_KEPT: Final = ("label", "body_type", "priority", "delivery", "response_queue", "application_tag")
+_KEPT: Final = ("label", "body_type", "priority", "response_queue", "application_tag")
 _NO_CORRELATION: Final = bytes(20)
 _NOTED_EVERY: Final = 1000
 _OUTSTANDING: Final = 1000
@@ -124,10 +124,13 @@ def _check(file: Path, schema: Any) -> None:
         )
 
 
-def record_of(row: Row, destination: str, *, transactional: bool | None, key: str) -> StreamRecord:
+def record_of(
+    row: Row, destination: str, *, transactional: bool | None, keep_express: bool, key: str
+) -> StreamRecord:
     """A copy of the message in a row.
 
     @param transactional: C{None} for what it was.
+    @param keep_express: whether it is express if the message was; else it is recoverable.
     @raise UnsendableRow: it is damaged, or no message of an application.
     """
     try:
@@ -140,6 +143,7 @@ def record_of(row: Row, destination: str, *, transactional: bool | None, key: st
     if not is_sendable(row.topic, message_class):
         raise UnsendableRow(f"it is {class_name(message_class)}, which only queue managers send")
     properties = {name: known[name] for name in _KEPT if known[name] is not None}
+    properties["delivery"] = known["delivery"] if keep_express else "recoverable"
     if not names_queue(str(properties.get("response_queue"))):
         # Nobody can answer to what its sender wrote there.
         properties.pop("response_queue", None)
@@ -148,7 +152,7 @@ def record_of(row: Row, destination: str, *, transactional: bool | None, key: st
     if known["transactional"] if transactional is None else transactional:
         properties["transactional"] = True
     try:
-        read_message(properties, body)
+        read_message(properties, body, has_key=True)
     except MQError as error:
         raise UnsendableRow(str(error)) from None
     header = {"destination": destination, "key": key, **properties}
@@ -235,6 +239,8 @@ class Importer:
     @param into: where everything goes; C{None} for the queue that each row was read from.
     @param topic: what is sent, a queue as of an export; empty for everything.
     @param key: what the key of every message begins with.
+    @param keep_express: copies of express messages are express too, so that a restart of the server loses
+        them; otherwise every copy is recoverable.
     @param outstanding: messages that are sent and not taken yet, at most.
     @param on_skipped: told of a row that cannot be sent, and why.
     @param on_rows: told how many more rows were looked at.
@@ -248,6 +254,7 @@ class Importer:
         into: str | None = None,
         topic: str = "",
         key: str = "",
+        keep_express: bool = False,
         outstanding: int = _OUTSTANDING,
         on_skipped: Callable[[Row, str], None] = lambda row, reason: None,
         on_rows: Callable[[int], None] = lambda rows: None,
@@ -260,7 +267,8 @@ class Importer:
         self._outstanding = outstanding
         self._on_skipped = on_skipped
         self._on_rows = on_rows
-        self._transactional: dict[str, bool | None] = {}
+        self._keep_express = keep_express
+        self._kinds = QueueKinds(client)
         self._told = Imported()
 
     @property
@@ -334,7 +342,11 @@ class Importer:
             key = self._key_of(row)
             try:
                 record = record_of(
-                    row, destination, transactional=self._is_transactional(destination), key=key
+                    row,
+                    destination,
+                    transactional=self._kinds.is_transactional(destination),
+                    keep_express=self._keep_express,
+                    key=key,
                 )
             except UnsendableRow as error:
                 self._told.skipped += 1
@@ -346,15 +358,6 @@ class Importer:
         for file in self._files:
             if progress is None or str(file) not in progress.done:
                 yield from rows_of(file, after=0 if progress is None else progress.after(file))
-
-    def _is_transactional(self, destination: str) -> bool | None:
-        """Whether a queue takes transactional messages; C{None} if the server does not know."""
-        if destination not in self._transactional:
-            found = None
-            if not is_format_name(destination):
-                found = bool(self._client.queue(destination)["transactional"])
-            self._transactional[destination] = found
-        return self._transactional[destination]
 
     def _key_of(self, row: Row) -> str:
         """The same whenever this row is sent, and no other row's."""

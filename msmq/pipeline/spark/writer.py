@@ -25,6 +25,7 @@ from msmq.control.protocol.records import StreamRecord
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.writing.location import location_of
 from msmq.pipeline.writing.options import WriteOptions
+from msmq.pipeline.writing.queue_kinds import QueueKinds
 from msmq.pipeline.writing.records import RecordBuilder, check_columns, columns_of
 from msmq.structures.status import MQError
 
@@ -49,7 +50,6 @@ class _Sending:
         check_columns(schema.fieldNames(), options.destination)
         self._options = options
         self._columns = columns_of(schema.fieldNames())
-        self._recording = RecordBuilder(options.destination, options.key)
         self._run = str(uuid4())
         # It fails here, once, rather than in every task.
         ControlClient(location_of(options)).status()
@@ -71,10 +71,12 @@ class _Sending:
 
     def _records(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[StreamRecord]:
         where = self._place()
+        kinds = QueueKinds(ControlClient(location_of(self._options)))
+        recording = RecordBuilder(self._options.destination, self._options.key, kinds.is_transactional)
         number = 0
         for batch in batches:
             for row in batch.select(self._columns).to_pylist():
-                yield self._recording.record(row, f"{where}:{number}")
+                yield recording.record(row, f"{where}:{number}")
                 number += 1
 
     def _place(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -54,10 +54,13 @@ class RecordBuilder:
 
     @ivar destination: where all of them go; empty if each says so.
     @ivar key: what every key begins with.
+    @ivar queue_kind: whether the queue at a destination takes transactional messages; C{None} if that
+        is not known.
     """
 
-    destination: str = ""
-    key: str = ""
+    destination: str
+    key: str
+    queue_kind: Callable[[str], bool | None]
 
     def record(self, row: Mapping[str, Any], place: str) -> StreamRecord:
         """The message of a row.
@@ -86,13 +89,16 @@ class RecordBuilder:
             for name in _ANSWERED:
                 if name in properties and not names_queue(str(properties[name])):
                     del properties[name]
-        if not row.get("transactional", True):
-            properties.pop("transactional", None)
+        destination = self._destination(row, place)
+        asked, known = properties.pop("transactional", False), self.queue_kind(destination)
+        if asked if known is None else known:
+            properties["transactional"] = True
         body, extension = _body(row), _octets(row, "extension_base64")
         key = self._key(row, place)
         read_key(key)
-        read_message({**properties, "extension_base64": base64.b64encode(extension).decode()}, body)
-        header = {"destination": self._destination(row, place), "key": key, **properties}
+        extension_base64 = base64.b64encode(extension).decode()
+        read_message({**properties, "extension_base64": extension_base64}, body, has_key=True)
+        header = {"destination": destination, "key": key, **properties}
         if extension:
             header["extension_size"] = len(extension)
         return StreamRecord(header, body + extension)

@@ -204,12 +204,14 @@ PROPERTIES: Final[Mapping[str, Callable[[str, object], Any]]] = {
 """The properties that a sender chooses, and how each is read."""
 
 
-def read_properties(properties: Mapping[str, object]) -> dict[str, Any]:
+def read_properties(properties: Mapping[str, object], *, has_key: bool = False) -> dict[str, Any]:
     """The arguments of L{Message} that these properties stand for, without the body.
 
+    @param has_key: whether the message is sent under a key: it is recoverable then unless C{delivery} says
+        otherwise, since a message that a restart loses is not sent once.
     @raise MQError: a property is unknown, or its value is not one of its values.
     """
-    arguments = {}
+    arguments: dict[str, Any] = {"delivery": Delivery.RECOVERABLE} if has_key else {}
     for name, value in properties.items():
         read = PROPERTIES.get(name)
         if read is None:
@@ -227,9 +229,10 @@ def read_key(value: object) -> str | None:
     return key
 
 
-def read_message(properties: Mapping[str, object], body: bytes) -> Message:
+def read_message(properties: Mapping[str, object], body: bytes, *, has_key: bool = False) -> Message:
     """The message that is to be sent.
 
+    @param has_key: as L{read_properties}.
     @raise MQError: a property is unknown, or its value is not within its range.
     """
-    return Message(body=body, **read_properties(properties))
+    return Message(body=body, **read_properties(properties, has_key=has_key))

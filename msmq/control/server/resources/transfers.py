@@ -43,7 +43,8 @@ class TransferResources:
         properties = parameters(request)
         destination = take(properties, "destination")
         key = read_key(properties.pop("key", None))
-        message = read_message(properties, raw_body(request, self._context.limits.request_body))
+        body = raw_body(request, self._context.limits.request_body)
+        message = read_message(properties, body, has_key=key is not None)
         [identifier] = await shielded(self._manager.send(destination, [message], keys=[key]))
         return json_answer(request, {"id": str(identifier)}, 201)
 

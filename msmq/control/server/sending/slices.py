@@ -90,7 +90,7 @@ class SliceBuilder:
                 record.header,
                 None if named is None else text("destination", named),
                 extension_size,
-                read_properties(properties),
+                read_properties(properties, has_key=self._key is not None),
             )
         _, destination, extension_size, arguments = self._last
         destination = self._destination if destination is None else destination
