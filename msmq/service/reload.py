@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from msmq.control.authentication.tokens import TokenFile
+from msmq.control.authentication.token_file import TokenFile
 from msmq.directory.enterprise_file import read_enterprise
 from msmq.errors import MsmqError
 from msmq.interfaces.tls import IReloadableTls

@@ -25,7 +25,8 @@ from twisted.internet.interfaces import (
 from twisted.logger import Logger
 
 from msmq.control.authentication.token_check import TokenSite
-from msmq.control.authentication.tokens import TokenError, TokenFile
+from msmq.control.authentication.token_file import TokenFile
+from msmq.control.authentication.tokens import TokenError
 from msmq.directory.factory import identifier_in_directory
 from msmq.errors import MsmqError
 from msmq.interfaces.plugins import DirectoryContext

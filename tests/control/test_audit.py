@@ -19,7 +19,8 @@ from zope.interface import implementer
 
 from msmq.control.authentication.callers import Caller, caller_of, login_uid
 from msmq.control.authentication.token_check import TokenSite
-from msmq.control.authentication.tokens import TokenError, TokenFile, read_tokens
+from msmq.control.authentication.token_file import TokenFile
+from msmq.control.authentication.tokens import TokenError, read_tokens
 from msmq.control.protocol.records import PROTOCOL, StreamRecord
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.persistence.changes import AppendEvent

@@ -11,7 +11,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from msmq.control.authentication.token_check import PATIENCE, TokenSite
-from msmq.control.authentication.tokens import ApiToken, TokenError, TokenFile, read_tokens
+from msmq.control.authentication.token_file import TokenFile
+from msmq.control.authentication.tokens import ApiToken, TokenError, read_tokens
 from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, StreamRecord
 from tests.control.support import ORDERS, Caller, ControlTestCase
 

@@ -24,7 +24,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface import implementer
 
 from msmq.control.authentication.token_check import TokenSite
-from msmq.control.authentication.tokens import TokenFile
+from msmq.control.authentication.token_file import TokenFile
 from msmq.control.client.client import ControlClient, Delivered
 from msmq.control.client.locations import LocationError, RemoteLocation, UnixLocation, parse_location
 from msmq.control.protocol.records import StreamRecord

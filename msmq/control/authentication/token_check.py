@@ -17,7 +17,7 @@ from twisted.web.http import HTTPChannel
 from twisted.web.http import Request as HTTPRequest
 from twisted.web.server import Site
 
-from msmq.control.authentication.tokens import TokenFile
+from msmq.control.authentication.token_file import TokenFile
 from msmq.control.protocol.refusals import refusal
 from msmq.control.server.http.channel import ControlChannel
 from msmq.control.server.http.requests import ControlRequest

@@ -5,15 +5,11 @@ It is kept in a file and shown in the header C{Authorization}; no text and no lo
 
 from __future__ import annotations
 
-import hmac
 import os
 import stat
-from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import ClassVar, Final
-
-from twisted.logger import Logger
+from typing import Final
 
 from msmq.errors import MsmqError
 
@@ -21,7 +17,6 @@ SHORTEST: Final = 32
 """Characters of a token, at least."""
 LONGEST: Final = 512
 _LARGEST_FILE: Final = 0x4000
-_SCHEME: Final = b"bearer"
 _VISIBLE: Final = frozenset(range(0x21, 0x7F))
 
 
@@ -90,76 +85,3 @@ def _token(path: Path, number: int, words: list[bytes]) -> ApiToken:
             f" {SHORTEST} visible characters of ASCII"
         )
     return ApiToken(text, f"token {names[0].decode('ascii')}")
-
-
-class TokenFile:
-    """What a server compares with; a file that changes counts at once, so that tokens can be replaced.
-
-    Every token in it is as good as another; its name only says who has it.
-    """
-
-    _log: ClassVar[Logger] = Logger()
-
-    def __init__(self, path: Path) -> None:
-        """Read a file.
-
-        @raise TokenError: it cannot be used.
-        """
-        self._path = path
-        self._seen = self._look()
-        self._names = _names(path)
-
-    def __repr__(self) -> str:
-        return f"<TokenFile {self._path}>"
-
-    def name_of(self, authorization: bytes) -> str:
-        """The name of the token that the value of an C{Authorization} header shows; empty if it shows none.
-
-        How long this takes says nothing of how close it came.
-        """
-        self._refresh()
-        scheme, _, text = authorization.strip().partition(b" ")
-        shown = sha256(text.strip()).digest()
-        found = ""
-        for digest, name in self._names.items():
-            if hmac.compare_digest(digest, shown):
-                found = name
-        return found if scheme.lower() == _SCHEME else ""
-
-    def read_again(self) -> Callable[[], None]:
-        """Read the file, and change nothing yet.
-
-        @return: has what was read count from now on.
-        @raise TokenError: it cannot be used.
-        """
-        seen, names = self._look(), _names(self._path)
-
-        def use() -> None:
-            self._seen, self._names = seen, names
-
-        return use
-
-    def _refresh(self) -> None:
-        found = self._look()
-        if found == self._seen:
-            return
-        self._seen = found
-        try:
-            self._names = _names(self._path)
-        except TokenError as error:
-            self._names = {}
-            self._log.error("{error}; all callers are refused until it is readable", error=error)
-        else:
-            self._log.info("token file {path} has changed and was read again", path=self._path)
-
-    def _look(self) -> tuple[int, ...]:
-        try:
-            found = self._path.stat()
-        except (OSError, ValueError):
-            return ()
-        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
-
-
-def _names(path: Path) -> dict[bytes, str]:
-    """What the tokens of a file are called, by what stands for each."""
-    return {token.digest: token.name for token in read_tokens(path)}
