@@ -16,6 +16,7 @@ from msmq.queues.queue import Queue
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
+from msmq.transfer.decisions.final_ack_decision import may_be_answered
 
 Answer = tuple[Queue, UserMessageView]
 """A packet of our own, and the queue that it goes to."""
@@ -60,10 +61,8 @@ class AcknowledgementBatch:
         @param only_at: the address that they came from, if nothing else tells who sent them: no FinalAck goes
             anywhere else.
         """
-        # No FinalAck tells of an arrival.
-        is_final = message_class is not MessageClass.ACK_REACH_QUEUE
         for view in views:
-            if not view.acknowledge and not (is_final and view.is_transactional):
+            if not may_be_answered(view, message_class):
                 continue
             try:
                 for answer in self._make(view, message_class, is_refusal, only_at):

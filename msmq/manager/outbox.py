@@ -25,8 +25,7 @@ from msmq.queues.arriving.admission import Admission, EnqueueRefusal, EnqueueSta
 from msmq.queues.arriving.message import Message
 from msmq.queues.holdings import forget_queues
 from msmq.queues.leaving.transaction import Transaction
-from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.queue import MessagePosition, Queue
+from msmq.queues.queue import Queue
 from msmq.structures.names.format_name import FormatName
 from msmq.structures.packet.message_class import MessageClass, is_application_class
 from msmq.structures.packet.security_header import SenderIdType
@@ -52,21 +51,6 @@ def refuse(refusals: Sequence[EnqueueRefusal], count: int) -> None:
             f"message {refusal.index + 1} of {count} for {refusal.queue.definition.path}: "
             f"{_REFUSALS[refusal.status]}",
         )
-
-
-def told_of(positions: Iterable[MessagePosition]) -> list[UserMessageView]:
-    """The packets of those of these messages that their senders are told of.
-
-    That is nothing that was a copy, since the sender was told of the message itself (reading 45), and nothing
-    that did not get away from here.
-    """
-    return [
-        position.view
-        for position in positions
-        if position.view is not None
-        and not position.queue.is_system
-        and not isinstance(position.queue, OutgoingQueue)
-    ]
 
 
 class Outbox:

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from twisted.logger import capturedLogs, formatEvent
 
-from msmq.manager.peers import final_acks
 from msmq.manager.securing.trusted_peers import TrustedPeers
+from msmq.transfer.decisions import final_ack_decision
 from msmq.wire.addresses import AddressSet
 from tests.builders import BETA, GAMMA
 from tests.nodes import support
@@ -141,7 +141,7 @@ class ToldTests(ForgeryTestCase):
 
     def test_it_is_not_answered_without_end(self) -> None:
         """What it does not take of the answers does not fill the store with more of them."""
-        self.patch(final_acks, "MOST_FOR_STRANGERS", 100)
+        self.patch(final_ack_decision, "MOST_UNVERIFIED", 100)
         stranger = self.dial(host=self.network.host(STRANGER), identifier=NOBODY)
         used = self.beta.service.inspection.status().bytes
         for first in range(1, 1000, 20):

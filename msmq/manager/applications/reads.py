@@ -12,8 +12,9 @@ import attrs
 from msmq.interfaces.storage import MessageNotStored
 from msmq.manager.answers import AcknowledgementBatch
 from msmq.manager.applications.reservation import Reservation
-from msmq.manager.outbox import Outbox, told_of
+from msmq.manager.outbox import Outbox
 from msmq.manager.performer import Performer
+from msmq.queues.arriving.reported import reported_receipts
 from msmq.queues.effects import Effect
 from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.position import PositionState
@@ -122,7 +123,7 @@ class Reads:
 
     def _answers(self, positions: Sequence[MessagePosition]) -> AcknowledgementBatch:
         answers = self._outbox.answers()
-        answers.tell(told_of(positions), MessageClass.ACK_RECEIVE)
+        answers.tell(reported_receipts(positions), MessageClass.ACK_RECEIVE)
         return answers
 
 

@@ -20,11 +20,12 @@ from msmq.manager.administration.unread_removals import UnreadRemovals
 from msmq.manager.applications.keyed_messages import KeyedMessages
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.events import EventLog
-from msmq.manager.outbox import Outbox, told_of
+from msmq.manager.outbox import Outbox
 from msmq.manager.peers.numbering import SequenceNumbers
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import AppendEvent, Change
+from msmq.queues.arriving.reported import reported_receipts
 from msmq.queues.leaving.relocation import Relocation
 from msmq.queues.leaving.transaction import Abortion, Dequeue, Enqueue, Transaction
 from msmq.queues.outgoing import OutgoingQueue
@@ -172,7 +173,7 @@ class Transactions:
         )
         answers = self._outbox.answers()
         answers.tell(sent, MessageClass.ACK_REACH_QUEUE)
-        answers.tell(told_of(commitment.removal.positions), MessageClass.ACK_RECEIVE)
+        answers.tell(reported_receipts(commitment.removal.positions), MessageClass.ACK_RECEIVE)
         keys = self._keyed.committing(transaction)
         changes = [*commitment.changes, *answers.prepare(), *model.reservations(), *keys, *also]
         try:

@@ -29,6 +29,7 @@ from msmq.manager.trace_reports import Reports
 from msmq.moment import Moment
 from msmq.persistence.changes import AppendEvent, Change
 from msmq.queues.arriving.admission import Admission, EnqueueStatus
+from msmq.queues.arriving.reported import reported_arrivals
 from msmq.queues.arriving.reports import destination_of
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
@@ -318,6 +319,7 @@ class Arrivals:
         session = batch.session
         performer = self._performer
         admission = performer.model.admit(arrivals, now)
+        reached = reported_arrivals(admission.groups)
         if self._report(batch, admission):
             batch.close = CloseReason.NO_RESOURCES
         admission.letters += batch.letters
@@ -327,15 +329,8 @@ class Arrivals:
         if admission.overflow:
             performer.overflow(admission)
         drained = performer.drained()
-        reached = (
-            position.view
-            for queue, positions in admission.groups.items()
-            # What only passes through has not reached its queue.
-            if not isinstance(queue, OutgoingQueue)
-            for position in positions
-            if position.view is not None
-        )
-        batch.answers.tell(reached, MessageClass.ACK_REACH_QUEUE)
+        if reached:
+            batch.answers.tell(reached, MessageClass.ACK_REACH_QUEUE)
         batch.proofs = self._source_journal.answers(session, admission.groups)
         if batch.proofs is not None and batch.proofs.change is not None:
             admission.changes += as_changes([batch.proofs.change])

@@ -13,7 +13,7 @@ from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.session import ISession
 from msmq.manager.events import EventLog
 from msmq.manager.peers.acknowledging_peers import peer_of
-from msmq.manager.peers.fates import fate, hold
+from msmq.manager.peers.fates import hold
 from msmq.manager.peers.foreign_sites import ForeignSites
 from msmq.manager.performer import Performer, PerformerListener
 from msmq.manager.states import as_changes
@@ -31,6 +31,7 @@ from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.awaiting_final_acks import AwaitingFinalAcks
 from msmq.transfer.decisions.acknowledgement_decision import SequenceFacts
+from msmq.transfer.decisions.final_ack_decision import settlement_event
 from msmq.transfer.outgoing_stream import OutgoingStream
 from msmq.transfer.outgoing_streams import OutgoingStreams
 from msmq.transfer.receivers import Receivers, direct_destination, receivers_of
@@ -387,10 +388,13 @@ class Sequences:
             if copy is not None:
                 copies.append(copy)
             model.holdings.reserve(changes)
-        if message_class and disposal is not Disposal.JOURNAL and position.view is not None:
-            changes += self._events.trim(
-                [fate(position.view, message_class, disposal, performer.clock.now())]
-            )
+        event = (
+            None
+            if position.view is None
+            else settlement_event(position.view, message_class, disposal, performer.clock.now())
+        )
+        if event is not None:
+            changes += self._events.trim([event])
         changes += removals([position])
         changes += as_changes(self._awaiting.take_changes())
         await self._persist(changes)
