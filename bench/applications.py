@@ -22,11 +22,11 @@ def send(socket: Path, queue: str, kind: str, count: int, size: int, outstanding
     """Keep so many messages unacknowledged until all are taken."""
     client = ControlClient(socket)
     header = {"destination": f"DIRECT=OS:BETA{queue.removeprefix('.')}", **KINDS[kind]}
-    started = time.monotonic()
+    started, used = time.monotonic(), time.process_time()
     messages = (StreamRecord(header, body_of(size)) for _ in range(count))
     for _ in client.send_steadily(messages, outstanding=outstanding):
         pass
-    say(started=started, ended=time.monotonic(), cpu=time.process_time())
+    say(started=started, ended=time.monotonic(), cpu=time.process_time() - used)
 
 
 def receive(socket: Path, queue: str, count: int) -> None:
@@ -34,13 +34,14 @@ def receive(socket: Path, queue: str, count: int) -> None:
     tally = Tally()
     client = ControlClient(socket)
     say(ready=True)
+    used = time.process_time()
     with client.receive(queue, count=count) as stream:
         for item in stream:
             if isinstance(item, Delivered):
                 tally.arrived(item.body)
             else:
                 item.confirm(wait=False)
-    say(ended=time.monotonic(), cpu=time.process_time(), **tally.figures())
+    say(ended=time.monotonic(), cpu=time.process_time() - used, **tally.figures())
 
 
 def crawl(socket: Path, queue: str, rate: float, seconds: float) -> None:

@@ -93,7 +93,9 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     chosen = [_cell(text) for text in options.only.split(",")] if options.only else cells(1)
     if options.short:
-        chosen = [(*cell, max(100, count // 3)) for *cell, count in chosen]
+        chosen = [
+            (kind, size, outstanding, max(100, count // 3)) for kind, size, outstanding, count in chosen
+        ]
     found = measure(chosen, options.rounds, options.window, options.storage, options.profile)
     columns = ("sender", "receiver", "producer", "consumer", "KB", "rate")
     write = sys.stdout.write

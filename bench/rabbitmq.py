@@ -230,8 +230,9 @@ class _Publisher:
 def publish(port: int, count: int, size: int, outstanding: int, persistent: bool) -> None:
     """Run the publishing process."""
     publisher = _Publisher(port, count, size, outstanding, persistent)
+    used = time.process_time()
     publisher.run()
-    say(started=publisher.started, ended=time.monotonic(), cpu=time.process_time())
+    say(started=publisher.started, ended=time.monotonic(), cpu=time.process_time() - used)
 
 
 class _Consumer:
@@ -276,8 +277,9 @@ class _Consumer:
 def consume(port: int, count: int, outstanding: int, queue_type: str) -> None:
     """Run the consuming process."""
     consumer = _Consumer(port, count, outstanding, queue_type)
+    used = time.process_time()
     consumer.run()
-    say(ended=time.monotonic(), cpu=time.process_time(), **consumer.tally.figures())
+    say(ended=time.monotonic(), cpu=time.process_time() - used, **consumer.tally.figures())
 
 
 def main(arguments: list[str]) -> int:

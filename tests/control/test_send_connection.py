@@ -5,12 +5,13 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Thread
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.client.requests import ControlRequests
-from msmq.control.client.streams import ClientSendStream
+from msmq.control.client.send_stream import ClientSendStream
 from msmq.control.protocol.records import RecordDecoder, StreamRecord
 
 MESSAGE = StreamRecord({"destination": ".\\private$\\orders"}, b"body")
@@ -29,32 +30,39 @@ class SlowProducerTests(SynchronousTestCase):
 
     def sending(self, messages: Iterator[StreamRecord]) -> ClientSendStream:
         return ClientSendStream(
-            ControlRequests(Path("unused")), self.ours, messages, 1000, monotonic=lambda: self.now
+            ControlRequests(Path("unused")), self.ours, messages, 1000, True, monotonic=lambda: self.now
         )
 
     def serve(self) -> bool:
         """Answer what has arrived; whether the connection is still there."""
         data = self.server.recv(1 << 20)
-        for _ in self.decoder.feed(data):
-            self.answered += 1
-            self.server.send(StreamRecord({"first": f"{{A}}\\{self.answered}", "messages": 1}).to_bytes())
+        for record in self.decoder.feed(data):
+            count = record.header.get("run", 1)
+            first = f"{{A}}\\{self.answered + 1}"
+            self.answered += count
+            self.server.send(StreamRecord({"first": first, "messages": count}).to_bytes())
         return bool(data)
 
-    def test_each_is_sent_before_the_next_is_asked_for(self) -> None:
-        """Whatever the producer does next, the message that it gave last is with the server."""
+    def test_sent_while_the_producer_takes_its_time(self) -> None:
+        """Whatever the producer waits for next, the messages that it gave are sent meanwhile."""
+
+        taken: SimpleQueue[int] = SimpleQueue()
 
         def messages() -> Iterator[StreamRecord]:
-            for number in range(5):
-                if number:
-                    self.serve()
-                self.assertEqual(self.answered, number)
+            for number in range(1, 12):
                 yield MESSAGE
+                while number % 4 == 0 and taken.get(timeout=30) < number:
+                    pass
 
-        self.server.settimeout(0)
-        sent = iter(self.sending(messages()))
-        self.assertEqual(next(sent), "{A}\\1")
-        self.serve()
-        self.assertEqual(list(sent), [f"{{A}}\\{number}" for number in range(2, 6)])
+        def serve() -> None:
+            while self.serve():
+                taken.put(self.answered)
+
+        server = Thread(target=serve)
+        server.start()
+        self.addCleanup(server.join)
+        self.addCleanup(self.ours.shutdown, socket.SHUT_RDWR)
+        self.assertEqual(list(self.sending(messages())), [f"{{A}}\\{number}" for number in range(1, 12)])
 
     def test_an_answer_is_given_before_a_slow_producer_is_asked_again(self) -> None:
         """The program learns that a message is accepted when it is, and not with the next message."""

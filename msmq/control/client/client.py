@@ -12,9 +12,10 @@ from urllib.parse import quote, urlencode
 import attrs
 
 from msmq.control.client.requests import ControlRequests
-from msmq.control.client.streams import ClientSendStream, Delivered, Receipt, ReceiveStream
+from msmq.control.client.send_stream import ClientSendStream
+from msmq.control.client.streams import Delivered, Receipt, ReceiveStream
 from msmq.control.protocol.names import DEFAULT_CERTIFICATE
-from msmq.control.protocol.records import CONTENT_TYPE, StreamRecord
+from msmq.control.protocol.records import CONTENT_TYPE, WITH_RUNS, StreamRecord
 from msmq.control.protocol.refusals import read_refusal
 from msmq.structures.status import MQError, Status
 
@@ -355,9 +356,10 @@ class ControlClient(ControlRequests):
         @raise MQError: a message is refused; those behind it may have been sent, and then have no answer.
         """
         with contextlib.closing(self.open()) as connection:
-            self.upgrade(connection, "/v1/send?import=true" if is_import else "/v1/send")
+            response = self.upgrade(connection, "/v1/send?import=true" if is_import else "/v1/send")
+            has_runs = response.getheader("Upgrade") == WITH_RUNS
             with self.losing():
-                yield from ClientSendStream(self, connection.sock, messages, outstanding)
+                yield from ClientSendStream(self, connection.sock, messages, outstanding, has_runs)
 
 
 def _segment(text: str, what: str) -> str:

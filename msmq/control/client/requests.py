@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msmq.control.authentication.tokens import TokenError
 from msmq.control.client.locations import Location, UnixLocation
-from msmq.control.protocol.records import PROTOCOL
+from msmq.control.protocol.records import PROTOCOL, WITH_RUNS
 from msmq.control.protocol.refusals import read_refusal
 from msmq.structures.status import MQError, Status
 
@@ -115,7 +115,7 @@ class ControlRequests:
 
         @raise MQError: it refuses.
         """
-        headers = {"Connection": "Upgrade", "Upgrade": PROTOCOL}
+        headers = {"Connection": "Upgrade", "Upgrade": f"{WITH_RUNS}, {PROTOCOL}"}
         response = self.ask(connection, "GET", target, b"", headers)
         if response.status != http.HTTPStatus.SWITCHING_PROTOCOLS:
             with self.losing():

@@ -1,15 +1,11 @@
-"""Streams of messages in both directions over one connection, without a reactor."""
+"""A stream of received messages over one connection, without a reactor."""
 
 from __future__ import annotations
 
 import http.client
 import json
-import select
-import socket
-import ssl
-import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -18,15 +14,12 @@ import attrs
 from msmq.control.client.requests import ControlRequests
 from msmq.control.protocol.records import RecordDecoder, RecordLimits, StreamRecord
 from msmq.control.protocol.refusals import read_refusal
+from msmq.control.protocol.runs import RUN, MalformedRun, messages_of
 from msmq.errors import RemoteProtocolError
 from msmq.structures.status import MQError
 
 _READ: Final = 0x40000
 _LONGEST_HEADER: Final = 0x1000000
-_PORTION: Final = 0x10000
-_SLOW: Final = 0.002
-"""Seconds after which a producer of messages is taken to be slower than the server answers."""
-_NOT_NOW: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 @attrs.frozen
@@ -97,8 +90,17 @@ class ReceiveStream:
             header = record.header
             if "end" in header:
                 return
-            if "confirmed" not in header:
+            if RUN in header:
+                yield from self._run(record)
+            elif "confirmed" not in header:
                 yield self._item(record)
+
+    def _run(self, record: StreamRecord) -> Iterator[Delivered]:
+        try:
+            for properties, body in messages_of(record.header, record.body):
+                yield Delivered(properties, body, b"")
+        except MalformedRun as error:
+            raise self._asking.lost(str(error)) from error
 
     def _next(self) -> StreamRecord:
         """The next record of the server; others that came with it wait."""
@@ -126,7 +128,7 @@ class ReceiveStream:
                 receipt = int(header["receipt"])
                 return Receipt(int(header["messages"]), lambda wait: self._confirm(receipt, wait))
             if "error" in header:
-                raise _refused(header, "the stream broke")
+                raise refused(header, "the stream broke")
             size = len(record.body) - int(header["extension_size"])
         except (KeyError, TypeError, ValueError) as error:
             raise self._asking.lost(f"not a record of this API: {type(error).__name__}: {error}") from error
@@ -141,112 +143,11 @@ class ReceiveStream:
                 if header.get("confirmed") == receipt:
                     wait = False
                 elif "error" in header and header.get("receipt") == receipt:
-                    raise _refused(header, "the messages were not removed")
+                    raise refused(header, "the messages were not removed")
                 else:
                     self._waiting.append(record)
 
 
-class ClientSendStream:
-    """Sends and reads at the same time, so that neither side waits for the other to read.
-
-    Each message is sent as soon as the producer has given it, because the producer may take its time for the
-    next one; after a message for which it did, the answers are waited for first.
-    """
-
-    def __init__(
-        self,
-        asking: ControlRequests,
-        sock: socket.socket,
-        messages: Iterable[StreamRecord],
-        outstanding: int,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._asking = asking
-        self._socket = sock
-        self._messages = iter(messages)
-        self._outstanding = max(1, outstanding)
-        self._monotonic = monotonic
-        self._decoder = RecordDecoder()
-        self._unsent = memoryview(b"")
-        self._unanswered = 0
-        self._is_complete = False
-        self._is_slow = False
-
-    def __iter__(self) -> Iterator[str]:
-        self._socket.setblocking(False)
-        while True:
-            if self._unsent:
-                self._send()
-            self._fill()
-            if not self._unanswered:
-                return
-            # While messages wait to be sent, answers are taken only as far as they are there.
-            yield from self._answers()
-
-    def _fill(self) -> None:
-        """Send what the producer gives, as far as the socket takes it and for so long as it is quick."""
-        size = 0
-        while not (self._unsent or self._is_complete or size >= _PORTION):
-            if self._unanswered >= self._outstanding:
-                break
-            begun = self._monotonic()
-            message = next(self._messages, None)
-            self._is_slow = self._monotonic() - begun > _SLOW
-            if message is None:
-                self._is_complete = True
-                break
-            data = message.to_bytes()
-            size += len(data)
-            self._unanswered += 1
-            self._unsent = memoryview(data)
-            self._send()
-            if self._is_slow:
-                break
-
-    def _send(self) -> None:
-        try:
-            self._unsent = self._unsent[self._socket.send(self._unsent) :]
-        except _NOT_NOW:
-            pass
-        except (BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
-            # The server says why it stopped before it closes.
-            self._unsent = memoryview(b"")
-            self._is_complete = True
-
-    def _answers(self) -> Iterator[str]:
-        is_waited_for = self._is_complete or self._is_slow or self._unanswered >= self._outstanding
-        has_more = bool(self._unsent) or not is_waited_for
-        data = self._receive(has_more)
-        if data is None:
-            return
-        if not data:
-            raise self._asking.lost("the connection ended early")
-        try:
-            records = self._decoder.feed(data)
-        except RemoteProtocolError as error:
-            raise self._asking.lost(str(error)) from error
-        for record in records:
-            header = record.header
-            if "first" not in header:
-                raise _refused(header, "the stream broke")
-            stem, _, number = header["first"].rpartition("\\")
-            count = int(header["messages"])
-            self._unanswered -= count
-            for ordinal in range(int(number), int(number) + count):
-                yield f"{stem}\\{ordinal}"
-
-    def _receive(self, has_more: bool) -> bytes | None:
-        """What has come; waits for it unless more is to be sent."""
-        # What TLS has taken from the socket and not given out does not show there.
-        if not (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending()):
-            readable, _, _ = select.select([self._socket], [self._socket] if has_more else [], [])
-            if not readable:
-                return None
-        try:
-            return self._socket.recv(_READ)
-        except _NOT_NOW:
-            return None
-
-
-def _refused(header: Mapping[str, Any], otherwise: str) -> MQError:
+def refused(header: Mapping[str, Any], otherwise: str) -> MQError:
+    """The error that the header of a record tells."""
     return read_refusal(json.dumps(header).encode("ascii"), otherwise)

@@ -20,8 +20,11 @@ from msmq.errors import LocalProtocolError, RemoteProtocolError
 CONTENT_TYPE: Final = "application/vnd.msmq.records"
 PROTOCOL: Final = "msmq-records"
 """What C{Upgrade} names for records in both directions on one connection."""
+WITH_RUNS: Final = f"{PROTOCOL}/2"
+"""The same, of which the client reads L{runs<msmq.control.protocol.runs>} too."""
 
-_LENGTHS: Final = Struct("<II")
+LENGTHS: Final = Struct("<II")
+"""The lengths of the header and of the body, before both."""
 
 
 @attrs.frozen
@@ -51,11 +54,18 @@ class StreamRecord:
 
         @raise LocalProtocolError: the header is nothing that JSON can say.
         """
+        header = self.header_bytes()
+        return b"".join((LENGTHS.pack(len(header), len(self.body)), header, self.body))
+
+    def header_bytes(self) -> bytes:
+        """Its header as it travels.
+
+        @raise LocalProtocolError: the header is nothing that JSON can say.
+        """
         try:
-            header = json.dumps(self.header, separators=(",", ":")).encode("ascii")
+            return json.dumps(self.header, separators=(",", ":")).encode("ascii")
         except (TypeError, ValueError) as error:
             raise LocalProtocolError(f"a record's header is not JSON: {error}") from error
-        return b"".join((_LENGTHS.pack(len(header), len(self.body)), header, self.body))
 
 
 class RecordDecoder:
@@ -109,16 +119,16 @@ class RecordDecoder:
         start = 0
         while True:
             if self._lengths is None:
-                if len(buffer) - start < _LENGTHS.size:
+                if len(buffer) - start < LENGTHS.size:
                     break
-                self._lengths = self._checked(*_LENGTHS.unpack_from(buffer, start))
+                self._lengths = self._checked(*LENGTHS.unpack_from(buffer, start))
             header_size, body_size = self._lengths
-            body_start = start + _LENGTHS.size + header_size
+            body_start = start + LENGTHS.size + header_size
             end = body_start + body_size
             if len(buffer) < end:
                 break
             before = self._last[1]
-            header = self._header(bytes(buffer[start + _LENGTHS.size : body_start]))
+            header = self._header(bytes(buffer[start + LENGTHS.size : body_start]))
             with memoryview(buffer) as view:
                 body = bytes(view[body_start:end])
             records.append(StreamRecord(header, body, 0 if header is before else header_size))

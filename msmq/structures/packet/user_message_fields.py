@@ -321,6 +321,11 @@ class UserMessageFields:
         return self.packet[start : start + self._extension_size]
 
     @property
+    def extension_size(self) -> int:
+        """Bytes of ExtensionData."""
+        return self._extension_size
+
+    @property
     def body(self) -> memoryview:
         """MessageBody, without a copy; it is encrypted if the SecurityHeader says so."""
         start = self._properties + 56 + 2 * self._label_length + self._extension_size
@@ -329,19 +334,23 @@ class UserMessageFields:
     def common_bytes(self) -> bytes | None:
         """Everything but what differs between messages that were sent alike: number, time, transaction, body.
 
-        C{None} for a message with a SecurityHeader, and where an extension makes that long.
+        The sizes of the body differ with it. C{None} for a message with a SecurityHeader, and where an
+        extension makes that long.
         """
         if self.flags & 0x00080000 or self._extension_size > 256:
             return None
         packet = self.packet
-        start = self._properties + 56 + 2 * self._label_length + self._extension_size
+        properties = self._properties
+        start = properties + 56 + 2 * self._label_length + self._extension_size
         return b"".join(
             (
                 packet[2:4],
                 packet[16:52],
                 packet[60 : self._names_end],
-                packet[self._properties : start],
-                packet[start + self.body_size :],
+                packet[properties : properties + 32],
+                packet[properties + 40 : start],
+                # What is behind the body without its padding, of which there are up to three bytes.
+                packet[start + self.body_size + 3 & ~3 :],
             )
         )
 

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Final, cast
 
 from twisted.web.http import HTTPChannel
 
-from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, StreamRecord
+from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, WITH_RUNS, StreamRecord
 from msmq.control.server.http.responses import ResponseStream
 
 if TYPE_CHECKING:
     from msmq.control.server.http.requests import ControlRequest
 
-_SWITCHING: Final = (
-    b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + PROTOCOL.encode() + b"\r\n\r\n"
-)
+_SWITCHING: Final = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n"
 
 
 class ControlChannel(HTTPChannel):
@@ -25,13 +23,13 @@ class ControlChannel(HTTPChannel):
         HTTPChannel.__init__(self)
         self._take: Callable[[bytes], None] | None = None
 
-    def switch(self, take: Callable[[bytes], None]) -> None:
+    def switch(self, protocol: str, take: Callable[[bytes], None]) -> None:
         """Agree to the upgrade; whatever arrives from now on is handed over, and nothing more is HTTP.
 
         The request lasts as long as the connection, and is notified of its end.
         """
         self._take = take
-        HTTPChannel.write(self, _SWITCHING)
+        HTTPChannel.write(self, _SWITCHING % protocol.encode("ascii"))
 
     def rawDataReceived(self, data: bytes) -> None:
         """More of a request body, of a later request, or of the records."""
@@ -41,10 +39,14 @@ class ControlChannel(HTTPChannel):
             self._take(data)
 
 
-def asks_for_records(request: ControlRequest) -> bool:
-    """Whether a request wants its connection to carry records in both directions."""
+def wanted_protocol(request: ControlRequest) -> str | None:
+    """The protocol of records in both directions that a request wants for its connection, if it wants one.
+
+    Of several the one with runs is taken.
+    """
     asked = request.requestHeaders.getRawHeaders("upgrade", [])
-    return any(PROTOCOL == word.strip().lower() for line in asked for word in line.split(","))
+    words = {word.strip().lower() for line in asked for word in line.split(",")}
+    return next((protocol for protocol in (WITH_RUNS, PROTOCOL) if protocol in words), None)
 
 
 class RecordConnection(ResponseStream):
@@ -62,9 +64,15 @@ class RecordConnection(ResponseStream):
     ) -> None:
         super().__init__(request, CONTENT_TYPE)
         self._channel = cast(ControlChannel, request.channel)
+        self._protocol = wanted_protocol(request) or PROTOCOL
         self._connection = request.connection
         self._take = take
         self._caught_up = caught_up
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether the reader takes runs."""
+        return self._protocol == WITH_RUNS
 
     @property
     def is_behind(self) -> bool:
@@ -82,7 +90,7 @@ class RecordConnection(ResponseStream):
             self.is_open = True
             self._request.startedWriting = 1
             self._request.registerProducer(self, True)
-            self._channel.switch(self._take)
+            self._channel.switch(self._protocol, self._take)
 
     def write(self, data: bytes) -> None:
         """Hand over the next records."""

@@ -26,10 +26,10 @@ class ControlLimits:
     receives: int = 1000
     """Receives that wait, or hold messages, at one time."""
 
-    receive_batch: int = 64
+    receive_batch: int = 128
     """Messages under one receipt."""
 
-    open_receipts: int = 4
+    open_receipts: int = 2
     """Receipts of one stream that may wait for their confirmation; the stream pauses before more."""
 
     unread_answers: int = 64
@@ -41,8 +41,8 @@ class ControlLimits:
     send_backlog: int = 0x100000
     """What a stream of records may have sent ahead of the queue manager before it is paused."""
 
-    slice_messages: int = 32
-    """Messages handled without giving way."""
+    slice_messages: int = 128
+    """Messages after which a slice takes no further record; a run has up to 256."""
 
     slice_bytes: int = 0x100000
     """Bytes handled without giving way, when the messages are larger than this allows together."""

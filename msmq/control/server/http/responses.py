@@ -55,6 +55,11 @@ class ResponseStream:
         self.is_open = False
         request.notifyFinish().addErrback(self._break)
 
+    @property
+    def has_runs(self) -> bool:
+        """Whether the reader takes L{runs<msmq.control.protocol.runs>}; it has to ask for them."""
+        return False
+
     def open(self) -> None:
         """Begin the answer; its status and headers are final from now on."""
         if not self.is_open:

@@ -1,4 +1,8 @@
-"""Writes messages as stream records; properties shared with the message before are written once."""
+"""Writes messages as stream records; properties shared with the message before are written once.
+
+Messages that differ in nothing but C{_DIFFERING} and their bodies are one record, if the reader takes
+L{runs<msmq.control.protocol.runs>}.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any, Final
 
+from msmq.control.protocol.runs import LONGEST
 from msmq.control.server.http.responses import to_json
 from msmq.control.server.messages.places import properties_of
 from msmq.decoding.message_json import transaction_json
@@ -14,6 +19,8 @@ from msmq.interfaces.queue_manager import ReceivedMessage
 
 _LENGTHS: Final = Struct("<II").pack
 _KEPT: Final = 64
+_RUN_BYTES: Final = 0x40000
+"""Bytes of bodies after which a run ends."""
 
 
 def record_header(message: ReceivedMessage) -> dict[str, Any]:
@@ -28,11 +35,61 @@ def record_header(message: ReceivedMessage) -> dict[str, Any]:
 
 
 class MessageWriter:
-    """Writes messages one after the other, and remembers what those before had in common with them."""
+    """Writes messages one after the other, and remembers what those before had in common with them.
 
-    def __init__(self) -> None:
+    @param has_runs: whether the reader takes runs.
+    """
+
+    def __init__(self, has_runs: bool = False) -> None:
+        self._has_runs = has_runs
         self._forms: dict[bytes, Sequence[bytes]] = {}
+        self._run_forms: dict[bytes, Sequence[bytes]] = {}
         self._times: dict[float, bytes] = {}
+
+    def records(self, messages: Sequence[ReceivedMessage]) -> list[bytes]:
+        """Some messages in their order."""
+        if not self._has_runs:
+            return [self.record(message) for message in messages]
+        found: list[bytes] = []
+        run: list[ReceivedMessage] = []
+        common: bytes | None = None
+        size = 0
+        for message in messages:
+            key = None if message.view.extension_size else message.view.common_bytes()
+            if run and (key != common or len(run) == LONGEST or size >= _RUN_BYTES):
+                found.append(self._run(common, run))
+                run, size = [], 0
+            common = key
+            if key is None:
+                found.append(self.record(message))
+            else:
+                run.append(message)
+                size += message.view.body_size
+        if run:
+            found.append(self._run(common, run))
+        return found
+
+    def _run(self, common: bytes | None, messages: Sequence[ReceivedMessage]) -> bytes:
+        """Messages with these common bytes as one record."""
+        if len(messages) == 1 or common is None:
+            return self.record(messages[0])
+        form = self._run_forms.get(common)
+        if form is None:
+            if len(self._run_forms) == _KEPT:
+                self._run_forms.clear()
+            form = self._run_forms[common] = _run_form(record_header(messages[0]))
+        columns = [write(self, messages) for write in _COLUMNS.values()]
+        parts = [form[0] % len(messages)]
+        for name, column in zip(_COLUMNS, columns, strict=True):
+            if column.startswith(b"["):
+                parts += (b",", _NAMES[name])
+        parts.append(form[1])
+        for column, text in zip(columns, form[2:], strict=True):
+            parts += (column, text)
+        header = b"".join(parts)
+        bodies = [message.view.body for message in messages]
+        size = sum(message.view.body_size for message in messages)
+        return b"".join((_LENGTHS(len(header), size), header, *bodies))
 
     def record(self, message: ReceivedMessage) -> bytes:
         """The message with its body raw, and its extension behind it."""
@@ -69,6 +126,7 @@ class MessageWriter:
 _DIFFERING: Final[dict[str, Callable[[MessageWriter, ReceivedMessage], bytes]]] = {
     "id": lambda writer, message: b"%d" % message.view.message_id,
     "lookup_id": lambda writer, message: b"%d" % message.lookup_id,
+    "body_size": lambda writer, message: b"%d" % message.view.body_size,
     "sent_time": lambda writer, message: writer._time(message.view.sent_time),
     "arrived_time": lambda writer, message: writer._time(message.arrived),
     "transaction": lambda writer, message: (
@@ -78,6 +136,56 @@ _DIFFERING: Final[dict[str, Callable[[MessageWriter, ReceivedMessage], bytes]]] 
     "move_count": lambda writer, message: b"%d" % message.moves,
 }
 """What messages do not share that were sent alike, in the order of the keys."""
+
+
+def _numbers(values: list[int]) -> bytes:
+    """A column of numbers, or one number if it is that of all."""
+    first = values[0]
+    if values.count(first) == len(values):
+        return b"%d" % first
+    return b"[" + b",".join(b"%d" % value for value in values) + b"]"
+
+
+def _texts(texts: list[bytes]) -> bytes:
+    """A column of values in JSON, or one if it is that of all."""
+    return texts[0] if texts.count(texts[0]) == len(texts) else b"[" + b",".join(texts) + b"]"
+
+
+_COLUMNS: Final[dict[str, Callable[[MessageWriter, Sequence[ReceivedMessage]], bytes]]] = {
+    "id": lambda writer, messages: (
+        b"[" + b",".join([b"%d" % message.view.message_id for message in messages]) + b"]"
+    ),
+    "lookup_id": lambda writer, messages: _numbers([message.lookup_id for message in messages]),
+    "body_size": lambda writer, messages: _numbers([message.view.body_size for message in messages]),
+    "sent_time": lambda writer, messages: _texts(
+        [writer._time(message.view.sent_time) for message in messages]
+    ),
+    "arrived_time": lambda writer, messages: _texts([writer._time(message.arrived) for message in messages]),
+    "transaction": lambda writer, messages: (
+        _texts([to_json(transaction_json(message.view)) for message in messages])
+        if messages[0].view.is_transactional
+        else b"null"
+    ),
+    "abort_count": lambda writer, messages: _numbers([message.aborts for message in messages]),
+    "move_count": lambda writer, messages: _numbers([message.moves for message in messages]),
+}
+_NAMES: Final = {name: to_json(name) for name in _COLUMNS}
+
+
+def _run_form(header: dict[str, Any]) -> list[bytes]:
+    """What precedes the names of the columns of a run, and the texts between what differs."""
+    stem, _, _ = str(header["id"]).rpartition("\\")
+    run = to_json({"id": stem + "\\"})[1:-1].replace(b"%", b"%%")
+    texts: list[bytes] = []
+    between = b"]}"
+    for key, value in header.items():
+        between += b"," + to_json(key) + b":"
+        if key in _COLUMNS:
+            texts.append(between)
+            between = b""
+        else:
+            between += to_json(value)
+    return [b'{"run":{"messages":%d,' + run + b',"columns":["id"', *texts, between + b"}"]
 
 
 def _form(header: dict[str, Any]) -> list[bytes]:

@@ -12,7 +12,7 @@ In a transaction there is one receipt, behind all messages; confirming it commit
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -32,7 +32,7 @@ from msmq.control.server.http.responses import ResponseStream
 from msmq.control.server.messages.message_records import MessageWriter
 from msmq.control.server.receiving.transaction_decision import ReaderDecision, TransactionDecision
 from msmq.errors import RemoteProtocolError
-from msmq.interfaces.queue_manager import IMessaging, IReservation, ITransaction
+from msmq.interfaces.queue_manager import IMessaging, IReservation, ITransaction, ReceivedMessage
 from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ class ActiveReceives:
 
     async def _messages(self, response: ResponseStream, receipts: Receipts, wanted: ReceiveRequest) -> None:
         missing = wanted.count
-        writer = MessageWriter()
+        writer = MessageWriter(response.has_runs)
         while missing:
             await receipts.at_most(self._limits.open_receipts - 1)
             count = wanted.count if wanted.peek else min(missing, self._limits.receive_batch)
@@ -328,7 +328,7 @@ class ActiveReceives:
     ) -> None:
         transaction = self._manager.begin()
         decision = TransactionDecision(transaction)
-        writer = MessageWriter()
+        writer = MessageWriter(response.has_runs)
         count = 0
         late: MQError | None = None
         try:
@@ -359,19 +359,18 @@ class ActiveReceives:
     async def _write(
         self, response: ResponseStream, writer: MessageWriter, reservation: IReservation
     ) -> None:
-        for part in self._slices(writer, reservation):
-            response.write(part)
+        for part in self._slices(reservation.messages):
+            response.write(b"".join(writer.records(part)))
             await give_way(self._clock)
             await response.drained()
 
-    def _slices(self, writer: MessageWriter, reservation: IReservation) -> Iterator[bytes]:
-        parts: list[bytes] = []
-        size = 0
-        for message in reservation.messages:
-            parts.append(writer.record(message))
-            size += len(parts[-1])
-            if len(parts) >= self._limits.slice_messages or size >= self._limits.slice_bytes:
-                yield b"".join(parts)
-                parts, size = [], 0
-        if parts:
-            yield b"".join(parts)
+    def _slices(self, messages: Sequence[ReceivedMessage]) -> Iterator[Sequence[ReceivedMessage]]:
+        most, limit = self._limits.slice_messages, self._limits.slice_bytes
+        start = size = 0
+        for number, message in enumerate(messages):
+            size += message.view.size
+            if number + 1 - start >= most or size >= limit:
+                yield messages[start : number + 1]
+                start, size = number + 1, 0
+        if start < len(messages):
+            yield messages[start:]

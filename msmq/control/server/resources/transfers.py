@@ -7,7 +7,7 @@ from klein import Klein
 from twisted.internet.defer import Deferred
 
 from msmq.control.protocol.refusals import MethodNotAllowed
-from msmq.control.server.http.channel import asks_for_records
+from msmq.control.server.http.channel import wanted_protocol
 from msmq.control.server.http.disconnection import running, shielded
 from msmq.control.server.http.requests import (
     ControlRequest,
@@ -121,5 +121,5 @@ def _check_upgrade(request: ControlRequest, path: str) -> None:
 
     @raise MethodNotAllowed: it does not.
     """
-    if request.method != b"GET" or not asks_for_records(request):
+    if request.method != b"GET" or wanted_protocol(request) is None:
         raise MethodNotAllowed(request.method.decode("ascii", "replace"), path, ["POST"])

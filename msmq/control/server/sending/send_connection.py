@@ -178,7 +178,7 @@ class SendConnection:
 
     def _adjust(self) -> None:
         """Read on, or no further."""
-        if not self._is_paused and self._backlog > self._limits.send_backlog:
+        if not self._is_paused and not self._is_over and self._backlog > self._limits.send_backlog:
             self._is_paused = True
             self._reading.pauseProducing()
         elif self._is_paused and (self._backlog <= self._limits.send_backlog // 2):

@@ -10,6 +10,7 @@ import attrs
 
 from msmq.control.protocol.records import StreamRecord
 from msmq.control.protocol.refusals import invalid
+from msmq.control.protocol.runs import LONGEST, RUN, MalformedRun, bodies_of, check_run
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.messages.properties import flag, number, read_key, read_properties, text
 from msmq.queues.arriving.message import Message
@@ -32,6 +33,17 @@ class SendSlice:
     keys: Sequence[str | None] | None = None
 
 
+@attrs.frozen
+class _Header:
+    """What a header says, for the records that share it."""
+
+    header: Mapping[str, Any]
+    destination: str | None
+    extension_size: int
+    run: int | Sequence[int] | None
+    arguments: dict[str, Any]
+
+
 class SliceBuilder:
     """Makes messages of records; the destination holds for the records behind it.
 
@@ -42,7 +54,7 @@ class SliceBuilder:
         self._limits = limits
         self._begin = begin
         self._destination: str | None = None
-        self._last: tuple[Mapping[str, Any], str | None, int, dict[str, Any]] | None = None
+        self._last: _Header | None = None
         # Of the message that was read last.
         self._key: str | None = None
 
@@ -57,7 +69,7 @@ class SliceBuilder:
         @raise MQError: the next record cannot be sent.
         """
         limits = self._limits
-        destination, message = self._message(records[0])
+        destination, found = self._messages(records[0])
         self._destination = named = destination
         messages: list[Message] = []
         keys: list[str | None] = []
@@ -66,45 +78,65 @@ class SliceBuilder:
             record = records.popleft()
             costs += cost(record)
             size += len(record.body)
-            messages.append(message)
-            keys.append(self._key)
-            if not records or len(messages) == limits.slice_messages or size >= limits.slice_bytes:
+            messages += found
+            keys += [self._key] * len(found)
+            if not records or len(messages) >= limits.slice_messages or size >= limits.slice_bytes:
                 break
             try:
-                named, message = self._message(records[0])
+                named, found = self._messages(records[0])
             except MQError:
                 break
         has_keys = any(key is not None for key in keys)
         return SendSlice(destination, messages, costs, keys if has_keys else None)
 
-    def _message(self, record: StreamRecord) -> tuple[str, Message]:
+    def _messages(self, record: StreamRecord) -> tuple[str, list[Message]]:
         # Equal neighbours share their header, so that what it says is read once.
-        if self._last is None or self._last[0] is not record.header:
-            properties = dict(record.header)
-            if flag("one_transaction", properties.pop("one_transaction", False)):
-                self._begin()
-            named = properties.pop("destination", None)
-            extension_size = number("extension_size", properties.pop("extension_size", 0))
-            self._key = read_key(properties.pop("key", None))
-            self._last = (
-                record.header,
-                None if named is None else text("destination", named),
-                extension_size,
-                read_properties(properties, has_key=self._key is not None),
-            )
-        _, destination, extension_size, arguments = self._last
-        destination = self._destination if destination is None else destination
+        last = self._last
+        if last is None or last.header is not record.header:
+            last = self._last = self._read(record.header)
+        destination = self._destination if last.destination is None else last.destination
         if destination is None:
             raise invalid("the first record of a stream names its destination")
-        if extension_size == 0:
-            return destination, Message(body=record.body, **arguments)
-        body_size = len(record.body) - extension_size
-        if body_size < 0:
-            raise invalid(f"extension_size is {extension_size} in a record of {len(record.body)} bytes")
-        arguments = {**arguments, "body": record.body[:body_size], "extension": record.body[body_size:]}
-        return destination, Message(**arguments)
+        arguments = last.arguments
+        if last.run is not None:
+            try:
+                return destination, [
+                    Message(body=body, **arguments) for body in bodies_of(last.run, record.body)
+                ]
+            except MalformedRun as error:
+                raise invalid(str(error)) from error
+        return destination, [_message(record, last.extension_size, arguments)]
+
+    def _read(self, header: Mapping[str, Any]) -> _Header:
+        properties = dict(header)
+        if flag("one_transaction", properties.pop("one_transaction", False)):
+            self._begin()
+        named = properties.pop("destination", None)
+        extension_size = number("extension_size", properties.pop("extension_size", 0))
+        try:
+            run = check_run(properties.pop(RUN, None))
+        except MalformedRun as error:
+            raise invalid(str(error)) from error
+        if run is not None and (extension_size or "key" in properties):
+            raise invalid("a run has neither an extension nor a key")
+        self._key = read_key(properties.pop("key", None))
+        destination = None if named is None else text("destination", named)
+        arguments = read_properties(properties, has_key=self._key is not None)
+        return _Header(header, destination, extension_size, run, arguments)
+
+
+def _message(record: StreamRecord, extension_size: int, arguments: Mapping[str, Any]) -> Message:
+    if extension_size == 0:
+        return Message(body=record.body, **arguments)
+    body_size = len(record.body) - extension_size
+    if body_size < 0:
+        raise invalid(f"extension_size is {extension_size} in a record of {len(record.body)} bytes")
+    return Message(body=record.body[:body_size], extension=record.body[body_size:], **arguments)
 
 
 def cost(record: StreamRecord) -> int:
     """What a record counts for among those that wait, in bytes."""
-    return len(record.body) + record.header_size + _OVERHEAD
+    run = record.header.get(RUN)
+    # What is not a run is refused when its turn comes.
+    messages = 1 if run is None else run if type(run) is int else LONGEST
+    return len(record.body) + record.header_size + max(1, min(messages, LONGEST)) * _OVERHEAD
