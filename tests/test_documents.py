@@ -23,6 +23,7 @@ from msmq.control.client.client import ControlClient
 from msmq.structures.status import MQError
 from tests.patience import DEADLINE
 from tests.servers import samba, slapd
+from tests.servers.prepared import bin_directory
 from tests.test_examples import own_address
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -149,7 +150,6 @@ class ShellListingTests(SynchronousTestCase):
         # A path of trial's own may be longer than a unix socket's may be.
         self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-"))
         self.addCleanup(shutil.rmtree, self.directory)
-        (self.directory / ".venv").symlink_to(sys.prefix)
         (self.directory / "examples").symlink_to(PROJECT / "examples")
         (self.directory / "docs").symlink_to(PROJECT / "docs")
 
@@ -181,10 +181,14 @@ class ShellListingTests(SynchronousTestCase):
             time.sleep(0.05)
         self.fail(log.read_text(encoding="utf-8", errors="replace"))
 
-    def run_page(self, page: Path) -> None:
-        """Run every listing, and compare its output with the one that the page shows."""
+    def run_page(self, page: Path, environment: Path | None = None) -> None:
+        """Run every listing, and compare its output with the one that the page shows.
+
+        @param environment: its C{.venv}; by default one whose commands start at once.
+        """
         if shutil.which("curl") is None:
             raise SkipTest("curl is not installed")
+        (self.directory / ".venv").symlink_to(environment or bin_directory().parent)
         for listing in listings(page):
             if listing.language != "sh" or _SET_UP.match(listing.text):
                 continue
@@ -208,8 +212,8 @@ class ShellListingTests(SynchronousTestCase):
                 self.assertEqual(comparable(done.stdout), comparable(self.moved(listing.expected)), script)
 
     def test_readme(self) -> None:
-        """A newcomer who follows the README sees what it shows."""
-        self.run_page(PROJECT / "README.md")
+        """A newcomer who follows the README sees what it shows, with the commands as they are installed."""
+        self.run_page(PROJECT / "README.md", Path(sys.prefix))
 
     def test_operating(self) -> None:
         """The tasks of an operator are done as the guide does them."""

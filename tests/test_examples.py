@@ -37,6 +37,7 @@ from tests.contracts.message_store import ORDERS, MessageStoreContract, put
 from tests.integration.test_control_socket import CommandTestCase
 from tests.nodes.support import Node, NodesTestCase
 from tests.patience import DEADLINE
+from tests.servers.prepared import PreparedProcess, prepared_python
 
 PROJECT = Path(__file__).resolve().parent.parent
 EXAMPLES = PROJECT / "examples"
@@ -252,16 +253,19 @@ class PolicyTests(NodesTestCase):
 
 
 class ProgramTests(SynchronousTestCase):
-    """Examples that are programs with a queue manager inside."""
+    """Examples that are programs with a queue manager inside.
+
+    Most are forked with their imports done; the embedding and the policy are started as their readers do it.
+    """
 
     def setUp(self) -> None:
         # A path of trial's own may be longer than a unix socket's may be.
         self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-"))
         self.addCleanup(shutil.rmtree, self.directory)
 
-    def begin(self, *arguments: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, *arguments],
+    def begin(self, *arguments: str, is_forked: bool = True) -> subprocess.Popen[str]:
+        process = (PreparedProcess if is_forked else subprocess.Popen)(
+            [str(prepared_python()) if is_forked else sys.executable, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -276,7 +280,7 @@ class ProgramTests(SynchronousTestCase):
 
     def test_embedding(self) -> None:
         """A queue manager inside an application sends, receives, and stops."""
-        process = self.begin(str(EXAMPLES / "embedding.py"), "data", own_address(7))
+        process = self.begin(str(EXAMPLES / "embedding.py"), "data", own_address(7), is_forked=False)
         output, _ = process.communicate(timeout=DEADLINE)
         first, *rest = output.splitlines()
         self.assertRegex(first, r"^sent \{[0-9A-F-]{36}\}\\[0-9]+$")
@@ -366,6 +370,7 @@ class ProgramTests(SynchronousTestCase):
 
     def test_connector(self) -> None:
         """Messages for a foreign site are in files, each once, and acknowledged as received."""
+        self.patch(sys, "executable", str(prepared_python()))
         servers = example("demo_servers")
         records = importlib.import_module("msmq.control.protocol.records")
         site, foreign = "5d0f6c1e-5a1b-4c4e-9d3b-0e6f000000f0", "5d0f6c1e-5a1b-4c4e-9d3b-0e6f000000f1"
@@ -434,7 +439,7 @@ routing_server = true
     def test_policy(self) -> None:
         """The whole queue manager runs with the policy, and refuses a stranger in the handshake."""
         address = own_address(6)
-        process = self.begin(str(EXAMPLES / "policy.py"), "data", address, str(ALPHA))
+        process = self.begin(str(EXAMPLES / "policy.py"), "data", address, str(ALPHA), is_forked=False)
         assert process.stdout is not None
         self.assertEqual(process.stdout.readline(), f"listens on TCP {address}:1801, UDP {address}:3527\n")
         connection_status = 18

@@ -1,18 +1,23 @@
-"""Programs that are forked with everything imported start as they do by themselves."""
+"""Programs that are forked with their imports done behave as they do when they are started."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
+import sys
+import tempfile
+import time
 from pathlib import Path
 
 import psutil
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.patience import DEADLINE
-from tests.servers.prepared import PROGRAMS, PreparedProcess, run
+from tests.servers.prepared import PROGRAMS, PreparedProcess, bin_directory, prepared_python, run
 
+SERVER = ("-n", "--pidfile=", "msmq", "--data", "data", "--storage", "memory", "--name", "ALPHA")
 REFUSED = ("status", "--data", "nowhere")
 
 
@@ -47,18 +52,7 @@ class PreparedTests(SynchronousTestCase):
     def test_child_of_its_own(self) -> None:
         """It is a child of this process in a directory of its own, and a signal ends it."""
         process = PreparedProcess(
-            [
-                "twistd",
-                "-n",
-                "--pidfile=",
-                "msmq",
-                "--data",
-                "data",
-                "--storage",
-                "memory",
-                "--name",
-                "ALPHA",
-            ],
+            ["twistd", *SERVER],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -83,3 +77,104 @@ class PreparedTests(SynchronousTestCase):
         ) as process:
             output, _ = process.communicate(timeout=DEADLINE)
         self.assertIn("from elsewhere", output)
+
+    def test_file_of_python(self) -> None:
+        """A program finds its arguments, its own directory, and its interpreter."""
+        program = self.directory / "program.py"
+        (self.directory / "neighbour.py").write_text("found = 'neighbour'\n")
+        program.write_text(
+            "import sys\nfrom neighbour import found\nprint(__name__, sys.argv, sys.executable, found)\n"
+            "sys.exit(7)\n"
+        )
+        for python in (Path(sys.executable), prepared_python()):
+            with self.subTest(python=python):
+                done = run([python, program, "one"], timeout=DEADLINE)
+                self.assertEqual(
+                    done.stdout, f"__main__ {[str(program), 'one']} {python} neighbour\n", done.stderr
+                )
+                self.assertEqual(done.returncode, 7)
+
+    def test_plugins(self) -> None:
+        """A directory of plugins in PYTHONPATH is found, as the server finds it by itself."""
+        plugins = self.directory / "more" / "twisted" / "plugins"
+        plugins.mkdir(parents=True)
+        (plugins / "another_plugin.py").write_text("print('the plugin was found')\n")
+        path = os.pathsep.join([str(self.directory / "more"), *sys.path])
+        with PreparedProcess(
+            ["twistd", "--help"], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
+        ) as process:
+            output, _ = process.communicate(timeout=DEADLINE)
+        self.assertIn("the plugin was found", output)
+
+    def test_stopped(self) -> None:
+        """A process that is to be traced waits for SIGCONT before it begins."""
+        with StoppedProcess(["msmq", "--version"], stdout=subprocess.PIPE, text=True) as process:
+            while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
+                self.assertIsNone(process.poll())
+            process.send_signal(signal.SIGCONT)
+            output, _ = process.communicate(timeout=DEADLINE)
+        self.assertIn("msmq", output)
+
+
+class StoppedProcess(PreparedProcess):
+    """Begins at C{SIGCONT}."""
+
+    is_stopped = True
+
+
+class CommandTests(SynchronousTestCase):
+    """The commands that a shell starts."""
+
+    def setUp(self) -> None:
+        # A path of trial's own may be longer than a unix socket's may be.
+        self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-"))
+        self.addCleanup(shutil.rmtree, self.directory)
+
+    def shell(self, directory: Path, script: str) -> tuple[int, str]:
+        """Exit status and output of a script in which the commands of a directory are found."""
+        done = subprocess.run(
+            ["/bin/sh", "-c", script],
+            env={"PATH": f"{directory}:{os.environ['PATH']}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=DEADLINE,
+            cwd=self.directory,
+        )
+        return done.returncode, done.stdout
+
+    def test_same_command(self) -> None:
+        """Output, standard input and exit status are those of the installed command."""
+        for script in ("msmq --version | cat", "msmq nonsense", "echo wrong | msmq config check /dev/stdin"):
+            with self.subTest(script=script):
+                self.assertEqual(self.shell(bin_directory(), script), self.shell(PROGRAMS, script))
+
+    def server(self) -> tuple[subprocess.Popen[bytes], psutil.Process]:
+        """A server that such a command has started, and its own process."""
+        process = subprocess.Popen(
+            [bin_directory() / "twistd", *SERVER[:1], "--pidfile=server.pid", *SERVER[2:]],
+            env={**os.environ, "MSMQ_LISTEN_SESSION": "off", "MSMQ_LISTEN_PING": "off"},
+            stdout=subprocess.DEVNULL,
+            cwd=self.directory,
+        )
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        give_up = time.monotonic() + DEADLINE
+        while not (self.directory / "data" / "control.sock").exists():
+            self.assertIsNone(process.poll())
+            self.assertLess(time.monotonic(), give_up)
+            time.sleep(0.01)
+        return process, psutil.Process(int((self.directory / "server.pid").read_text()))
+
+    def test_signal(self) -> None:
+        """A signal reaches the server, and the command ends by the same signal when the server has ended."""
+        process, server = self.server()
+        process.terminate()
+        self.assertEqual(process.wait(DEADLINE), -signal.SIGTERM)
+        self.assertFalse(server.is_running())
+
+    def test_killed(self) -> None:
+        """When the command is killed its server is."""
+        process, server = self.server()
+        process.kill()
+        server.wait(DEADLINE)

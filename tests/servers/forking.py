@@ -1,0 +1,215 @@
+"""An interpreter that has imported what C{twistd msmq} or C{msmq} needs, and forks a process at each request.
+
+L{tests.servers.prepared} starts it, and says which requests there are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import marshal
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+LARGEST: Final = 0x20000
+"""Bytes of a request: arguments and environment."""
+
+_PR_SET_PTRACER: Final = 0x59616D61
+_PR_SET_PTRACER_ANY: Final = ctypes.c_ulong(-1)
+
+
+def _prepare_command() -> None:
+    """Import what most tests use of the verbs and of the configuration; a verb imports the rest."""
+    import_module("msmq.cli.command")
+    for verb in ("messages.receive", "messages.send", "queues.queue", "server.status"):
+        import_module(f"msmq.cli.{verb}")
+    import_module("msmq.control.client.client")
+    import_module("msmq.service.configuration")
+    if "twisted.internet.reactor" in sys.modules:
+        raise SystemExit("a reactor was installed, which forks would share")
+
+
+def _prepare_server() -> None:
+    """Import all that a server needs, but no reactor, which is for each process to choose."""
+    import twisted.internet
+
+    name = "twisted.internet.reactor"
+    # Klein's application takes one along for a method that the server does not call.
+    placeholder = sys.modules[name] = twisted.internet.reactor = ModuleType(name)  # type: ignore[assignment]
+    for needed in ("twisted.scripts.twistd", "twisted.internet.epollreactor", "msmq.service.tap"):
+        import_module(needed)
+    del sys.modules[name], twisted.internet.reactor
+    keepers = {
+        module
+        for module, found in sys.modules.items()
+        if any(value is placeholder for value in vars(found).values())
+    }
+    if name in sys.modules or keepers != {"klein._app"}:
+        raise SystemExit(f"modules that take a reactor when they are imported: {sorted(keepers)}")
+
+
+class _Forks:
+    """The requests of one interpreter.
+
+    @param requests: connected to the process of the tests, whose children its processes become.
+    @param listener: where commands of a shell connect, each with one request.
+    """
+
+    def __init__(self, requests: socket.socket, listener: socket.socket) -> None:
+        self._requests = requests
+        self._listener = listener
+
+    def serve(self) -> list[str] | None:
+        """Fork at each request.
+
+        @return: in what was forked, its arguments; C{None} when the process of the tests has ended.
+        """
+        while True:
+            ready, _, _ = select.select([self._requests, self._listener], [], [])
+            forked = self._request() if self._requests in ready else self._connection()
+            if forked is not None:
+                return forked or None
+
+    def _request(self) -> list[str] | None:
+        request, streams, _, _ = socket.recv_fds(self._requests, LARGEST, 3)
+        if not request:
+            return []
+        reading, writing = os.pipe()
+        between = os.fork()
+        if not between:
+            if os.fork():
+                os._exit(0)
+            *became, is_stopped = marshal.loads(request)
+            self._become(streams, *became)
+            os.write(writing, b"%d" % os.getpid())
+            os.close(reading)
+            os.close(writing)
+            if is_stopped:
+                _stop()
+            return list(became[0])
+        # Only when the process between has ended is the requester the parent, which can wait for its child.
+        os.waitpid(between, 0)
+        os.close(writing)
+        self._requests.send(os.read(reading, 64))
+        for number in (reading, *streams):
+            os.close(number)
+        return None
+
+    def _connection(self) -> list[str] | None:
+        """The process between remains the parent, and tells the command how the process ended."""
+        client, _ = self._listener.accept()
+        if os.fork():
+            client.close()
+            self._reap()
+            return None
+        request, streams, _, _ = socket.recv_fds(client, LARGEST, 3)
+        child = os.fork()
+        if not child:
+            client.close()
+            *became, _ = marshal.loads(request)
+            self._become(streams, *became)
+            return list(became[0])
+        for number in (self._requests.detach(), self._listener.detach(), *streams):
+            os.close(number)
+        client.send(b"%d" % child)
+        ended = os.pidfd_open(child)
+        ready, _, _ = select.select([ended, client.fileno()], [], [])
+        if ended not in ready:
+            # The command was killed.
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        try:
+            client.send(b"%d" % os.waitstatus_to_exitcode(status))
+        except ConnectionError:
+            pass
+        os._exit(0)
+
+    def _reap(self) -> None:
+        """Take note of the processes between that have ended since."""
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            pass
+
+    def _become(
+        self, streams: Sequence[int], _: list[str], environment: Mapping[str, str], directory: str
+    ) -> None:
+        """Take over the streams, the environment and the directory of a request."""
+        for number in (self._requests.detach(), self._listener.detach()):
+            os.close(number)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        os.chdir(directory)
+        os.environ.clear()
+        os.environ.update(environment)
+        _find_plugins(environment.get("PYTHONPATH", ""))
+
+
+def _stop() -> None:
+    """Wait for C{SIGCONT}; any process may trace this one meanwhile, even where only parents may."""
+    ctypes.CDLL(None).prctl(_PR_SET_PTRACER, _PR_SET_PTRACER_ANY, 0, 0, 0)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _find_plugins(path: str) -> None:
+    """Look for plugins of Twisted in directories that this interpreter did not start with."""
+    if added := [
+        directory for directory in path.split(os.pathsep) if directory and directory not in sys.path
+    ]:
+        from twisted.plugin import pluginPackagePaths
+
+        import twisted.plugins
+
+        sys.path[1:1] = added
+        twisted.plugins.__path__ = pluginPackagePaths("twisted.plugins")
+
+
+def _run(arguments: Sequence[str]) -> None:
+    """Run the program from its entry point on."""
+    program = Path(arguments[0])
+    sys.argv = list(arguments)
+    sys.path[0] = os.fspath(Path(sys.executable).parent)
+    if program.name == "twistd":
+        from twisted.scripts.twistd import run as twistd
+
+        twistd()
+    elif program.name == "msmq":
+        from msmq.cli import main
+
+        sys.exit(main())
+    else:
+        sys.executable = arguments[0]
+        del sys.argv[0]
+        sys.path[0] = os.fspath(Path(sys.argv[0]).parent)
+        runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+def main() -> None:
+    """Prepare, and fork until the process of the tests ends."""
+    program, requests, listener = sys.argv[1:]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    (_prepare_server if program == "twistd" else _prepare_command)()
+    if len(os.listdir("/proc/self/task")) != 1:
+        raise SystemExit("an imported package has started a thread, which a fork loses")
+    # What was imported stays for good, in pages that all forks share.
+    gc.collect()
+    gc.freeze()
+    forks = _Forks(socket.socket(fileno=int(requests)), socket.socket(fileno=int(listener)))
+    if arguments := forks.serve():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _run(arguments)
+
+
+if __name__ == "__main__":
+    main()
