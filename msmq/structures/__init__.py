@@ -1,13 +1,13 @@
-"""[MS-MQMQ]: every structure and every name that the protocols share.
+"""[MS-MQMQ] structures and names that the protocols share: format names, packet headers, directory values.
 
-One file per structure; frozen values with C{read} and C{write}, which only know bytes. Nothing is
-re-exported here: a structure is imported from the file that is named after it.
+One file per structure; frozen values with C{read} and C{write}. Nothing is re-exported here: a structure is
+imported from the file that is named after it.
 
-What operations answer with: L{msmq.structures.status}, the statuses and the error that carries one.
+Results of operations: L{msmq.structures.status}, the status codes and the error that carries one.
 
-Names: L{msmq.structures.names.path_name} reads path names; L{msmq.structures.names.format_name} reads
-format names, with direct ones in L{msmq.structures.names.direct_format_name}; both are made of what
-L{msmq.structures.names.name_text} knows of characters and lengths.
+Names: L{msmq.structures.names.path_name} parses path names; L{msmq.structures.names.format_name} parses
+format names, with direct ones in L{msmq.structures.names.direct_format_name}; both use the rules for
+characters and lengths in L{msmq.structures.names.name_text}.
 
 Parts of packets: L{msmq.structures.identifiers}, L{msmq.structures.packet.message_class} and
 L{msmq.structures.names.queue_names}.
@@ -20,13 +20,13 @@ L{msmq.structures.packet.debug_header}, L{msmq.structures.packet.soap_header} an
 L{msmq.structures.packet.multi_queue_format_header} make up a message.
 
 Messages: L{msmq.structures.packet.user_message} is one as a value;
-L{msmq.structures.packet.user_message_view} answers questions about the bytes of one without unpacking it.
+L{msmq.structures.packet.user_message_view} reads fields from the bytes of one without unpacking it.
 
-What the directory holds: L{msmq.structures.directory.public_keys} with
+Values in the directory: L{msmq.structures.directory.public_keys} with
 L{msmq.structures.directory.public_key_blob}, L{msmq.structures.directory.user_sign_certs} and
 L{tests.structures.ta_address}; L{msmq.structures.directory.simple_blob} is the key that goes with an
 encrypted message.
 
-What management and remote procedure calls hold: L{msmq.structures.management},
+Values of management and remote procedure calls: L{msmq.structures.management},
 L{msmq.structures.prop_variant} and L{tests.structures.queue_format}, laid out by L{msmq.structures.ndr}.
 """

@@ -18,7 +18,7 @@ class PrivacyLevel(enum.IntEnum):
 
 
 class AuthenticationLevel(enum.IntEnum):
-    """[MS-MQDMPR] 3.1.1.12 AuthenticationLevel: which signature a message has, as Flags.AS tells."""
+    """[MS-MQDMPR] 3.1.1.12 AuthenticationLevel: the kind of signature of a message, in Flags.AS."""
 
     NONE = 0
     SIG_1_0 = 1
@@ -27,7 +27,7 @@ class AuthenticationLevel(enum.IntEnum):
 
 
 class EncryptionAlgorithm(enum.IntEnum):
-    """[MS-MQDMPR] 3.1.1.12 EncryptionAlgorithm, as far as bodies of messages are encrypted with it."""
+    """[MS-MQDMPR] 3.1.1.12 EncryptionAlgorithm: the ciphers for message bodies."""
 
     RC2 = 0x6602
     RC4 = 0x6801
@@ -42,7 +42,7 @@ class HashAlgorithm(enum.IntEnum):
     MD2 = 0x8001
     MD4 = 0x8002
     MD5 = 0x8003
-    """One of the tables prints MD4 here too (reading 61)."""
+    """One of the document's tables has MD4 for this value too (reading 61)."""
     SHA_1 = 0x8004
     SHA_256 = 0x800C
     SHA_512 = 0x800E

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] the small structures that identify messages, queues, sequences and transactions."""
+"""[MS-MQMQ] identifiers of messages, queues, sequences and transactions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MESSAGE_IDENTIFIER: Final = re.compile(r"(?P<guid>[^\\]+)\\(?P<ordinal>[0-9]{1,
 @total_ordering
 @attrs.frozen
 class TxSequenceID(Structure):
-    """[MS-MQMQ] 2.2.18.1.2 TxSequenceID: one run of transactional messages between two queue managers.
+    """[MS-MQMQ] 2.2.18.1.2 TxSequenceID: a sequence of transactional messages between two queue managers.
 
     Ordered by time stamp, then by ordinal.
 
@@ -69,7 +69,7 @@ class TxSequenceID(Structure):
 
 @attrs.frozen
 class MessageIdentifier(Structure):
-    r"""[MS-MQMQ] 2.2.18.1.3 MessageIdentifier: one message among all, printed as C{{GUID}\N}.
+    r"""[MS-MQMQ] 2.2.18.1.3 MessageIdentifier: the unique identifier of a message, printed as C{{GUID}\N}.
 
     The CorrelationID of an acknowledgement consists of its twenty bytes.
 
@@ -143,11 +143,11 @@ class ObjectIdentifier(Structure):
 
 @attrs.frozen
 class SequenceInfo(Structure):
-    """[MS-MQMQ] 2.2.5 SEQUENCE_INFO: where a message stands in its sequence.
+    """[MS-MQMQ] 2.2.5 SEQUENCE_INFO: the position of a message in its sequence.
 
     @ivar seq_id: the sequence, a signed 64-bit number.
-    @ivar seq_no: its place, the first being 1.
-    @ivar prev_no: the place of the one before it, 0 for the first.
+    @ivar seq_no: its sequence number, from 1.
+    @ivar prev_no: the sequence number of the previous message, 0 for the first.
     """
 
     SIZE: ClassVar[int] = 16
@@ -174,7 +174,7 @@ class SequenceInfo(Structure):
 
 @attrs.frozen
 class XactUow(Structure):
-    """[MS-MQMQ] 2.2.18.1.8 XACTUOW: the unit of work that a transaction is.
+    """[MS-MQMQ] 2.2.18.1.8 XACTUOW: the unit of work of a transaction.
 
     @ivar guid: its sixteen bytes, read as a GUID.
     """
@@ -198,10 +198,10 @@ class XactUow(Structure):
 class DistributionListIdentifier(Structure):
     """[MS-MQMQ] 2.2.9 DL_ID: a distribution list, and the domain that holds it.
 
-    Its two members lie here one behind the other.
+    Its two members are written one after the other.
 
     @ivar dl_guid: m_DlGuid.
-    @ivar domain: m_pwzDomain without its NUL; C{None} for no domain, which is written as empty text.
+    @ivar domain: m_pwzDomain without its NUL; C{None} without a domain, which is written as an empty text.
     """
 
     dl_guid: UUID

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.3.12 and 2.3.1.23 the texts and numbers with which queues are managed."""
+"""[MS-MQMQ] 2.3.12 and 2.3.1.23 values of management properties: queue type, state, next hops, multicast."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ManagementQueueType(enum.Enum):
 
     @classmethod
     def of(cls, name: FormatName) -> ManagementQueueType:
-        """What kind of queue C{name} is the name of.
+        """The type of the queue with this format name.
 
         @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a distribution list.
         """
@@ -69,7 +69,7 @@ class ManagementTransactional(enum.Enum):
 
     @classmethod
     def of(cls, is_transactional: bool | None) -> ManagementTransactional:
-        """The text for a queue that is transactional or not; of a remote queue it is often not known."""
+        """The text for a queue that is transactional or not; of a remote queue it is often unknown."""
         if is_transactional is None:
             return cls.UNKNOWN
         return cls.YES if is_transactional else cls.NO
@@ -91,7 +91,7 @@ class ManagementQueueState(enum.Enum):
 class ConnectionStatus(enum.IntEnum):
     """[MS-MQMQ] 2.3.12.25 PROPID_MGMT_QUEUE_CONNECTION_HISTORY, and [MS-MQDMPR] 3.1.1.3 ConnectionHistory.
 
-    The first has the codes, the second the names of what became of an attempt to connect.
+    The first has the codes, the second the names of the results of an attempt to connect.
     """
 
     IN_PROCESS = 0x00000000
@@ -159,7 +159,7 @@ def format_next_hop(hop: NextHop | str) -> str:
 
 
 def parse_next_hop(text: str) -> NextHop:
-    """[MS-MQMQ] 2.3.12.12 read the text of one next hop, whose literal part has no case.
+    """[MS-MQMQ] 2.3.12.12 parse the text of one next hop, whose literal part ignores case.
 
     @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE.
     """

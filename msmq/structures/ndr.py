@@ -1,7 +1,7 @@
 """[C706] 14 NDR encoding of structures made for remote procedure calls.
 
-Little-endian, as everything here; numbers are aligned to their own size, pointers are four bytes that only
-say whether there is something, and what they point to follows behind the structure.
+Little-endian; numbers are aligned to their own size, a pointer is four bytes whose only information is
+whether it is null, and its referent follows the structure.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from msmq.wire.reader import Reader
 from msmq.wire.writer import Writer
 
 REFERENT = 0x00020000
-"""A pointer that is not null; its number means nothing further."""
+"""A pointer that is not null; its value has no further meaning."""
 
 
 def read_pointer(reader: Reader, field: str) -> bool:
-    """Whether the pointer, aligned to four bytes, has something behind it."""
+    """Whether the pointer, aligned to four bytes, has a referent."""
     reader.align(4, field)
     return reader.u32(field) != 0
 
 
 def read_string_pointer(reader: Reader, field: str) -> None:
-    """A pointer that must have a string behind it."""
+    """Read a pointer to a string, which must not be null."""
     if not read_pointer(reader, field):
         raise reader.malformed(field, "is a null pointer", offset=reader.position - 4)
 

@@ -53,7 +53,7 @@ VARIANT_TRUE = 0xFFFF
 VARIANT_FALSE = 0x0000
 
 MAXIMUM_DEPTH = 8
-"""How deep vectors of variants may lie in one another."""
+"""Limit on the nesting of vectors of variants."""
 
 _VECTOR = int(VarEnum.VT_VECTOR)
 
@@ -87,7 +87,7 @@ _NOTHING = (int(VarEnum.VT_EMPTY), int(VarEnum.VT_NULL))
 class PropVariant(WholeStructure):
     """[MS-MQMQ] 2.2.13.1 tag_inner_PROPVARIANT.
 
-    C{vt} at 0, three reserved members, C{vt} once more at 8 as the union's tag, and the value at 16.
+    C{vt} at 0, three reserved members, C{vt} again at 8 as the union's tag, and the value at 16.
 
     @ivar vt: one of L{VarEnum}, or C{VT_VECTOR} combined with the type of the elements.
     @ivar value: L{None} for C{VT_EMPTY} and C{VT_NULL}; L{bool} for C{VT_BOOL}; L{int} for the numbers;
@@ -118,13 +118,13 @@ class PropVariant(WholeStructure):
 
     @classmethod
     def _read(cls, reader: Reader, depth: int) -> Callable[[], Self]:
-        """Read the inline part; the function that is returned reads what lies behind it, and answers."""
+        """Read the inline part; the returned function reads the referents and returns the value."""
         reader.align(8)
         start = reader.position
         vt = reader.u16("vt")
         reader.skip(6, "wReserved")
         if reader.u16("_varUnion") != vt:
-            raise reader.malformed("_varUnion", "has another tag than vt", offset=start + 8)
+            raise reader.malformed("_varUnion", "differs from vt", offset=start + 8)
         if vt in _NOTHING:
             return lambda: cls(vt, None)
         reader.align(8)
@@ -155,7 +155,7 @@ class PropVariant(WholeStructure):
 
                 return read_guid
         if vt not in _ARRAYS:
-            raise reader.malformed("vt", f"0x{vt:04X} is not a type of a property", offset=start)
+            raise reader.malformed("vt", f"0x{vt:04X} is not the type of a property", offset=start)
         if depth >= MAXIMUM_DEPTH:
             raise reader.malformed("vt", f"vectors are nested more than {MAXIMUM_DEPTH} deep", offset=start)
         count = reader.u32("cElems")
@@ -188,7 +188,7 @@ class PropVariant(WholeStructure):
         return tuple(rest() for rest in rests)
 
     def _write(self, writer: Writer, depth: int) -> Callable[[], None]:
-        """Write the inline part; the function that is returned writes what lies behind it."""
+        """Write the inline part; the returned function writes the referents behind it."""
         writer.align(8)
         writer.u16(self.vt, "vt")
         writer.bytes(bytes(6))
@@ -280,4 +280,4 @@ def _write_guid(writer: Writer, guid: UUID) -> None:
 
 
 def _nothing() -> None:
-    """There is nothing behind the inline part."""
+    """Nothing follows the inline part."""

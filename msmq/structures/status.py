@@ -10,8 +10,8 @@ from msmq.errors import MsmqError
 class Status(enum.IntEnum):
     """[MS-MQMQ] 2.4 Error Codes: HRESULTs as unsigned 32-bit numbers.
 
-    0x400Exxxx informs and 0xC00Exxxx refuses.
-    C{MQ_OK} is in no table of the document, but its rules answer it.
+    0x400Exxxx is information and 0xC00Exxxx an error.
+    C{MQ_OK} is in no table of the document, but its rules return it.
     """
 
     MQ_OK = 0x00000000
@@ -166,7 +166,7 @@ class MQError(MsmqError):
     """An operation was refused, with the status that the documents give for it.
 
     @ivar status: why, as the documents name it.
-    @ivar detail: why, in words for the one who asked: what is wrong, and where.
+    @ivar detail: the reason for the caller: what is wrong, and where.
     """
 
     def __init__(self, status: Status, detail: str) -> None:

@@ -1,16 +1,16 @@
 """[MS-DTYP] 2.5.3.2 access check of a token against a security descriptor, with the deciding entry.
 
-What the algorithm has beside the entries that a queue can have is judged so:
+How the parts of the algorithm that go beyond plain allow and deny entries are evaluated:
 
-- Entries about parts of an object (object entries) decide nothing, as nobody asks for a part: the document
-  finds them in the object tree, and there is none.
-- An entry that allows under a condition allows if that is TRUE, and one that denies under a condition denies
-  if that is TRUE or UNKNOWN (2.4.4.17.3). A callback entry with something else than an expression is UNKNOWN.
-- MAXIMUM_ALLOWED answers what asking for each right alone would: a later entry takes nothing away that an
-  earlier one gave. The document adds both up, and lets what is denied anywhere win, so that the answer would
-  be less than what can be had.
-- Integrity levels and central policies are no matter of a queue manager's; their entries are kept, and
-  decide nothing.
+- Object entries, which are about parts of an object, decide nothing, since no caller requests access to a
+  part: the document looks them up in the object tree, and a queue has none.
+- A conditional entry that allows applies if its condition is TRUE, and one that denies applies if it is TRUE
+  or UNKNOWN (2.4.4.17.3). A callback entry whose data is not an expression is UNKNOWN.
+- MAXIMUM_ALLOWED returns the rights that separate requests for each right would grant: a later entry removes
+  nothing that an earlier one granted. The document collects both and lets every denial win, so that its
+  result would be less than what is really granted.
+- Integrity levels and central access policies do not apply to a queue manager; their entries are preserved
+  and ignored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from msmq.windows.well_known_sids import OWNER_RIGHTS, PRINCIPAL_SELF, sid_text
 
 
 class Privilege(enum.Enum):
-    """[MS-DTYP] 2.5.2 Token.Privileges: those that the access check asks for."""
+    """[MS-DTYP] 2.5.2 Token.Privileges: those that the access check uses."""
 
     SECURITY = "SeSecurityPrivilege"
     TAKE_OWNERSHIP = "SeTakeOwnershipPrivilege"
@@ -38,13 +38,13 @@ class Privilege(enum.Enum):
 
 @attrs.frozen
 class Token:
-    """[MS-DTYP] 2.5.2 who somebody is: the SIDs of a user and of all its groups.
+    """[MS-DTYP] 2.5.2 the identity of a caller: the SIDs of a user and of all its groups.
 
     @ivar user: the SID of the account.
-    @ivar groups: those of its groups, everyone's among them.
+    @ivar groups: the SIDs of its groups, including Everyone.
     @ivar device_sids: Token.DeviceSIDs; C{None} if its device is unknown, as it is for the senders
         of messages.
-    @ivar claims: what else is known of it; C{None} if unknown.
+    @ivar claims: the claims of the account; C{None} if unknown.
     """
 
     user: bytes
@@ -66,7 +66,7 @@ class Token:
 
 
 class Cause(enum.Enum):
-    """What an access decision rests on."""
+    """The reason for an access decision."""
 
     ENTRY = "entry"
     NO_ENTRY = "no entry"
@@ -79,12 +79,12 @@ class Cause(enum.Enum):
 
 @attrs.frozen
 class Decided:
-    """Some of the rights that were asked for, and why they are granted or not.
+    """Some of the requested rights, and why they are granted or not.
 
     @ivar rights: a mask.
-    @ivar index: which entry of the DACL it was, counted from 0; C{None} if it was none.
-    @ivar is_owner_entry: the entry is about whoever owns the object (S-1-3-4).
-    @ivar is_told: its condition is TRUE, or it has none; UNKNOWN if not.
+    @ivar index: the entry of the DACL that decided, counted from 0; C{None} if none did.
+    @ivar is_owner_entry: the entry is for OWNER RIGHTS (S-1-3-4), the owner of the object.
+    @ivar is_certain: its condition is TRUE, or it has none; otherwise the condition is UNKNOWN.
     """
 
     rights: int
@@ -93,18 +93,18 @@ class Decided:
     index: int | None = None
     ace: Ace | None = None
     is_owner_entry: bool = False
-    is_told: bool = True
+    is_certain: bool = True
 
 
 @attrs.frozen
 class AccessDecision:
-    """[MS-DTYP] 2.5.3.2 what an access check answers.
+    """[MS-DTYP] 2.5.3.2 the result of an access check.
 
-    @ivar kind: of what object.
-    @ivar token: who asked.
-    @ivar asked: the rights that were asked for, without generic ones.
-    @ivar granted_rights: those of them that are granted; all that there are, for MAXIMUM_ALLOWED.
-    @ivar decided: each right that was asked for, with what decided about it.
+    @ivar kind: the kind of the object.
+    @ivar token: the caller.
+    @ivar asked: the requested rights, with generic ones mapped to specific ones.
+    @ivar granted_rights: the requested rights that are granted; for MAXIMUM_ALLOWED every granted right.
+    @ivar decided: each requested right, with what decided it.
     """
 
     kind: ObjectKind
@@ -120,9 +120,9 @@ class AccessDecision:
         return self.asked & ~self.granted_rights & ~_MAXIMUM_ALLOWED
 
     def why(self) -> str:
-        """What decides, in a sentence: of a refusal the rights that are missing, of a grant those given."""
+        """The reason in a sentence: for a refusal the missing rights, for a grant the granted ones."""
         shown = [part for part in self.decided if part.granted is self.granted]
-        return "; ".join(self._sentence(part) for part in shown) or "nothing was asked for"
+        return "; ".join(self._sentence(part) for part in shown) or "no right was requested"
 
     def _sentence(self, part: Decided) -> str:
         rights = self.kind.names(part.rights)
@@ -141,14 +141,14 @@ class AccessDecision:
         whom = "the owner" if part.is_owner_entry else sid_text(part.ace.sid)
         condition = ""
         if part.ace.type in _CONDITIONAL:
-            condition = ", as its condition is met" if part.is_told else ", as its condition has no result"
+            condition = ", as its condition is met" if part.is_certain else ", as its condition has no result"
         return f"{rights}: entry {part.index + 1} of the DACL {verb} it to {whom}{condition}"
 
 
 _ALLOWING: Final = frozenset({AceType.ACCESS_ALLOWED, AceType.ACCESS_ALLOWED_CALLBACK})
 _DENYING: Final = frozenset({AceType.ACCESS_DENIED, AceType.ACCESS_DENIED_CALLBACK})
 DECIDING: Final = _ALLOWING | _DENYING
-"""The types of entries that say something about an object as a whole."""
+"""The types of entries that apply to an object as a whole."""
 
 _CONDITIONAL: Final = frozenset({AceType.ACCESS_ALLOWED_CALLBACK, AceType.ACCESS_DENIED_CALLBACK})
 _MAXIMUM_ALLOWED: Final = int(AccessMask.MAXIMUM_ALLOWED)
@@ -169,8 +169,8 @@ def check_access(
     """[MS-DTYP] 2.5.3.2 Access Check.
 
     @param asked: a mask of rights, which may be generic, or MAXIMUM_ALLOWED.
-    @param kind: what kind of object the descriptor protects, which says what generic rights stand for.
-    @param principal_self: PrincipalSelfSubst, the SID that stands for S-1-5-10.
+    @param kind: the kind of object that the descriptor protects; it maps generic rights to specific ones.
+    @param principal_self: PrincipalSelfSubst, the SID that replaces S-1-5-10.
     """
     asked = kind.mapping.specific(asked)
     wants_all = bool(asked & _MAXIMUM_ALLOWED)
@@ -189,7 +189,7 @@ def _decide(
     kind: ObjectKind,
     principal_self: bytes | None,
 ) -> Iterator[Decided]:
-    """Decide about each right, the first that has something to say about it."""
+    """Decide each right by the first entry that applies to it."""
     if security := remaining & _ACCESS_SYSTEM_SECURITY:
         holds = Privilege.SECURITY in token.privileges
         yield Decided(security, holds, Cause.PRIVILEGE)

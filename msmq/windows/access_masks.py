@@ -1,7 +1,7 @@
-"""[MS-MQMQ] 2.2.23 to 2.2.27 and [MS-DTYP] 2.4.3: the rights to the objects of a message queuing system.
+"""[MS-MQMQ] 2.2.23 to 2.2.27 and [MS-DTYP] 2.4.3 access masks: the rights to queues, queue managers, sites.
 
-The document adds the parts of its composites up; where two of them share a bit (the queue's peek) that would
-make another right of it, so they are joined bit by bit here.
+The document adds up the parts of its composite rights; where two parts share a bit (the queue's peek) the sum
+would be another right, so the parts are combined with a bitwise OR here.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from msmq.quoting import quoted
 
 
 class AccessMask(enum.IntFlag):
-    """[MS-DTYP] 2.4.3 ACCESS_MASK: the rights that mean the same for every object.
+    """[MS-DTYP] 2.4.3 ACCESS_MASK: standard and generic rights, which have the same bits for every object.
 
-    Those of its first four bits stand for others; which ones, each kind of object says (L{GenericMapping}).
+    The generic rights (its first four bits) stand for specific ones, by the L{GenericMapping} of the object's
+    kind.
     """
 
     DELETE = 0x00010000
@@ -174,7 +175,7 @@ class EnterpriseAccess(enum.IntFlag):
 
 
 class ConnectedNetworkAccess(enum.IntFlag):
-    """[MS-MQMQ] 2.2.27 MQCNACCESSMASK: rights to a connected network; its last name lacks the MQ there."""
+    """[MS-MQMQ] 2.2.27 MQCNACCESSMASK: rights to a connected network; the last name lacks its MQ."""
 
     MQSEC_CN_OPEN_CONNECTOR = 0x00000001
     MQSEC_SET_CN_PROPERTIES = 0x00000010
@@ -197,7 +198,7 @@ class ConnectedNetworkAccess(enum.IntFlag):
 
 @attrs.frozen
 class GenericMapping:
-    """[MS-DTYP] 2.4.3 what the generic rights stand for, of one kind of object."""
+    """[MS-DTYP] 2.4.3 the specific rights that the generic ones stand for, for one kind of object."""
 
     # Plain numbers: the arithmetic of flags costs ten times as much, and every message is checked.
     generic_read: int
@@ -206,7 +207,7 @@ class GenericMapping:
     generic_all: int
 
     def specific(self, mask: int) -> int:
-        """C{mask} with its generic rights replaced by those that they stand for."""
+        """C{mask} with its generic rights replaced by the specific rights that they stand for."""
         mask = int(mask)
         if not mask & _GENERIC:
             return mask
@@ -237,10 +238,10 @@ _GENERIC: Final = sum(_GENERIC_RIGHTS)
 class ObjectKind:
     """A kind of object that descriptors protect.
 
-    @ivar name: in words, C{queue} for example.
-    @ivar rights: the rights that there are to one.
+    @ivar name: for error texts, C{queue} for example.
+    @ivar rights: the rights to an object of this kind.
     @ivar mapping: what generic rights stand for.
-    @ivar words: short names of rights, for operators; those of composites stand before those of their parts.
+    @ivar words: short names of rights, for operators; composite rights come before their parts.
     """
 
     name: str
@@ -254,9 +255,9 @@ class ObjectKind:
         return self.mapping.generic_all
 
     def names(self, mask: int) -> str:
-        """The rights in a mask by the names that the document gives them; composites where they say it all.
+        """The names of the rights in a mask, as the document has them; composites where they cover the bits.
 
-        What is not a right to such an object is told as a number.
+        Bits that are no right to such an object are given as a number.
         """
         specific = self.mapping.specific(mask)
         for name, member in self.rights.__members__.items():
@@ -273,9 +274,9 @@ class ObjectKind:
         return " | ".join(names)
 
     def parse(self, text: str) -> int:
-        """The right that a word, or a name of the document, means.
+        """The right with this short name, or with this name of the document.
 
-        @raise ValueError: it means none; tells those that there are.
+        @raise ValueError: there is no such right; the text lists the known ones.
         """
         word = text.strip().casefold().replace(" ", "-").replace("_", "-")
         if word in self.words:
@@ -285,7 +286,7 @@ class ObjectKind:
         raise ValueError(f"{quoted(text)} is not a right to a {self.name}, which are {', '.join(self.words)}")
 
     def words_of(self, mask: int) -> list[str]:
-        """The rights in a mask by their words, as few as will do; what has none is a number."""
+        """The rights in a mask by their short names, as few as possible; other bits are given as a number."""
         rest = self.mapping.specific(mask)
         found = []
         for word, right in self.words.items():
@@ -297,7 +298,7 @@ class ObjectKind:
 
 @cache
 def _single(rights: type[enum.IntFlag]) -> tuple[tuple[int, str], ...]:
-    """The rights that are no composites, as numbers, with their names."""
+    """The rights that are not composite, as numbers, with their names."""
     return tuple((int(member), str(member.name)) for member in rights)
 
 
@@ -388,4 +389,4 @@ CONNECTED_NETWORK_KIND: Final = _kind(
     ConnectedNetworkAccess.MQSEC_CN_GENERIC_READ,
     ConnectedNetworkAccess.SEC_CN_GENERIC_ALL,
 )
-"""L{ConnectedNetworkAccess}; the document gives it no composite for writing, so it is that for reading."""
+"""L{ConnectedNetworkAccess}; there is no composite for writing, so generic write is that for reading."""

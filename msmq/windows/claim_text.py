@@ -1,6 +1,6 @@
-"""[MS-DTYP] 2.5.1.1 attribute-data: resource attributes as text.
+"""[MS-DTYP] 2.5.1.1 attribute-data: resource attributes in SDDL text.
 
-C{("Project",TS,0x0,"Windows","SQL")}.  Blanks between the parts are read, and none are written.
+C{("Project",TS,0x0,"Windows","SQL")}.  Blanks between the parts are accepted, and none are written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KINDS: Final = {
 _LETTERS: Final = {kind: letters for letters, kind in _KINDS.items()}
 
 _NO_TEXT: Final = 0xFFC0
-"""Bits of the flags that a text cannot have."""
+"""Bits of the flags that the text form cannot express."""
 
 _BLANK: Final = r"[\t-\r ]*"
 _HEAD: Final = re.compile(
@@ -52,9 +52,9 @@ _SHOULD: Final = {
 
 
 def parse_attribute(text: str, start: int, read_sid: ReadSid) -> tuple[bytes, int]:
-    """Read an attribute in parentheses.
+    """Parse an attribute in parentheses.
 
-    @return: the Attribute Data, and where the text goes on.
+    @return: the Attribute Data, and the offset behind it.
     @raise ConditionTextError: it is malformed.
     """
     head = _HEAD.match(text, start)
@@ -65,7 +65,7 @@ def parse_attribute(text: str, start: int, read_sid: ReadSid) -> tuple[bytes, in
         _refuse(f"{head[2]} is not one of {', '.join(_KINDS)}", head.start(2))
     flags = int(head[3], 16)
     if flags & _NO_TEXT:
-        _refuse(f"the flags 0x{flags:x} have bits of 0x{_NO_TEXT:x}, which mean nothing", head.start(3))
+        _refuse(f"the flags 0x{flags:x} have reserved bits (0x{_NO_TEXT:x})", head.start(3))
     values: list[int | str | bytes] = []
     position = head.end()
     while (following := _NEXT.match(text, position)) is not None:
@@ -118,15 +118,15 @@ def _number(kind: ClaimKind, found: re.Match[str]) -> int:
 
 
 def format_attribute(data: bytes, show_sid: Callable[[bytes], str] = format_sid) -> str:
-    """The text of an attribute, in parentheses.
+    """Format an attribute, in parentheses.
 
-    @raise LocalProtocolError: it is malformed, or says what no text can.
+    @raise LocalProtocolError: it is malformed, or has no text form.
     """
     attribute = ResourceAttribute.read(data)
     if attribute is None:
-        raise LocalProtocolError("it is no resource attribute, or has too many values")
+        raise LocalProtocolError("the data is not a resource attribute, or has too many values")
     if not attribute.name or attribute.flags & _NO_TEXT:
-        raise LocalProtocolError("no text has an attribute with such flags, or without a name")
+        raise LocalProtocolError("an attribute with these flags, or without a name, has no text form")
     parts = [f'"{escaped(attribute.name)}"', _LETTERS[attribute.kind], f"0x{attribute.flags:x}"]
     parts += [_shown(value, attribute.kind, show_sid) for value in attribute.values]
     return f"({','.join(parts)})"
@@ -137,7 +137,7 @@ def _shown(value: int | str | bytes, kind: ClaimKind, show_sid: Callable[[bytes]
         return show_sid(value) if kind is ClaimKind.SID else f"#{value.hex()}"
     if isinstance(value, str):
         if '"' in value:
-            raise LocalProtocolError("no text has a text with a quotation mark in it")
+            raise LocalProtocolError("a value with a quotation mark has no text form")
         return f'"{value}"'
     return str(int(value))
 

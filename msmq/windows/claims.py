@@ -1,4 +1,4 @@
-"""[MS-DTYP] 2.4.10.1 CLAIM_SECURITY_ATTRIBUTE_RELATIVE_V1: what is known of somebody, or of an object."""
+"""[MS-DTYP] 2.4.10.1 CLAIM_SECURITY_ATTRIBUTE_RELATIVE_V1: claims of accounts, attributes of objects."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from msmq.windows.security_descriptor_aces import Ace, AceFlags, AceType, Acl
 from msmq.wire.sid import format_sid
 
 MOST_VALUES: Final = 256
-"""Of one claim that is read."""
+"""Limit on the values of one claim."""
 
 MOST_BYTES: Final = 1 << 16
-"""Of all its values together, since many may lie at one place."""
+"""Limit on the size of all its values together, since many may share one offset."""
 
 
 class ValueType(enum.Enum):
-    """[MS-DTYP] 2.4.10.1 ValueType; whether a number has a sign makes no difference to a comparison."""
+    """[MS-DTYP] 2.4.10.1 ValueType; signed and unsigned numbers compare alike."""
 
     INTEGER = "integer"
     STRING = "string"
@@ -31,7 +31,7 @@ class ValueType(enum.Enum):
 
 
 class ClaimKind(enum.IntEnum):
-    """[MS-DTYP] 2.4.10.1 ValueType as it is written."""
+    """[MS-DTYP] 2.4.10.1 ValueType as it is encoded."""
 
     INT64 = 0x0001
     UINT64 = 0x0002
@@ -56,7 +56,7 @@ class Value:
 class Claim:
     """A security attribute.
 
-    @ivar values: all of one type; without any it is as if there were no such claim.
+    @ivar values: all of one type; a claim without values counts as missing.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Claims:
 
 
 def named(*claims: Claim) -> dict[str, Claim]:
-    """Claims by their names; of several of one name the first."""
+    """Claims by their names; the first of several with one name."""
     found: dict[str, Claim] = {}
     for claim in claims:
         found.setdefault(folded(claim.name), claim)
@@ -83,12 +83,12 @@ def named(*claims: Claim) -> dict[str, Claim]:
 
 @lru_cache(256)
 def folded(text: str) -> str:
-    """What texts have in common that differ in case alone, character by character."""
+    """A text for comparison without regard to case, character by character."""
     return "".join(map(_folded, text))
 
 
 def resource_claims(sacl: Acl | None) -> Mapping[str, Claim] | None:
-    """[MS-DTYP] 2.5.3.1.7 what a SACL says of its object; C{None} if some of that cannot be read."""
+    """[MS-DTYP] 2.5.3.1.7 the resource attributes in a SACL; C{None} if one of them is malformed."""
     found = []
     for ace in () if sacl is None else sacl.aces:
         if (
@@ -105,10 +105,10 @@ def resource_claims(sacl: Acl | None) -> Mapping[str, Claim] | None:
 
 @attrs.frozen
 class ResourceAttribute:
-    """[MS-DTYP] 2.4.4.15 Attribute Data, with all that it says.
+    """[MS-DTYP] 2.4.4.15 Attribute Data, complete.
 
     @ivar values: C{int} of integers and truth values, C{str} of strings, C{bytes} of SIDs and octets.
-    @ivar flags: Flags; the upper half is an application's own.
+    @ivar flags: Flags; the upper half is defined by applications.
     """
 
     name: str
@@ -118,7 +118,7 @@ class ResourceAttribute:
 
     @classmethod
     def read(cls, data: bytes) -> ResourceAttribute | None:
-        """Read one; C{None} if it is malformed, of a type that nobody knows, or too large."""
+        """Parse one; C{None} if it is malformed, of an unknown type, or too large."""
         try:
             name, number, flags, count = _HEAD(data)
             if count > MOST_VALUES:
@@ -132,7 +132,7 @@ class ResourceAttribute:
             return None
 
     def to_bytes(self) -> bytes:
-        """As it stands in an entry, whose size is a multiple of four."""
+        """The encoding in an entry, whose size is a multiple of four."""
         head = _HEAD_SIZE + 4 * len(self.values)
         offsets, rest = [], bytearray()
         for value in self.values:
@@ -145,7 +145,7 @@ class ResourceAttribute:
 
 @lru_cache(256)
 def read_claim(data: bytes) -> Claim | None:
-    """Read a claim; C{None} if it is malformed, of a type that nobody knows, or too large."""
+    """Parse a claim; C{None} if it is malformed, of an unknown type, or too large."""
     found = ResourceAttribute.read(data)
     if found is None:
         return None
@@ -208,13 +208,13 @@ class _Reading:
             case ClaimKind.BOOLEAN:
                 (number,) = _U64(self._data, offset)
                 if number > 1:
-                    raise ValueError(f"{number} is not a truth value")
+                    raise ValueError(f"{number} is not a Boolean value")
                 return int(number)
             case ClaimKind.OCTETS:
                 return self._octets(offset)
 
     def text(self, offset: int) -> str:
-        """What ends with a NUL."""
+        """The text up to its NUL."""
         end = offset
         while (end := self._data.index(b"\0\0", end)) - offset & 1:
             end += 1
@@ -225,17 +225,17 @@ class _Reading:
         (size,) = _U32(self._data, offset)
         start = offset + 4
         if size > len(self._data) - start:
-            raise ValueError(f"{size} bytes are not there")
+            raise ValueError(f"needs {size} bytes, more than remain")
         self._take(size)
         return self._data[start : start + size]
 
     def _take(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
-            raise ValueError("there is too much of it")
+            raise ValueError("the values are too large together")
 
 
 def _folded(character: str) -> str:
-    # Not where it would make two characters of one, or the same of two that no keyboard takes for each other.
+    # Not where folding would yield two characters, or make distinct characters equal.
     upper = character.upper()
     return upper if len(upper) == 1 and upper.lower() == character.lower() else character

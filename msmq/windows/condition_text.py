@@ -1,6 +1,6 @@
-"""[MS-DTYP] 2.5.1.1 cond-expr: conditional expressions as text.
+"""[MS-DTYP] 2.5.1.1 cond-expr: conditional expressions in SDDL text.
 
-C{(@User.clearance >= @Resource.required || Member_of {SID(BA)})}.  Words and prefixes are read in any case.
+C{(@User.clearance >= @Resource.required || Member_of {SID(BA)})}.  Operators ignore case.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from msmq.wire.sid import format_sid
 from msmq.wire.writer import Writer
 
 DEEPEST: Final = 50
-"""Parentheses and negations within each other."""
+"""Limit on the nesting of parentheses and negations."""
 
 ReadSid: TypeAlias = Callable[[str, int], bytes]
-"""Reads a SID or an abbreviation of one, that stands at some place."""
+"""Parses a SID or its abbreviation, which begins at an offset of the text."""
 
 
 class ConditionTextError(ValueError):
-    """A text is not an expression.
+    """A text is not a conditional expression.
 
-    @ivar offset: where it is none, in characters.
+    @ivar offset: where the text is malformed, in characters.
     """
 
     def __init__(self, rule: str, offset: int) -> None:
@@ -88,7 +88,7 @@ _PREFIX: Final = re.compile(r"@(?:User|Device|Resource)\.", re.IGNORECASE | re.A
 NAME: Final = re.compile(
     r"(?:[A-Za-z0-9#$'*+\-./:;?@\[\\\]^_`{}~\u0080-\U0010FFFF]|%(?!0000)[0-9A-Fa-f]{4})+"
 )
-"""[MS-DTYP] 2.5.1.1 attr-char2, of which the names of attributes are made."""
+"""[MS-DTYP] 2.5.1.1 attr-char2, the characters of attribute names."""
 _HIDDEN: Final = re.compile(r"%([0-9A-Fa-f]{4})")
 _SIGN: Final = re.compile(r"==|!=|<=|>=|<|>")
 _NUMBER: Final = re.compile(r"([+-]?)(0x[0-9A-Fa-f]{1,16}|[0-9]{1,23})(?![A-Za-z0-9_])", re.ASCII)
@@ -98,21 +98,21 @@ _SID: Final = re.compile(r"SID\([\t-\r ]*([A-Za-z0-9-]+)[\t-\r ]*\)", re.IGNOREC
 
 
 def parse_condition(text: str, start: int, read_sid: ReadSid) -> tuple[bytes, int]:
-    """Read an expression in parentheses.
+    """Parse an expression in parentheses.
 
-    @return: the ApplicationData, and where the text goes on.
+    @return: the ApplicationData, and the offset behind it.
     @raise ConditionTextError: it is malformed.
     """
     return _Text(text, start, read_sid).condition()
 
 
 def escaped(name: str) -> str:
-    """The name of an attribute as texts have it."""
+    """The name of an attribute, escaped for SDDL text."""
     return "".join(character if NAME.fullmatch(character) else f"%{ord(character):04X}" for character in name)
 
 
 def unescaped(text: str) -> str:
-    """The name that a text stands for."""
+    """The name of an attribute from its escaped form."""
     return _HIDDEN.sub(lambda hidden: chr(int(hidden[1], 16)), text)
 
 
@@ -145,7 +145,7 @@ class _Text:
 
     def _factor(self, depth: int) -> None:
         if depth >= DEEPEST:
-            self._refuse(f"more than {DEEPEST} parentheses and negations are within each other")
+            self._refuse(f"more than {DEEPEST} nested parentheses and negations")
         if self._may("("):
             self._any_of(depth + 1)
             self._must(")")
@@ -309,17 +309,17 @@ _PREFIX_OF: Final = {source: prefix for prefix, source in _PREFIXES.items()}
 _OR, _AND, _TERM, _OPERAND = range(4)
 
 _Part: TypeAlias = tuple[str, int, int]
-"""A text, how firmly it holds together, and how deep it is."""
+"""A text, the precedence of its operator, and its nesting depth."""
 
 
 def format_condition(data: bytes, show_sid: Callable[[bytes], str] = format_sid) -> str:
-    """The text of an expression, in parentheses.
+    """Format an expression, in parentheses.
 
-    @raise LocalProtocolError: it is malformed or too deep, or says what no text can.
+    @raise LocalProtocolError: it is malformed or nested too deeply, or has no text form.
     """
     tokens = read_condition(data)
     if tokens is None:
-        raise LocalProtocolError("it is no expression, or has too many parts")
+        raise LocalProtocolError("the data is not an expression, or has too many tokens")
     stack: list[_Part] = []
     try:
         for before, token in zip((None, *tokens), tokens, strict=False):
@@ -333,9 +333,9 @@ def format_condition(data: bytes, show_sid: Callable[[bytes], str] = format_sid)
                 stack.append(_operated(token, stack))
         [(text, _, depth)] = stack
     except (IndexError, ValueError):
-        raise LocalProtocolError("its operators do not go with their operands") from None
+        raise LocalProtocolError("operators and operands do not match") from None
     if depth < 0:
-        raise LocalProtocolError("it is a value alone")
+        raise LocalProtocolError("the expression is a single value")
     return f"({text})"
 
 
@@ -345,12 +345,12 @@ def _operated(operator: Operator, stack: list[_Part]) -> _Part:
         return f"!({_logical(right)})", _TERM, _deeper(right[2] + 2)
     if operator in _OF_MEMBERS:
         if right[2] >= 0:
-            raise ValueError("it is no literal")
+            raise ValueError("the operand is not a literal")
         members = right[0] if right[0].startswith("{") else f"{{{right[0]}}}"
         return f"{_WORD_OF[operator]} {members}", _TERM, 0
     if operator in _OF_ATTRIBUTE:
         if right[1] != _OPERAND or right[2] < 0:
-            raise ValueError("it is no attribute")
+            raise ValueError("the operand is not an attribute")
         return f"{_WORD_OF[operator]} {right[0]}", _TERM, 0
     left = stack.pop()
     if operator in _LOGICAL.values():
@@ -361,17 +361,17 @@ def _operated(operator: Operator, stack: list[_Part]) -> _Part:
     if left[1] != _OPERAND or right[1] != _OPERAND or left[2] < 0:
         raise ValueError("only attributes are compared")
     if right[2] >= 0 and not right[0].startswith("@"):
-        raise ValueError("it would have to be written with an @")
+        raise ValueError("the attribute has no form with an @")
     if right[0].startswith("{") and operator not in _TAKES_SET:
         raise ValueError("a set has no order")
     return f"{left[0]} {_SIGN_OF.get(operator) or _WORD_OF[operator]} {right[0]}", _TERM, 0
 
 
 def _check_values(literal: Literal, operator: Operator) -> None:
-    """What stands on the right of an operator: SIDs where members are asked for, and nowhere else."""
+    """The right operand: SIDs for an operator of membership, and for no other."""
     for value in literal.values:
         if (value.type is ValueType.SID) is not (operator in _OF_MEMBERS):
-            raise ValueError("no text has such a value here")
+            raise ValueError("a value of this type has no text form after this operator")
 
 
 def _logical(part: _Part) -> str:
@@ -387,17 +387,17 @@ def _within(part: _Part, is_weaker: bool) -> tuple[str, int]:
 
 def _deeper(depth: int) -> int:
     if depth >= DEEPEST:
-        raise ValueError("it is too deep")
+        raise ValueError("the expression is nested too deeply")
     return depth
 
 
 def _attribute_text(attribute: Attribute) -> str:
     if attribute.source is AttributeSource.LOCAL:
         if _SIMPLE.fullmatch(attribute.name) is None or attribute.name.lower() in _BY_WORD:
-            raise ValueError("no text has such a name")
+            raise ValueError("an attribute with this name has no text form")
         return attribute.name
     if not attribute.name or "\0" in attribute.name:
-        raise ValueError("no text has such a name")
+        raise ValueError("an attribute with this name has no text form")
     return _PREFIX_OF[attribute.source] + escaped(attribute.name)
 
 
@@ -412,7 +412,7 @@ def _value_text(value: Value, how: tuple[Sign, Base] | None, show_sid: Callable[
     held = value.value
     if isinstance(held, str):
         if '"' in held:
-            raise ValueError("no text has a quotation mark in it")
+            raise ValueError("a value with a quotation mark has no text form")
         return f'"{held}"'
     if isinstance(held, bytes):
         return f"SID({show_sid(held)})" if value.type is ValueType.SID else f"#{held.hex()}"

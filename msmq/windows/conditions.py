@@ -1,16 +1,16 @@
-"""[MS-DTYP] 2.4.4.17 conditional expressions, and what comes of them (2.5.3.1.5).
+"""[MS-DTYP] 2.4.4.17 conditional expressions and their evaluation (2.5.3.1.5).
 
-An expression is a row of tokens, operators behind their operands. It is TRUE, FALSE or UNKNOWN, which is
-C{None} here; one that is malformed, or whose operators do not fit their operands, is UNKNOWN.
+An expression is a sequence of tokens in postfix order. Its result is TRUE, FALSE or UNKNOWN, which is C{None}
+here; one that is malformed, or whose operators do not fit their operands, is UNKNOWN.
 
-Where the document leaves something open:
+What the document leaves open is decided as follows:
 
-- What nobody has looked up is unknown: without the claims of a token, even whether there is one (Exists), and
-  without the SIDs of its device, of which groups that is a member. To take them for none would let those in
-  who must not have them.
-- Padding is at most three bytes of zero at the end; a zero elsewhere is no token.
+- What was not looked up is UNKNOWN: without the claims of a token, even the existence of one (Exists), and
+  without the SIDs of its device, the groups of that device. Treating them as empty would grant access where
+  a condition excludes members.
+- Padding is at most three zero bytes at the end; a zero byte elsewhere is malformed.
 - A set without members is malformed, as the grammar of SDDL has none.
-- Sets are the same if they have the same members, in whatever order.
+- Sets are equal if they have the same members, in any order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SIGNATURE: Final = b"artx"
 """ACE_CONDITION_SIGNATURE."""
 
 MOST_TOKENS: Final = 1000
-"""Of an expression; one with more is as one that is malformed."""
+"""Limit on the tokens of an expression; one with more counts as malformed."""
 
 Truth: TypeAlias = bool | None
 """C{None} is UNKNOWN."""
@@ -66,7 +66,7 @@ class Operator(enum.IntEnum):
 
 
 class AttributeSource(enum.IntEnum):
-    """[MS-DTYP] 2.4.4.17.8 whose attribute it is."""
+    """[MS-DTYP] 2.4.4.17.8 the source of an attribute: local, user, device or resource."""
 
     LOCAL = 0xF8
     USER = 0xF9
@@ -88,7 +88,7 @@ class LiteralType(enum.IntEnum):
 
 
 class Sign(enum.IntEnum):
-    """[MS-DTYP] 2.4.4.17.5 the sign of a number, which goes before that of its bits."""
+    """[MS-DTYP] 2.4.4.17.5 the sign of a number, which overrides that of its bits."""
 
     PLUS = 1
     MINUS = 2
@@ -96,7 +96,7 @@ class Sign(enum.IntEnum):
 
 
 class Base(enum.IntEnum):
-    """[MS-DTYP] 2.4.4.17.5 how a number is shown."""
+    """[MS-DTYP] 2.4.4.17.5 the base in which a number is shown."""
 
     OCTAL = 1
     DECIMAL = 2
@@ -105,11 +105,11 @@ class Base(enum.IntEnum):
 
 @attrs.frozen
 class Literal:
-    """Values that stand in the expression.
+    """Literal values in the expression.
 
     @ivar values: at least one.
-    @ivar is_set: they are written as a set, be it of one.
-    @ivar shown: of each number, its sign and base; of anything else nothing.
+    @ivar is_set: they are a set, perhaps of one member.
+    @ivar shown: the sign and base of each number; empty for other types.
     """
 
     values: tuple[Value, ...]
@@ -132,7 +132,7 @@ _BITS: Final = {LiteralType.INT8: 8, LiteralType.INT16: 16, LiteralType.INT32: 3
 
 @lru_cache(1024)
 def read_condition(data: bytes) -> tuple[Token, ...] | None:
-    """The tokens of an expression, in their order; C{None} if it is none, or malformed."""
+    """The tokens of an expression, in order; C{None} if the data is not an expression, or malformed."""
     if not data.startswith(SIGNATURE):
         return None
     reader = Reader(memoryview(data)[len(SIGNATURE) :], base=len(SIGNATURE))
@@ -186,7 +186,7 @@ def _value(reader: Reader, kind: LiteralType) -> tuple[Value, tuple[Sign, Base] 
     if kind is LiteralType.SID:
         format_sid(octets)
         return Value(ValueType.SID, octets), None
-    raise ValueError("a set is in a set")
+    raise ValueError("a set contains a set")
 
 
 def _text(reader: Reader) -> str:
@@ -195,12 +195,12 @@ def _text(reader: Reader) -> str:
 
 @attrs.frozen
 class Circumstances:
-    """[MS-DTYP] 2.5.2 what an expression is held against.
+    """[MS-DTYP] 2.5.2 the facts against which an expression is evaluated.
 
     @ivar sids: Token.Sids.
     @ivar device_sids: Token.DeviceSids; C{None} if unknown.
     @ivar claims: of the token; C{None} if unknown.
-    @ivar resource: what the SACL says of the object, by L{folded} names; C{None} if that cannot be read.
+    @ivar resource: the resource attributes in the SACL, by L{folded} names; C{None} if one is malformed.
     """
 
     sids: frozenset[bytes]
@@ -237,7 +237,7 @@ def evaluate(condition: bytes, circumstances: Circumstances) -> Truth:
 
 
 class _Misfit(Exception):
-    """An operator does not go with its operands, so that all of the expression is UNKNOWN."""
+    """An operator does not fit its operands, so that the whole expression is UNKNOWN."""
 
 
 @attrs.frozen
@@ -250,7 +250,7 @@ class _Found:
     """An attribute that was looked up.
 
     @ivar claim: C{None} if there is none.
-    @ivar is_known: whether somebody has looked.
+    @ivar is_known: whether the claims that could hold it are known.
     """
 
     source: AttributeSource
@@ -341,7 +341,7 @@ def _of_two(operator: Operator, left: _Operand, right: _Operand) -> Truth:
     if not isinstance(left, _Found) or isinstance(right, _Result):
         raise _Misfit
     if isinstance(right, _Found) and right.source is AttributeSource.LOCAL:
-        # It would have to be written with an @, which those have not.
+        # It would need the prefix @, which local attributes do not have.
         raise _Misfit
     claims = [each.claim for each in (left, right) if isinstance(each, _Found)]
     if None in claims:
@@ -401,7 +401,7 @@ def _is_ordered(operator: Operator, left: int | bytes, right: int | bytes) -> bo
 def _key(value: Value, *, is_exact: bool) -> int | bytes:
     if isinstance(value.value, str):
         text = value.value if is_exact else folded(value.value)
-        # So that a text comes before another as its units do.
+        # Texts are ordered by their UTF-16 code units.
         return text.encode("utf-16-be", "surrogatepass")
     return value.value
 

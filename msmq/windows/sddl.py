@@ -1,6 +1,6 @@
-"""[MS-DTYP] 2.5.1 the text of security descriptors: C{O:BAG:BAD:(D;;0x4;;;AN)(A;;GA;;;BA)}.
+"""[MS-DTYP] 2.5.1 SDDL, the text form of security descriptors: C{O:BAG:BAD:(D;;0x4;;;AN)(A;;GA;;;BA)}.
 
-The table of the document has the numbers of two conditional types wrong; here they are those of their names.
+The document's table has wrong numbers for two conditional types; the numbers here are those of their names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from msmq.wire.guid import GUID_TEXT, format_guid
 from msmq.wire.sid import format_sid, parse_sid
 
 MOST_CHARACTERS: Final = 1 << 20
-"""Of a text; more entries than fit into it fit into no descriptor."""
+"""Limit on the length of a text; a descriptor has no room for more entries than fit into it."""
 
 _TYPES: Final[Mapping[str, AceType]] = {
     "A": AceType.ACCESS_ALLOWED,
@@ -108,9 +108,9 @@ _NUMBER: Final = re.compile(r"0x[0-9A-Fa-f]{1,16}|[0-9]{1,20}", re.ASCII)
 
 
 def parse_sddl(text: str, domain: bytes | None = None) -> SecurityDescriptor:
-    """Read the text of a descriptor.
+    """Parse the text of a descriptor.
 
-    @param domain: the SID of the domain in which the letters for its accounts are to mean something.
+    @param domain: the SID of the domain to which abbreviations of domain accounts refer.
     @raise RemoteProtocolError: it is malformed; the offset counts characters.
     """
     return _Text(text, domain).descriptor()
@@ -134,7 +134,7 @@ class _Text:
                 self._refuse("text", "expected O:, G:, D: or S:")
             name = part[1]
             if name in sids or name in lists:
-                self._refuse(name, "is there twice")
+                self._refuse(name, "appears twice")
             self._position = part.end()
             if name in "OG":
                 found = _SID.match(self._text, self._position)
@@ -167,7 +167,7 @@ class _Text:
             else:
                 break
         if is_absent and aces:
-            self._refuse(name, f"has entries although it says {_NO_LIST}")
+            self._refuse(name, f"has entries as well as {_NO_LIST}")
         return None if is_absent else Acl(tuple(aces))
 
     def _conditional_ace(self, text: str, start: int, condition: int) -> Ace:
@@ -190,16 +190,20 @@ class _Text:
         self._position = end + 1
         ace = self._ace(text, start, _WITH_ATTRIBUTE, data)
         if ace.mask or ace.sid != EVERYONE:
-            self._refuse("resource-attribute-ace", "it has no rights, and is of WD", start)
+            self._refuse(
+                "resource-attribute-ace",
+                "an entry with an attribute has no rights, and its trustee is WD",
+                start,
+            )
         return ace
 
     def _ace(self, text: str, start: int, types: Mapping[str, AceType] = _TYPES, data: bytes = b"") -> Ace:
         fields = text.split(";")
         kind = fields[0]
         if kind in _CONDITIONAL and types is _TYPES:
-            self._refuse("conditional-ace", f"{kind} is of an entry with a condition", start)
+            self._refuse("conditional-ace", f"{kind} needs a condition", start)
         if kind == "RA" and types is _TYPES:
-            self._refuse("resource-attribute-ace", f"{kind} is of an entry with an attribute", start)
+            self._refuse("resource-attribute-ace", f"{kind} needs an attribute", start)
         if len(fields) != 6:
             self._refuse("ace", f"has {len(fields)} fields, not 6", start)
         _, flags, rights, object_type, inherited, sid = fields
@@ -252,12 +256,12 @@ class _Text:
             return known
         if text in SDDL_DOMAIN_RIDS:
             if self._domain is None:
-                self._refuse("sid-string", f"{text} is of a domain, and none is given", start)
+                self._refuse("sid-string", f"{text} is an account of a domain, and no domain is given", start)
             return with_rid(self._domain, SDDL_DOMAIN_RIDS[text])
         try:
             return parse_sid(text)
         except ValueError:
-            self._refuse("sid-string", f"{quoted(text)} is not a SID, nor an abbreviation of one", start)
+            self._refuse("sid-string", f"{quoted(text)} is neither a SID nor an abbreviation of one", start)
 
     def _refuse(self, field: str, rule: str, offset: int | None = None) -> NoReturn:
         where = self._position if offset is None else offset
@@ -270,11 +274,11 @@ _TYPE_OF: Final = {type_: letters for letters, type_ in _TYPES.items()}
 
 
 def format_sddl(descriptor: SecurityDescriptor) -> str:
-    """The text of a descriptor.
+    """Format a descriptor.
 
-    Rights are letters if they are all generic or standard ones, and else a number.
+    Rights are written as abbreviations if all are generic or standard ones, and otherwise as a number.
 
-    @raise LocalProtocolError: there is an entry in it that has no text.
+    @raise LocalProtocolError: one of its entries has no text form.
     """
     parts = []
     if descriptor.owner is not None:
@@ -295,7 +299,7 @@ def _ace(ace: AnyAce) -> str:
     if isinstance(ace, Ace) and ace.type is AceType.SYSTEM_RESOURCE_ATTRIBUTE:
         return _attribute_entry(ace)
     if not isinstance(ace, Ace) or not (is_conditional or (ace.type in _TYPE_OF and not ace.data)):
-        raise LocalProtocolError(f"SDDL has no text here for an entry of type {int(ace.type)}")
+        raise LocalProtocolError(f"SDDL has no text form for an entry of type {int(ace.type)}")
     flags = _shown_flags(ace)
     guids = (
         "" if guid is None else format_guid(guid).lower()
@@ -310,14 +314,14 @@ def _ace(ace: AnyAce) -> str:
 def _attribute_entry(ace: Ace) -> str:
     if ace.mask or ace.sid != EVERYONE:
         raise LocalProtocolError(
-            "SDDL has no text for an attribute with rights, or for a trustee other than everyone"
+            "SDDL has no text form for an attribute with rights, or for a trustee other than everyone"
         )
     return f"(RA;{_shown_flags(ace)};;;;{_sid(ace.sid)};{format_attribute(ace.data, _sid)})"
 
 
 def _shown_flags(ace: Ace) -> str:
     if ace.flags & ~sum(_FLAGS.values()):
-        raise LocalProtocolError(f"SDDL has no text for the flags 0x{ace.flags:02X} of an entry")
+        raise LocalProtocolError(f"SDDL has no text form for the flags 0x{ace.flags:02X} of an entry")
     return "".join(text for text, flag in _FLAGS.items() if ace.flags & flag)
 
 

@@ -1,4 +1,4 @@
-"""[MS-DTYP] 2.4.6 SECURITY_DESCRIPTOR, in the self-relative form in which it is kept and transferred."""
+"""[MS-DTYP] 2.4.6 SECURITY_DESCRIPTOR, in its self-relative form, which is stored and transferred."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Control(enum.IntFlag):
-    """[MS-DTYP] 2.4.6 Control; its table counts the bits from the other end."""
+    """[MS-DTYP] 2.4.6 Control; the document's table counts the bits from the most significant one."""
 
     OWNER_DEFAULTED = 0x0001
     GROUP_DEFAULTED = 0x0002
@@ -57,13 +57,14 @@ _DECIDING_TYPES: Final = (
 
 @attrs.frozen
 class SecurityDescriptor(Structure):
-    """[MS-DTYP] 2.4.6 who owns an object, and who may do what with it.
+    """[MS-DTYP] 2.4.6 the owner of an object, and the rights of accounts to it.
 
-    A DACL of no entries lets nobody in; C{None}, be it present or absent, lets everybody in.
+    A DACL without entries denies access to every account; C{None}, whether present or absent, grants every
+    account full access.
 
     @ivar owner: a SID, as C{group} is.
-    @ivar control: SELF_RELATIVE is always among them, and DACL_PRESENT and SACL_PRESENT are with their lists.
-    @ivar resource_manager_control: Sbz1, which means something with RM_CONTROL_VALID alone.
+    @ivar control: always includes SELF_RELATIVE, and DACL_PRESENT and SACL_PRESENT if there is such a list.
+    @ivar resource_manager_control: Sbz1, which has a meaning only with RM_CONTROL_VALID.
     """
 
     NAME: ClassVar[str] = "SECURITY_DESCRIPTOR"
@@ -86,10 +87,10 @@ class SecurityDescriptor(Structure):
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> Self:
-        """Read a descriptor; its parts may stand in any order, and bytes between them mean nothing.
+        """Parse a descriptor; its parts may be in any order, and bytes between them are ignored.
 
-        @raise RemoteProtocolError: its revision is not 1, it is not self-relative, a part lies outside of it
-            or is malformed, or there is a list that Control says is not there.
+        @raise RemoteProtocolError: its revision is not 1, it is not self-relative, a part is outside of its
+            bounds or malformed, or there is a list that is absent according to Control.
         """
         reader = Reader(data)
         with reader.header(cls.NAME, cls.SECTION):
@@ -99,7 +100,7 @@ class SecurityDescriptor(Structure):
             sbz1 = reader.u8("Sbz1")
             control = Control(reader.u16("Control"))
             if not control & Control.SELF_RELATIVE:
-                raise reader.malformed("Control", "says that it is not self-relative", offset=2)
+                raise reader.malformed("Control", "lacks SELF_RELATIVE", offset=2)
             owner, group, sacl, dacl = (
                 reader.u32(field) for field in ("OffsetOwner", "OffsetGroup", "OffsetSacl", "OffsetDacl")
             )
@@ -108,7 +109,7 @@ class SecurityDescriptor(Structure):
                 (dacl, "OffsetDacl", Control.DACL_PRESENT),
             ):
                 if offset and not control & flag:
-                    raise reader.malformed(field, f"{offset} although Control says that there is none")
+                    raise reader.malformed(field, f"{offset} although Control lacks its bit")
             return cls(
                 owner=_part(reader, data, owner, "OffsetOwner", read_sid),
                 group=_part(reader, data, group, "OffsetGroup", read_sid),
@@ -119,7 +120,7 @@ class SecurityDescriptor(Structure):
             )
 
     def write(self, writer: Writer) -> None:
-        """Write the descriptor: head, SACL, DACL, owner, group.
+        """Write the descriptor: header, SACL, DACL, owner, group.
 
         @raise LocalProtocolError: a list has more than 65535 bytes.
         """
@@ -151,24 +152,24 @@ def _part(
     if offset == _ABSENT:
         return None
     if not _HEAD <= offset <= len(data):
-        raise outer.malformed(field, f"{offset} is not behind the head and within {len(data)} bytes")
+        raise outer.malformed(field, f"{offset} is not between the header and the end of {len(data)} bytes")
     return read(Reader(memoryview(data)[offset:], base=offset))
 
 
 def allow(sid: bytes, mask: int) -> Ace:
-    """[MS-DTYP] 2.4.4.2 an entry that lets C{sid} do what is in C{mask}."""
+    """[MS-DTYP] 2.4.4.2 an entry that allows C{sid} the rights in C{mask}."""
     return Ace(AceType.ACCESS_ALLOWED, int(mask), sid)
 
 
 def deny(sid: bytes, mask: int) -> Ace:
-    """[MS-DTYP] 2.4.4.4 an entry that keeps C{sid} from what is in C{mask}."""
+    """[MS-DTYP] 2.4.4.4 an entry that denies C{sid} the rights in C{mask}."""
     return Ace(AceType.ACCESS_DENIED, int(mask), sid)
 
 
 def restricted(descriptor: SecurityDescriptor, kind: ObjectKind) -> SecurityDescriptor:
-    """The descriptor with specific rights for generic ones, in every entry of its DACL.
+    """The descriptor with generic rights mapped to specific ones, in every entry of its DACL.
 
-    @raise LocalProtocolError: an entry has a bit that is not a right to such an object; says which entry.
+    @raise LocalProtocolError: an entry, which the text names, has a bit that is no right to such an object.
     """
 
     def specific(index: int, ace: AnyAce) -> AnyAce:
@@ -189,16 +190,16 @@ def restricted(descriptor: SecurityDescriptor, kind: ObjectKind) -> SecurityDesc
 
 
 def with_entry(descriptor: SecurityDescriptor, entry: Ace) -> SecurityDescriptor:
-    """The descriptor after somebody was allowed something, or denied it, for good.
+    """The descriptor with an entry merged in that allows or denies rights.
 
-    The rights leave the entries of the other kind that the same SID has, and join the one of this kind.
-    A new entry stands behind those of its kind: what denies before what allows, and both before what was
-    inherited. One that is there already is joined only if it stands there too, since an entry that denies
-    behind one that allows may deny nothing.
-    Without a DACL every account has every right, so that there is nothing to allow, and what is denied
-    is denied out of that.
+    The rights are removed from entries of the other kind for the same SID, and added to the one of this kind.
+    A new entry comes after those of its kind: entries that deny before those that allow, and both before
+    inherited ones. An existing entry is extended only if it is in this canonical order, since an entry that
+    denies after one that allows may have no effect.
+    Without a DACL every account has every right: an entry that allows changes nothing, and one that denies
+    is followed by an entry that allows everything to everyone.
 
-    @param entry: of L{allow} or L{deny}.
+    @param entry: from L{allow} or L{deny}.
     """
     if descriptor.dacl is None:
         if entry.type is AceType.ACCESS_ALLOWED:
@@ -225,7 +226,7 @@ def with_entry(descriptor: SecurityDescriptor, entry: Ace) -> SecurityDescriptor
 
 
 def without_entries_of(descriptor: SecurityDescriptor, sid: bytes) -> SecurityDescriptor:
-    """The descriptor without the entries that allow or deny one SID something, on condition or without."""
+    """The descriptor without the entries that allow or deny one SID anything, conditional ones included."""
     if descriptor.dacl is None:
         return descriptor
     aces = tuple(
@@ -237,7 +238,7 @@ def without_entries_of(descriptor: SecurityDescriptor, sid: bytes) -> SecurityDe
 
 
 def _is_about(ace: AnyAce, sid: bytes) -> TypeGuard[Ace]:
-    """Whether it is an entry of this SID that was not inherited, and holds for the object itself."""
+    """Whether it is an entry of this SID that was not inherited, and applies to the object itself."""
     return (
         isinstance(ace, Ace)
         and ace.sid == sid
@@ -247,7 +248,7 @@ def _is_about(ace: AnyAce, sid: bytes) -> TypeGuard[Ace]:
 
 
 def _rank(ace: AnyAce) -> int:
-    """Where an entry stands: what denies first, what was inherited last."""
+    """The rank of an entry in canonical order: denying entries first, inherited ones last."""
     is_denial = ace.type in (
         AceType.ACCESS_DENIED,
         AceType.ACCESS_DENIED_OBJECT,

@@ -65,16 +65,16 @@ _INHERITED_OBJECT_TYPE_PRESENT: Final = 2
 
 @attrs.frozen
 class Ace(Structure):
-    """[MS-DTYP] 2.4.4.2 to 2.4.4.16 an entry: what one SID may do, or may not, or is watched for.
+    """[MS-DTYP] 2.4.4.2 to 2.4.4.16 an entry: rights that one SID is allowed or denied, or that are audited.
 
-    @ivar type: one that has a layout.
+    @ivar type: a type with a layout.
     @ivar mask: its rights.
-    @ivar sid: whom it is about.
+    @ivar sid: the trustee.
     @ivar flags: L{AceFlags}, and other bits of the eight.
-    @ivar object_type: of an object entry only, as is C{inherited_object_type}.
+    @ivar object_type: only of an object entry, as is C{inherited_object_type}.
     @ivar data: what follows the SID, a multiple of four bytes: the condition of a callback entry, the value
         of an attribute.
-    @raise LocalProtocolError: an object type where there can be none, or C{data} of another size.
+    @raise LocalProtocolError: an object type where the type has none, or C{data} of another size.
     """
 
     type: AceType
@@ -93,7 +93,7 @@ class Ace(Structure):
 
     @property
     def is_object(self) -> bool:
-        """Whether it may be about a part of the object alone."""
+        """Whether it may apply to a part of the object only."""
         return self.type in OBJECT_TYPES
 
     def write(self, writer: Writer) -> None:
@@ -116,9 +116,9 @@ class Ace(Structure):
 
 @attrs.frozen
 class UnknownAce(Structure):
-    """An entry of a type without a layout, which is kept as it is and decides nothing.
+    """An entry of a type without a layout, which is preserved unchanged and ignored by access checks.
 
-    @ivar body: what follows its ACE_HEADER.
+    @ivar body: the bytes after its ACE_HEADER.
     """
 
     type: int
@@ -126,7 +126,7 @@ class UnknownAce(Structure):
     body: bytes = attrs.field(repr=False)
 
     def write(self, writer: Writer) -> None:
-        """Write the entry as it was."""
+        """Write the entry unchanged."""
         body = Writer()
         body.bytes(self.body)
         _write_header(writer, self.type, self.flags, body)
@@ -186,10 +186,10 @@ def _write_header(writer: Writer, type_: int, flags: int, body: Writer) -> None:
 
 @attrs.frozen
 class Acl(WholeStructure):
-    """[MS-DTYP] 2.4.5 ACL: entries in the order in which they are judged.
+    """[MS-DTYP] 2.4.5 ACL: entries in the order in which they are evaluated.
 
     @ivar aces: at most 65535.
-    @ivar revision: ACL_REVISION or ACL_REVISION_DS; by default what the entries need.
+    @ivar revision: ACL_REVISION or ACL_REVISION_DS; by default the one that the entries need.
     """
 
     NAME: ClassVar[str] = "ACL"
@@ -209,9 +209,9 @@ class Acl(WholeStructure):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        """Read the list; room that it keeps for more entries is passed over.
+        """Read the list; space reserved for more entries is skipped.
 
-        @raise RemoteProtocolError: a revision that is neither of the two, or entries that are not there.
+        @raise RemoteProtocolError: a revision that is neither of the two, or fewer entries than declared.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
             revision = reader.u8("AclRevision")

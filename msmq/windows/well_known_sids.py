@@ -1,4 +1,4 @@
-"""[MS-DTYP] 2.4.2.4 accounts and groups that are the same everywhere, and their letters in SDDL."""
+"""[MS-DTYP] 2.4.2.4 well-known SIDs of accounts and groups, and their abbreviations in SDDL."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ EVERYONE: Final = parse_sid("S-1-1-0")
 """SECURITY_WORLD_RID with SECURITY_WORLD_SID_AUTHORITY: all users."""
 
 OWNER_RIGHTS: Final = parse_sid("S-1-3-4")
-"""Whoever owns the object; an entry for it takes the place of what an owner may do anyway."""
+"""OWNER RIGHTS: the owner of the object; an entry for it replaces the implicit rights of the owner."""
 
 ANONYMOUS: Final = parse_sid("S-1-5-7")
-"""SECURITY_ANONYMOUS_LOGON_RID: somebody of whom nothing is known."""
+"""SECURITY_ANONYMOUS_LOGON_RID: an unauthenticated caller."""
 
 PRINCIPAL_SELF: Final = parse_sid("S-1-5-10")
-"""Stands in an entry for an account that whoever asks for the check names."""
+"""PRINCIPAL SELF: in an entry, the account that the caller of the access check names."""
 
 AUTHENTICATED_USERS: Final = parse_sid("S-1-5-11")
 """All users whose identity was verified."""
@@ -39,7 +39,7 @@ NAMES: Final[Mapping[str, bytes]] = {
     "users": USERS,
     "guests": parse_sid("S-1-5-32-546"),
 }
-"""What people call them; compared without case."""
+"""Their common names; compared without regard to case."""
 
 _NAME_OF: Final = {sid: name for name, sid in NAMES.items()}
 
@@ -95,7 +95,7 @@ SDDL_SIDS: Final[Mapping[str, bytes]] = {
         "SI": "S-1-16-16384",
     }.items()
 }
-"""[MS-DTYP] 2.5.1.1 sid-token: those that are the same everywhere."""
+"""[MS-DTYP] 2.5.1.1 sid-token: those that are the same in every domain."""
 
 DOMAIN_GUEST: Final = 501
 """[MS-SAMR] 2.2.1.14 DOMAIN_USER_RID_GUEST."""
@@ -119,14 +119,14 @@ SDDL_DOMAIN_RIDS: Final[Mapping[str, int]] = {
     "CN": 522,
     "RS": 553,
 }
-"""The others: relative identifiers, which mean something in a domain alone."""
+"""The others: relative identifiers, which need the SID of a domain."""
 
 _SYSTEM_USER: Final = parse_sid("S-1-22-1-0")[:12]
 _DOMAIN: Final = parse_sid("S-1-5-21-0-0-0")[2:12]
 
 
 def domain_of(sid: bytes) -> bytes | None:
-    """The SID of the domain that an account is of; C{None} for one that is of no domain."""
+    """The SID of the domain of an account; C{None} for an account without a domain."""
     return bytes((1, 4)) + sid[2:24] if len(sid) == 28 and sid[2:12] == _DOMAIN else None
 
 
@@ -136,30 +136,30 @@ def with_rid(domain: bytes, rid: int) -> bytes:
 
 
 def is_guest(sid: bytes) -> bool:
-    """Whether it is the account for guests of some domain."""
+    """Whether it is the guest account of a domain."""
     return domain_of(sid) is not None and int.from_bytes(sid[-4:], "little") == DOMAIN_GUEST
 
 
 def user_sid(number: int) -> bytes:
-    """The SID of a user of the system, by its number: S-1-22-1-NUMBER, as Samba gives them too."""
+    """The SID of a Unix user, by its user ID: S-1-22-1-NUMBER, as Samba maps them too."""
     return parse_sid(f"S-1-22-1-{number}")
 
 
 def user_number(sid: bytes) -> int | None:
-    """The number of a user of the system; C{None} for any other account."""
+    """The user ID of a Unix user; C{None} for any other account."""
     return int.from_bytes(sid[12:], "little") if len(sid) == 16 and sid[:12] == _SYSTEM_USER else None
 
 
 def sid_text(sid: bytes) -> str:
-    """A SID as people read it, with its name if it is one that everybody knows."""
+    """A SID for display, with its name if it is well known."""
     name = _NAME_OF.get(sid)
     return format_sid(sid) if name is None else f"{name} ({format_sid(sid)})"
 
 
 def parse_principal(text: str) -> bytes:
-    """Read a SID, one of the L{NAMES}, or one of the L{SDDL_SIDS} letters in capitals.
+    """Parse a SID, one of the L{NAMES}, or an abbreviation of L{SDDL_SIDS} in capitals.
 
-    @raise ValueError: it is not one of them.
+    @raise ValueError: it is none of these.
     """
     found = NAMES.get(text.casefold()) or SDDL_SIDS.get(text)
     if found is not None:

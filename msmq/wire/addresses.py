@@ -1,4 +1,4 @@
-"""Sets of IP addresses, as operators write them down: single addresses and whole networks."""
+"""Sets of IP addresses and networks, parsed from configuration text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msmq.quoting import quoted
 _EVERYBODY: Final = IPv4Address("255.255.255.255")
 
 _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
-"""Where a translator shows hosts of IPv4 to those of IPv6 (RFC 6052)."""
+"""The well-known prefix of IPv4 hosts behind a NAT64 translator (RFC 6052)."""
 
 
 @lru_cache(4096)
@@ -34,12 +34,12 @@ def read_address(text: str) -> IPv4Address | IPv6Address | None:
 
 @lru_cache(4096)
 def counted_host(text: str) -> str:
-    """The host that is counted where something is limited for each: the one place that says so.
+    """The host to which an address counts where a limit applies per host; every such limit uses it.
 
-    Who has one IPv6 address has the 2**64 of its network as well, so these are one host, written as a
-    network.  An IPv4 address is itself, also one that is written, or was translated, as an IPv6 one.
+    The owner of one IPv6 address has the 2**64 addresses of its network too, so these are one host, written
+    as a network.  An IPv4 address counts as itself, also in its mapped or translated IPv6 form.
 
-    @param text: the address of a peer; what is not an address stands for itself.
+    @param text: the address of a peer; a text that is not an address is returned unchanged.
     """
     address = read_address(text)
     if address is None:
@@ -59,7 +59,7 @@ def is_loopback(text: str) -> bool:
 
 
 def can_be_answered(host: str, port: int) -> bool:
-    """Whether one host can be behind the source of a datagram: an answer is never spread to a group."""
+    """Whether a datagram's source can be one host: a reply never goes to a multicast or broadcast address."""
     address = read_address(host)
     if address is None or address.is_multicast or address.is_unspecified:
         return False
@@ -67,10 +67,9 @@ def can_be_answered(host: str, port: int) -> bool:
 
 
 def parse_network(text: str) -> IPv4Network | IPv6Network:
-    """Read an address, or a network as C{192.0.2.0/24}.
+    """Parse an address, or a network such as C{192.0.2.0/24}.
 
-    @raise ValueError: it is neither, or has bits behind its mask; says so, in words that finish "the value
-        ...".
+    @raise ValueError: it is neither, or has bits set beyond its mask; the text continues "the value ...".
     """
     try:
         return ip_network(text)
@@ -81,7 +80,7 @@ def parse_network(text: str) -> IPv4Network | IPv6Network:
     except ValueError:
         raise ValueError(f"must be an IP address or a network as 192.0.2.0/24, not {quoted(text)}") from None
     raise ValueError(
-        f"names the network {quoted(text)}, which would be {wider} without the bits behind its mask"
+        f"names the network {quoted(text)}, which would be {wider} without the bits beyond its mask"
     )
 
 
@@ -89,14 +88,14 @@ def parse_network(text: str) -> IPv4Network | IPv6Network:
 class AddressSet:
     """Addresses and networks.
 
-    @ivar networks: an address is a network of one.
+    @ivar networks: an address is a network of one host.
     """
 
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> AddressSet:
-        """Read them.
+        """Parse addresses and networks.
 
         @raise ValueError: one is neither an address nor a network.
         """
@@ -106,6 +105,6 @@ class AddressSet:
         return bool(self.networks)
 
     def __contains__(self, text: str) -> bool:
-        """Whether an address lies in one of them; what is not an address lies in none."""
+        """Whether an address is in one of them; a text that is not an address is in none."""
         address = read_address(text)
         return address is not None and any(address in network for network in self.networks)

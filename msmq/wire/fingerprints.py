@@ -1,4 +1,4 @@
-"""Fingerprints of certificates as people write them."""
+"""SHA-256 fingerprints of certificates, parsed from configuration text."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _DIGITS: Final = 64
 
 
 def read_pins(text: str) -> frozenset[str]:
-    """SHA-256 fingerprints with commas between them, as C{openssl x509 -fingerprint -sha256} shows them.
+    """Parse SHA-256 fingerprints, separated by commas, as C{openssl x509 -fingerprint -sha256} prints them.
 
-    @raise ValueError: one is none.
+    @raise ValueError: one of them is not a fingerprint.
     """
     pins = set()
     for part in text.split(","):

@@ -1,4 +1,4 @@
-"""Cuts the byte stream of a session into whole packets, in linear time and bounded space."""
+"""Framing of a session's byte stream into whole packets, in linear time and bounded space."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SESSION_HEADER_SIZE = 16
 SMALLEST_USER_PACKET = 16 + 48 + 56
 """A BaseHeader, a UserHeader without names and a MessagePropertiesHeader without text."""
 INTERNAL_PACKET_SIZES = frozenset({32, 36, 572})
-"""ConnectionParameters, SessionAck and EstablishConnection; no internal packet has another size."""
+"""ConnectionParameters, SessionAck and EstablishConnection: internal packets have no other size."""
 
 _BASE_HEADER = Struct("<BBHIII")
 _FLAGS_AND_SIZE = Struct("<HII")
@@ -37,7 +37,7 @@ SessionHeader in it and Flags.SH clear.
 class StreamFramer:
     """Turns arbitrary chunks of a session's byte stream into whole packets.
 
-    A BaseHeader is judged as soon as its 16 bytes are there, so nothing oversize is ever buffered
+    A BaseHeader is checked as soon as its 16 bytes have arrived, so nothing oversize is ever buffered
     ([MS-MQMQ] 2.2.19.1: PacketSize is at most 0x00400000).
     Each byte is copied a fixed number of times, however small the chunks.
 
@@ -47,10 +47,10 @@ class StreamFramer:
 
     @param measure: gives the bytes up to the end of the last header that PacketSize counts; asked
         only for packets with Flags.SH; raises L{RemoteProtocolError} for a malformed packet.
-    @ivar buffered: bytes of an unfinished packet that wait for their rest.
-    @ivar error: what made the stream unreadable, once something has; from then on it yields nothing.
+    @ivar buffered: the number of bytes of an incomplete packet.
+    @ivar error: the error that made the stream unreadable, once there is one; no packet follows it.
     @ivar internal_only: while true, a user packet is held back instead of being buffered to its end;
-        C{user_packet_waiting} then tells that one has begun.
+        C{user_packet_waiting} is then true once one has begun.
     """
 
     __slots__ = (
@@ -73,9 +73,9 @@ class StreamFramer:
         self.user_packet_waiting = False
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Take the next chunk; give the packets that it completes, in order.
+        """Add the next chunk; return the packets that it completes, in order.
 
-        Packets before a malformed one are given, and L{error} is set.
+        Packets before a malformed one are returned, and L{error} is set.
         """
         if self.error is not None:
             return []
@@ -99,7 +99,7 @@ class StreamFramer:
         return frames
 
     def _cut(self, data: bytes, frames: list[Frame]) -> int:
-        """Append every whole packet of C{data}; give the position of what is left."""
+        """Append every whole packet of C{data}; return the position of the rest."""
         position = 0
         size = len(data)
         unpack = _BASE_HEADER.unpack_from
@@ -111,7 +111,7 @@ class StreamFramer:
             end = position + packet_size
             if flags & _INTERNAL:
                 if packet_size not in INTERNAL_PACKET_SIZES:
-                    raise _malformed("PacketSize", 8, f"{packet_size} is the size of no internal packet")
+                    raise _malformed("PacketSize", 8, f"{packet_size} is not the size of an internal packet")
             else:
                 if packet_size < SMALLEST_USER_PACKET:
                     raise _malformed("PacketSize", 8, f"{packet_size} is less than {SMALLEST_USER_PACKET}")
@@ -155,7 +155,7 @@ def _malformed(field: str, offset: int, rule: str) -> RemoteProtocolError:
 
 
 def _without_session_header(packet: bytes) -> bytes:
-    """The same packet saying that no SessionHeader is attached, with PacketSize as it now is."""
+    """The packet without its SessionHeader: Flags.SH is clear, and PacketSize is reduced."""
     kept = bytearray(packet)
     flags, signature, _ = _FLAGS_AND_SIZE.unpack_from(kept, 2)
     _FLAGS_AND_SIZE.pack_into(kept, 2, flags & ~_SESSION_HEADER, signature, len(kept))

@@ -18,13 +18,13 @@ GUID_TEXT = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 def guid_from_bytes(data: bytes | bytearray | memoryview) -> UUID:
     """The GUID whose wire form is these 16 bytes."""
-    # What C{bytes_le} does, for less: a packet has a dozen of them.
+    # Faster than C{bytes_le}: a packet has a dozen GUIDs.
     first, second, third, rest = _WIRE_FORM.unpack(data)
     return UUID(int=first << 96 | second << 80 | third << 64 | int.from_bytes(rest, "big"))
 
 
 def parse_guid(text: str) -> UUID:
-    """Read a GUID as people and scripts write it: 8-4-4-4-12 hex digits, with or without braces.
+    """Parse the text of a GUID: 8-4-4-4-12 hex digits, with or without braces.
 
     @raise ValueError: the text is anything else.
     """

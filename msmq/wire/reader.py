@@ -19,10 +19,9 @@ Member = TypeVar("Member", bound=IntEnum)
 
 
 class Reader:
-    """Reads one packet from its beginning and raises L{RemoteProtocolError} for whatever does not fit.
+    """Reads one packet from its beginning and raises L{RemoteProtocolError} for anything malformed.
 
-    Every read names its field, so that the error says which field of which structure broke which
-    rule at which offset.
+    Every read names its field, so that an error has the structure, the field, the rule and the offset.
     Nothing is read past the end, nor past the innermost length that L{confined} declared.
     Offsets are counted from the beginning of C{data} plus C{base}.
 
@@ -50,17 +49,17 @@ class Reader:
         return self._end - self._position
 
     def malformed(self, field: str, rule: str, *, offset: int | None = None) -> RemoteProtocolError:
-        """Make, for the caller to raise, the error that says C{field} breaks C{rule}.
+        """Create the error that C{field} breaks C{rule}, for the caller to raise.
 
-        @param offset: where the field begins, from the beginning of the packet; by default here.
+        @param offset: where the field begins, from the beginning of the packet; by default the position.
         """
         where = self.position if offset is None else offset
         return RemoteProtocolError(self._section, self._header, field, where, rule)
 
     def member(self, kind: type[Member], number: int, field: str, rule: str, *, offset: int) -> Member:
-        """The member of C{kind} that a number, which was read before, stands for.
+        """The member of C{kind} for a number that was read before.
 
-        @param rule: what to say of C{field}, which begins at C{offset}, if it stands for none.
+        @param rule: the rule for the error, at C{offset} and about C{field}, if there is no such member.
         """
         try:
             return kind(number)
@@ -68,11 +67,11 @@ class Reader:
             raise self.malformed(field, rule, offset=offset) from None
 
     def header(self, name: str, section: str) -> _Named:
-        """Name the structure that is read inside the block; gives the position at which it begins."""
+        """Name the structure that is read inside the block; the context value is where it begins."""
         return _Named(self, name, section)
 
     def confined(self, size: int, field: str, *, slack: int = 0) -> _Confined:
-        """Confine the block to the next C{size} bytes, and insist that it uses them up.
+        """Confine the block to the next C{size} bytes, all of which it has to read.
 
         @param field: the field that declared the size.
         @param slack: how many bytes the block may leave unread (padding); they are skipped.
@@ -89,11 +88,11 @@ class Reader:
         return self._data[start : start + size]
 
     def unpack(self, layout: Struct, field: str) -> tuple[Any, ...]:
-        """The next bytes as C{layout} says; C{field} is the first field that it holds."""
+        """The next bytes, unpacked according to C{layout}; C{field} is its first field."""
         return layout.unpack_from(self._data, self._passed(layout.size, field))
 
     def _passed(self, size: int, field: str) -> int:
-        """Where the next C{size} bytes begin, which are read now."""
+        """Skip the next C{size} bytes; return where they begin."""
         start = self._position
         if size > self._end - start:
             raise self.malformed(field, f"needs {size} bytes where {self._end - start} remain")
@@ -138,23 +137,23 @@ class Reader:
             raise self.malformed(field, f"{size} bytes are not NUL-terminated UTF-16 text")
         text = self.bytes(size, field).decode("utf-16-le", "surrogatepass")
         if text.find("\0") != len(text) - 1:
-            raise self.malformed(field, "has its NUL elsewhere than at the end", offset=start)
+            raise self.malformed(field, "has a NUL before its end", offset=start)
         return text[:-1]
 
     def align(self, multiple: int, field: str = "Padding") -> None:
-        """Skip to the next position that is a multiple of C{multiple}; what is skipped may be anything."""
+        """Skip to the next multiple of C{multiple}; the skipped bytes are ignored."""
         self._passed(-(self._base + self._position) % multiple, field)
 
     def skip(self, size: int, field: str) -> None:
-        """Pass over C{size} bytes without looking at them."""
+        """Skip C{size} bytes."""
         self._passed(size, field)
 
 
-# Classes, since a generator as a context costs more than what most structures read inside theirs.
+# Classes, since a context manager made of a generator costs more than most structures read inside it.
 
 
 class _Named:
-    """What is read inside belongs to a structure of this name."""
+    """A block that reads a named structure."""
 
     __slots__ = ("_name", "_outer", "_reader")
 
@@ -173,7 +172,7 @@ class _Named:
 
 
 class _Confined:
-    """What is read inside ends where a length says."""
+    """A block that reads a given number of bytes."""
 
     __slots__ = ("_field", "_outer", "_reader", "_size", "_slack")
 
@@ -196,7 +195,7 @@ class _Confined:
                 left = reader.remaining
                 if left > self._slack:
                     raise reader.malformed(
-                        self._field, f"declares {self._size} bytes of which {left} are not used"
+                        self._field, f"declares {self._size} bytes, of which {left} are unused"
                     )
                 reader._position = reader._end
         finally:

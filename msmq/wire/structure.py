@@ -10,10 +10,10 @@ from msmq.wire.writer import Writer
 
 
 class Structure:
-    """A value that is written as the documents lay it out; it usually stands among others in a packet.
+    """A value with a layout in the documents; usually one of several in a packet.
 
-    A subclass says how with C{write}.
-    There are no slots here, and nothing else that an instance would have to carry.
+    A subclass implements C{write}.
+    There are no slots here, and no attributes of instances.
     """
 
     __slots__ = ()
@@ -36,13 +36,13 @@ class Structure:
 
 
 class WholeStructure(Structure):
-    """A structure that also stands alone: as a datagram, a packet, or the value of an attribute.
+    """A structure that is also used alone: as a datagram, a packet, or the value of an attribute.
 
-    A subclass says with C{read} how it is read.
+    A subclass implements C{read}.
 
     @cvar NAME: the structure's name in its document, for errors.
-    @cvar SECTION: where the document describes it.
-    @cvar END_FIELD: the field that tells where the structure ends: what decides its size, or else its last.
+    @cvar SECTION: its section in the document.
+    @cvar END_FIELD: the field that determines the size of the structure, or else its last field.
     """
 
     __slots__ = ()
@@ -53,7 +53,7 @@ class WholeStructure(Structure):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        """Read the structure and leave what follows it.
+        """Read the structure, and no bytes after it.
 
         @raise RemoteProtocolError: it is malformed.
         """
@@ -73,6 +73,6 @@ class WholeStructure(Structure):
 
     @classmethod
     def too_long(cls, reader: Reader) -> RemoteProtocolError:
-        """Make, for the caller to raise, the error that says that bytes follow the structure."""
+        """Create the error that bytes follow the structure, for the caller to raise."""
         with reader.header(cls.NAME, cls.SECTION):
             return reader.malformed(cls.END_FIELD, f"{reader.remaining} bytes follow it")

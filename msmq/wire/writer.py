@@ -16,8 +16,8 @@ _SIZES = {"B": 1, "H": 2, "I": 4, "Q": 8}
 class Writer:
     """Collects one packet.
 
-    A number that does not fit its field raises L{LocalProtocolError} naming the field: it is our
-    caller's mistake, never a peer's.
+    A number that does not fit its field raises L{LocalProtocolError} with the name of the field: the fault
+    is the caller's, never a peer's.
     """
 
     __slots__ = ("_data",)
@@ -40,10 +40,10 @@ class Writer:
         self._data += number.to_bytes(size, "little")
 
     def numbers(self, layout: Struct, fields: Sequence[str], *numbers: int) -> None:
-        """Unsigned numbers together, for a fraction of what they cost one by one.
+        """Write unsigned numbers together, which is much faster than one by one.
 
-        @param layout: of nothing but C{B}, C{H}, C{I} and C{Q}, each by itself.
-        @param fields: what the numbers are called, in the same order.
+        @param layout: a L{struct} format of C{B}, C{H}, C{I} and C{Q} only, without repeat counts.
+        @param fields: the names of the numbers, in the same order.
         """
         try:
             self._data += layout.pack(*numbers)
@@ -79,16 +79,16 @@ class Writer:
         self._data += guid.bytes_le
 
     def bytes(self, data: bytes | bytearray | memoryview) -> None:
-        """Bytes as they are."""
+        """Bytes, unchanged."""
         self._data += data
 
     def utf16(self, text: str, field: str) -> None:
         """UTF-16LE text and its NUL.
 
-        @raise LocalProtocolError: the text holds a NUL of its own.
+        @raise LocalProtocolError: the text contains a NUL.
         """
         if "\0" in text:
-            raise LocalProtocolError(f"{field}: the text holds a NUL")
+            raise LocalProtocolError(f"{field}: the text contains a NUL")
         self._data += (text + "\0").encode("utf-16-le", "surrogatepass")
 
     def align(self, multiple: int) -> None:

@@ -105,7 +105,7 @@ class ReasonTests(SynchronousTestCase):
              "MQSEC_TAKE_QUEUE_OWNERSHIP: S-1-5-21-1-2-3-1004 holds the privilege for it"),
             ("D:", "alice", AccessMask.ACCESS_SYSTEM_SECURITY,
              f"ACCESS_SYSTEM_SECURITY: {alice} does not hold the privilege for it"),
-            ("D:", "alice", 0, "nothing was asked for"),
+            ("D:", "alice", 0, "no right was requested"),
             ("D:(XA;;0x4;;;WD;(Member_of {SID(AU)}))", "alice", send,
              "MQSEC_WRITE_MESSAGE: entry 1 of the DACL allows it to everyone (S-1-1-0),"
              " as its condition is met"),

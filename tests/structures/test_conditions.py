@@ -368,8 +368,8 @@ class TextTests(SynchronousTestCase):
             ("(@Nobody.x == 1)", "expected the name of an attribute", 1),
             ("(@User.%0000 == 1)", "expected the name of an attribute", 7),
             ("(" + "a && " * 500 + "a)", "has more than 1000 parts", 2503),
-            ("(" * (DEEPEST + 2) + "a", "within each other", DEEPEST + 1),
-            ("(" + "!" * (DEEPEST + 2) + "a", "within each other", DEEPEST + 1),
+            ("(" * (DEEPEST + 2) + "a", "nested", DEEPEST + 1),
+            ("(" + "!" * (DEEPEST + 2) + "a", "nested", DEEPEST + 1),
         ):
             error = self.assertRaises(ConditionTextError, compiled, text)
             self.assertIn(words, str(error))

@@ -86,7 +86,7 @@ class SddlTests(SynchronousTestCase):
         for letters, rid in SDDL_DOMAIN_RIDS.items():
             self.assertEqual(parse_sddl(f"O:{letters}", DOMAIN), parse_sddl(f"O:{format_sid(DOMAIN)}-{rid}"))
             error = self.assertRaises(RemoteProtocolError, parse_sddl, f"O:{letters}")
-            self.assertIn(f"{letters} is of a domain, and none is given", str(error))
+            self.assertIn(f"{letters} is an account of a domain, and no domain is given", str(error))
 
     def test_samba_reads_the_same(self) -> None:
         """Every text of the table, and every letter."""
@@ -147,22 +147,22 @@ class SddlTests(SynchronousTestCase):
         """With the part, and at which character."""
         for text, words in (
             ("X:BA", "text at offset 0: expected O:, G:, D: or S:"),
-            ("O:BAO:BA", "O at offset 4: is there twice"),
-            ("D:D:", "D at offset 2: is there twice"),
+            ("O:BAO:BA", "O at offset 4: appears twice"),
+            ("D:D:", "D at offset 2: appears twice"),
             ("O:", "O at offset 2: has no SID"),
-            ("O:ZZ", "sid-string at offset 2: 'ZZ' is not a SID, nor an abbreviation of one"),
-            ("O:S-1-5-99999999999", "sid-string at offset 2: 'S-1-5-99999999999' is not a SID"),
+            ("O:ZZ", "sid-string at offset 2: 'ZZ' is neither a SID nor an abbreviation of one"),
+            ("O:S-1-5-99999999999", "sid-string at offset 2: 'S-1-5-99999999999' is neither a SID"),
             ("D:(A;;GA;;WD)", "ace at offset 3: has 5 fields, not 6"),
             ("D:(Q;;GA;;;WD)", "ace-type at offset 3: 'Q' is not one of A, D, AU"),
-            ("D:(XA;;GA;;;WD)", "conditional-ace at offset 3: XA is of an entry with a condition"),
+            ("D:(XA;;GA;;;WD)", "conditional-ace at offset 3: XA needs a condition"),
             ("D:(XA;;GA;;;WD;(a == b))", "cond-expr at offset 21: expected a value"),
             ("D:(XA;;GA;;;WD;(a)", "conditional-ace at offset 18: unexpected text"),
-            ("D:(XA;;GA;;;WD;(Member_of {SID(ZZ)}))", "sid-string at offset 31: 'ZZ' is not a SID"),
+            ("D:(XA;;GA;;;WD;(Member_of {SID(ZZ)}))", "sid-string at offset 31: 'ZZ' is neither a SID"),
             ("D:(XA;;GA;;WD;(a))", "ace at offset 3: has 5 fields, not 6"),
             ("D:(A;;GA;;;WD;(a))", "text at offset 2: expected O:"),
-            ("S:(RA;;;;;WD)", "resource-attribute-ace at offset 3: RA is of an entry with an attribute"),
-            ("S:(RA;;4;;;WD;(\"a\",TI,0x0))", "resource-attribute-ace at offset 3: it has no rights"),
-            ("S:(RA;;;;;AN;(\"a\",TI,0x0))", "resource-attribute-ace at offset 3: it has no rights"),
+            ("S:(RA;;;;;WD)", "resource-attribute-ace at offset 3: RA needs an attribute"),
+            ("S:(RA;;4;;;WD;(\"a\",TI,0x0))", "offset 3: an entry with an attribute has no rights"),
+            ("S:(RA;;;;;AN;(\"a\",TI,0x0))", "offset 3: an entry with an attribute has no rights"),
             ("S:(RA;;;;WD;(\"a\",TI,0x0))", "ace at offset 3: has 5 fields, not 6"),
             ("S:(RA;;;;;WD;(\"a\",TI,0x0)", "resource-attribute-ace at offset 25: unexpected text"),
             ("S:(RA;;;;;WD;(a,TI,0x0))", "attribute-data at offset 13: expected an attribute"),
@@ -170,7 +170,7 @@ class SddlTests(SynchronousTestCase):
             ("S:(RA;;;;;WD;(\"a b\",TI,0x0))", "attribute-data at offset 13: expected an attribute"),
             ("S:(RA;;;;;WD;(\"a\",TI,0))", "attribute-data at offset 13: expected an attribute"),
             ("S:(RA;;;;;WD;(\"a\",TZ,0x0))", "attribute-data at offset 18: TZ is not one of TI, TU, TS, TD"),
-            ("S:(RA;;;;;WD;(\"a\",TI,0x40))", "attribute-data at offset 23: the flags 0x40 have bits"),
+            ("S:(RA;;;;;WD;(\"a\",TI,0x40))", "offset 23: the flags 0x40 have reserved bits"),
             ("S:(RA;;;;;WD;(\"a\",TI,0x0,x))", "attribute-data at offset 25: expected a whole number"),
             ("S:(RA;;;;;WD;(\"a\",TI,0x0,1 2))", "expected a comma or the end of the attribute"),
             ("S:(RA;;;;;WD;(\"a\",TI,0x0,09))", "attribute-data at offset 25: 09 is not a number"),
@@ -178,7 +178,7 @@ class SddlTests(SynchronousTestCase):
             ("S:(RA;;;;;WD;(\"a\",TU,0x0,-1))", "expected a whole number of 64 bits without a sign"),
             ("S:(RA;;;;;WD;(\"a\",TB,0x0,2))", "expected 0 or 1"),
             ("S:(RA;;;;;WD;(\"a\",TX,0x0,#123))", "expected octets as #0a"),
-            ("S:(RA;;;;;WD;(\"a\",TD,0x0,ZZ))", "sid-string at offset 25: 'ZZ' is not a SID"),
+            ("S:(RA;;;;;WD;(\"a\",TD,0x0,ZZ))", "sid-string at offset 25: 'ZZ' is neither a SID"),
             ("S:(RA;;;;;WD;(\"a\",TI,0x0" + ",1" * 257 + "))", "has more than 256 values"),
             ("S:(RA;;;;;WD;(\"a\",TS,0x0,\"" + "x" * 40000 + "\"))", "the values of the attribute are too"),
             ("D:(A;ZZ;GA;;;WD)", "ace-flag-string at offset 3: 'ZZ' is not one of OI"),
@@ -187,7 +187,7 @@ class SddlTests(SynchronousTestCase):
             ("D:(A;;09;;;WD)", "ace-rights at offset 3: 09 is not a number"),
             ("D:(OA;;4;xyz;;WD)", "guid at offset 3: 'xyz' is not a GUID"),
             ("D:(A;;4;06bd3202-df3e-11d1-9c86-006008764d0e;;WD)", "ObjectType: an entry of type ACCESS"),
-            ("D:NO_ACCESS_CONTROL(A;;4;;;WD)", "has entries although it says NO_ACCESS_CONTROL"),
+            ("D:NO_ACCESS_CONTROL(A;;4;;;WD)", "has entries as well as NO_ACCESS_CONTROL"),
             ("D:(A;;4;;;WD", "text at offset 2: expected O:"),
             (" " * (MOST_CHARACTERS + 1), "text at offset 0: has 1048577 characters"),
         ):  # fmt: skip

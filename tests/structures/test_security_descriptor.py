@@ -148,10 +148,10 @@ class BytesTests(SynchronousTestCase):
         """With the field, and where it stands."""
         for position, byte, words in (
             (0, 2, "SECURITY_DESCRIPTOR.Revision at offset 0: 2 is not 1"),
-            (3, 0, "SECURITY_DESCRIPTOR.Control at offset 2: says that it is not self-relative"),
-            (2, 0, "SECURITY_DESCRIPTOR.OffsetDacl at offset 20: 52 although Control says"),
-            (4, 3, "OffsetOwner at offset 20: 3 is not behind the head and within 100 bytes"),
-            (5, 9, "OffsetOwner at offset 20: 2324 is not behind the head and within 100 bytes"),
+            (3, 0, "SECURITY_DESCRIPTOR.Control at offset 2: lacks SELF_RELATIVE"),
+            (2, 0, "SECURITY_DESCRIPTOR.OffsetDacl at offset 20: 52 although Control lacks"),
+            (4, 3, "OffsetOwner at offset 20: 3 is not between the header and the end of 100 bytes"),
+            (5, 9, "OffsetOwner at offset 20: 2324 is not between the header and the end of 100 bytes"),
             (20, 7, "SID.Revision at offset 20: 7 is not 1"),
             (21, 16, "SID.SubAuthorityCount at offset 21: 16 is more than 15"),
             (52, 3, "ACL.AclRevision at offset 52: 3 is neither 2 nor 4"),

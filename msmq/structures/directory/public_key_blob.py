@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.4.1 PUBLICKEYBLOB: an RSA public key as certificates, packets and the directory hold it."""
+"""[MS-MQQB] 2.4.1 PUBLICKEYBLOB: an RSA public key in certificates, packets and the directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msmq.wire.writer import Writer
 
 
 class KeyAlgorithm(enum.IntEnum):
-    """[MS-MQMQ] 2.2.20.6 Key Type: what an RSA key is for."""
+    """[MS-MQMQ] 2.2.20.6 Key Type: the purpose of an RSA key."""
 
     SIGNATURE = 0x00002400
     KEY_EXCHANGE = 0x0000A400
@@ -28,7 +28,7 @@ class PublicKeyBlob(WholeStructure):
     @ivar modulus: n.
     @ivar public_exponent: pubExp, 32 bits.
     @ivar bit_length: bitLen, the length of the modulus rounded up to whole bytes.
-    @ivar algorithm: what the key is for.
+    @ivar algorithm: the purpose of the key.
     """
 
     NAME: ClassVar[str] = "PUBLICKEYBLOB"
@@ -56,7 +56,7 @@ class PublicKeyBlob(WholeStructure):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        """Read the key, whose length bitLen decides."""
+        """Read the key, whose length is bitLen."""
         with reader.header(cls.NAME, cls.SECTION):
             start = reader.position
             kind, version, _, number, magic, bit_length, exponent = reader.unpack(cls.LAYOUT, "bType")

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.1 and 2.2.2 the public keys of a queue manager, as the directory holds them."""
+"""[MS-MQMQ] 2.2.1 and 2.2.2 the public keys of a queue manager in the directory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ProviderType(enum.IntEnum):
 
 @attrs.frozen
 class MqdsPublicKey(WholeStructure):
-    """[MS-MQMQ] 2.2.1 MQDSPUBLICKEY: one key, with the provider that it was made for.
+    """[MS-MQMQ] 2.2.1 MQDSPUBLICKEY: one key and its cryptographic provider.
 
     @ivar provider_name: sProviderName without its NUL.
     @ivar provider_type: ulProviderType.
@@ -82,7 +82,7 @@ class MqdsPublicKeys(WholeStructure):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        """Read as many bytes as ulLen says, which the keys must use up."""
+        """Read ulLen bytes, all of which belong to keys."""
         with reader.header(cls.NAME, cls.SECTION):
             start = reader.position
             length, count = reader.u32("ulLen"), reader.u32("cNumofKeys")

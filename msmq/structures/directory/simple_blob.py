@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.4.2 SIMPLEBLOB: the session key that a body is encrypted with, itself encrypted."""
+"""[MS-MQQB] 2.4.2 SIMPLEBLOB: the encrypted session key of an encrypted body."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class SessionKeyAlgorithm(enum.IntEnum):
 class SimpleBlob(WholeStructure):
     """[MS-MQQB] 2.4.2 SIMPLEBLOB, the content of [MS-MQMQ] 2.2.20.6 EncryptionKey.
 
-    It has no length of its own: the encrypted key goes on to the end, and is as long as the modulus of the
+    It has no length field: the encrypted key extends to the end, and is as long as the modulus of the
     receiver's RSA key.
 
     @ivar algorithm: the cipher that the session key is for.
     @ivar encrypted_key: the session key under RSAES-PKCS1-v1_5, most significant byte first, as RSA
-        implementations give and take it; on the wire the bytes are reversed.
+        implementations have it; on the wire the bytes are reversed.
     """
 
     NAME: ClassVar[str] = "SIMPLEBLOB"
@@ -53,7 +53,7 @@ class SimpleBlob(WholeStructure):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        """Read up to the end, or to the innermost length that confines the reader."""
+        """Read up to the end, or to the innermost confined length of the reader."""
         with reader.header(cls.NAME, cls.SECTION):
             start = reader.position
             kind, version, _, number, exchange = reader.unpack(cls.LAYOUT, "bType")

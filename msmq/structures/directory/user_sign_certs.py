@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.21 and 2.2.22 the certificates that a user signs messages with, kept in the directory."""
+"""[MS-MQMQ] 2.2.21 and 2.2.22 the signing certificates of a user, in the directory."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from msmq.wire.writer import Writer
 class MqUserSignCert(Structure):
     """[MS-MQMQ] 2.2.22 MQUSERSIGNCERT: one certificate.
 
-    @ivar digest: the sixteen bytes by which the certificate is found: its MD5.
-    @ivar identifier: made by whoever registered the certificate.
+    @ivar digest: the sixteen bytes by which the certificate is looked up: its MD5.
+    @ivar identifier: assigned by the registrant of the certificate.
     @ivar certificate: X.509 in DER.
     """
 
@@ -41,7 +41,7 @@ class MqUserSignCert(Structure):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        """Read one certificate; whether the digest is right is for the reader of the certificate to judge."""
+        """Read one certificate; the digest is not verified."""
         with reader.header("MQUSERSIGNCERT", cls.SECTION):
             digest = reader.bytes(cls.DIGEST_SIZE, "Digest")
             identifier = reader.guid("Identifier")
@@ -81,5 +81,5 @@ class MqUserSignCerts(WholeStructure):
 
 
 def digest_of(certificate: bytes) -> bytes:
-    """[MS-MQMQ] 2.2.22 Digest: the MD5 of a certificate, which finds it and protects nothing."""
+    """[MS-MQMQ] 2.2.22 Digest: the MD5 of a certificate; it is an index, not a protection."""
     return hashlib.md5(certificate, usedforsecurity=False).digest()

@@ -34,16 +34,16 @@ _INTERNAL: Final = {
 
 
 def classify(packet: bytes, *, queue_manager: UUID | None = None) -> PacketKind:
-    """[MS-MQQB] 3.1.5.1.1: which packet this is.
+    """[MS-MQQB] 3.1.5.1.1: determine the type of a packet.
 
     A packet with IN clear that is neither OrderAck nor FinalAck is a UserMessage, whatever its class:
     reports, administration acknowledgements and classes of applications are UserMessages too.
-    That the rest of the packet is well formed is not said; reading it tells.
+    The rest of the packet is not validated here, but when it is read.
 
     @param packet: a whole packet.
-    @param queue_manager: who asks; an acknowledgement that names another queue manager is, for this
-        one, a message to be forwarded.
-    @raise RemoteProtocolError: VersionNumber, Signature, PacketSize or PT are those of no packet
+    @param queue_manager: the local one; an acknowledgement for another queue manager is a message to be
+        forwarded.
+    @raise RemoteProtocolError: VersionNumber, Signature, PacketSize or PT is invalid
         ([MS-MQQB] 3.1.5.1.2, 3.1.5.1.3), or a SessionAck has no SH.
     """
     reader = Reader(packet)
@@ -65,7 +65,7 @@ def classify(packet: bytes, *, queue_manager: UUID | None = None) -> PacketKind:
 def classify_user_packet(packet: bytes, *, queue_manager: UUID | None = None) -> PacketKind:
     """As L{classify}, for a packet whose BaseHeader was read already and has IN clear.
 
-    For all but the packets to an C{order_queue$} this costs one look at the destination.
+    For all packets but those to an C{order_queue$} this reads the destination only.
 
     @raise RemoteProtocolError: it is shorter than any such packet, or an acknowledgement is malformed.
     """

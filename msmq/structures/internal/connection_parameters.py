@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.2.2 ConnectionParameters Packet: how both sides acknowledge."""
+"""[MS-MQQB] 2.2.2 ConnectionParameters Packet: window size and acknowledgement timeouts of a session."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from msmq.wire.writer import Writer
 class ConnectionParameters(Packet):
     """[MS-MQQB] 2.2.2 ConnectionParameters Packet, and 2.2.2.1 its ConnectionParametersHeader.
 
-    Times outside their ranges are kept as received, because an acceptor repeats them; whoever arms a
-    timer with one limits it first.
+    Times outside their ranges are kept as received, because an acceptor repeats them; they are limited
+    before a timer is started.
 
-    @ivar recoverable_ack_timeout: the least wait before a recoverable message is acknowledged, in
+    @ivar recoverable_ack_timeout: the minimum delay before a recoverable message is acknowledged, in
         milliseconds, 500 to 120000.
     @ivar ack_timeout: how long an acknowledgement may take before the session is closed, in
         milliseconds, 20000 to 120000.
-    @ivar window_size: how many messages may be on their way unacknowledged; 0 is taken as 1.
-    @ivar is_refused: InternalHeader CS, the acceptor refuses the session after all.
+    @ivar window_size: how many messages may be unacknowledged; 0 is read as 1.
+    @ivar is_refused: InternalHeader CS, the acceptor refuses the session.
     """
 
     LAYOUT: ClassVar[Struct] = Struct("<IIHH")
@@ -41,7 +41,7 @@ class ConnectionParameters(Packet):
     def read(cls, reader: Reader) -> ConnectionParameters:
         """Read the packet from its BaseHeader on.
 
-        @raise RemoteProtocolError: it is another packet, or is not 32 bytes long.
+        @raise RemoteProtocolError: it is a different packet, or is not 32 bytes long.
         """
         internal = read_internal_headers(reader, InternalPacketType.CONNECTION_PARAMETERS, cls.SIZE)
         with reader.header("ConnectionParametersHeader", "[MS-MQQB] 2.2.2.1"):

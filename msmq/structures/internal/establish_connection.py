@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.2.3 EstablishConnection Packet: who wants to speak with whom, and the answer."""
+"""[MS-MQQB] 2.2.3 EstablishConnection Packet: the request for a session, and its response."""
 
 from __future__ import annotations
 
@@ -21,21 +21,20 @@ from msmq.wire.writer import Writer
 class EstablishConnection(Packet):
     """[MS-MQQB] 2.2.3 EstablishConnection Packet, and 2.2.3.1 its EstablishConnectionHeader.
 
-    Request and response look alike; the response repeats C{client_guid}, C{time_stamp} and
+    Request and response have one layout; the response repeats C{client_guid}, C{time_stamp} and
     C{is_without_ping}.
-    What the document reserves is sent as it asks and never looked at.
+    Reserved fields are sent as the document demands, and ignored on receipt.
 
-    @ivar client_guid: the queue manager that dialled.
-    @ivar server_guid: the queue manager that was dialled; in a request the null GUID if only its
-        address is known.
+    @ivar client_guid: the initiator.
+    @ivar server_guid: the acceptor; in a request the null GUID if only its address is known.
     @ivar time_stamp: milliseconds since the initiator's operating system started, modulo 2**32.
     @ivar is_without_ping: OperatingSystem SE, no Ping Request preceded the request.
     @ivar is_server: OperatingSystem OS, the initiator runs a server-class operating system.
     @ivar has_gqos: OperatingSystem QS, the transport offers guaranteed quality of service; for
         information only.
     @ivar is_refused: InternalHeader CS, the acceptor refuses the session.
-    @ivar padding: 512 bytes; 0x5A in every packet that we send, because 2.2.3.1 asks a response for
-        it and would let a request show old memory.
+    @ivar padding: 512 bytes; 0x5A in every packet that msmq sends, because 2.2.3.1 demands it of a
+        response and would allow uninitialized memory in a request.
     """
 
     LAYOUT: ClassVar[Struct] = Struct("<16s16sIHH512s")
@@ -59,7 +58,7 @@ class EstablishConnection(Packet):
     def read(cls, reader: Reader) -> EstablishConnection:
         """Read the packet from its BaseHeader on.
 
-        @raise RemoteProtocolError: it is another packet, or is not 572 bytes long.
+        @raise RemoteProtocolError: it is a different packet, or is not 572 bytes long.
         """
         internal = read_internal_headers(reader, InternalPacketType.ESTABLISH_CONNECTION, cls.SIZE)
         with reader.header("EstablishConnectionHeader", "[MS-MQQB] 2.2.3.1"):

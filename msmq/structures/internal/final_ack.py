@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.2.5 FinalAck Packet: what became of a transactional message in the end."""
+"""[MS-MQQB] 2.2.5 FinalAck Packet: the final result of a transactional message."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _CLASSES: Final = range(LOWEST_CLASS, 0x10000)
 class FinalAck(Packet):
     """[MS-MQQB] 2.2.5 FinalAck Packet, and 2.2.5.1 its FinalAck Body.
 
-    It is sent recoverable, because nothing asks for it again.
+    It is sent recoverable, because a lost one is never requested again.
 
-    @ivar message_class: ACK_RECEIVE, or how the message failed; not less than 0x4000.
+    @ivar message_class: ACK_RECEIVE, or the class of the failure; not less than 0x4000.
     @ivar tx_sequence_id: of the acknowledged message.
     @ivar tx_sequence_number: of the acknowledged message, 1 to 0xFFFFFFFF.
-    @ivar tx_previous_sequence_number: the previous number that the acknowledged message stated.
+    @ivar tx_previous_sequence_number: the previous sequence number in the acknowledged message.
     @ivar source_guid: the queue manager that sent the acknowledged message first.
     @ivar message_id: of the acknowledged message.
     """
@@ -51,7 +51,7 @@ class FinalAck(Packet):
 
     @property
     def is_positive(self) -> bool:
-        """Whether an application received the message; every other class says that it failed."""
+        """Whether an application received the message; every other class is a failure."""
         return self.message_class == MessageClass.ACK_RECEIVE
 
     @classmethod
@@ -93,7 +93,9 @@ class FinalAck(Packet):
         @raise LocalProtocolError: a number that does not fit its field, or a class below 0x4000.
         """
         if self.message_class < LOWEST_CLASS:
-            raise LocalProtocolError(f"MessageClass: {self.message_class:#06x} is that of no FinalAck")
+            raise LocalProtocolError(
+                f"MessageClass: {self.message_class:#06x} is not the class of a FinalAck"
+            )
         body = Writer()
         write_acknowledged(
             body, self.tx_sequence_id, self.tx_sequence_number, self.tx_previous_sequence_number

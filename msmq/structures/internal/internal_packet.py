@@ -11,9 +11,9 @@ from msmq.wire.writer import Writer
 
 
 def read_internal_headers(reader: Reader, wanted: InternalPacketType, size: int) -> InternalHeader:
-    """Read both headers, which have to announce one kind of packet of one size.
+    """Read both headers, and check the packet type and the size.
 
-    @raise RemoteProtocolError: they announce something else.
+    @raise RemoteProtocolError: type or size differ.
     """
     start = reader.position
     base = BaseHeader.read(reader)
@@ -40,13 +40,13 @@ def read_internal_headers(reader: Reader, wanted: InternalPacketType, size: int)
 def write_internal_headers(
     writer: Writer, packet_type: InternalPacketType, size: int, *, is_refused: bool = False
 ) -> None:
-    """Write both headers, with the priority that the worked examples give such packets."""
+    """Write both headers, with the priority of such packets in the worked examples."""
     writer.bytes(_internal_headers(packet_type, size, is_refused))
 
 
 @cache
 def _internal_headers(packet_type: InternalPacketType, size: int, is_refused: bool) -> bytes:
-    # There are half a dozen, and one of them begins every acknowledgement.
+    # There are half a dozen different ones, and every acknowledgement begins with one of them.
     writer = Writer()
     is_session_ack = packet_type is InternalPacketType.SESSION_ACK
     BaseHeader(size, is_internal=True, has_session_header=is_session_ack).write(writer)

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.2.4 OrderAck Packet: transactional messages arrived, up to a number."""
+"""[MS-MQQB] 2.2.4 OrderAck Packet: acknowledges transactional messages up to a sequence number."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from msmq.wire.writer import Writer
 class OrderAck(Packet):
     """[MS-MQQB] 2.2.4 OrderAck Packet, and 2.2.4.1 its OrderAck Body.
 
-    It is sent express: a lost one is asked for again by a resent message.
+    It is sent express: a lost one is repeated in response to a resent message.
 
     @ivar tx_sequence_id: of the acknowledged message.
     @ivar tx_sequence_number: of the acknowledged message, 1 to 0xFFFFFFFF.
-    @ivar tx_previous_sequence_number: one less, whatever number the message before it had.
+    @ivar tx_previous_sequence_number: one less, whatever the number of the previous message was.
     """
 
     LAYOUT: ClassVar[Struct] = Struct("<IIII20s")
@@ -45,7 +45,7 @@ class OrderAck(Packet):
 
     @classmethod
     def read(cls, reader: Reader) -> OrderAck:
-        """Read the packet from its BaseHeader on; the reserved bytes of the body may be anything.
+        """Read the packet from its BaseHeader on; the reserved bytes of the body are ignored.
 
         @raise RemoteProtocolError: it is malformed, or another packet.
         """

@@ -1,8 +1,8 @@
 r"""OrderAck and FinalAck as messages to the private queue C{order_queue$}.
 
 Both consist of a BaseHeader, a UserHeader and a MessagePropertiesHeader with a body of 36 bytes.
-They are told from other messages by their destination, their label and the size of their body;
-priority and an attached SessionHeader say nothing (see the readings on [MS-MQQB] 3.1.5.1.1).
+They are distinguished from other messages by their destination, their label and the size of their body;
+priority and an attached SessionHeader do not matter (see the readings on [MS-MQQB] 3.1.5.1.1).
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _DQ_DIRECT: Final = QueueNameKind.DIRECT << UserHeader.DQ_SHIFT
 
 @attrs.frozen
 class AckEnvelope:
-    r"""[MS-MQQB] 2.2.4 and 2.2.5: who sends an OrderAck or a FinalAck to whom.
+    r"""[MS-MQQB] 2.2.4 and 2.2.5: sender, destination and identifier of an OrderAck or a FinalAck.
 
     @ivar source_queue_manager: the one that acknowledges.
-    @ivar destination: the queue manager that gets it: its GUID (DQ 3), or protocol and address as a
-        direct name has them (DQ 7), such as C{TCP:10.0.0.5} or C{TCP:fe80::1}.
+    @ivar destination: the queue manager to which it is sent: its GUID (DQ 3), or protocol and address of a
+        direct name (DQ 7), such as C{TCP:10.0.0.5} or C{TCP:fe80::1}.
     @ivar message_id: of the acknowledgement itself, as of every message.
     @ivar sent_time: seconds since 1970-01-01 UTC.
     """
@@ -94,7 +94,7 @@ def is_for_order_queue(packet: bytes) -> bool:
     r"""Whether a user packet is addressed to an C{order_queue$}: private queue 4, or a direct name that
     ends with C{\PRIVATE$\order_queue$} in any case.
 
-    This looks at a few bytes of a packet of which at least 120 are there, and nothing else.
+    This reads a few bytes of a packet, of which at least 120 have to be there.
     """
     flags, low, high = _FLAGS_AND_NAME.unpack_from(packet, _FLAGS_AT)
     kind = flags & UserHeader.DQ
@@ -109,8 +109,8 @@ def is_for_order_queue(packet: bytes) -> bool:
 def read_acknowledgement(reader: Reader) -> tuple[AckEnvelope, MessagePropertiesHeader] | None:
     """Read a user packet from its BaseHeader on, if it may be an OrderAck or a FinalAck.
 
-    C{None} if it is addressed elsewhere or looks otherwise than both; nothing is said then of what
-    follows its UserHeader.
+    C{None} if it has another destination or other headers than both; what follows its UserHeader is not
+    validated then.
 
     @raise RemoteProtocolError: it is malformed.
     """
@@ -141,7 +141,7 @@ def read_acknowledgement(reader: Reader) -> tuple[AckEnvelope, MessageProperties
 def expect_acknowledgement(
     reader: Reader, name: str, section: str, classes: Container[int]
 ) -> tuple[AckEnvelope, MessagePropertiesHeader]:
-    """As L{read_acknowledgement}, where nothing will do but the packet C{name}, which has one of C{classes}.
+    """As L{read_acknowledgement}, but any packet except C{name}, with one of C{classes}, is an error.
 
     @raise RemoteProtocolError: it is malformed, or another packet.
     """
@@ -156,11 +156,11 @@ def expect_acknowledgement(
 def write_acknowledged(writer: Writer, sequence: TxSequenceID, number: int, previous: int) -> None:
     """[MS-MQQB] 2.2.4.1 and 2.2.5.1: write the sixteen bytes with which both bodies begin.
 
-    @param number: the place of the acknowledged message in C{sequence}, 1 to 0xFFFFFFFF.
+    @param number: the number of the acknowledged message in C{sequence}, 1 to 0xFFFFFFFF.
     @raise LocalProtocolError: a number that does not fit its field.
     """
     if not 1 <= number <= 0xFFFFFFFF:
-        raise LocalProtocolError(f"TxSequenceNumber: {number} is not a number in a sequence")
+        raise LocalProtocolError(f"TxSequenceNumber: {number} is not a sequence number")
     sequence.write(writer)
     writer.u32(number, "TxSequenceNumber")
     writer.u32(previous, "TxPreviousSequenceNumber")

@@ -19,8 +19,8 @@ from msmq.wire.writer import Writer
 class Ping(WholeStructure):
     """[MS-MQQB] 2.2.7 Ping Packet.
 
-    Request and response look alike.
-    The bits beside RC and RF may be anything on receipt and are sent as 0.
+    Request and response have one layout.
+    The bits other than RC and RF are ignored on receipt and sent as 0.
 
     @ivar cookie: chosen by the initiator; the response repeats it.
     @ivar qm_guid: the queue manager that built this packet.
@@ -46,7 +46,7 @@ class Ping(WholeStructure):
     def read(cls, reader: Reader) -> Ping:
         """Read one ping.
 
-        @raise RemoteProtocolError: it is cut short or bears another Signature.
+        @raise RemoteProtocolError: it is truncated or has another Signature.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
             flags, signature, cookie, guid = reader.unpack(cls.LAYOUT, "Flags")
@@ -67,9 +67,9 @@ class Ping(WholeStructure):
         writer.bytes(self.LAYOUT.pack(flags, self.SIGNATURE, self.cookie, self.qm_guid.bytes_le))
 
     def response(self, qm_guid: UUID, *, is_refused: bool) -> Ping:
-        """The answer to this request: Cookie and RC are repeated.
+        """The response to this request: Cookie and RC are repeated.
 
         @param qm_guid: the queue manager that answers.
-        @param is_refused: it would refuse a session from this initiator now.
+        @param is_refused: it would currently refuse a session with this initiator.
         """
         return attrs.evolve(self, qm_guid=qm_guid, is_refused=is_refused)

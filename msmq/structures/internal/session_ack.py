@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.2.6 SessionAck Packet: an acknowledgement that rides on no message."""
+"""[MS-MQQB] 2.2.6 SessionAck Packet: an acknowledgement that is not attached to a message."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PACKET_TYPE_AND_REFUSED: Final = 0x001F
 class SessionAck(Packet):
     """[MS-MQQB] 2.2.6 SessionAck Packet: a SessionHeader alone.
 
-    Other than that of a UserMessage, its PacketSize counts the SessionHeader, as the worked example
+    Unlike that of a UserMessage, its PacketSize counts the SessionHeader, as the worked example
     of 4.1.8 shows.
     """
 
@@ -35,9 +35,9 @@ class SessionAck(Packet):
 
     @classmethod
     def of(cls, packet: bytes) -> SessionAck | None:
-        """The packet, if it is a SessionAck without anything unusual; C{None} leaves it to L{from_bytes}.
+        """The packet, if it is a plain SessionAck; C{None} if L{from_bytes} has to read it.
 
-        A sender gets one of these for every few messages, and the careful way costs ten times as much.
+        A sender receives one for every few messages, and full validation costs ten times as much.
         """
         if len(packet) != cls.SIZE:
             return None

@@ -43,7 +43,7 @@ class DirectProtocol(enum.Enum):
 DEFAULT_PORTS: Final = {DirectProtocol.HTTP: 80, DirectProtocol.HTTPS: 443}
 
 PRIVATE_IN_URL: Final = f"{PRIVATE[:-1]}/"
-"""What stands before the name of a private queue in a URL whose separators are slashes."""
+"""The prefix of a private queue in a URL with slashes."""
 
 _PROTOCOLS: Final = {protocol.value.lower(): protocol for protocol in DirectProtocol}
 _IPX_ADDRESS: Final = re.compile(r"[0-9A-Fa-f]{1,8}:[0-9A-Fa-f]{1,12}")
@@ -54,13 +54,13 @@ _HTTP_HOST: Final = re.compile(r"\[[0-9A-Fa-f:.]+\]|[^/:\[\]]+")
 class DirectFormatName:
     r"""[MS-MQMQ] 2.1.2 a queue by the address of its computer, found without a directory.
 
-    Compared without case.
+    Compared without regard to case.
 
-    @ivar protocol: how C{address} is to be understood.
+    @ivar protocol: the kind of C{address}.
     @ivar address: an IP address, a computer name, the host of a URL, or an IPX network and host number.
     @ivar queue: the queue's own name without C{private$\}; empty for one of the computer's system queues.
     @ivar is_private: whether the queue is private rather than public.
-    @ivar suffix: which system queue; L{QueueSuffix.JOURNAL} beside a queue is the journal of that queue.
+    @ivar suffix: which system queue; with a queue, L{QueueSuffix.JOURNAL} is the journal of that queue.
     @ivar subqueue: the subqueue's name.
     @ivar port: the port of an HTTP or HTTPS address, 80 or 443 by default; L{None} for the other protocols.
     """
@@ -95,7 +95,7 @@ class DirectFormatName:
 
     @classmethod
     def from_wire_text(cls, text: str, *, lenient: bool = True) -> DirectFormatName:
-        """The name that a packet carries, usually without C{DIRECT=}; C{SPX} is taken for C{IPX}.
+        """The name in a packet, usually without C{DIRECT=}; C{SPX} is read as C{IPX}.
 
         @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME.
         """
@@ -133,7 +133,7 @@ class DirectFormatName:
 
 
 def parse_direct(span: Span, lenient: bool) -> DirectFormatName:
-    """Read what stands behind C{DIRECT=}.
+    """Parse the part after C{DIRECT=}.
 
     @raise MQError: with the status of C{span}.
     """

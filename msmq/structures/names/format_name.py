@@ -1,8 +1,8 @@
-"""[MS-MQMQ] 2.1.2 to 2.1.7 format names: what messages are addressed to.
+"""[MS-MQMQ] 2.1.2 to 2.1.7 format names: the addresses of queues, and their parser.
 
-Every class prints its canonical text with C{str()}; L{parse_format_name} reads it back into an equal value.
-A class refuses what no text could say; it allows the characters of the lenient alphabet, because names
-that peers send may hold them.
+C{str()} of every class is its canonical text; L{parse_format_name} parses it into an equal value.
+A class rejects values without a text form; it allows the characters of the lenient alphabet, because names
+that peers send may contain them.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _OCTETS: Final = re.compile(r"(0|[1-9][0-9]{0,2})(\.(0|[1-9][0-9]{0,2})){3}")
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,4}")
 _HEX: Final = re.compile(r"[0-9A-Fa-f]{1,8}")
 _PREFIX: Final = "formatname:"
-"""What Windows' programming interfaces write before a format name, without case; no packet holds it."""
+"""The prefix of format names in Windows' programming interfaces, in any case; packets do not have it."""
 
 
 @attrs.frozen
 class PublicFormatName:
-    """[MS-MQMQ] 2.1.3 a queue by the GUID that the directory knows it by, or its journal."""
+    """[MS-MQMQ] 2.1.3 a queue by its GUID in the directory, or its journal."""
 
     SUFFIXES: ClassVar = (QueueSuffix.NONE, QueueSuffix.JOURNAL)
 
@@ -93,7 +93,7 @@ class PrivateFormatName:
 class DistributionListFormatName:
     """[MS-MQMQ] 2.1.5 a distribution list of the directory.
 
-    @ivar domain: the domain that holds it, compared without case.
+    @ivar domain: its domain, compared without regard to case.
     """
 
     identifier: UUID
@@ -109,7 +109,7 @@ class DistributionListFormatName:
 
 @attrs.frozen
 class MachineFormatName:
-    """[MS-MQMQ] 2.1.6 a system queue of a computer, which C{suffix} chooses."""
+    """[MS-MQMQ] 2.1.6 a system queue of a computer, selected by C{suffix}."""
 
     SUFFIXES: ClassVar = COMPUTER_SUFFIXES
 
@@ -125,7 +125,7 @@ class MachineFormatName:
 
 @attrs.frozen
 class ConnectorFormatName:
-    """[MS-MQMQ] 2.1.6 the queue of the connector to a foreign site, or its transactional one."""
+    """[MS-MQMQ] 2.1.6 the connector queue of a foreign site, or its transactional one."""
 
     SUFFIXES: ClassVar = (QueueSuffix.NONE, QueueSuffix.XACTONLY)
 
@@ -175,28 +175,28 @@ def is_read_only(name: FormatName) -> bool:
 
 
 def parse_format_name(text: str, lenient: bool = False) -> FormatName:
-    """Read one format name; the literal parts have no case.
+    """Parse one format name; the literal parts ignore case.
 
     @param lenient: allow any printable character in the names of computers, queues, subqueues and domains.
-    @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME, telling what is wrong and where.
+    @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME, with the fault and its position.
     """
     return _parse(format_name_span(text), lenient)
 
 
 def parse_format_names(text: str, lenient: bool = False) -> tuple[FormatName, ...]:
-    """[MS-MQMQ] 2.1.7 read a multiple-element format name: format names that commas separate.
+    """[MS-MQMQ] 2.1.7 parse a multiple-element format name: format names separated by commas.
 
     One name without a comma may be of any kind; among several, none may be a machine name
-    or the name of a queue that can only be read.
+    or the name of a read-only queue.
 
-    @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME, telling what is wrong and where.
+    @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME, with the fault and its position.
     """
     parts = format_name_span(text).split(",")
     names = tuple(_parse(part, lenient) for part in parts)
     if len(names) > 1:
         for part, name in zip(parts, names, strict=True):
             if is_read_only(name):
-                raise part.illegal("a queue that can only be read cannot be one of several")
+                raise part.illegal("a read-only queue cannot be one of several")
     return names
 
 

@@ -18,16 +18,16 @@ SUBQUEUE_LENGTH = 32
 DOMAIN_LENGTH = 255
 
 PRIVATE = "private$\\"
-"""What stands before the name of a private queue."""
+"""The prefix of the name of a private queue."""
 
 SYSTEM = "system$;"
-"""What stands before the name of one of a computer's own queues."""
+"""The prefix of the name of a system queue."""
 
 _SHOWN = 200
 
 
 class QueueSuffix(enum.Enum):
-    """What stands behind the semicolon of a name that means a system queue."""
+    """The suffix of the name of a system queue, after its semicolon."""
 
     NONE = ""
     JOURNAL = "JOURNAL"
@@ -37,26 +37,26 @@ class QueueSuffix(enum.Enum):
 
     @property
     def tail(self) -> str:
-        """The text that it adds to a name."""
+        """The text that it appends to a name."""
         return f";{self.value}" if self.value else ""
 
 
 COMPUTER_SUFFIXES: Final = (QueueSuffix.JOURNAL, QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT)
-"""The queues that a computer has of its own; all of them can only be read."""
+"""The system queues of a computer; all of them are read-only."""
 
 
 RESERVED: Final = frozenset(suffix.value.lower() for suffix in QueueSuffix if suffix.value)
-"""The words that mean a system queue behind a semicolon, in lower case; never a subqueue."""
+"""The suffixes of system queues, in lower case; no subqueue has one of these names."""
 
 
 @attrs.frozen
 class Span:
-    """A part of a name that is being read, which knows where it stands in the whole.
+    """A part of a name that is being parsed, with its position in the whole.
 
-    @ivar whole: all the text that the caller gave.
+    @ivar whole: the whole text from the caller.
     @ivar start: the index at which the part begins.
     @ivar end: the index behind its last character.
-    @ivar status: what an error in this kind of name is called.
+    @ivar status: the status of errors in this kind of name.
     """
 
     whole: str
@@ -76,7 +76,7 @@ class Span:
 
     @property
     def lower(self) -> str:
-        """The characters of the part in lower case, to compare literals that have no case."""
+        """The characters of the part in lower case, to compare literals without regard to case."""
         return self.text.lower()
 
     def __len__(self) -> int:
@@ -87,7 +87,7 @@ class Span:
         return attrs.evolve(self, start=min(self.start + count, self.end))
 
     def partition(self, separator: str) -> tuple[Span, Span | None]:
-        """What stands before the first C{separator}, and what behind it, which is L{None} without one."""
+        """The parts before and after the first C{separator}; the second is L{None} if there is none."""
         at = self.whole.find(separator, self.start, self.end)
         if at < 0:
             return self, None
@@ -103,16 +103,16 @@ class Span:
         return parts
 
     def illegal(self, problem: str, at: int = 0) -> MQError:
-        """Make, for the caller to raise, the error that tells of C{problem}.
+        """Create the error about C{problem}, for the caller to raise.
 
-        @param at: where it is, from the beginning of the part.
+        @param at: its offset from the beginning of the part.
         """
         whole = self.whole if len(self.whole) <= _SHOWN else self.whole[:_SHOWN] + "..."
         return MQError(self.status, f"{problem} at character {self.start + at + 1} of {quoted(whole)}")
 
 
 def optional_lower(text: str | None) -> str | None:
-    """The lower case of C{text}, if there is any."""
+    """The lower case of C{text}, if it is not C{None}."""
     return None if text is None else text.lower()
 
 
@@ -120,18 +120,18 @@ _KIND: Final = re.compile(r"(direct|public|private|dl|machine|connector|multicas
 
 
 def is_format_name(text: str) -> bool:
-    r"""Whether a text is to be read as a format name, and not as a path name.
+    r"""Whether a text is a format name rather than a path name.
 
-    It is one if an equals sign stands before the first backslash: C{DIRECT=OS:srv\q} is, and C{srv\a=b} is
+    It is one if there is an equals sign before the first backslash: C{DIRECT=OS:srv\q} is, and C{srv\a=b} is
     the path of the queue C{a=b}.
     """
     return "=" in text.partition("\\")[0]
 
 
 def is_outgoing_path(path: str) -> bool:
-    r"""Whether the path that a queue is stored with is the format name of an outgoing queue.
+    r"""Whether the stored path of a queue is the format name of an outgoing queue.
 
-    Paths of other queues have no computer: C{private$\a=b} and C{a=b} are of the queues of this computer.
+    Paths of other queues have no computer: C{private$\a=b} and C{a=b} are queues of this computer.
     """
     return _KIND.match(path) is not None
 
@@ -142,7 +142,7 @@ def format_name_span(text: str) -> Span:
 
 
 Alphabet = Callable[[str], int | None]
-"""Answers the index of the first character that does not belong, or L{None}."""
+"""Returns the index of the first character that is not allowed, or L{None}."""
 
 
 def _without(pattern: str) -> Alphabet:
@@ -156,7 +156,7 @@ def _without(pattern: str) -> Alphabet:
 
 
 def _with_letters(pattern: str) -> Alphabet:
-    """An alphabet of ASCII without what C{pattern} finds, and with every printable character beyond it."""
+    """An alphabet of the ASCII characters that C{pattern} does not find, and all other printable ones."""
     search = re.compile(pattern).search
 
     def first(text: str) -> int | None:
@@ -182,7 +182,7 @@ def _printable(excluded: str) -> Alphabet:
 
 
 COMPUTER = _without(r"[^!-~]|[\\;,]")
-"""Printable ASCII without space, and without what separates the parts of a name."""
+"""Printable ASCII without space, and without the separators of a name."""
 
 COMPUTER_LENIENT = _printable("\\;,")
 
@@ -205,9 +205,9 @@ DOMAIN_LENIENT = _printable(",")
 
 
 def check(span: Span, what: str, alphabet: Alphabet, longest: int) -> str:
-    """The text of C{span}, if it has 1 to C{longest} characters, all of them in C{alphabet}.
+    """Check that C{span} has 1 to C{longest} characters, all of them in C{alphabet}, and return its text.
 
-    @raise MQError: it has not.
+    @raise MQError: it does not.
     """
     text = span.text
     if not text:
@@ -239,7 +239,7 @@ def subqueue_name(span: Span, *, lenient: bool = False) -> str:
 
 
 def read_tail(span: Span | None, *, lenient: bool) -> tuple[QueueSuffix, str | None]:
-    """What stands behind the semicolon of a queue's name: C{JOURNAL}, or a subqueue; nothing for L{None}.
+    """Parse the part after the semicolon of a queue's name: C{JOURNAL}, or a subqueue; L{None} if missing.
 
     @raise MQError: with the status of C{span}.
     """
@@ -248,5 +248,5 @@ def read_tail(span: Span | None, *, lenient: bool) -> tuple[QueueSuffix, str | N
     if span.lower == "journal":
         return QueueSuffix.JOURNAL, None
     if span.lower in RESERVED:
-        raise span.illegal(f"{span.text} does not go with the name of a queue")
+        raise span.illegal(f"{span.text} cannot follow the name of a queue")
     return QueueSuffix.NONE, subqueue_name(span, lenient=lenient)

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.1.1 path names: how people and the directory name a queue."""
+"""[MS-MQMQ] 2.1.1 path names: the names of queues for people and in the directory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from msmq.structures.names.name_text import (
 from msmq.structures.status import Status
 
 LOCAL_COMPUTER = "."
-"""The computer name that means the computer on which it is read."""
+"""The computer name that means the local computer."""
 
 
 class PathKind(enum.Enum):
@@ -40,7 +40,7 @@ def _span(text: str) -> Span:
 class PathName:
     r"""[MS-MQMQ] 2.1.1 QueuePathName; C{str()} gives its text.
 
-    Compared without case.
+    Compared without regard to case.
 
     @ivar computer: the name of the computer; L{LOCAL_COMPUTER} is the local one.
     @ivar queue: the queue's own name, without C{private$\} or C{system$;}.
@@ -81,7 +81,7 @@ class PathName:
 
     @property
     def is_local(self) -> bool:
-        """Whether the computer is given as C{.}, the one on which the name is read."""
+        """Whether the computer is C{.}, the local one."""
         return self.computer == LOCAL_COMPUTER
 
     @property
@@ -110,12 +110,12 @@ def _check_queue(span: Span, kind: PathKind, *, lenient: bool, version: int) -> 
 
 
 def parse_path_name(text: str, version: int = 4, lenient: bool = False) -> PathName:
-    r"""Read a path name; C{private$} and C{system$} have no case.
+    r"""Parse a path name; C{private$} and C{system$} ignore case.
 
-    @param version: the version of MSMQ whose alphabet holds: 1, 2 and 3, or 4 and later; from 4 on a queue
+    @param version: the version of MSMQ whose alphabet applies: 1, 2 and 3, or 4 and later; from 4 on a queue
         name may be followed by C{;} and a subqueue or C{JOURNAL}.
     @param lenient: allow any printable character in the names of computers and queues.
-    @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, telling what is wrong and where.
+    @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, with the fault and its position.
     """
     whole = _span(text)
     first, rest = whole.partition("\\")

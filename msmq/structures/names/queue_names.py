@@ -1,7 +1,7 @@
-"""[MS-MQMQ] 2.2.18.1.5 and 2.2.18.1.7: the names of queues as a UserHeader holds them.
+"""[MS-MQMQ] 2.2.18.1.5 and 2.2.18.1.7: the names of queues in a UserHeader.
 
-Three bits of the header's flags tell which structure a name has, and some of the structures name a
-queue only together with another field; L{resolve_queue_name} puts them together.
+Three bits of the header's flags determine the structure of a name, and some of the structures identify a
+queue only together with another field; L{resolve_queue_name} combines them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from msmq.wire.writer import Writer
 
 
 class QueueNameKind(enum.IntEnum):
-    """[MS-MQMQ] 2.2.19.2 Flags.DQ, Flags.AQ and Flags.RQ: which queue a name means, and its structure.
+    """[MS-MQMQ] 2.2.19.2 Flags.DQ, Flags.AQ and Flags.RQ: the kind of a name, and its structure.
 
     A DestinationQueue is of kind 0, 3, 5 or 7, an AdminQueue of any kind but 1 and 4, a ResponseQueue
     of any kind.
@@ -45,7 +45,7 @@ class QueueNameKind(enum.IntEnum):
 
 @attrs.frozen
 class PrivateQueueFormatNameId:
-    """[MS-MQMQ] 2.2.18.1.5.1 PrivateQueueFormatNameId: a private queue of a host that is known otherwise.
+    """[MS-MQMQ] 2.2.18.1.5.1 PrivateQueueFormatNameId: a private queue; another field has its host.
 
     @ivar number: 32 bits, unique on that host.
     """
@@ -120,8 +120,8 @@ class PrivateQueueFormatName:
 class DirectQueueFormatName:
     r"""[MS-MQMQ] 2.2.18.1.5.2 DirectQueueFormatName: a queue by the address of its computer.
 
-    @ivar text: C{OS:alpha\private$\orders}; peers may begin it with C{DIRECT=}, we never do.
-        Any text can stand here; whether it names a queue is found out by L{resolve_queue_name}.
+    @ivar text: C{OS:alpha\private$\orders}; peers may begin it with C{DIRECT=}, msmq never does.
+        Any text is accepted here; L{resolve_queue_name} determines whether it names a queue.
     """
 
     MAXIMUM_COUNT: ClassVar[int] = 0xFFFE
@@ -145,7 +145,7 @@ class DirectQueueFormatName:
     def write(self, writer: Writer) -> None:
         """Write Count, the text with its NUL, and zeros up to a multiple of four bytes.
 
-        @raise LocalProtocolError: the text holds a NUL, or is longer than Count can say.
+        @raise LocalProtocolError: the text contains a NUL, or is longer than Count allows.
         """
         count = 2 * utf16_length(self.text) + 2
         if count > self.MAXIMUM_COUNT:
@@ -167,7 +167,7 @@ STRUCTURE_OF_KIND: Final[dict[QueueNameKind, type[QueueName]]] = {
     QueueNameKind.PRIVATE: PrivateQueueFormatName,
     QueueNameKind.DIRECT: DirectQueueFormatName,
 }
-"""The structure of each kind of name; of the two kinds that are missing there are no bytes."""
+"""The structure of each kind of name; the two missing kinds have no bytes."""
 
 
 def utf16_length(text: str) -> int:
@@ -176,7 +176,7 @@ def utf16_length(text: str) -> int:
 
 
 def read_queue_name(kind: QueueNameKind, reader: Reader) -> QueueName | None:
-    """Read a name of this kind; C{None} of a kind that has no bytes.
+    """Read a name of this kind; C{None} for a kind without bytes.
 
     @raise RemoteProtocolError: it is malformed.
     """
@@ -192,15 +192,15 @@ def resolve_queue_name(
     queue_manager_address: UUID,
     admin_queue: FormatName | None = None,
 ) -> FormatName | None:
-    """Which queue a name of a UserHeader means.
+    """Resolve a name of a UserHeader to the format name of a queue.
 
-    C{None} says that none is named, or that it is one of a host that the packet does not identify:
-    a private number on the host of an AdminQueue that is missing, public or direct.
+    C{None} if there is no name, or if it is a private queue of a host that the packet does not identify: a
+    private number on the host of an AdminQueue that is missing, public or direct.
 
     @param source_queue_manager: of the same header.
     @param queue_manager_address: of the same header; null in a message to a direct name, and then
-        C{PRIVATE_ON_DESTINATION} gives a name with the null GUID, which stands for the queue manager
-        that the message arrives at.
+        C{PRIVATE_ON_DESTINATION} results in a name with the null GUID, which stands for the queue manager
+            at which the message arrives.
     @param admin_queue: what the AdminQueue of the same header resolves to, for a ResponseQueue.
     @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME, the text of a direct name names no queue.
     """
@@ -224,7 +224,7 @@ def resolve_queue_name(
 
 
 def direct_text(name: DirectQueueFormatName) -> str:
-    """A direct name for people: canonical if it names a queue, else as it came, with C{DIRECT=}."""
+    """A direct name for display: canonical if it names a queue, otherwise unchanged, with C{DIRECT=}."""
     try:
         return str(DirectFormatName.from_wire_text(name.text))
     except MQError:

@@ -13,29 +13,29 @@ from msmq.wire.structure import Structure, WholeStructure
 from msmq.wire.writer import Writer
 
 INFINITE = 0xFFFFFFFF
-"""The number of seconds, wherever a document counts them in 32 bits, that never run out."""
+"""The number of seconds that means no limit, in every 32-bit field of seconds."""
 
 TIME_TO_REACH_QUEUE: Final = 0x54600
 """Default of TimeToReachQueue in seconds: four days."""
 
 DEFAULT_PRIORITY = 3
-"""The priority of a message that its sender gave none, from 0 to 7, and of internal packets."""
+"""The default priority of a message, from 0 to 7, and that of internal packets."""
 
 
 @attrs.frozen
 class BaseHeader(Structure):
     """[MS-MQMQ] 2.2.19.1 BaseHeader.
 
-    The Reserved byte and the flag bits that have no meaning are sent as 0 and never looked at.
+    The Reserved byte and reserved flag bits are sent as 0 and ignored on receipt.
 
-    @ivar packet_size: bytes of the whole packet with its padding, at most 0x00400000; a SessionHeader
-        that rides on a UserMessage is not among them.  It may be left out where the rest of the packet
-        will tell (L{UserMessage.completed<msmq.structures.packet.user_message.UserMessage.completed>}).
+    @ivar packet_size: bytes of the whole packet with its padding, at most 0x00400000, without a SessionHeader
+        attached to a UserMessage.  It may be left out where it is computed from the rest of the packet
+        (L{UserMessage.completed<msmq.structures.packet.user_message.UserMessage.completed>}).
     @ivar priority: PR, 0 to 7, 7 being the most urgent; 0 for a transactional message.
     @ivar is_internal: IN, the packet belongs to the session itself.
     @ivar has_session_header: SH.
     @ivar has_debug_header: DH, only in a UserMessage.
-    @ivar is_traced: TR, which goes with C{has_debug_header} only.
+    @ivar is_traced: TR, only with C{has_debug_header}.
     @ivar time_to_reach_queue: seconds; L{INFINITE} in all packets but a UserMessage.
     """
 
@@ -58,7 +58,7 @@ class BaseHeader(Structure):
     SMALLEST_USER_PACKET: ClassVar[int] = 16 + 48 + 56
     """A BaseHeader, a UserHeader without names and a MessagePropertiesHeader without text."""
     INTERNAL_PACKET_SIZES: ClassVar[tuple[int, ...]] = (32, 36, 572)
-    """ConnectionParameters, SessionAck and EstablishConnection; no internal packet has another size."""
+    """ConnectionParameters, SessionAck and EstablishConnection: internal packets have no other size."""
     PR: ClassVar[int] = 0x0007
     IN: ClassVar[int] = 0x0008
     SH: ClassVar[int] = 0x0010
@@ -75,10 +75,10 @@ class BaseHeader(Structure):
 
     @classmethod
     def read(cls, reader: Reader) -> BaseHeader:
-        """Read the sixteen bytes; whether as many follow as they announce is not looked at.
+        """Read the sixteen bytes; PacketSize is not verified.
 
-        @raise RemoteProtocolError: VersionNumber or Signature is another, no packet of this kind has
-            this PacketSize, or the flags contradict each other.
+        @raise RemoteProtocolError: VersionNumber or Signature is wrong, PacketSize is invalid for this kind
+            of packet, or the flags contradict each other.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
             version, _, flags, signature, packet_size, time_to_reach_queue = reader.unpack(
@@ -119,7 +119,7 @@ class BaseHeader(Structure):
     def write(self, writer: Writer) -> None:
         """Write the sixteen bytes.
 
-        @raise LocalProtocolError: a value that no packet may have.
+        @raise LocalProtocolError: a value is invalid.
         """
         if not 0 <= self.priority <= self.PR:
             raise LocalProtocolError(f"Flags.PR: {self.priority} is not within 0 to 7")
@@ -144,7 +144,7 @@ class BaseHeader(Structure):
             return f"{self.packet_size} is more than {self.MAXIMUM_PACKET_SIZE}"
         if self.is_internal:
             if self.packet_size not in self.INTERNAL_PACKET_SIZES:
-                return f"{self.packet_size} is the size of no internal packet"
+                return f"{self.packet_size} is not the size of an internal packet"
         elif self.packet_size < self.SMALLEST_USER_PACKET:
             return f"{self.packet_size} is less than {self.SMALLEST_USER_PACKET}"
         return None
@@ -158,12 +158,12 @@ class BaseHeader(Structure):
 
 
 class Packet(WholeStructure):
-    """[MS-MQMQ] 2.2.19.1 what begins with a BaseHeader, whose PacketSize tells where it ends."""
+    """[MS-MQMQ] 2.2.19.1 a structure that begins with a BaseHeader, whose PacketSize is its length."""
 
     __slots__ = ()
 
     @classmethod
     def too_long(cls, reader: Reader) -> RemoteProtocolError:
-        """Make, for the caller to raise, the error that says that bytes follow the packet."""
+        """Create the error that bytes follow the packet, for the caller to raise."""
         with reader.header(BaseHeader.NAME, BaseHeader.SECTION):
             return reader.malformed("PacketSize", f"{reader.remaining} bytes follow the packet", offset=8)

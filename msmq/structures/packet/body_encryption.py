@@ -1,7 +1,7 @@
-"""[MS-MQQB] 3.1.7.1.5 and 3.1.5.8.3: a UserMessage packet with its body encrypted, and in clear again.
+"""[MS-MQQB] 3.1.7.1.5 and 3.1.5.8.3: encryption and decryption of the body in a UserMessage packet.
 
-Only what has to do with the body changes; all else stays byte by byte, the signature included, which is of
-the clear body (reading 69).
+Only the fields about the body change; all other bytes stay, including the signature, which is over the clear
+body (reading 69).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EXTENSION_SIZE: Final = 52
 
 @attrs.frozen
 class EncryptedBody:
-    """What encryption has made of a body.
+    """An encrypted body with its key.
 
     @ivar body: the cipher text.
     @ivar privacy_level: the level of the provider that was used (reading 72).
@@ -46,12 +46,12 @@ class EncryptedBody:
 
 
 def encryption_input(view: UserMessageView) -> bytes:
-    """[MS-MQQB] 3.1.7.1.5 what is encrypted: MessageBody without what fills it up, and nothing else."""
+    """[MS-MQQB] 3.1.7.1.5 the bytes to encrypt: MessageBody without its padding."""
     return bytes(view.body)
 
 
 def is_encrypted(view: UserMessageView) -> bool:
-    """[MS-MQMQ] 2.2.20.6 Flags.EB: whether the body is encrypted; PrivacyLevel does not tell."""
+    """[MS-MQMQ] 2.2.20.6 Flags.EB: whether the body is encrypted, regardless of PrivacyLevel."""
     if not view.flags & UserHeader.SH:
         return False
     security = view.security()
@@ -59,7 +59,7 @@ def is_encrypted(view: UserMessageView) -> bool:
 
 
 def with_encrypted_body(view: UserMessageView, encrypted: EncryptedBody) -> bytes:
-    """The packet with its body encrypted, and with all that the receiver needs to decrypt it.
+    """The packet with its body encrypted, and with the fields that the receiver needs to decrypt it.
 
     @raise LocalProtocolError: it would be larger than a packet may be.
     """
@@ -69,7 +69,7 @@ def with_encrypted_body(view: UserMessageView, encrypted: EncryptedBody) -> byte
 
 
 def with_clear_body(view: UserMessageView, body: bytes) -> bytes:
-    """The packet with its body in clear and without the key; what was done to the body stays told.
+    """The packet with its body in clear and without the key; PrivacyLevel and the algorithm stay.
 
     @raise LocalProtocolError: it would be larger than a packet may be.
     """
@@ -88,7 +88,7 @@ def _rewritten(
     flags = view.flags | UserHeader.SH if security is not None else view.flags & ~UserHeader.SH
     start = _security_offset(view)
     if security is not None and security.provider_info is not None:
-        # Some peers say both that there is no provider and which; the one that is there is kept.
+        # Some peers set DE and send a ProviderInfo as well; that is preserved.
         security = attrs.evolve(security, is_default_provider=False)
     header = b"" if security is None else security.to_bytes()
     properties = view.properties_offset

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.20.8 DebugHeader: where reports of a traced message go."""
+"""[MS-MQMQ] 2.2.20.8 DebugHeader: the queue for report messages about a traced message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from msmq.wire.writer import Writer
 class DebugHeader(Structure):
     """[MS-MQMQ] 2.2.20.8 DebugHeader.
 
-    Reserved and the flag bits that have no meaning are sent as 0 and never looked at.
+    Reserved and reserved flag bits are sent as 0 and ignored on receipt.
 
     @ivar queue_identifier: the public queue for reports; C{None} if there is none (QT 0).
     """
@@ -36,7 +36,7 @@ class DebugHeader(Structure):
     def read(cls, reader: Reader) -> DebugHeader:
         """Read the header.
 
-        @raise RemoteProtocolError: it is cut short, or QT is neither 0 nor 1.
+        @raise RemoteProtocolError: it is truncated, or QT is neither 0 nor 1.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
             flags, _ = reader.unpack(cls.LAYOUT, "Flags")

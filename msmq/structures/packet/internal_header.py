@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.2.1 InternalHeader: which of its own packets a session carries."""
+"""[MS-MQQB] 2.2.1 InternalHeader: the type of an internal packet of a session."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class InternalPacketType(enum.IntEnum):
 class InternalHeader(Structure):
     """[MS-MQQB] 2.2.1 InternalHeader.
 
-    Reserved and the flag bits that have no meaning are sent as 0 and never looked at.
+    Reserved and reserved flag bits are sent as 0 and ignored on receipt.
 
     @ivar packet_type: PT.
-    @ivar is_refused: CS, the connection is refused; never set, and not looked at, in a SessionAck.
+    @ivar is_refused: CS, the connection is refused; never set in a SessionAck, and ignored there.
     """
 
     NAME: ClassVar[str] = "InternalHeader"
@@ -63,6 +63,6 @@ class InternalHeader(Structure):
         @raise LocalProtocolError: CS in a SessionAck.
         """
         if self.is_refused and self.packet_type is InternalPacketType.SESSION_ACK:
-            raise LocalProtocolError("Flags.CS: a SessionAck refuses nothing")
+            raise LocalProtocolError("Flags.CS: not allowed in a SessionAck")
         writer.u16(0, "Reserved")
         writer.u16(self.packet_type | self.CS * self.is_refused, "Flags")

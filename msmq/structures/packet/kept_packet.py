@@ -1,9 +1,9 @@
-"""[MS-MQRR] 2.2.5 Message Packet Structure: what a queue manager keeps with a packet, and tells no peer.
+"""[MS-MQRR] 2.2.5 Message Packet Structure: local headers that are stored with a packet and never sent.
 
 A UserMessage packet has no field for ApplicationDeadletterQueue, since only the queue manager that sent a
-message looks at it.
-It is kept behind the packet, as the headers lie in which queue managers hand messages to readers elsewhere:
-an ExtensionHeader that tells of a DeadLetterHeader, and that.
+message uses it.
+It is stored after the packet, in the headers in which queue managers return messages to remote readers:
+an ExtensionHeader that announces a DeadLetterHeader, and the DeadLetterHeader.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PACKET_SIZE: Final = Struct("<8xI").unpack_from
 class ExtensionHeader(Structure):
     """[MS-MQRR] 2.2.5.2 ExtensionHeader.
 
-    @ivar remaining_headers_size: bytes of all headers behind this one.
+    @ivar remaining_headers_size: bytes of all headers after this one.
     @ivar has_dead_letter_header: DL.
     """
 
@@ -46,7 +46,7 @@ class ExtensionHeader(Structure):
     def read(cls, reader: Reader) -> ExtensionHeader:
         """Read the header.
 
-        @raise RemoteProtocolError: it is cut short, or HeaderSize is not 12.
+        @raise RemoteProtocolError: it is truncated, or HeaderSize is not 12.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
             size = reader.u32("HeaderSize")
@@ -87,12 +87,14 @@ class DeadLetterHeader(Structure):
     def read(cls, reader: Reader) -> DeadLetterHeader:
         """Read the header.
 
-        @raise RemoteProtocolError: it is cut short, or the name has no end.
+        @raise RemoteProtocolError: it is truncated, or the name has no NUL.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
             size = reader.u32("HeaderSize")
             if size < cls.FIXED_SIZE or size % 4:
-                raise reader.malformed("HeaderSize", f"{size} is not a size of one", offset=start)
+                raise reader.malformed(
+                    "HeaderSize", f"{size} is not the size of a DeadLetterHeader", offset=start
+                )
             text = reader.bytes(size - cls.FIXED_SIZE, "DeadLetterPathName")
             name, end, _ = text.decode("utf-16-le", "surrogatepass").partition("\0")
             if not end:
@@ -107,15 +109,15 @@ class DeadLetterHeader(Structure):
 
 
 def kept_headers(dead_letter_queue: str) -> bytes:
-    """What is kept behind the packet of a message with this ApplicationDeadletterQueue."""
+    """The headers stored after the packet of a message with this ApplicationDeadletterQueue."""
     letter = DeadLetterHeader(dead_letter_queue)
     return ExtensionHeader(letter.size, has_dead_letter_header=True).to_bytes() + letter.to_bytes()
 
 
 def marked_for_dead_letters(packet: bytes) -> bytes:
-    """The packet of a message in transit that becomes a dead letter here if it fails here.
+    """Mark the packet of a message in transit that becomes a dead letter here if it fails here.
 
-    @param packet: with Flags.JN, and with nothing kept behind it.
+    @param packet: with Flags.JN, and without local headers.
     """
     return packet + _DEAD_LETTER_MARK
 
@@ -123,13 +125,13 @@ def marked_for_dead_letters(packet: bytes) -> bytes:
 def is_marked_for_dead_letters(record: bytes) -> bool:
     """Whether a message in transit becomes a dead letter here if it fails here.
 
-    @param record: its packet, with what is kept behind it.
+    @param record: its packet, with its local headers.
     """
     return record.endswith(_DEAD_LETTER_MARK) and dead_letter_queue_of(record) == DEAD_LETTERS
 
 
 def without_kept_headers(record: bytes) -> bytes | None:
-    """The packet behind which headers are kept; C{None} if it has none that are well formed."""
+    """The packet without its local headers; C{None} if it has none that are well formed."""
     if len(record) < BaseHeader.SIZE:
         return None
     (size,) = _PACKET_SIZE(record)
@@ -143,9 +145,9 @@ def without_kept_headers(record: bytes) -> bytes | None:
 
 
 def packet_of(record: bytes) -> bytes:
-    """The packet as other queue managers are sent it, without what is kept behind it.
+    """The packet as it is sent to other queue managers, without local headers.
 
-    Only behind one with Flags.JN there may be anything.
+    Only a packet with Flags.JN can have local headers.
     """
     (size,) = _PACKET_SIZE(record)
     return record[:size]
@@ -154,7 +156,7 @@ def packet_of(record: bytes) -> bytes:
 def dead_letter_queue_of(record: bytes) -> str:
     """[MS-MQDMPR] 3.1.1.12 ApplicationDeadletterQueue of a message that was sent here; empty without one.
 
-    @param record: its packet, with what is kept behind it.
+    @param record: its packet, with its local headers.
     """
     (size,) = _PACKET_SIZE(record)
     return _read(record, size).path_name if size != len(record) else ""
@@ -164,12 +166,12 @@ def _read(record: bytes, position: int) -> DeadLetterHeader:
     reader = Reader(memoryview(record)[position:], base=position)
     extension = ExtensionHeader.read(reader)
     if not extension.has_dead_letter_header:
-        raise reader.malformed("Flags", "DL is clear, and nothing else is kept", offset=position + 8)
+        raise reader.malformed("Flags", "DL is clear", offset=position + 8)
     if extension.remaining_headers_size != reader.remaining:
-        raise reader.malformed("RemainingHeadersSize", "something else follows", offset=position + 4)
+        raise reader.malformed("RemainingHeadersSize", "a different structure follows", offset=position + 4)
     letter = DeadLetterHeader.read(reader)
     if reader.remaining:
-        raise reader.malformed("HeaderSize", f"{reader.remaining} bytes are left behind the header")
+        raise reader.malformed("HeaderSize", f"{reader.remaining} bytes follow the header")
     return letter
 
 

@@ -6,19 +6,19 @@ import enum
 from typing import Final
 
 APPLICATION_CLASS_MASK: Final = 0xE1FF
-"""The bits that a class which an application makes up may use."""
+"""The bits that an application-defined class may use."""
 
 
 class MessageClass(enum.IntEnum):
-    """[MS-MQMQ] 2.2.18.1.6 what a message is, or which fate of another message it tells.
+    """[MS-MQMQ] 2.2.18.1.6 the kind of a message, or the result that it reports about another message.
 
-    A packet may carry numbers beside these.
+    A packet may have other numbers.
     """
 
     NORMAL = 0x0000
     """An application's message."""
     REPORT = 0x0001
-    """Where a traced message has been."""
+    """A report about a traced message."""
     ACK_REACH_QUEUE = 0x0002
     """The message was delivered to its queue."""
     ORDER_ACK = 0x00FF
@@ -30,11 +30,11 @@ class MessageClass(enum.IntEnum):
     NACK_DELETED = 0x8001
     """An administrator deleted the message before it arrived."""
     NACK_REACH_QUEUE_TIMEOUT = 0x8002
-    """TimeToReachQueue or TimeToBeReceived ran out before it arrived."""
+    """TimeToReachQueue or TimeToBeReceived expired before it arrived."""
     NACK_Q_EXCEED_QUOTA = 0x8003
     """The queue is full."""
     NACK_ACCESS_DENIED = 0x8004
-    """The sender may not write to the queue."""
+    """The sender has no permission to write to the queue."""
     NACK_HOP_COUNT_EXCEEDED = 0x8005
     """It passed too many routing servers."""
     NACK_BAD_SIGNATURE = 0x8006
@@ -42,19 +42,19 @@ class MessageClass(enum.IntEnum):
     NACK_BAD_ENCRYPTION = 0x8007
     """Its body cannot be decrypted."""
     NACK_COULD_NOT_ENCRYPT = 0x8008
-    """Its body could not be encrypted, so it was not sent; the document gives the number no name."""
+    """Its body could not be encrypted, so it was not sent; the number has no name in the document."""
     NACK_NOT_TRANSACTIONAL_Q = 0x8009
-    """A transactional message for a queue that is not."""
+    """A transactional message for a queue that is not transactional."""
     NACK_NOT_TRANSACTIONAL_MSG = 0x800A
     """A message outside a transaction for a transactional queue."""
     NACK_UNSUPPORTED_CRYPTO_PROVIDER = 0x800B
-    """It was signed or encrypted with a provider that is not known here."""
+    """It was signed or encrypted with an unknown provider."""
     NACK_Q_DELETED = 0xC000
     """The queue was deleted before the message was retrieved."""
     NACK_Q_PURGED = 0xC001
     """The queue was purged before the message was retrieved."""
     NACK_RECEIVE_TIMEOUT = 0xC002
-    """TimeToBeReceived ran out in the queue."""
+    """TimeToBeReceived expired in the queue."""
     NACK_RECEIVE_REJECTED = 0xC004
     """The receiving application rejected the message."""
 
@@ -65,18 +65,18 @@ _LOCAL_NAMES: Final = {
     0x800C: "MQMSG_CLASS_NACK_SOURCE_COMPUTER_GUID_CHANGED",
     0xC003: "MQMSG_CLASS_NACK_RECEIVE_TIMEOUT_AT_SENDER",
 }
-"""[MC-MQAC] 2.2.2.9 classes that a queue manager gives to its own messages, and no packet carries."""
+"""[MC-MQAC] 2.2.2.9 classes that a queue manager uses locally, and that no packet has."""
 
 
 def class_name(number: int) -> str:
-    """The documents' name of a class, such as C{MQMSG_CLASS_NORMAL}; or else four hex digits."""
+    """The documents' name of a class, such as C{MQMSG_CLASS_NORMAL}; four hex digits if it has none."""
     return _NAMES.get(number) or _LOCAL_NAMES.get(number) or f"0x{number:04X}"
 
 
 def is_application_class(number: int) -> bool:
-    """Whether an application may make up this class for its messages.
+    """Whether an application may define this class for its messages.
 
-    It uses only the bits of 0xE1FF and is not one of the classes that the document defines; even
-    C{NORMAL}, which every application may send, is defined and so not made up.
+    It uses only the bits of 0xE1FF and is not one of the classes that the document defines; C{NORMAL}, which
+    every application may send, is one of those.
     """
     return number & ~APPLICATION_CLASS_MASK == 0 and number not in _NAMES

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.19.3 MessagePropertiesHeader: what an application said in its message and about it."""
+"""[MS-MQMQ] 2.2.19.3 MessagePropertiesHeader: body, label and other properties set by the application."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ MAXIMUM_LABEL_LENGTH = 0xFA
 class MessagePropertiesHeader(Structure):
     """[MS-MQMQ] 2.2.19.3 MessagePropertiesHeader.
 
-    The flag bits that have no meaning are sent as 0 and never looked at.
-    The numbers of algorithms are for those who verify and decrypt; any is read.
+    Reserved flag bits are sent as 0 and ignored on receipt.
+    The numbers of algorithms are checked by verification and decryption; any number is accepted here.
 
     @ivar message_body: the body; an empty one has no bytes in the packet.
     @ivar label: at most 249 16-bit units, without the NUL; an empty one has no bytes in the packet.
     @ivar extension_data: an empty one has no bytes in the packet.
-    @ivar flags: which acknowledgements are wanted: C{PA | PR | NA | NR}.
+    @ivar flags: the requested acknowledgements: C{PA | PR | NA | NR}.
     @ivar message_class: a L{MessageClass<msmq.structures.packet.message_class.MessageClass>} or another
         16-bit number.
     @ivar correlation_id: 20 bytes; in an acknowledgement the identifier of the message it is about.
-    @ivar body_type: a VARTYPE of the PROPVARIANT structure; any number may come.
+    @ivar body_type: a VARTYPE of the PROPVARIANT structure; any number is accepted.
     @ivar application_tag: opaque.
-    @ivar allocation_body_size: bytes that the body needs once decrypted, or more; those of the body,
-        if none are given.
+    @ivar allocation_body_size: bytes that the decrypted body needs, or more; by default the size of the
+        body.
     @ivar privacy_level: 0 not encrypted, 1 40 bits, 3 128 bits, 5 AES.
-    @ivar hash_algorithm: SHA-512, if none is given.
-    @ivar encryption_algorithm: AES-256, if none is given.
+    @ivar hash_algorithm: by default SHA-512.
+    @ivar encryption_algorithm: by default AES-256.
     """
 
     NAME: ClassVar[str] = "MessagePropertiesHeader"
@@ -73,8 +73,8 @@ class MessagePropertiesHeader(Structure):
     def read(cls, reader: Reader) -> MessagePropertiesHeader:
         """Read the fixed part, label, extension and body, and the padding.
 
-        @raise RemoteProtocolError: a size is larger than it may be or than what is there, or the label
-            does not end with its only NUL.
+        @raise RemoteProtocolError: a size exceeds its limit or the remaining bytes, or the label does not
+            end with its only NUL.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
             (
@@ -113,7 +113,7 @@ class MessagePropertiesHeader(Structure):
         )
 
     def write(self, writer: Writer) -> None:
-        """Write the header; C{writer} stands at a multiple of four bytes.
+        """Write the header; the position of C{writer} is a multiple of four bytes.
 
         @raise LocalProtocolError: a value that does not fit its field.
         """
@@ -121,7 +121,7 @@ class MessagePropertiesHeader(Structure):
         if label_length > MAXIMUM_LABEL_LENGTH:
             raise LocalProtocolError(f"Label: {label_length - 1} units are more than 249")
         if self.flags & ~self.ACKNOWLEDGE:
-            raise LocalProtocolError(f"Flags: {self.flags:#x} has bits without a meaning")
+            raise LocalProtocolError(f"Flags: {self.flags:#x} has reserved bits")
         if len(self.correlation_id) != 20:
             raise LocalProtocolError(f"CorrelationID: {len(self.correlation_id)} bytes are not 20")
         if self.allocation_body_size < len(self.message_body):

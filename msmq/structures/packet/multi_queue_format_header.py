@@ -1,9 +1,9 @@
-"""[MS-MQMQ] 2.2.20.1 MultiQueueFormatHeader: all the queues that a message was sent to at once.
+"""[MS-MQMQ] 2.2.20.1 MultiQueueFormatHeader: all destination queues of a message sent to several.
 
-A peer decides how many names a list has, so a list is checked by one plain walk over its bytes,
-and its names are made only for whoever asks for them.
-Four bytes are enough for a name, so a packet could hold a million, whose walk would take a second in which
-nobody else is served; more than L{MAXIMUM_ELEMENTS} in one list are refused.
+A peer decides how many names a list has, so a list is validated in one pass over its bytes, and its names
+are created only on request.
+A name can be as short as four bytes, so a packet could hold a million, whose validation would block the
+reactor for a second; more than L{MAXIMUM_ELEMENTS} in one list are refused.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from msmq.wire.writer import Writer
 _FORMAT_TYPE: Final = Struct("<H")
 _NUL: Final = b"\0\0"
 _FIRST_LOOK: Final = 256
-"""Bytes of a text that are looked at first, and twice as many each time that its end is not among them."""
+"""Bytes of a text that are searched for its end first; the number doubles until the end is found."""
 
 MAXIMUM_ELEMENTS: Final = 10_000
-"""Names of one list; the document has no limit, and a message goes to each of them as a packet of its own
-that holds the whole list, so that nobody has so many."""
+"""Limit on the names of one list; the document has none.  A message is sent to each of them as a separate
+packet that contains the whole list, so that no real sender has so many."""
 
 
 class FormatType(enum.IntEnum):
@@ -53,7 +53,7 @@ _SIZE_BY_TYPE: Final = {
     FormatType.PRIVATE.value: PrivateQueueFormatName.SIZE,
     FormatType.DISTRIBUTION_LIST.value: 16,
 }
-"""Bytes of the names that begin at a multiple of four bytes; a direct name follows its type at once."""
+"""Bytes of the names that are aligned to four bytes; a direct name follows its type without padding."""
 
 
 @attrs.frozen
@@ -82,14 +82,14 @@ ElementName: TypeAlias = (
 class MQFFormatNameElement:
     """[MS-MQMQ] 2.2.18.1.4 MQFFormatNameElement: one name of a list.
 
-    @ivar format_name: its structure tells C{format_type}.
+    @ivar format_name: its structure determines C{format_type}.
     """
 
     format_name: ElementName
 
     @property
     def format_type(self) -> FormatType:
-        """Which structure follows."""
+        """The type of the structure that follows."""
         match self.format_name:
             case PublicQueueFormatName():
                 return FormatType.PUBLIC
@@ -116,7 +116,7 @@ class MQFFormatNameElement:
                 return DistributionListFormatName(self.format_name.distribution_list)
 
     def write(self, writer: Writer) -> None:
-        """Write the element; C{writer} stands at a multiple of two bytes.
+        """Write the element; the position of C{writer} is a multiple of two bytes.
 
         @raise LocalProtocolError: a number that does not fit, or a text that holds a NUL.
         """
@@ -137,11 +137,11 @@ def _malformed(header: str, section: str, field: str, offset: int, rule: str) ->
 
 
 def end_of_text(data: bytes, position: int, stop: int) -> int:
-    """Where the UTF-16 text that begins at C{position} ends, its NUL included; -1 if it does not."""
+    """The end of the UTF-16 text that begins at C{position}, its NUL included; -1 if it has no NUL."""
     found = data.find(_NUL, position, stop)
     if found < 0 or (found - position) % 2 == 0:
         return found + 2 if found >= 0 else -1
-    # Those zeros belong to two characters, and such a pair can come again and again; a number of all lower
+    # These zeros belong to two characters, and such pairs can be frequent; a number of all lower
     # bytes and one of all upper bytes have a zero together where a character has.
     size = _FIRST_LOOK
     while True:
@@ -157,14 +157,16 @@ def end_of_text(data: bytes, position: int, stop: int) -> int:
 
 
 def end_of_elements(data: bytes, position: int, stop: int, count: int) -> int:
-    """Walk over C{count} elements from C{position}, a multiple of four; give where the last one ends.
+    """Validate C{count} elements from C{position}, a multiple of four; return where the last one ends.
 
     @raise RemoteProtocolError: they do not end before C{stop}, or one is of no known type.
     """
     unpack = _FORMAT_TYPE.unpack_from
     for _ in range(count):
         if position + 2 > stop:
-            raise _malformed("MQFAddressHeader", "2.2.20.2", "ElementCount", position, "more than there are")
+            raise _malformed(
+                "MQFAddressHeader", "2.2.20.2", "ElementCount", position, "more than the list contains"
+            )
         (format_type,) = unpack(data, position)
         size = _SIZE_BY_TYPE.get(format_type)
         if size is not None:
@@ -185,12 +187,12 @@ def end_of_elements(data: bytes, position: int, stop: int, count: int) -> int:
 class MQFAddressHeader:
     """[MS-MQMQ] 2.2.20.2 MQFAddressHeader: one list of queues.
 
-    Reserved is sent as 0 and never looked at.
-    HeaderSize is sent without the padding that follows, and read with it or without.
+    Reserved is sent as 0 and ignored on receipt.
+    HeaderSize is sent without the padding that follows, and accepted with it or without.
 
     @ivar header_id: which of the three lists this is.
     @ivar element_count: how many elements C{format_name_list} has.
-    @ivar format_name_list: the elements as they are on the wire, which is what a signature covers.
+    @ivar format_name_list: the encoded elements, which a signature covers.
     """
 
     NAME: ClassVar[str] = "MQFAddressHeader"
@@ -243,8 +245,7 @@ class MQFAddressHeader:
     def read(cls, reader: Reader, header_id: int) -> MQFAddressHeader:
         """Read the list that has to be C{header_id}, and the padding that follows.
 
-        @raise RemoteProtocolError: it is another list, its size is wrong, or it does not hold as many
-            elements as it says.
+        @raise RemoteProtocolError: it is a different list, its size is wrong, or ElementCount is.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
             size, found_id, _, count = reader.unpack(cls.LAYOUT, "HeaderSize")
@@ -273,7 +274,7 @@ class MQFAddressHeader:
         return cls(header_id, count, data[:end])
 
     def write(self, writer: Writer) -> None:
-        """Write the list and its padding; C{writer} stands at a multiple of four bytes.
+        """Write the list and its padding; the position of C{writer} is a multiple of four bytes.
 
         @raise LocalProtocolError: C{format_name_list} does not hold C{element_count} elements, or these are
             more than L{MAXIMUM_ELEMENTS}.
@@ -298,7 +299,7 @@ class MQFAddressHeader:
 class MQFSignatureHeader:
     """[MS-MQMQ] 2.2.20.3 MQFSignatureHeader.
 
-    Reserved is sent as 0 and never looked at.
+    Reserved is sent as 0 and ignored on receipt.
 
     @ivar signature: may be empty.
     """
@@ -315,7 +316,7 @@ class MQFSignatureHeader:
     def read(cls, reader: Reader) -> MQFSignatureHeader:
         """Read the header and its padding.
 
-        @raise RemoteProtocolError: it has another ID, or is longer than what is there.
+        @raise RemoteProtocolError: it has a different ID, or is longer than the remaining bytes.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
             found_id, _, size = reader.unpack(cls.LAYOUT, "ID")
@@ -326,7 +327,7 @@ class MQFSignatureHeader:
         return cls(signature)
 
     def write(self, writer: Writer) -> None:
-        """Write the header and its padding; C{writer} stands at a multiple of four bytes."""
+        """Write the header and its padding; the position of C{writer} is a multiple of four bytes."""
         writer.u16(self.ID, "ID")
         writer.u16(0, "Reserved")
         writer.u32(len(self.signature), "Size")
@@ -338,7 +339,7 @@ class MQFSignatureHeader:
 class MultiQueueFormatHeader(Structure):
     """[MS-MQMQ] 2.2.20.1 MultiQueueFormatHeader.
 
-    All four parts are always there; a list of nothing has no elements.
+    All four parts are always present; an empty list has no elements.
     """
 
     NAME: ClassVar[str] = "MultiQueueFormatHeader"
@@ -382,9 +383,9 @@ class MultiQueueFormatHeader(Structure):
         )
 
     def write(self, writer: Writer) -> None:
-        """Write the four parts; C{writer} stands at a multiple of four bytes.
+        """Write the four parts; the position of C{writer} is a multiple of four bytes.
 
-        @raise LocalProtocolError: a list that does not belong where it is, or is not as long as it says.
+        @raise LocalProtocolError: a list has the wrong HeaderID, or not the length that it declares.
         """
         for part, header_id in (
             (self.destination, MQFAddressHeader.DESTINATION),

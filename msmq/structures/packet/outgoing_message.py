@@ -6,9 +6,9 @@ from typing import Protocol
 
 
 class OutgoingMessage(Protocol):
-    """[MS-MQQB] 3.1.1.3.1.2: what a session asks of a message that it sends.
+    """[MS-MQQB] 3.1.1.3.1.2: the interface of a message that a session sends.
 
-    The session gives the same objects back when they are acknowledged, or when it closes first.
+    The session returns the same objects when they are acknowledged, or when it closes before.
     """
 
     @property
@@ -17,4 +17,4 @@ class OutgoingMessage(Protocol):
 
     @property
     def is_recoverable(self) -> bool:
-        """Whether the peer has to store it before it acknowledges it."""
+        """Whether the peer has to store it before acknowledging it."""

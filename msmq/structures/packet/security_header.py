@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.20.6 SecurityHeader: who sent a message, and what its signature and cipher need."""
+"""[MS-MQMQ] 2.2.20.6 SecurityHeader: sender, certificate, signature and encryption key of a message."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msmq.wire.writer import Writer
 
 
 class SenderIdType(enum.IntEnum):
-    """[MS-MQMQ] 2.2.20.6 Flags.ST: what SecurityID holds.  Peers may send other numbers."""
+    """[MS-MQMQ] 2.2.20.6 Flags.ST: the type of SecurityID.  Peers may send other numbers."""
 
     NONE = 0
     SID = 1
@@ -24,7 +24,7 @@ class SenderIdType(enum.IntEnum):
 
 @attrs.frozen
 class ProviderInfo:
-    """[MS-MQMQ] 2.2.20.6 SecurityData.ProviderInfo: the cryptographic provider that is not the default.
+    """[MS-MQMQ] 2.2.20.6 SecurityData.ProviderInfo: a cryptographic provider other than the default.
 
     @ivar provider_type: 32 bits.
     @ivar provider_name: without its NUL.
@@ -37,7 +37,7 @@ class ProviderInfo:
     def read(cls, reader: Reader, size: int) -> ProviderInfo:
         """Read C{size} bytes.
 
-        @raise RemoteProtocolError: they are no number and a NUL-terminated text.
+        @raise RemoteProtocolError: they are not a number and a NUL-terminated text.
         """
         with reader.confined(size, "ProviderInfoSize"):
             provider_type = reader.u32("ProviderType")
@@ -46,7 +46,7 @@ class ProviderInfo:
     def to_bytes(self) -> bytes:
         """Number and text.
 
-        @raise LocalProtocolError: the number does not fit 32 bits, or the text holds a NUL.
+        @raise LocalProtocolError: the number does not fit 32 bits, or the text contains a NUL.
         """
         writer = Writer()
         writer.u32(self.provider_type, "ProviderType")
@@ -58,11 +58,11 @@ class ProviderInfo:
 class SecurityHeader(Structure):
     """[MS-MQMQ] 2.2.20.6 SecurityHeader.
 
-    At least one of the five items is there; an item of no bytes is none.
-    AU, AS and the flag bits that have no meaning are sent as 0 and never looked at; in a packet that is kept
-    AS tells what its receiver found (reading 60), see
+    At least one of the five items is present; an item without bytes is absent.
+    AU, AS and reserved flag bits are sent as 0 and ignored on receipt; in a stored packet AS is the result of
+    the receiver's verification (reading 60), see
     L{UserMessageView.authentication_level<msmq.structures.packet.user_message_view.UserMessageView>}.
-    AI is sent with anything but a SecurityID alone, and never looked at: the sizes tell.
+    AI is sent unless there is only a SecurityID, and ignored on receipt: the sizes are decisive.
 
     @ivar sender_id_type: ST, a L{SenderIdType} or another number up to 15.
     @ivar security_id: a SID or a GUID; empty if C{sender_id_type} is 0.
@@ -100,8 +100,8 @@ class SecurityHeader(Structure):
     def read(cls, reader: Reader) -> SecurityHeader:
         """Read the fixed part and SecurityData.
 
-        @raise RemoteProtocolError: a size is larger than it may be or than what is there, all are 0,
-            or an identifier comes without its type.
+        @raise RemoteProtocolError: a size exceeds its limit or the remaining bytes, all are 0, or there is
+            an identifier without its type.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
             flags, *sizes = reader.unpack(cls.LAYOUT, "Flags")
@@ -134,22 +134,22 @@ class SecurityHeader(Structure):
         )
 
     def write(self, writer: Writer) -> None:
-        """Write the header; C{writer} stands at a multiple of four bytes.
+        """Write the header; the position of C{writer} is a multiple of four bytes.
 
         @raise LocalProtocolError: an item that is too long or contradicts the flags, or no item at all.
         """
         if not 0 <= self.sender_id_type <= self.ST:
             raise LocalProtocolError(f"Flags.ST: {self.sender_id_type} does not fit 4 bits")
         if self.security_id and not self.sender_id_type:
-            raise LocalProtocolError("SecurityID: Flags.ST says that there is none")
+            raise LocalProtocolError("SecurityID: not allowed with this Flags.ST")
         if self.provider_info is not None and self.is_default_provider:
-            raise LocalProtocolError("ProviderInfo: Flags.DE says that there is none")
+            raise LocalProtocolError("ProviderInfo: not allowed with Flags.DE")
         if len(self.sender_cert) > self.MAXIMUM_ITEM_SIZE:
             raise LocalProtocolError(f"SenderCert: {len(self.sender_cert)} bytes are more than 65535")
         provider_info = b"" if self.provider_info is None else self.provider_info.to_bytes()
         data = (self.encryption_key, self.signature, self.sender_cert, provider_info)
         if not self.security_id and not any(data):
-            raise LocalProtocolError("SecurityData: there is none")
+            raise LocalProtocolError("SecurityData: is empty")
         flags = (
             self.sender_id_type
             | self.EB * self.is_body_encrypted

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.20.4 SessionHeader: what a session acknowledges, alone or at the end of a message."""
+"""[MS-MQMQ] 2.2.20.4 SessionHeader: the acknowledgements of a session, alone or attached to a message."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class SessionHeader(WholeStructure):
     """[MS-MQMQ] 2.2.20.4 SessionHeader.
 
     Counts are kept modulo 65536.
-    Reserved is sent as 0 and never looked at.
+    Reserved is sent as 0 and ignored on receipt.
 
     @ivar ack_sequence_number: how many UserMessages the sender of this header has received.
     @ivar recoverable_msg_ack_seq_number: the number of the first recoverable message that is
-        acknowledged here for the first time; 0 with no flag set acknowledges nothing.
+        acknowledged here for the first time; 0 without any flag acknowledges nothing.
     @ivar recoverable_msg_ack_flags: bit C{k} acknowledges the recoverable message whose number is
         C{recoverable_msg_ack_seq_number + k}; 32 bits.
     @ivar user_msg_sequence_number: how many UserMessages the sender of this header has sent.
     @ivar recoverable_msg_seq_number: how many of those were recoverable.
-    @ivar window_size: how many messages may be on their way unacknowledged, 1 to 0xFFFF; a received 0,
-        which is kept here, stands for 1.
+    @ivar window_size: how many messages may be unacknowledged, 1 to 0xFFFF; a received 0, which is kept
+        here, counts as 1.
     """
 
     NAME: ClassVar[str] = "SessionHeader"
@@ -57,7 +57,7 @@ class SessionHeader(WholeStructure):
     def read(cls, reader: Reader) -> SessionHeader:
         """Read the sixteen bytes.
 
-        @raise RemoteProtocolError: they are not there.
+        @raise RemoteProtocolError: it is truncated.
         """
         with reader.header(cls.NAME, cls.SECTION):
             return cls(*reader.unpack(cls.LAYOUT, "AckSequenceNumber")[:6])

@@ -1,8 +1,8 @@
-"""[MS-MQMQ] 2.5 the bytes that the signature of a message is made over, one function for each version.
+"""[MS-MQMQ] 2.5 the input of message signatures, one function for each version of MSMQ.
 
-The documents name fields and not bytes. Each field stands here as it is on the wire, without the padding
-behind it (readings 84 and 85): a queue name with its Count, a label with its NUL. A field that a packet does
-not have contributes nothing, but for ConnectorType, which then is sixteen zeros.
+The documents name fields and not bytes. Each field is used as it is on the wire, without the padding
+after it (readings 84 and 85): a queue name with its Count, a label with its NUL. A missing field contributes
+nothing, except ConnectorType, which then is sixteen zeros.
 The body is the clear one.
 """
 
@@ -20,30 +20,30 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.packet.user_message_walk import NAMES, SIZE_OF_NAME
 from msmq.wire.guid import NULL_GUID
 
-# CorrelationID, BodyType and ApplicationTag lie so in the fixed part of the MessagePropertiesHeader.
+# The offsets of CorrelationID, BodyType and ApplicationTag in the MessagePropertiesHeader.
 _CORRELATION_ID: Final = slice(4, 24)
 _APPLICATION_TAG: Final = slice(28, 32)
 _FIXED: Final = 56
 _SOURCE_QUEUE_MANAGER: Final = slice(16, 32)
 
-# DM, PR, JP and JN, the acknowledgements that are wanted, MessageClass, BodyType.
+# DM, PR, JP and JN, the requested acknowledgements, MessageClass, BodyType.
 _PROPERTIES: Final = Struct("<BBBBHI")
 
 
 def signature_input_1_0(view: UserMessageView) -> bytes:
-    """[MS-MQMQ] 2.5.1 what an MSMQ 1.0 digital signature is made over."""
+    """[MS-MQMQ] 2.5.1 the input of an MSMQ 1.0 digital signature."""
     _, admin, response = _names(view)
     return b"".join((*_beginning(view), response, admin))
 
 
 def signature_input_2_0(view: UserMessageView) -> bytes:
-    """[MS-MQMQ] 2.5.2 what an MSMQ 2.0 digital signature is made over."""
+    """[MS-MQMQ] 2.5.2 the input of an MSMQ 2.0 digital signature."""
     destination, admin, response = _names(view)
     return b"".join((*_beginning(view), response, admin, *_end(view), destination))
 
 
 def signature_input_3_0(view: UserMessageView) -> bytes:
-    """[MS-MQMQ] 2.5.3 what an MSMQ 3.0 digital signature is made over; the DestinationQueue is not in it."""
+    """[MS-MQMQ] 2.5.3 the input of an MSMQ 3.0 digital signature, which does not include DestinationQueue."""
     _, admin, response = _names(view)
     multi_queue = view.multi_queue_format()
     destinations = b"" if multi_queue is None else multi_queue.destination.format_name_list
@@ -57,11 +57,11 @@ SIGNATURE_INPUTS: Final[Mapping[AuthenticationLevel, Callable[[UserMessageView],
         AuthenticationLevel.SIG_3_0: signature_input_3_0,
     }
 )
-"""What each version is made over, in the order in which a receiver tries them (reading 71)."""
+"""The input of each version, in the order in which a receiver tries them (reading 71)."""
 
 
 def _beginning(view: UserMessageView) -> tuple[bytes | memoryview, ...]:
-    """What all versions begin with: CorrelationID, ApplicationTag, MessageBody, Label."""
+    """The beginning of all versions: CorrelationID, ApplicationTag, MessageBody, Label."""
     start = view.properties_offset
     packet = view.packet
     properties = packet[start : start + _FIXED]
@@ -75,7 +75,7 @@ def _beginning(view: UserMessageView) -> tuple[bytes | memoryview, ...]:
 
 
 def _end(view: UserMessageView) -> tuple[bytes, ...]:
-    """What 2.0 and 3.0 share: from SourceQueueManager to ConnectorType."""
+    """The common part of 2.0 and 3.0: from SourceQueueManager to ConnectorType."""
     connector_type = view.connector_type
     return (
         view.packet[_SOURCE_QUEUE_MANAGER],

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.20.7 SoapHeader: the envelope of a message that came over HTTP."""
+"""[MS-MQMQ] 2.2.20.7 SoapHeader: the SOAP envelope of a message received over HTTP."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from msmq.wire.writer import Writer
 class SoapHeader(Structure):
     """[MS-MQMQ] 2.2.20.7 SoapHeader.
 
-    Both reserved fields are sent as 0 and never looked at.
+    Both reserved fields are sent as 0 and ignored on receipt.
     Each of the two sections is padded to a multiple of four bytes.
 
     @ivar header: the envelope's header, without its NUL.
@@ -37,7 +37,7 @@ class SoapHeader(Structure):
     def read(cls, reader: Reader) -> SoapHeader:
         """Read both sections.
 
-        @raise RemoteProtocolError: a section has another identifier, is longer than what is there,
+        @raise RemoteProtocolError: a section has a different identifier, is longer than the remaining bytes,
             or its text does not end with its only NUL.
         """
         with reader.header(cls.NAME, cls.SECTION):
@@ -57,7 +57,7 @@ class SoapHeader(Structure):
         return text
 
     def write(self, writer: Writer) -> None:
-        """Write both sections; C{writer} stands at a multiple of four bytes.
+        """Write both sections; the position of C{writer} is a multiple of four bytes.
 
         @raise LocalProtocolError: a text holds a NUL.
         """

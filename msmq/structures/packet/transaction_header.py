@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.20.5 TransactionHeader: where a message stands in its sequence and its transaction."""
+"""[MS-MQMQ] 2.2.20.5 TransactionHeader: sequence and transaction of a message, and its position in both."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from msmq.wire.writer import Writer
 class TransactionHeader(Structure):
     """[MS-MQMQ] 2.2.20.5 TransactionHeader.
 
-    The flag bits that have no meaning are sent as 0 and never looked at.
+    Reserved flag bits are sent as 0 and ignored on receipt.
 
     @ivar tx_sequence_id: the sequence.
-    @ivar tx_sequence_number: the place of the message in it, 1 to 0xFFFFFFFF.
-    @ivar previous_tx_sequence_number: the place of the message before it, 0 if there is none.
+    @ivar tx_sequence_number: the number of the message in it, 1 to 0xFFFFFFFF.
+    @ivar previous_tx_sequence_number: the number of the previous message, 0 if there is none.
     @ivar is_final_ack_wanted: FA.
     @ivar is_first: FM, the first message of its transaction.
     @ivar is_last: LM, the last message of its transaction.
@@ -55,14 +55,12 @@ class TransactionHeader(Structure):
     def read(cls, reader: Reader) -> TransactionHeader:
         """Read the header.
 
-        @raise RemoteProtocolError: it is cut short, or TxSequenceNumber is 0.
+        @raise RemoteProtocolError: it is truncated, or TxSequenceNumber is 0.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
             flags, ordinal, timestamp, number, previous = reader.unpack(cls.LAYOUT, "Flags")
             if number == 0:
-                raise reader.malformed(
-                    "TxSequenceNumber", "0 is not a number in a sequence", offset=start + 12
-                )
+                raise reader.malformed("TxSequenceNumber", "0 is not a sequence number", offset=start + 12)
             return cls(
                 tx_sequence_id=TxSequenceID(ordinal, timestamp),
                 tx_sequence_number=number,
@@ -82,7 +80,7 @@ class TransactionHeader(Structure):
         if not 0 <= self.transaction_id <= self.ID >> self.ID_SHIFT:
             raise LocalProtocolError(f"Flags.ID: {self.transaction_id} does not fit 20 bits")
         if self.tx_sequence_number == 0:
-            raise LocalProtocolError("TxSequenceNumber: 0 is not a number in a sequence")
+            raise LocalProtocolError("TxSequenceNumber: 0 is not a sequence number")
         flags = (
             self.CG * (self.connector_qm_guid is not None)
             | self.FA * self.is_final_ack_wanted

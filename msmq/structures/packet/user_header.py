@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.19.2 UserHeader: from whom a message comes, where it goes, and how."""
+"""[MS-MQMQ] 2.2.19.2 UserHeader: sender, queues, time limit and delivery mode of a message."""
 
 from __future__ import annotations
 
@@ -43,29 +43,29 @@ _ADMIN_KINDS = frozenset(QueueNameKind) - {
 class UserHeader(Structure):
     """[MS-MQMQ] 2.2.19.2 UserHeader.
 
-    The flag bits X1 to X4 are sent as 0 and never looked at.
+    The flag bits X1 to X4 are sent as 0 and ignored on receipt.
 
     @ivar source_queue_manager: the first sender; no hop changes it.
     @ivar queue_manager_address: the queue manager of the destination; null for a direct name.
     @ivar message_id: 32 bits, unique among the messages of C{source_queue_manager}.
     @ivar sent_time: seconds since 1970-01-01 UTC.
     @ivar time_to_be_received: seconds, or L{INFINITE}.
-    @ivar hop_count: RC, the routing servers that the message has passed, 0 to 0x1D.
+    @ivar hop_count: RC, how many routing servers the message has passed, 0 to 0x1D.
     @ivar is_recoverable: DM, it survives a restart of a queue manager.
-    @ivar dead_letter: JN, a copy is kept by the sender if it fails.
-    @ivar journal: JP, a copy is kept by the sender if it is delivered.
+    @ivar dead_letter: JN, the sender keeps a copy if delivery fails.
+    @ivar journal: JP, the sender keeps a copy if it is delivered.
     @ivar destination_kind: DQ.
-    @ivar destination_queue: a structure as C{destination_kind} has it.
+    @ivar destination_queue: the structure for C{destination_kind}.
     @ivar admin_kind: AQ.
-    @ivar admin_queue: to which acknowledgements go.
+    @ivar admin_queue: the queue for acknowledgements.
     @ivar response_kind: RQ.
-    @ivar response_queue: to which an application may answer.
+    @ivar response_queue: the queue for responses of an application.
     @ivar connector_type: CQ; opaque to a queue manager.
     @ivar has_security_header: SH.
     @ivar has_transaction_header: TH; only if C{is_recoverable}.
     @ivar has_multi_queue_format_header: MQ.
     @ivar has_soap_header: HH.
-    @ivar is_over_http: AH, the message came over HTTP; read, and never written.
+    @ivar is_over_http: AH, the message was received over HTTP; read, and never written.
     """
 
     NAME: ClassVar[str] = "UserHeader"
@@ -117,7 +117,7 @@ class UserHeader(Structure):
     def read(cls, reader: Reader) -> UserHeader:
         """Read the fixed part, the names that the flags announce, and ConnectorType.
 
-        @raise RemoteProtocolError: the flags hold what no message may have, or a name is malformed.
+        @raise RemoteProtocolError: the flags are invalid, or a name is malformed.
         """
         with reader.header(cls.NAME, cls.SECTION) as start:
             source, address, time_to_be_received, sent_time, message_id, flags = reader.unpack(
@@ -190,13 +190,13 @@ class UserHeader(Structure):
 
     @property
     def identifier(self) -> MessageIdentifier:
-        """The message, among all."""
+        """The identifier of the message."""
         return MessageIdentifier(self.source_queue_manager, self.message_id)
 
     def write(self, writer: Writer) -> None:
-        """Write the fixed part, the names and ConnectorType; C{writer} stands at a multiple of four bytes.
+        """Write the fixed part, the names and ConnectorType; C{writer} is at a multiple of four bytes.
 
-        @raise LocalProtocolError: a value that no message may have, or a name that is not of its kind.
+        @raise LocalProtocolError: a value is invalid, or a name is not of its kind.
         """
         if not 0 <= self.hop_count <= MAXIMUM_HOP_COUNT:
             raise LocalProtocolError(f"Flags.RC: {self.hop_count} is not within 0 to {MAXIMUM_HOP_COUNT}")
@@ -223,21 +223,21 @@ class UserHeader(Structure):
             writer.guid(self.connector_type)
 
     def resolve_destination(self) -> FormatName | None:
-        """The queue that the message is for; see L{resolve_queue_name}.
+        """The destination queue; see L{resolve_queue_name}.
 
         @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME.
         """
         return self._resolve(self.destination_kind, self.destination_queue, None)
 
     def resolve_admin_queue(self) -> FormatName | None:
-        """The queue that acknowledgements go to; see L{resolve_queue_name}.
+        """The queue for acknowledgements; see L{resolve_queue_name}.
 
         @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME.
         """
         return self._resolve(self.admin_kind, self.admin_queue, None)
 
     def resolve_response_queue(self) -> FormatName | None:
-        """The queue that applications answer to; see L{resolve_queue_name}.
+        """The queue for responses; see L{resolve_queue_name}.
 
         @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME.
         """

@@ -1,7 +1,7 @@
-"""[MS-MQMQ] 2.2.20 UserMessage Packet: every header of a message, read into values ([MS-MQDMPR] 3.1.7.1.31).
+"""[MS-MQMQ] 2.2.20 UserMessage Packet: every header of a message as values ([MS-MQDMPR] 3.1.7.1.31).
 
-This is for those who look at all of a packet or build one; what only passes a message on looks at
-it through L{UserMessageView<msmq.structures.packet.user_message_view.UserMessageView>}.
+It is for callers that need a whole packet or build one; code that only forwards a message uses
+L{UserMessageView<msmq.structures.packet.user_message_view.UserMessageView>}.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from msmq.wire.writer import Writer
 class UserMessage(Packet):
     """[MS-MQMQ] 2.2.20 UserMessage Packet; OrderAck and FinalAck packets have its form too.
 
-    The headers lie in the packet in the order of the fields here, but for C{properties}, which lies
-    between C{security} and C{debug}.
+    The headers are in the packet in the order of the fields here, except C{properties}, which is between
+    C{security} and C{debug}.
 
-    PacketSize and the flags of C{base} and C{user} that announce other headers are those of the packet
-    that was read; in a packet that is built they need not be set, L{completed} sets them.
+    PacketSize and the flags of C{base} and C{user} that announce other headers are those of the packet that
+    was read; in a new packet they need not be set, since L{completed} sets them.
     """
 
     SECTION: ClassVar[str] = "[MS-MQMQ] 2.2.20"
@@ -52,11 +52,11 @@ class UserMessage(Packet):
 
     @classmethod
     def read(cls, reader: Reader) -> UserMessage:
-        """Read one packet from its first byte on, with the SessionHeader if one rides on it.
+        """Read one packet from its first byte on, with an attached SessionHeader.
 
-        That SessionHeader is understood whether PacketSize counts it or not.
+        That SessionHeader is accepted whether PacketSize counts it or not.
 
-        @raise RemoteProtocolError: the packet breaks a rule, or is shorter than it says.
+        @raise RemoteProtocolError: the packet is malformed, or shorter than it declares.
         """
         base, message = cls._read_counted(reader)
         if message.session is None and base.has_session_header:
@@ -65,7 +65,7 @@ class UserMessage(Packet):
 
     @classmethod
     def _read_counted(cls, reader: Reader) -> tuple[BaseHeader, UserMessage]:
-        """Read as many bytes as PacketSize says, which have to hold all headers and nothing else."""
+        """Read PacketSize bytes, which have to be exactly the headers."""
         base = BaseHeader.read(reader)
         with reader.header(BaseHeader.NAME, BaseHeader.SECTION):
             if base.is_internal:
@@ -94,9 +94,9 @@ class UserMessage(Packet):
         return cls(base, user, properties, transaction, security, debug, soap, multi_queue_format)
 
     def completed(self) -> UserMessage:
-        """The same message with PacketSize and the announcing flags as its parts have them.
+        """The message with PacketSize and the flags that announce headers set according to its parts.
 
-        A transactional message has priority 0, and nothing says that it came over HTTP.
+        A transactional message gets priority 0, and the flag for HTTP is clear.
         """
         user = attrs.evolve(
             self.user,
@@ -118,12 +118,12 @@ class UserMessage(Packet):
         return attrs.evolve(self, base=base, user=user)
 
     def to_bytes(self) -> bytes:
-        """The packet that a sender makes of this message, L{completed}.
+        """The packet of this message as its sender sends it, L{completed}.
 
-        @raise LocalProtocolError: a value does not fit its field, headers contradict each other, or
-            the message is one that no sender sends: acknowledgements are wanted and there is no
-            AdminQueue, or the other way round; QueueManagerAddress names a queue manager beside a
-            direct name, or none beside another.
+        @raise LocalProtocolError: a value does not fit its field, headers contradict each other, or the
+            message is one that no sender sends: acknowledgements are requested without an AdminQueue, or an
+            AdminQueue is given without a request; QueueManagerAddress names a queue manager although the
+            destination is a direct name, or none although it is not.
         """
         self._check_as_sender()
         writer = Writer()
@@ -133,7 +133,7 @@ class UserMessage(Packet):
     def _check_as_sender(self) -> None:
         wants_acknowledgement = bool(self.properties.flags)
         if wants_acknowledgement != (self.user.admin_kind is not QueueNameKind.NONE):
-            raise LocalProtocolError("AdminQueue: given if and only if acknowledgements are wanted")
+            raise LocalProtocolError("AdminQueue: required if, and only if, acknowledgements are requested")
         has_address = self.user.queue_manager_address != NULL_GUID
         match self.user.destination_kind:
             case QueueNameKind.DIRECT if has_address:
@@ -142,7 +142,7 @@ class UserMessage(Packet):
                 raise LocalProtocolError("QueueManagerAddress: null with a name that is not direct")
 
     def write(self, writer: Writer) -> None:
-        """Write the packet as it is, for example one that was read; C{writer} is empty.
+        """Write the packet unchanged, for example one that was read; C{writer} is empty.
 
         @raise LocalProtocolError: a value does not fit its field, or headers contradict each other.
         """
@@ -158,7 +158,7 @@ class UserMessage(Packet):
             ("UserHeader.Flags.HH", self.user.has_soap_header, self.soap),
         ):
             if announced != (header is not None):
-                raise LocalProtocolError(f"{field}: {announced} beside {quoted(header)}")
+                raise LocalProtocolError(f"{field}: {announced} with {quoted(header)}")
         self._write_after_base(writer)
         counts = {writer.position}
         if self.session is not None:

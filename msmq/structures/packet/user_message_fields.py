@@ -1,4 +1,4 @@
-"""The fields of a UserMessage packet, each read from its bytes where it is asked for. [MS-MQMQ] 2.2.20."""
+"""Accessors for the fields of a UserMessage packet, read from its bytes on demand. [MS-MQMQ] 2.2.20."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _LEVELS: Final = frozenset(AuthenticationLevel)
 
 
 class UserMessageFields:
-    """What a well-formed UserMessage packet says; L{UserMessageView} finds its headers and judges it.
+    """The fields of a well-formed UserMessage packet; L{UserMessageView} validates it.
 
-    An answer that takes making is made each time anew.
+    Values are not cached.
     The attributes are those of L{UserMessageView}.
     """
 
@@ -58,7 +58,7 @@ class UserMessageFields:
 
     @property
     def is_traced(self) -> bool:
-        """Whether reports about the message are wanted."""
+        """Whether report messages are requested."""
         return self.base_flags & 0x0100 != 0
 
     @property
@@ -75,17 +75,17 @@ class UserMessageFields:
 
     @property
     def message_id(self) -> int:
-        """The number that the first sender gave the message."""
+        """The number that the first sender assigned to the message."""
         return self._u32(56)
 
     @property
     def identifier(self) -> MessageIdentifier:
-        """The message, among all."""
+        """The identifier of the message."""
         return MessageIdentifier(guid_from_bytes(self.source_queue_manager), self.message_id)
 
     @property
     def identity(self) -> bytes:
-        """The 20 bytes of that: the GUID, and the number, little-endian."""
+        """The identifier's 20 bytes: the GUID, and the number, little-endian."""
         return self.packet[16:32] + self.packet[56:60]
 
     @property
@@ -95,7 +95,7 @@ class UserMessageFields:
 
     @property
     def dead_letter(self) -> bool:
-        """Whether the sender keeps a copy if the message fails (JN)."""
+        """Whether the sender keeps a copy if delivery fails (JN)."""
         return self.flags & 0x0100 != 0
 
     @property
@@ -105,15 +105,15 @@ class UserMessageFields:
 
     @property
     def destination_kind(self) -> QueueNameKind:
-        """Which structure names the destination."""
+        """The structure of the destination's name."""
         return QueueNameKind(self.flags >> 10 & 7)
 
     @property
     def destination_key(self) -> bytes:
-        """Bytes that are the same only for messages to one destination: kind and name, without padding.
+        """A key that is equal only for messages to one destination: kind and name, without padding.
 
         Two spellings of a direct name have two keys.
-        A number that means a queue of another host has that host's GUID before it.
+        The number of a queue on another host is prefixed with that host's GUID.
         """
         kind = self.flags >> 10 & 7
         packet = self.packet
@@ -124,7 +124,7 @@ class UserMessageFields:
         return kind.to_bytes(1, "little") + packet[NAMES : NAMES + SIZE_OF_NAME[kind]]
 
     def destination(self) -> QueueName | None:
-        """The name of the destination as the packet holds it; C{None} if there is none."""
+        """The name of the destination in the packet; C{None} if there is none."""
         return read_queue_name(self.destination_kind, self._reader(NAMES))
 
     def destination_format_name(self) -> FormatName | None:
@@ -135,14 +135,14 @@ class UserMessageFields:
         return self.user_header().resolve_destination()
 
     def admin_format_name(self) -> FormatName | None:
-        """Where acknowledgements go; see L{UserHeader.resolve_admin_queue}.
+        """The queue for acknowledgements; see L{UserHeader.resolve_admin_queue}.
 
         @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME, the text of a direct name names no queue.
         """
         return self.user_header().resolve_admin_queue()
 
     def response_format_name(self) -> FormatName | None:
-        """Where applications answer to; see L{UserHeader.resolve_response_queue}.
+        """The queue for responses; see L{UserHeader.resolve_response_queue}.
 
         @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME, the text of a direct name names no queue.
         """
@@ -156,18 +156,18 @@ class UserMessageFields:
         return guid_from_bytes(self.packet[self._names_end - 16 : self._names_end])
 
     def user_header(self) -> UserHeader:
-        """All of the UserHeader."""
+        """The whole UserHeader."""
         return UserHeader.read(self._reader(BaseHeader.SIZE))
 
     @property
     def dead_letter_queue(self) -> str:
-        """[MS-MQDMPR] 3.1.1.12 ApplicationDeadletterQueue, a path; empty without one, or from afar."""
+        """[MS-MQDMPR] 3.1.1.12 ApplicationDeadletterQueue, a path; empty in received messages."""
         return dead_letter_queue_of(self.packet)
 
     # TransactionHeader
 
     def transaction(self) -> TransactionHeader | None:
-        """All of the TransactionHeader."""
+        """The whole TransactionHeader."""
         return TransactionHeader.read(self._reader(self._names_end)) if self.is_transactional else None
 
     @property
@@ -179,22 +179,22 @@ class UserMessageFields:
 
     @property
     def tx_sequence_number(self) -> int:
-        """Its place in the sequence; 0 if the message is not transactional."""
+        """Its number in the sequence; 0 if the message is not transactional."""
         return self._u32(self._names_end + 12) if self.is_transactional else 0
 
     @property
     def previous_tx_sequence_number(self) -> int:
-        """The place of the message before it, 0 if there is none or the message is not transactional."""
+        """The number of the previous message, 0 if there is none or the message is not transactional."""
         return self._u32(self._names_end + 16) if self.is_transactional else 0
 
     @property
     def transaction_offset(self) -> int:
-        """Where the TransactionHeader begins, if there is one."""
+        """Offset of the TransactionHeader, if there is one."""
         return self._names_end
 
     @property
     def properties_offset(self) -> int:
-        """Where the MessagePropertiesHeader begins."""
+        """Offset of the MessagePropertiesHeader."""
         return self._properties
 
     @property
@@ -210,14 +210,14 @@ class UserMessageFields:
     # SecurityHeader
 
     def security(self) -> SecurityHeader | None:
-        """All of the SecurityHeader."""
+        """The whole SecurityHeader."""
         if not self.flags & UserHeader.SH:
             return None
         packet, position = self.packet, self.security_offset
         flags, *sizes, provider_info_size = _SECURITY(packet, position)
         if provider_info_size:
             return SecurityHeader.read(self._reader(position))
-        # The constructor has seen that all of it is there.
+        # The constructor has validated its size.
         items = []
         position += SecurityHeader.FIXED_SIZE
         for size in sizes:
@@ -236,7 +236,7 @@ class UserMessageFields:
 
     @property
     def security_offset(self) -> int:
-        """Where the SecurityHeader begins, if there is one."""
+        """Offset of the SecurityHeader, if there is one."""
         if not self.is_transactional:
             return self._names_end
         # Flags.FA: an identifier of 16 bytes follows.
@@ -244,7 +244,7 @@ class UserMessageFields:
 
     @property
     def authentication_level(self) -> AuthenticationLevel:
-        """What was found of the signature, if the packet is kept here; one that comes says nothing of it."""
+        """The result of signature verification in a stored packet; meaningless in one just received."""
         if not self.flags & UserHeader.SH:
             return AuthenticationLevel.NONE
         found = self.packet[self.security_offset + 1] & 0x0F
@@ -252,7 +252,7 @@ class UserMessageFields:
 
     @property
     def sender_id(self) -> str | None:
-        """Who sent the message: the text of a SID, or a GUID in braces; of anything else the hex digits."""
+        """The sender: the text of a SID, a GUID in braces, or the hex digits of anything else."""
         security = self.security()
         if security is None or not security.security_id:
             return None
@@ -288,22 +288,22 @@ class UserMessageFields:
 
     @property
     def privacy_level(self) -> int:
-        """PrivacyLevel, as it came."""
+        """PrivacyLevel, as received."""
         return self._u32(self._properties + 40)
 
     @property
     def asks_for_privacy(self) -> bool:
-        """Whether PrivacyLevel is one of the document's and not 0; every message that is sent is asked."""
+        """Whether PrivacyLevel is one of the document's and not 0; evaluated for every sent message."""
         return self.packet[self._properties + 40] != 0
 
     @property
     def hash_algorithm(self) -> int:
-        """HashAlgorithm, as it came."""
+        """HashAlgorithm, as received."""
         return self._u32(self._properties + 44)
 
     @property
     def encryption_algorithm(self) -> int:
-        """EncryptionAlgorithm, as it came."""
+        """EncryptionAlgorithm, as received."""
         return self._u32(self._properties + 48)
 
     @property
@@ -332,10 +332,10 @@ class UserMessageFields:
         return memoryview(self.packet)[start : start + self.body_size]
 
     def common_bytes(self) -> bytes | None:
-        """Everything but what differs between messages that were sent alike: number, time, transaction, body.
+        """The bytes that messages with the same properties share: all but number, time, transaction and body.
 
-        The sizes of the body differ with it. C{None} for a message with a SecurityHeader, and where an
-        extension makes that long.
+        The sizes of the body differ with it. C{None} for a message with a SecurityHeader, or with a long
+        extension.
         """
         if self.flags & 0x00080000 or self._extension_size > 256:
             return None
@@ -378,7 +378,7 @@ class UserMessageFields:
         return MultiQueueFormatHeader.read(reader)
 
     def parse(self) -> UserMessage:
-        """The whole packet as values."""
+        """The whole packet, parsed into values."""
         return UserMessage.from_bytes(packet_of(self.packet))
 
     @property

@@ -1,7 +1,7 @@
-"""Patches of the few fields that a queue manager may change in the bytes of a UserMessage packet in transit.
+"""Patches fields in the bytes of a UserMessage packet in transit, as far as a queue manager may.
 
 Each function returns new bytes.
-A L{view<msmq.structures.packet.user_message_view>} has validated the packet before; nothing is checked again.
+A L{view<msmq.structures.packet.user_message_view>} has validated the packet before; it is not checked again.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _FOREVER: Final = _U32.pack(INFINITE)
 
 
 def patch_session_header(packet: bytes, header: SessionHeader | None) -> bytes:
-    """[MS-MQMQ] 2.2.20.4 the packet with this SessionHeader riding on it, or with none.
+    """[MS-MQMQ] 2.2.20.4 the packet with this SessionHeader attached, or without one.
 
-    PacketSize does not count the header; one that the packet had is gone.
+    PacketSize does not count the header; one that the packet had is removed.
 
     @raise LocalProtocolError: the header cannot be written.
     """
@@ -73,7 +73,7 @@ def patch_time_to_reach_queue(packet: bytes, seconds: int) -> bytes:
 
 
 def patch_sequence(packet: bytes, sequence_id: TxSequenceID, number: int, previous: int) -> bytes:
-    """[MS-MQMQ] 2.2.20.5 the packet at this place of a sequence.
+    """[MS-MQMQ] 2.2.20.5 the packet with this position in a sequence.
 
     @raise LocalProtocolError: the message is not transactional, or a number does not fit its field.
     """
@@ -81,7 +81,7 @@ def patch_sequence(packet: bytes, sequence_id: TxSequenceID, number: int, previo
     if not flags & UserHeader.TH:
         raise LocalProtocolError("TransactionHeader: the message has none")
     if number == 0:
-        raise LocalProtocolError("TxSequenceNumber: 0 is not a number in a sequence")
+        raise LocalProtocolError("TxSequenceNumber: 0 is not a sequence number")
     writer = Writer()
     sequence_id.write(writer)
     writer.u32(number, "TxSequenceNumber")
@@ -90,7 +90,7 @@ def patch_sequence(packet: bytes, sequence_id: TxSequenceID, number: int, previo
 
 
 def _names_end(packet: bytes, flags: int) -> int:
-    """Where the UserHeader ends; the reader of the header finds it where the quick walk does not decide."""
+    """The end of the UserHeader; the full reader of the header finds it if the fast path cannot."""
     try:
         return after_other_names(packet, after_name(packet, NAMES, flags >> UserHeader.DQ_SHIFT & 7), flags)
     except Unusual:

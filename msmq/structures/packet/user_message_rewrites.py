@@ -1,6 +1,6 @@
-"""Rewrites a UserMessage that is sent, kept or refused here: transaction flags, SecurityHeader, dead letters.
+"""Rewrites headers of a UserMessage: transaction flags, SecurityHeader, message class of dead letters.
 
-Each function takes a view, which knows where the headers begin, and returns new bytes or a new view.
+Each function takes a view, which has the offsets of the headers, and returns new bytes or a new view.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def patch_transaction(view: UserMessageView, *, is_first: bool, is_last: bool, t
 def patch_security_header(
     view: UserMessageView, header: SecurityHeader, multi_queue_signature: bytes = b""
 ) -> UserMessageView:
-    """[MS-MQQB] 3.1.7.1.4 the message with this SecurityHeader, which a message of ours does not have yet.
+    """[MS-MQQB] 3.1.7.1.4 the message with this SecurityHeader added.
 
     @param multi_queue_signature: for the MultiQueueFormatHeader, which then is the last part of the packet.
-    @raise LocalProtocolError: the header cannot be written, or the packet gets larger than any may be.
+    @raise LocalProtocolError: the header cannot be written, or the packet would be too large.
     """
     if view.flags & UserHeader.SH:
         raise LocalProtocolError("SecurityHeader: the message has one")
@@ -74,11 +74,11 @@ def patch_security_header(
 
 
 def patch_authentication_level(view: UserMessageView, level: AuthenticationLevel) -> UserMessageView:
-    """[MS-MQMQ] 2.2.20.6 the message with this Flags.AS, and AU clear, for a packet that is kept here.
+    """[MS-MQMQ] 2.2.20.6 the message with this Flags.AS, and AU clear, for a stored packet.
 
-    What a peer says there is worth nothing (reading 60), and nothing is sent there.
+    A value from a peer is not trusted (reading 60), and both flags are sent as 0.
 
-    @param view: of a message with a SecurityHeader; it is given back if it is like that already.
+    @param view: of a message with a SecurityHeader; returned itself if it has these flags already.
     """
     place = view.security_offset
     (flags,) = _U16.unpack_from(view.packet, place)
@@ -89,20 +89,20 @@ def patch_authentication_level(view: UserMessageView, level: AuthenticationLevel
 
 
 def without_acknowledgements(view: UserMessageView) -> UserMessageView:
-    """[MS-MQMQ] 2.2.19.3 the message with Flags.PA, PR, NA and NR clear, of which nobody is told anything."""
+    """[MS-MQMQ] 2.2.19.3 the message with Flags.PA, PR, NA and NR clear: no acknowledgements."""
     place = view.properties_offset
     return UserMessageView(replaced(view.packet, place, bytes((view.packet[place] & 0xF0,))))
 
 
 def patch_message_class(view: UserMessageView, message_class: int) -> bytes:
-    """[MS-MQMQ] 2.2.19.3 the packet with this MessageClass, as a dead letter tells why it is one."""
+    """[MS-MQMQ] 2.2.19.3 the packet with this MessageClass, which is the reason in a dead letter."""
     return replaced(view.packet, view.properties_offset + 2, _U16.pack(message_class))
 
 
 def patch_dead_letter(view: UserMessageView, message_class: int) -> bytes:
-    """[MS-MQMQ] 2.2.19.3 the same, of one that lies where applications look for messages.
+    """[MS-MQMQ] 2.2.19.3 the same, for a dead letter in an application's queue.
 
-    It asks for nothing any more: it never expires, nobody is told of it, and it is no dead letter again.
+    It never expires, causes no acknowledgements, and does not become a dead letter again.
     """
     packet = packet_of(patch_message_class(view, message_class))
     packet = replaced(packet, _TIME_TO_REACH_QUEUE, _FOREVER)

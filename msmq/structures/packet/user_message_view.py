@@ -1,9 +1,9 @@
-"""A UserMessage packet as it came: its headers are found, and it is judged, once.
+"""A view of a UserMessage packet in its bytes: locates its headers and validates it once.
 
-Every message that passes through goes through L{UserMessageView}, so its constructor is written for
-speed: it finds where the headers end by as few steps as it can and keeps a handful of numbers.
-Whatever looks unusual to it, right or wrong, it leaves to the readers of the single headers, which
-decide about the packet and make the error.
+Every received message becomes a L{UserMessageView}, so its constructor is optimized: it locates the
+headers in as few steps as possible and stores a handful of offsets.
+A packet with anything unusual, valid or not, is left to the readers of the single headers, which
+accept it or raise the error.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ _BEGINNING: Final = Struct("<BxHIII16s16s4xI4xIH").unpack_from
 _SIZES: Final = Struct("<BBH28xI16xI").unpack_from
 
 NEVER: Final = float("inf")
-"""The limit of a message that does not expire on its way."""
+"""The reach limit of a message that does not expire in transit."""
 
 
 class UserMessageView(UserMessageFields):
-    """[MS-MQMQ] 2.2.20 UserMessage Packet without a SessionHeader, in the bytes that it came in.
+    """[MS-MQMQ] 2.2.20 UserMessage Packet without a SessionHeader, in its bytes.
 
     It is the message that [MS-MQQB] 3.1.7.10 and [MS-MQDMPR] 3.1.7.1.31 deserialize a packet to.
 
-    The constructor finds every header and checks all that makes a packet well formed; afterwards each
-    question is answered from the bytes, and an answer that takes making is made each time anew.
+    The constructor locates every header and validates the packet; afterwards fields are read from the bytes,
+    and values are not cached.
 
-    @param packet: exactly PacketSize bytes with Flags.SH clear, as the framer gives them; in a store also
-        what is kept behind them (L{msmq.structures.packet.kept_packet}).
-    @raise RemoteProtocolError: the packet breaks a rule.
+    @param packet: exactly PacketSize bytes with Flags.SH clear, as the framer returns them; in a store also
+        its local headers (L{msmq.structures.packet.kept_packet}).
+    @raise RemoteProtocolError: the packet is malformed.
     @ivar packet: the bytes.
-    @ivar size: how many there are.
+    @ivar size: their number.
     @ivar base_flags: BaseHeader.Flags.
     @ivar flags: UserHeader.Flags.
     @ivar is_recoverable: whether it has to survive a restart, as every transactional message has.
@@ -78,9 +78,9 @@ class UserMessageView(UserMessageFields):
     @ivar queue_manager_address: the 16 bytes of the GUID of the destination's queue manager; zeros with a
         direct name.
     @ivar sent_time: seconds since 1970-01-01 UTC.
-    @ivar reach_limit: the second from which on the message is too late for its queue; infinity for never.
-        [MS-MQQB] 3.1.5.8. Whole seconds are compared, and at the limit itself a message is still in time.
-    @ivar acknowledge: which acknowledgements are wanted: C{PA | PR | NA | NR} of the MessagePropertiesHeader.
+    @ivar reach_limit: the second after which TimeToReachQueue has expired; infinity for never.
+        [MS-MQQB] 3.1.5.8. Whole seconds are compared, and at the limit itself a message has not expired.
+    @ivar acknowledge: the requested acknowledgements: C{PA | PR | NA | NR} of the MessagePropertiesHeader.
     @ivar body_size: bytes of the body.
     """
 
@@ -198,7 +198,7 @@ class UserMessageView(UserMessageFields):
         names_end: int,
         properties: int,
     ) -> UserMessageView:
-        """A packet that was made here: what the constructor would find is known already, and is not checked.
+        """A view of a packet that was built locally, with known offsets and without validation.
 
         @param label_length: characters of the label, its NUL included.
         @param names_end: where the UserHeader ends.
@@ -226,7 +226,7 @@ class UserMessageView(UserMessageFields):
         return view
 
     def _read_strictly(self) -> None:
-        """Learn the same from the readers of the single headers; headers may be kept behind a packet."""
+        """Locate the headers with the readers of the single headers; a packet may have local headers."""
         record = self.packet
         packet = without_kept_headers(record)
         if packet is not None:
@@ -243,7 +243,7 @@ class UserMessageView(UserMessageFields):
                 BaseHeader.NAME,
                 "Flags",
                 2,
-                "SH in a packet that is to have no SessionHeader",
+                "SH in a packet without a SessionHeader",
             )
         reader = Reader(self.packet)
         reader.skip(BaseHeader.SIZE, BaseHeader.NAME)
@@ -277,14 +277,14 @@ def measure_user_message(data: memoryview) -> int:
 
     That is PacketSize, or 16 bytes less if the peer counts the SessionHeader too.
 
-    @param data: PacketSize bytes of a packet; whether SH is set does not matter.
-    @raise RemoteProtocolError: the packet breaks a rule.
+    @param data: PacketSize bytes of a packet, with SH set or clear.
+    @raise RemoteProtocolError: the packet is malformed.
     """
     if len(data) >= BaseHeader.SIZE:
         try:
             return UserMessageView(patch_session_header(bytes(data), None)).size
         except RemoteProtocolError:
-            # It may only be that the headers end before PacketSize.
+            # Perhaps the headers only end before PacketSize.
             pass
     reader = Reader(data)
     UserMessage.read_headers(reader, BaseHeader.read(reader))

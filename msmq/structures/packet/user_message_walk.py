@@ -1,9 +1,9 @@
-"""The quick walk over the parts of a UserMessage packet that only some messages have.
+"""The fast path over the optional parts of a UserMessage packet.
 
-Each function takes the position at which a part begins and gives the one at which it ends, looking at
-no more than that needs and at what makes the part well formed.
-Where it meets something unusual it raises L{Unusual} or whatever Python raises for a position beyond
-the packet; then the readers of the single headers decide.
+Each function takes the position at which a part begins and returns the one at which it ends, and reads
+only what this and the validation of the part need.
+For anything unusual it raises L{Unusual}, or the exception of Python for a position beyond the packet;
+then the readers of the single headers decide.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from msmq.structures.packet.soap_header import SoapHeader
 from msmq.wire.reader import Reader
 
 NAMES: Final = 64
-"""Where DestinationQueue begins."""
+"""Offset of DestinationQueue."""
 
 SIZE_OF_NAME: Final = (0, 0, 4, 4, 4, 16, 20)
-"""Bytes of a name by its kind, but for direct names, which are of kind 7."""
+"""Bytes of a name by its kind, except direct names, which are of kind 7."""
 
 _COUNT: Final = Struct("<H").unpack_from
 # Flags and TxSequenceNumber.
@@ -28,11 +28,11 @@ _SECURITY: Final = Struct("<HHHHII").unpack_from
 
 
 class Unusual(Exception):
-    """The quick walk does not decide about this packet."""
+    """The fast path cannot validate this packet."""
 
 
 def after_name(packet: bytes, position: int, kind: int) -> int:
-    """Where a name of this kind ends, its padding included."""
+    """The end of a name of this kind, its padding included."""
     if kind != 7:
         return position + SIZE_OF_NAME[kind]
     (count,) = _COUNT(packet, position)
@@ -44,7 +44,7 @@ def after_name(packet: bytes, position: int, kind: int) -> int:
 
 
 def after_other_names(packet: bytes, position: int, flags: int) -> int:
-    """Where ConnectorType ends, if AdminQueue begins at C{position}."""
+    """The end of ConnectorType, if AdminQueue begins at C{position}."""
     admin_kind = flags >> 13 & 7
     if admin_kind in (1, 4):
         raise Unusual
@@ -54,7 +54,7 @@ def after_other_names(packet: bytes, position: int, flags: int) -> int:
 
 
 def after_transaction_and_security(packet: bytes, position: int, flags: int) -> int:
-    """Where the MessagePropertiesHeader begins, if the UserHeader ends at C{position}."""
+    """The offset of the MessagePropertiesHeader, if the UserHeader ends at C{position}."""
     if flags & 0x00100000:
         transaction_flags, number = _TRANSACTION(packet, position)
         if not flags & 0x20 or not number:
@@ -74,7 +74,7 @@ def after_transaction_and_security(packet: bytes, position: int, flags: int) -> 
 
 
 def after_optional_headers(packet: bytes, position: int, base_flags: int, flags: int) -> int:
-    """Where the last header ends, if the MessagePropertiesHeader ends at C{position}.
+    """The end of the last header, if the MessagePropertiesHeader ends at C{position}.
 
     @raise RemoteProtocolError: a SoapHeader or a MultiQueueFormatHeader is malformed.
     """

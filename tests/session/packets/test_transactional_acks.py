@@ -252,7 +252,7 @@ class OrderAckTests(SynchronousTestCase):
         self.assertEqual(OrderAck.from_bytes(data[:-20] + bytes(range(20))), order_ack())
 
     def test_number_0_cannot_be_acknowledged(self) -> None:
-        """It is not a number in a sequence; nor is what does not fit 32 bits."""
+        """It is not a sequence number; nor is what does not fit 32 bits."""
         for number in (0, 1 << 32):
             self.assertRaises(LocalProtocolError, OrderAck(BY_GUID, SEQUENCE, number, 0).to_bytes)
 
@@ -308,7 +308,7 @@ class FinalAckTests(SynchronousTestCase):
         self.assertEqual(ack.message_id, MESSAGE.message_id)
 
     def test_number_0_cannot_be_acknowledged(self) -> None:
-        """It is not a number in a sequence."""
+        """It is not a sequence number."""
         ack = FinalAck(BY_GUID, MessageClass.ACK_RECEIVE, SEQUENCE, 0, 0, BETA, 1)
         self.assertRaises(LocalProtocolError, ack.to_bytes)
 
