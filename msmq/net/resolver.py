@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address
 from uuid import UUID
 
 import attrs
 from twisted.internet.address import IPv4Address as TwistedIPv4Address
 from twisted.internet.address import IPv6Address as TwistedIPv6Address
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.defer import TimeoutError as DeferredTimeoutError
 from twisted.internet.endpoints import clientFromString
 from twisted.internet.interfaces import (
@@ -69,9 +70,17 @@ class _Answer:
     limit: int
     addresses: dict[str, None] = attrs.field(factory=dict)
     complete: Deferred[None] = attrs.field(factory=Deferred)
+    _resolution: IHostResolution | None = None
 
     def resolutionBegan(self, resolutionInProgress: IHostResolution) -> None:
-        pass
+        self._resolution = resolutionInProgress
+
+    def abandon(self) -> None:
+        """No answer is awaited any more."""
+        if self._resolution is not None:
+            # Twisted's own resolver cannot cancel.
+            with suppress(NotImplementedError):
+                self._resolution.cancel()
 
     def addressResolved(self, address: IAddress) -> None:
         if isinstance(address, TwistedIPv6Address):
@@ -164,7 +173,11 @@ class HostResolver:
                 answer, name, addressTypes=[TwistedIPv4Address, TwistedIPv6Address]
             )
             await answer.complete.addTimeout(self.resolution_time, self.reactor)
+        except CancelledError:
+            answer.abandon()
+            raise
         except DeferredTimeoutError:
+            answer.abandon()
             if not answer.addresses:
                 raise HostNotFound(
                     f"{name}: the name service gave no answer in {self.resolution_time:g} s"

@@ -12,13 +12,14 @@ from typing import Any, ClassVar, Protocol, TextIO, cast
 import attrs
 from twisted.application.service import IService, Service
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IReactorPluggableNameResolver, IReactorTime
 from twisted.logger import ILogObserver, Logger
 from twisted.python import usage
 from twisted.python.components import Componentized
 from twisted.python.failure import Failure
 
 from msmq.errors import MsmqError
+from msmq.net.name_service import LookupReactor, NameService
 from msmq.service import collector
 from msmq.service.configuration import ConfigurationError, ConfigurationSource, Overrides
 from msmq.service.log_output import LogOutput
@@ -198,6 +199,8 @@ def makeService(options: Options) -> IService:
         configuration = source.load()
     except ConfigurationError as error:
         raise SystemExit(str(error)) from None
+    # Every endpoint of the process asks it: sessions, directory servers, the store.
+    IReactorPluggableNameResolver(reactor).installNameResolver(NameService(cast(LookupReactor, reactor)))
     status = ExitStatus()
     atexit.register(status.at_exit)
     output = _log_output(options, configuration)
