@@ -83,6 +83,7 @@ VERBS: Final = {
     "send": VerbEntry("msmq.cli.messages.send", "Send a message to DESTINATION, and print its identifier."),
     "session": VerbEntry("msmq.cli.server.session", "Watch the sessions with other queue managers."),
     "status": VerbEntry("msmq.cli.server.status", "Tell what the queue manager is and how it does."),
+    "store": VerbEntry("msmq.cli.server.store", "Look after the store of a server that does not run."),
     "topology": VerbEntry(
         "msmq.cli.enterprise.topology", "The sites, links and queue managers of the enterprise."
     ),

@@ -42,7 +42,7 @@ from msmq.manager.membership.kept_topology import KeptTopology
 from msmq.manager.membership.procedure_runner import DirectoryClient, DirectoryRunner
 from msmq.manager.membership.public_names import PublicNames
 from msmq.manager.outbox import Outbox
-from msmq.manager.ownership import check_owner, claim
+from msmq.manager.ownership import check_migration, check_owner, claim
 from msmq.manager.peers.ack_sessions import AckSessions
 from msmq.manager.peers.acknowledgements import Acknowledgements
 from msmq.manager.peers.acknowledging_peers import AcknowledgingPeers
@@ -350,6 +350,7 @@ class Parts:
         """Open the store and take over what it holds."""
         try:
             snapshot = await self.store.open()
+            await check_migration(self.store, snapshot)
             await check_owner(self.store, snapshot, self.model.identifier)
             self.model.restore(snapshot, self.clock.now())
             self.sequences.load(snapshot.state)

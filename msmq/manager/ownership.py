@@ -7,6 +7,7 @@ from uuid import UUID
 
 from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.persistence.changes import Change, PutState
+from msmq.persistence.migration_mark import MARK, MigrationRole, read_mark
 from msmq.persistence.snapshot import Snapshot
 from msmq.wire.guid import braced
 
@@ -30,6 +31,28 @@ async def check_owner(store: IMessageStore, snapshot: Snapshot, identifier: UUID
         f"the store {store.name} is that of queue manager {_named(owner)}, and this is {braced(identifier)}:"
         " bring back the identity.json that belongs to it, or use another store"
     )
+
+
+async def check_migration(store: IMessageStore, snapshot: Snapshot) -> None:
+    """See that a store that was just opened is neither moved to another one, nor being filled from one.
+
+    @raise StorageError: it is; it is closed, and nothing was changed.
+    """
+    try:
+        mark = read_mark(snapshot.state.get(MARK))
+        if mark is None:
+            return
+        if mark.role is MigrationRole.TARGET:
+            problem = (
+                f"a migration from {mark.other} has begun to fill it and has not ended: repeat msmq store"
+            )
+            problem += " migrate, or use the other store"
+        else:
+            problem = f"it was moved to {mark.other}: have [storage] backend name that one, or move it back"
+    except ValueError as error:
+        problem = str(error)
+    await store.close()
+    raise StorageError(f"the store {store.name} cannot be used: {problem}")
 
 
 def claim(store: IMessageStore, snapshot: Snapshot, identifier: UUID) -> list[Change]:

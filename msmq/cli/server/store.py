@@ -1,0 +1,96 @@
+"""C{msmq store}."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.structures.status import MQError, Status
+
+
+@click.group
+@common_options
+def store() -> None:
+    """Look after the store of a server that does not run."""
+
+
+@store.command("migrate")
+@click.option(
+    "--to", "target", metavar="STORE", required=True, help="log, sqlite or postgresql://..., or either:PATH."
+)
+@click.option("--from", "source", metavar="STORE", help="By default the store in the data directory.")
+@common_options
+@pass_settings
+def store_migrate(settings: Settings, target: str, source: str | None) -> None:
+    """Move everything that the store of the data directory holds to another store.
+
+    The server must not run. Whatever interrupts it, the source stays whole until the target holds the same,
+    by counts and hashes; the same command goes on where it was. After it, set [storage] backend to STORE.
+    """
+    settings.refuse_on()
+    from msmq.service.store_migration import migrate
+
+    output = settings.output
+    rows = {"copied": 0, "verified": 0}
+
+    def report(step: str, more: int) -> None:
+        if step in rows:
+            rows[step] += more
+            output.progress(f"{rows['copied']} rows copied, {rows['verified']} verified")
+
+    with _refusing():
+        summary = migrate(Path(settings.data), source, target, report)
+    output.progress("")
+    sections: dict[str, Any] = {
+        name: {"rows": part.rows, "bytes": part.size, "sha256": part.sha256}
+        for name, part in summary.sections.items()
+    }
+    if output.as_json:
+        output.object(
+            {
+                "source": summary.source,
+                "target": summary.target,
+                "resumed": summary.is_resumed,
+                "sections": sections,
+            }
+        )
+    else:
+        if sections:
+            columns = ("part", "rows", "bytes", "sha256")
+            output.many([{"part": name, **part} for name, part in sections.items()], columns)
+        kind = target.partition(":")[0]
+        output.text(f"{summary.source} was moved to {summary.target}")
+        output.text(f"Set [storage] backend to this {kind} store; the old one stays until it is discarded.")
+    output.flush()
+
+
+@store.command("discard")
+@click.argument("description", metavar="STORE")
+@common_options
+@pass_settings
+def store_discard(settings: Settings, description: str) -> None:
+    """Delete STORE, which was moved to another store: sqlite, log or postgresql://..., or either:PATH."""
+    settings.refuse_on()
+    from msmq.service.store_migration import discard
+
+    with _refusing():
+        place, size = discard(Path(settings.data), description)
+    settings.output.one({"discarded": place, "bytes": size})
+    settings.output.flush()
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """One line for what is refused."""
+    from msmq.interfaces.storage import StorageError
+    from msmq.service.data_lock import DataDirectoryError
+
+    try:
+        yield
+    except (StorageError, DataDirectoryError) as error:
+        raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error

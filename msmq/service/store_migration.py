@@ -1,0 +1,126 @@
+"""Moves the store of a server that does not run to another one, and discards what was moved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from uuid import uuid4
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorFromThreads
+from twisted.python.failure import Failure
+
+from msmq.persistence.migration_mark import MARK, MigrationRole, read_mark
+from msmq.service.data_lock import DataLock
+from msmq.storage.migration.errors import MigrationError
+from msmq.storage.migration.migration import Migration, MigrationSummary
+from msmq.storage.migration.places import StorePlace, place_of
+
+LOCAL: Final = ("sqlite", "log")
+"""The stores of a data directory, which are found there."""
+
+_Result = TypeVar("_Result")
+
+
+def migrate(
+    data: Path, source: str | None, target: str, report: Callable[[str, int], object]
+) -> MigrationSummary:
+    """Move everything of a store to another one; runs the reactor until it is done.
+
+    @param source: its description; C{None} for the one in the data directory.
+    @param report: called after each step, with the C{step} and the C{rows} of L{MigrationProgress
+        <msmq.storage.migration.migration.MigrationProgress>}.
+    @raise DataDirectoryError: a server uses the data directory.
+    @raise StorageError: it failed.
+    @raise KeyboardInterrupt: SIGINT or SIGTERM came.
+    """
+    if not data.is_dir():
+        raise MigrationError(f"{data}: there is no such data directory")
+    lock = DataLock(data)
+    lock.acquire()
+    try:
+        into = place_of(target, data)
+        place = _source(data, into) if source is None else place_of(source, data)
+        return _run(
+            lambda reactor: Migration(
+                place,
+                into,
+                reactor,
+                now=time.time,
+                new_identifier=uuid4,
+                report=lambda progress: report(progress.step, progress.rows),
+            ).run()
+        )
+    finally:
+        lock.release()
+
+
+def discard(data: Path, description: str) -> tuple[str, int]:
+    """Delete a store that was moved; the server of the data directory may run on the other one.
+
+    @return: where it was, and the bytes of its files.
+    @raise StorageError: it was not moved, or is in use.
+    """
+    place = place_of(description, data)
+    if not place.exists():
+        raise MigrationError(f"{place.text}: there is no such store")
+    _run(lambda reactor: _check_moved(place))
+    return place.text, place.erase()
+
+
+async def _check_moved(place: StorePlace) -> None:
+    store = place.make_store()
+    try:
+        snapshot = await store.open()
+    finally:
+        await store.close()
+    try:
+        mark = read_mark(snapshot.state.get(MARK))
+    except ValueError as error:
+        raise MigrationError(f"{place.text}: {error}") from error
+    if mark is None or mark.role is not MigrationRole.MOVED:
+        raise MigrationError(f"{place.text}: it was not moved to another store, and is not discarded")
+    if not mark.is_finished:
+        raise MigrationError(
+            f"{place.text}: its migration to {mark.other} has not ended; repeat msmq store migrate first"
+        )
+
+
+def _source(data: Path, target: StorePlace) -> StorePlace:
+    """The store in a data directory that is not the target."""
+    found = [
+        place for kind in LOCAL if (place := place_of(kind, data)).text != target.text and place.exists()
+    ]
+    if not found:
+        raise MigrationError(f"{data}: there is no other store to move; --from names one that is elsewhere")
+    if len(found) > 1:
+        names = " and ".join(place.text for place in found)
+        raise MigrationError(f"{data}: there are {names}; --from says which one is meant")
+    return found[0]
+
+
+def _run(ask: Callable[[IReactorFromThreads], Coroutine[Any, Any, _Result]]) -> _Result:
+    """Run the reactor until this is done."""
+    from twisted.internet import reactor
+
+    outcome: list[_Result | Failure] = []
+
+    def end(result: _Result | Failure) -> None:
+        outcome.append(result)
+        reactor.stop()
+
+    def begin() -> None:
+        Deferred.fromCoroutine(ask(IReactorFromThreads(reactor))).addBoth(end)
+
+    reactor.callWhenRunning(begin)
+    reactor.run()
+    if not outcome:
+        # The reactor's own handler of signals stopped it.
+        raise KeyboardInterrupt
+    [result] = outcome
+    if isinstance(result, Failure):
+        result.raiseException()
+    assert not isinstance(result, Failure)
+    return result

@@ -1,0 +1,1 @@
+"""Moves everything that a store keeps to a store of another kind."""

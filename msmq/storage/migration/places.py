@@ -1,0 +1,240 @@
+"""Stores that can be migrated, by their descriptions."""
+
+from __future__ import annotations
+
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from msmq.durable import sync
+from msmq.interfaces.plugins import IStorageFactory
+from msmq.interfaces.storage import IMessageStore, StorageError
+from msmq.quoting import quoted
+from msmq.storage.log.factory import DIRECTORY_NAME, MARK_NAME, LogStorageFactory
+from msmq.storage.log.failures import failure
+from msmq.storage.readers.shape import StoreReader
+from msmq.storage.sqlite.store import FILE_NAME, SqliteStorageFactory
+
+KINDS: Final = ("log", "sqlite", "postgresql")
+"""The stores between which everything can be moved."""
+
+
+@attrs.frozen
+class StorePlace(ABC):
+    """One store.
+
+    @ivar kind: of L{KINDS}.
+    @ivar argument: what stands behind the colon of its description.
+    @ivar data: the data directory of the queue manager.
+    """
+
+    kind: str
+    argument: str = attrs.field(repr=False)
+    data: Path
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """Where it is, as people read it; no secrets."""
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Whether there is something that may be a store.
+
+        @raise StorageError: it cannot be told.
+        """
+
+    @abstractmethod
+    def make_store(self) -> IMessageStore:
+        """The store, which is not open yet, and which opening makes if it does not exist."""
+
+    @abstractmethod
+    def make_reader(self) -> StoreReader:
+        """What reads it from a thread of its own."""
+
+    @abstractmethod
+    def erase(self) -> int:
+        """Delete it; no process may have it open.
+
+        @return: the bytes of the files that were deleted; 0 if it is not in files.
+        @raise StorageError: it cannot be deleted, or is in use.
+        """
+
+
+class SqlitePlace(StorePlace):
+    """A file of SQLite."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return (self.data / (self.argument or FILE_NAME)).absolute()
+
+    @property
+    def text(self) -> str:
+        """See L{StorePlace.text}."""
+        return str(self.path)
+
+    def exists(self) -> bool:
+        """See L{StorePlace.exists}."""
+        return self.path.exists()
+
+    def make_store(self) -> IMessageStore:
+        """See L{StorePlace.make_store}."""
+        return _made(SqliteStorageFactory(), self)
+
+    def make_reader(self) -> StoreReader:
+        """See L{StorePlace.make_reader}."""
+        from msmq.storage.readers.sqlite import SqliteStoreReader
+
+        return SqliteStoreReader(self.path)
+
+    def erase(self) -> int:
+        """See L{StorePlace.erase}: the file first, since SQLite ignores a log beside an empty file."""
+        names = [f"{self.path.name}{suffix}" for suffix in _BESIDE]
+        return _erase(self.path.parent, [self.path.name, *names])
+
+
+_BESIDE: Final = (
+    *(f".express{suffix}" for suffix in ("-wal", "-shm", "-journal", "")),
+    "-wal",
+    "-shm",
+    "-journal",
+    ".reserve",
+    ".lock",
+)
+"""What names of files beside a file of SQLite end with."""
+
+
+class LogPlace(StorePlace):
+    """The directory of a record log."""
+
+    @property
+    def path(self) -> Path:
+        """The directory."""
+        return (self.data / (self.argument or DIRECTORY_NAME)).absolute()
+
+    @property
+    def text(self) -> str:
+        """See L{StorePlace.text}."""
+        return str(self.path)
+
+    def exists(self) -> bool:
+        """See L{StorePlace.exists}."""
+        return self.path.is_dir() and any(
+            one.name.startswith(("segment-", "checkpoint-")) for one in self.path.iterdir()
+        )
+
+    def make_store(self) -> IMessageStore:
+        """See L{StorePlace.make_store}."""
+        return _made(LogStorageFactory(), self)
+
+    def make_reader(self) -> StoreReader:
+        """See L{StorePlace.make_reader}."""
+        from msmq.storage.readers.log import LogStoreReader
+
+        return LogStoreReader(self.path)
+
+    def erase(self) -> int:
+        """See L{StorePlace.erase}: renamed first, so that a part of it is never taken for a log."""
+        size = _erase(self.data, [MARK_NAME])
+        doomed = self.path.with_name(f"{self.path.name}.discarded")
+        try:
+            for directory in (doomed, self.path):
+                if not directory.is_dir():
+                    continue
+                if directory != doomed:
+                    directory.rename(doomed)
+                    sync(doomed.parent)
+                size += sum(one.stat().st_size for one in doomed.rglob("*") if one.is_file())
+                shutil.rmtree(doomed)
+            sync(doomed.parent)
+        except OSError as error:
+            raise failure(self.path, "delete", error) from error
+        return size
+
+
+class PostgresqlPlace(StorePlace):
+    """A schema of a database."""
+
+    @property
+    def text(self) -> str:
+        """See L{StorePlace.text}."""
+        from msmq.storage.postgresql.address import parse_address
+
+        return parse_address(self.argument).text
+
+    def exists(self) -> bool:
+        """See L{StorePlace.exists}."""
+        from msmq.storage.postgresql.address import parse_address
+        from msmq.storage.postgresql.erasure import has_store
+
+        return has_store(parse_address(self.argument))
+
+    def make_store(self) -> IMessageStore:
+        """See L{StorePlace.make_store}."""
+        from msmq.storage.postgresql.factory import PostgresqlStorageFactory
+
+        return _made(PostgresqlStorageFactory(), self)
+
+    def make_reader(self) -> StoreReader:
+        """See L{StorePlace.make_reader}."""
+        from msmq.storage.readers.postgresql import PostgresqlStoreReader
+
+        return PostgresqlStoreReader(self.argument)
+
+    def erase(self) -> int:
+        """See L{StorePlace.erase}."""
+        from msmq.storage.postgresql.address import parse_address
+        from msmq.storage.postgresql.erasure import erase_store
+
+        erase_store(parse_address(self.argument))
+        return 0
+
+
+_PLACES: Final[Mapping[str, Callable[[str, str, Path], StorePlace]]] = {
+    "log": LogPlace,
+    "sqlite": SqlitePlace,
+    "postgresql": PostgresqlPlace,
+}
+
+
+def place_of(description: str, data: Path) -> StorePlace:
+    """The store that a description of a configuration names.
+
+    @raise StorageError: it is none that can be migrated; says why.
+    """
+    kind, _, argument = description.partition(":")
+    made = _PLACES.get(kind)
+    if made is None:
+        raise StorageError(f"storage {quoted(kind)}: cannot be migrated; stores that can: {', '.join(KINDS)}")
+    place = made(kind, argument, data)
+    try:
+        place.make_store()
+    except ValueError as error:
+        raise StorageError(f"storage {kind}: {error}") from error
+    return place
+
+
+def _made(factory: IStorageFactory, place: StorePlace) -> IMessageStore:
+    return factory.open_store(place.argument, place.data)
+
+
+def _erase(directory: Path, names: Sequence[str]) -> int:
+    """Delete files of a directory, in this order.
+
+    @raise StorageError: it cannot be done.
+    """
+    size = 0
+    try:
+        for path in (directory / name for name in names):
+            if path.exists():
+                size += path.stat().st_size
+                path.unlink()
+        sync(directory)
+    except OSError as error:
+        raise failure(directory, "delete a file", error) from error
+    return size

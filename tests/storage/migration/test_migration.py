@@ -1,0 +1,250 @@
+"""C{msmq store migrate}: everything moves, whatever interrupts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import TestCase
+
+from msmq.interfaces.storage import StorageError
+from msmq.persistence.changes import PutMessage, PutState, RemoveMessages
+from msmq.persistence.migration_mark import MARK
+from msmq.storage.migration.errors import AlreadyMoved, MigrationError, TargetInUse
+from msmq.storage.migration.migration import MigrationProgress, MigrationSummary
+from msmq.storage.migration.places import StorePlace, place_of
+from tests.contracts.store_contract import HIGHEST, ORDERS
+from tests.servers.postgresql import shared_server
+from tests.storage.migration.support import (
+    NOW,
+    digest,
+    everything,
+    filled,
+    migrated,
+    snapshot_of,
+    without_mark,
+)
+
+if TYPE_CHECKING:
+    _Base = TestCase
+else:
+    _Base = object
+
+
+class Interrupted(Exception):
+    """A migration was interrupted by its test."""
+
+
+class MigrationContract(_Base):
+    """What holds for every pair of stores."""
+
+    source: StorePlace
+    target: StorePlace
+
+    async def is_usable(self, place: StorePlace) -> bool:
+        """Whether a server would start on this store, and find something."""
+        if not place.exists():
+            return False
+        snapshot = await snapshot_of(place)
+        return bool(snapshot.queues) and MARK not in snapshot.state
+
+    async def test_everything_moves(self) -> None:
+        """Queues, messages, logs, events and values are in the target as they were, with their numbers."""
+        await filled(self.source)
+        before, snapshot = digest(self.source), await snapshot_of(self.source)
+        summary = await migrated(self.source, self.target)
+        self.assertEqual(summary.sections, before)
+        found = await snapshot_of(self.target)
+        self.assertEqual(without_mark(found), without_mark(snapshot))
+        self.assertEqual([queue.path for queue in found.queues], [queue.path for queue in snapshot.queues])
+        after = digest(self.target)
+        for section in ("queues", "messages", "log entries", "values"):
+            self.assertEqual(after[section], before[section])
+        self.assertEqual(after["events"].rows, before["events"].rows + 1)
+        self.assertTrue(await self.is_usable(self.target))
+        self.assertFalse(await self.is_usable(self.source))
+
+    async def test_event(self) -> None:
+        """The event log of the target says what was moved, once, under the next number."""
+        await filled(self.source)
+        summary = await migrated(self.source, self.target)
+        store = self.target.make_store()
+        await store.open()
+        *_, last = await store.read_events(0, 100)
+        await store.close()
+        self.assertEqual((last.sequence, last.event.time, last.event.event), (10, NOW, "migrated"))
+        self.assertEqual(last.event.reason, str(summary))
+
+    async def test_interrupted_at_each_step(self) -> None:
+        """Whatever step is the last, one store is usable at most, and the next run goes on."""
+        await filled(self.source)
+        before = digest(self.source)
+        steps = 0
+        while True:
+            left = steps
+
+            def report(progress: MigrationProgress) -> None:
+                nonlocal left
+                if not left:
+                    raise Interrupted
+                left -= 1
+
+            try:
+                await migrated(self.source, self.target, report)
+                break
+            except Interrupted:
+                steps += 1
+            except AlreadyMoved:
+                break
+            usable = [await self.is_usable(self.source), await self.is_usable(self.target)]
+            self.assertNotEqual(usable, [True, True])
+            self.assertEqual(digest(self.source), before)
+        self.assertGreater(steps, 3)
+        self.assertTrue(await self.is_usable(self.target))
+        after = digest(self.target)
+        for section in ("queues", "messages", "log entries", "values"):
+            self.assertEqual(after[section], before[section])
+        self.assertEqual(after["events"].rows, before["events"].rows + 1)
+
+
+class MigrationToLogTests(MigrationContract, TestCase):
+    """SQLite to the record log."""
+
+    def setUp(self) -> None:
+        home = Path(self.mktemp()).absolute()
+        home.mkdir()
+        self.source, self.target = place_of("sqlite", home), place_of("log", home)
+
+    async def test_source_that_was_used_meanwhile(self) -> None:
+        """If a server has used the source after a migration was interrupted, its target is filled anew."""
+        await filled(self.source)
+
+        def interrupt(progress: MigrationProgress) -> None:
+            if progress.step == "verified":
+                raise Interrupted
+
+        await self.assertFailure(self.run_migration(interrupt), Interrupted)
+        store = self.source.make_store()
+        await store.open()
+        await store.commit([RemoveMessages(ORDERS.identifier, (HIGHEST,))])
+        await store.commit([PutMessage(ORDERS.identifier, 5, b"new", 1.0), PutState("b", b"other")])
+        await store.close()
+        before = digest(self.source)
+        summary = await migrated(self.source, self.target)
+        self.assertEqual(summary.sections, before)
+        self.assertEqual(digest(self.target)["messages"], before["messages"])
+
+    async def test_many_messages(self) -> None:
+        """Pages and batches have a bound, and every message is moved once."""
+        await filled(self.source, everything(5000))
+        reports: list[MigrationProgress] = []
+        summary = await migrated(self.source, self.target, reports.append)
+        copied = [progress.rows for progress in reports if progress.step == "copied"]
+        self.assertLessEqual(max(copied), 2000)
+        self.assertEqual(sum(copied), sum(section.rows for section in summary.sections.values()))
+
+    async def test_target_in_use(self) -> None:
+        """A target that holds something is refused and not changed; so is a store that is its own target."""
+        await filled(self.source)
+        await filled(self.target)
+        before = digest(self.target)
+        error = await self.assertFailure(self.run_migration(), TargetInUse)
+        self.assertIn(f"{self.target.text}: there is a store already", str(error))
+        self.assertEqual(digest(self.target), before)
+        self.target = self.source
+        await self.assertFailure(self.run_migration(), MigrationError)
+
+    async def test_no_source(self) -> None:
+        """A source that does not exist is refused, and not made."""
+        error = await self.assertFailure(self.run_migration(), MigrationError)
+        self.assertEqual(str(error), f"{self.source.text}: there is no such store")
+        self.assertFalse(self.source.exists())
+
+    async def test_moved_store(self) -> None:
+        """What was moved is not moved again, and is no target before it is discarded."""
+        await filled(self.source)
+        await migrated(self.source, self.target)
+        await self.assertFailure(self.run_migration(), AlreadyMoved)
+        self.source, self.target = self.target, self.source
+        error = await self.assertFailure(self.run_migration(), MigrationError)
+        self.assertIn("msmq store discard", str(error))
+
+    async def test_there_and_back(self) -> None:
+        """A store that was moved to a log and back is what it was."""
+        await filled(self.source)
+        before = digest(self.source)
+        await migrated(self.source, self.target)
+        self.source.erase()
+        await migrated(self.target, self.source)
+        after = digest(self.source)
+        for section in ("queues", "messages", "log entries", "values"):
+            self.assertEqual(after[section], before[section])
+
+    async def test_lost_target(self) -> None:
+        """A source whose target is gone stays marked: the messages were delivered from there meanwhile."""
+        await filled(self.source)
+
+        def interrupt(progress: MigrationProgress) -> None:
+            if progress.step == "retired":
+                raise Interrupted
+
+        await self.assertFailure(self.run_migration(interrupt), Interrupted)
+        self.target.erase()
+        error = await self.assertFailure(self.run_migration(), StorageError)
+        self.assertIn("was moved to", str(error))
+
+    def run_migration(
+        self, report: Callable[[MigrationProgress], object] = lambda progress: None
+    ) -> Deferred[MigrationSummary]:
+        return Deferred.fromCoroutine(migrated(self.source, self.target, report))
+
+
+class MigrationToSqliteTests(MigrationContract, TestCase):
+    """The record log to SQLite."""
+
+    def setUp(self) -> None:
+        home = Path(self.mktemp()).absolute()
+        home.mkdir()
+        self.source, self.target = place_of("log", home), place_of("sqlite", home)
+
+
+class PostgresqlMigrationTestCase(TestCase):
+    """A log in a directory, and a schema of a database."""
+
+    def setUp(self) -> None:
+        home = Path(self.mktemp()).absolute()
+        home.mkdir()
+        server, schema = shared_server(), f"msmq_migration_{self.id().rpartition('.')[2]}"[:60]
+        server.drop(schema)
+        self.addCleanup(server.drop, schema)
+        self.log = place_of("log", home)
+        self.schema = place_of(server.url(f"schema={schema}"), home)
+
+
+class MigrationToPostgresqlTests(MigrationContract, PostgresqlMigrationTestCase):
+    """The record log to PostgreSQL."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.source, self.target = self.log, self.schema
+
+    async def test_there_and_back(self) -> None:
+        """A log that was moved to a database and back is what it was; the tables are deleted in between."""
+        await filled(self.source)
+        before = digest(self.source)
+        await migrated(self.source, self.target)
+        self.source.erase()
+        await migrated(self.target, self.source)
+        self.target.erase()
+        self.assertFalse(self.target.exists())
+        self.assertEqual(digest(self.source)["messages"], before["messages"])
+
+
+class MigrationFromPostgresqlTests(MigrationContract, PostgresqlMigrationTestCase):
+    """PostgreSQL to the record log."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.source, self.target = self.schema, self.log
