@@ -1,9 +1,10 @@
 """The walk of one recoverable message through a queue manager, counted: calls, files, changes of room.
 
-    python -m tests.arrival_walk [--calls] [--json]
+    python -m tests.arrival_walk [--leaving] [--calls] [--json]
 
 A message of a warmed-up session arrives at BETA, on the memory store, and C{sys.setprofile} records every
 function of C{msmq} that is called between the bytes of the packet and the acknowledgement that answers it.
+With C{--leaving} it is a message that leaves ALPHA, from the call of C{send} to its result.
 A room is a folder directly below C{msmq}; it changes where two calls that follow each other are of two rooms.
 C{docs/design/house.md} has the counts.
 """
@@ -121,6 +122,10 @@ class Arrival:
         assert len(walks) == 1, "one packet arrives"
         return walks[0]
 
+    def leaving_walk(self, *, transactional: bool = False) -> Walk:
+        """What another message calls at ALPHA, after L{walk}."""
+        return recorded(lambda: self._send(transactional))
+
     def _send(self, transactional: bool) -> None:
         message = Message(body=b"walk", delivery=Delivery.RECOVERABLE, transactional=transactional)
         name = f"DIRECT=TCP:{self.beta.address}\\private$\\orders"
@@ -136,10 +141,14 @@ def main() -> None:
     """Print the counts, and the calls if they are wanted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", action="store_true", help="print every call, in order")
+    parser.add_argument("--leaving", action="store_true", help="record a message that leaves")
     parser.add_argument("--json", action="store_true", help="print the counts as one JSON object a line")
     options = parser.parse_args()
     for kind in ("recoverable", "transactional"):
-        walk = Arrival().walk(transactional=kind == "transactional")
+        messages = Arrival()
+        walk = messages.walk(transactional=kind == "transactional")
+        if options.leaving:
+            walk = messages.leaving_walk(transactional=kind == "transactional")
         counts = walk.counts
         if options.json:
             print(json.dumps({"kind": kind, **counts}))

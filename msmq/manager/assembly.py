@@ -50,6 +50,7 @@ from msmq.manager.peers.answer_limits import AnswerLimits
 from msmq.manager.peers.arrival_commits import ArrivalCommits
 from msmq.manager.peers.arrivals import Arrivals
 from msmq.manager.peers.connectors import Connectors
+from msmq.manager.peers.dispatcher import Dispatcher
 from msmq.manager.peers.express_history import ExpressHistory
 from msmq.manager.peers.final_acks import FinalAcks
 from msmq.manager.peers.foreign_sites import ForeignSites
@@ -64,9 +65,11 @@ from msmq.manager.peers.source_journal import SourceJournal
 from msmq.manager.peers.transfer import MessageTransfer
 from msmq.manager.performer import Performer
 from msmq.manager.routes.moved_senders import MovedSenders
+from msmq.manager.routes.next_hops import NextHops
 from msmq.manager.routes.outgoing_holds import OutgoingHolds
 from msmq.manager.routes.outgoing_redirects import OutgoingRedirects
 from msmq.manager.routes.route_table import RouteTable
+from msmq.manager.routes.sender_search import SenderSearch
 from msmq.manager.securing.certificate_publication import UserDirectory
 from msmq.manager.securing.decryption import Decryption
 from msmq.manager.securing.encryption import Encryption
@@ -207,7 +210,7 @@ class Parts:
         self.departures = UnreadRemovals(performer, outbox, self.events, self.sequences)
         self.flow = FlowControl(performer, reactor)
         moved = MovedSenders(self.peers, router, gate, self._note)
-        acks = AckSessions(self.peers, moved, self.redirects)
+        acks = AckSessions(self.peers, self.redirects)
         self.order_acks = OrderAcks(performer, outbox, streams, acks, reactor)
         self.turns = ArrivalCommits(performer, settings, streams, self.order_acks, reactor)
         local = LocalQueues(performer, outbox, self.events, reactor)
@@ -307,23 +310,28 @@ class Parts:
         )
         self.handovers = Handovers()
         self.holds = Holds()
+        hops = NextHops(sessions, self.peers, acks, moved, self.ways, self.public, self.holds, self.redirects)
+        dispatcher = Dispatcher(
+            performer,
+            hops,
+            self.sequences,
+            self.encryption,
+            Introductions(performer, receivers, self.sequences, self.source_journal),
+            reports,
+            self,
+        )
         self.transfer = MessageTransfer(
             performer,
             sessions,
             arrivals,
             self.sequences,
             self.peers,
-            acks,
-            moved,
+            hops,
+            SenderSearch(hops, acks, performer, self),
             self.ways,
-            self.public,
-            self.encryption,
+            dispatcher,
             self.handovers,
             self.source_journal,
-            Introductions(performer, receivers, self.sequences, self.source_journal),
-            reports,
-            self.holds,
-            self.redirects,
         )
         self.outgoing_redirects = OutgoingRedirects(self.redirects, performer, self.transfer)
         self.outgoing_holds = OutgoingHolds(self.holds, self.outgoing_redirects, performer, self.transfer)

@@ -14,11 +14,12 @@ from msmq.persistence.changes import Change, PutQueue, PutState, RemoveQueue
 from msmq.persistence.definition import UNLIMITED, QueueDefinition, QueueType
 from msmq.persistence.snapshot import Snapshot
 from msmq.queues.creation import Alteration, Creation
-from msmq.queues.outgoing import OutgoingQueue, OutgoingState
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PacketHolder
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.queues.queue_names import QueueNames
 from msmq.quoting import quoted
+from msmq.structures.management import OutgoingState
 from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import FormatName, parse_format_name
 from msmq.structures.names.name_text import COMPUTER_SUFFIXES, SUBQUEUE_LENGTH, QueueSuffix

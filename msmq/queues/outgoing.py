@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections import deque
 from typing import Final
 from uuid import UUID
@@ -10,7 +9,7 @@ from uuid import UUID
 import attrs
 
 from msmq.queues.queue import Queue
-from msmq.structures.management import ConnectionStatus, ManagementQueueState
+from msmq.structures.management import ConnectionStatus, OutgoingState
 from msmq.structures.names.format_name import FormatName, PrivateFormatName
 
 HISTORY_LENGTH = 64
@@ -25,23 +24,6 @@ manager waits under it."""
 def transit_name(queue_manager: UUID) -> PrivateFormatName:
     """The name under which everything waits that passes through to a queue manager."""
     return PrivateFormatName(queue_manager, TRANSIT_NUMBER)
-
-
-class OutgoingState(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.3 State.
-
-    The values are the texts of [MS-MQMQ] 2.3.12.11, which has none for LOCKED; its LOCAL CONNECTION is no
-    state of an outgoing queue.
-    """
-
-    INACTIVE = ManagementQueueState.INACTIVE.value
-    WAITING = ManagementQueueState.WAITING.value
-    CONNECTED = ManagementQueueState.CONNECTED.value
-    NEED_VALIDATION = ManagementQueueState.NEED_VALIDATION.value
-    ON_HOLD = ManagementQueueState.ONHOLD.value
-    LOCKED = "LOCKED"
-    DISCONNECTING = ManagementQueueState.DISCONNECTING.value
-    DISCONNECTED = ManagementQueueState.DISCONNECTED.value
 
 
 @attrs.frozen

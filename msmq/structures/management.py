@@ -88,6 +88,23 @@ class ManagementQueueState(enum.Enum):
     DISCONNECTED = "DISCONNECTED"
 
 
+class OutgoingState(enum.Enum):
+    """[MS-MQDMPR] 3.1.1.3 State.
+
+    The values are the texts of [MS-MQMQ] 2.3.12.11, which has none for LOCKED; its LOCAL CONNECTION is no
+    state of an outgoing queue.
+    """
+
+    INACTIVE = ManagementQueueState.INACTIVE.value
+    WAITING = ManagementQueueState.WAITING.value
+    CONNECTED = ManagementQueueState.CONNECTED.value
+    NEED_VALIDATION = ManagementQueueState.NEED_VALIDATION.value
+    ON_HOLD = ManagementQueueState.ONHOLD.value
+    LOCKED = "LOCKED"
+    DISCONNECTING = ManagementQueueState.DISCONNECTING.value
+    DISCONNECTED = ManagementQueueState.DISCONNECTED.value
+
+
 class ConnectionStatus(enum.IntEnum):
     """[MS-MQMQ] 2.3.12.25 PROPID_MGMT_QUEUE_CONNECTION_HISTORY, and [MS-MQDMPR] 3.1.1.3 ConnectionHistory.
 

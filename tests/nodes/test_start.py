@@ -8,9 +8,9 @@ from uuid import UUID
 from msmq.directory.memory import MemoryDirectory
 from msmq.membership.objects import EnterpriseObject, QueueManagerObject
 from msmq.queues.arriving.message import Delivery, Message
-from msmq.queues.outgoing import OutgoingState
 from msmq.queues.reading.descriptor import QueueAccessType
 from msmq.storage.memory import MemoryMessageStore
+from msmq.structures.management import OutgoingState
 from msmq.structures.names.format_name import PrivateFormatName
 from msmq.structures.names.name_text import QueueSuffix
 from msmq.structures.status import MQError, Status

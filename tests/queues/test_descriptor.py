@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msmq.queues.outgoing import OutgoingQueue, OutgoingState
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.reading.descriptor import (
     OpenQueueDescriptor,
     QueueAccessType,
@@ -10,6 +10,7 @@ from msmq.queues.reading.descriptor import (
     QueueShareMode,
     RemoteReadState,
 )
+from msmq.structures.management import OutgoingState
 from msmq.structures.names.format_name import parse_format_names
 from msmq.structures.status import MQError, Status
 from tests.builders import ALPHA, BETA

@@ -11,11 +11,11 @@ from msmq.persistence.definition import UNLIMITED, QueueDefinition, QueuePrivacy
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.queues.effects import OutgoingReady, ReadCompleted
 from msmq.queues.leaving.departure_kinds import Departure
-from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingState
+from msmq.queues.outgoing import ConnectionHistoryEntry
 from msmq.queues.position import PositionState
 from msmq.queues.queue_names import SYSTEM_PATHS
 from msmq.queues.reading.descriptor import QueueAccessType
-from msmq.structures.management import ConnectionStatus
+from msmq.structures.management import ConnectionStatus, OutgoingState
 from msmq.structures.names.format_name import PublicFormatName, parse_format_name
 from msmq.structures.names.name_text import QueueSuffix
 from msmq.structures.names.path_name import parse_path_name

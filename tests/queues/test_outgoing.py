@@ -5,8 +5,8 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.queues.effects import OutgoingReady
-from msmq.queues.outgoing import HISTORY_LENGTH, ConnectionHistoryEntry, OutgoingState
-from msmq.structures.management import ConnectionStatus
+from msmq.queues.outgoing import HISTORY_LENGTH, ConnectionHistoryEntry
+from msmq.structures.management import ConnectionStatus, OutgoingState
 from msmq.structures.names.format_name import parse_format_name
 from tests.queues.builders import NOW, arriving, bodies, model, put
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from msmq.interfaces.session import ISession
 from msmq.manager.peers.peer_table import Peers
-from msmq.manager.routes.moved_senders import MovedSenders
 from msmq.queues.arriving.acknowledgement import ACKNOWLEDGEMENT_CLASSES
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import MessagePosition
@@ -47,20 +45,17 @@ def is_for_acknowledgements(name: FormatName) -> bool:
 
 
 class AckSessions:
-    """Finds for each acknowledgement an open session to its addressee.
+    """Knows the addressee of each acknowledgement, and the queue managers that may carry it.
 
-    That is one whose peer sent or forwarded the acknowledged message, whichever side opened it.
+    Those are the sender of the acknowledged message and the router that forwarded it, whichever side opened
+    the session; L{carrier_of<msmq.transfer.decisions.next_hop_decision.carrier_of>} decides between sessions.
     Several queue managers may be at one address, behind one name of C{order_queue$}; each gets its own.
-    What is for an address goes there and nowhere else, unless identifiers are trusted, or its sender is at
-    another address for certain: an identifier that a peer states proves nothing.
 
-    @param moved: decide whether a sender is at another address.
     @param redirects: queues that go to another address than their names contain.
     """
 
-    def __init__(self, peers: Peers, moved: MovedSenders, redirects: Redirects) -> None:
+    def __init__(self, peers: Peers, redirects: Redirects) -> None:
         self._peers = peers
-        self._moved = moved
         self._redirects = redirects
         self._sources: dict[int, UUID] = {}
         self._read: dict[int, UUID] = {}
@@ -115,32 +110,6 @@ class AckSessions:
             return source
         return self._sources.get(view.message_id)
 
-    def session(self, position: MessagePosition, *, is_unanswered: bool) -> ISession | None:
-        """The session on which an acknowledgement leaves; C{None} if none is open.
-
-        @param is_unanswered: whether the address that its queue names was dialled without success.
-        """
-        source = self.source(position)
-        if source is None:
-            return None
-        peers = self._peers
-        address = self._address(position)
-        there = None if address is None else peers.session_at(source, address)
-        if there is not None:
-            return there
-        if address is not None and not peers.trusts:
-            return self._moved.session(source, is_unanswered=is_unanswered)
-        return peers.session(source) or peers.session(peers.brought_by(source))
-
-    def leads(self, session: ISession, position: MessagePosition, *, is_unanswered: bool) -> bool:
-        """Whether the peer of a session is the addressee of an acknowledgement, or its router."""
-        source = self.source(position)
-        if source is None or session.remote_identifier not in (source, self._peers.brought_by(source)):
-            return False
-        if self._peers.trusts or self._address(position) in (None, session.remote_address):
-            return True
-        return self._moved.leads(session, source, is_unanswered=is_unanswered)
-
     def note(self, queue: OutgoingQueue) -> None:
         """Remember who may carry what waits in a queue."""
         for position in queue.peek(LOOKED_AT):
@@ -167,7 +136,7 @@ class AckSessions:
             if not queues:
                 del self._queues[carrier]
 
-    def _address(self, position: MessagePosition) -> str | None:
+    def address(self, position: MessagePosition) -> str | None:
         """Where an acknowledgement goes, if the name of its queue says that."""
         queue = position.queue
         name = queue.destination if isinstance(queue, OutgoingQueue) else None

@@ -1,4 +1,4 @@
-"""Records who gets messages for a direct name, before the first of them leaves. Reading 54."""
+"""Records the receivers of messages for direct names, before the first of them leaves. Reading 54."""
 
 from __future__ import annotations
 
@@ -32,9 +32,19 @@ class Introductions:
         self._sequences = sequences
         self._source_journal = source_journal
 
-    def are_due(self, queue: OutgoingQueue, session: ISession, positions: Sequence[MessagePosition]) -> bool:
-        """Whether messages of a queue have to stay until the store has who gets them."""
-        if self._sequences.find(queue) is None and not self._source_journal.concerns(positions):
+    def are_due(
+        self,
+        queue: OutgoingQueue,
+        session: ISession,
+        positions: Sequence[MessagePosition],
+        *,
+        is_ordered: bool,
+    ) -> bool:
+        """Whether messages of a queue have to stay until their receiver is stored.
+
+        @param is_ordered: some of them are transactional.
+        """
+        if not is_ordered and not self._source_journal.concerns(positions):
             return False
         name = queue.destination
         destination = direct_destination(name)
@@ -45,13 +55,14 @@ class Introductions:
     async def introduce(
         self, queue: OutgoingQueue, session: ISession, positions: Sequence[MessagePosition]
     ) -> None:
-        """Store who gets messages of a queue, if that is due.
+        """Store the receiver of messages of a queue, if that is due.
 
         @raise MQError: the store failed.
         """
         name = queue.destination
         destination, receivers = direct_destination(name), receivers_at(name, peer_of(session))
-        if destination is not None and self.are_due(queue, session, positions):
+        is_ordered = self._sequences.find(queue) is not None
+        if destination is not None and self.are_due(queue, session, positions, is_ordered=is_ordered):
             try:
                 await self._performer.commit(as_changes(self._receivers.introduce(destination, receivers)))
             except MQError:

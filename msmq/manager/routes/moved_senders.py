@@ -15,6 +15,7 @@ from msmq.manager.peers.peer_table import Peers
 from msmq.manager.routes.next_hop import NextHop
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.queues.outgoing import OutgoingQueue
+from msmq.transfer.decisions.next_hop_decision import MovedSenderFacts, is_moved_sender
 from msmq.wire.addresses import read_address
 from msmq.wire.guid import braced
 
@@ -66,17 +67,21 @@ class MovedSenders:
 
     def leads(self, session: ISession, source: UUID, *, is_unanswered: bool) -> bool:
         """Whether a session leads to this queue manager for certain, at whatever address."""
-        if session.remote_identifier != source:
-            return False
         machine = None if self._router is None else self._router.topology.queue_manager(source)
-        if machine is not None:
-            hop = session.dialled_for
-            if isinstance(hop, NextHop) and any(routed.identifier == source for routed in hop.routed):
-                return True
-            if machine.address:
-                named = read_address(machine.address)
-                return named is not None and named == read_address(session.remote_address)
-        return is_unanswered and self._gate.is_trusted(session.remote_address)
+        hop = session.dialled_for
+        return is_moved_sender(
+            MovedSenderFacts(
+                is_stated=session.remote_identifier == source,
+                is_listed=machine is not None,
+                is_dialled=isinstance(hop, NextHop)
+                and any(routed.identifier == source for routed in hop.routed),
+                is_named=_is_at(session, machine.address)
+                if machine is not None and machine.address
+                else None,
+                is_unanswered=is_unanswered,
+                is_trusted=self._gate.is_trusted(session.remote_address),
+            )
+        )
 
     def hop(self, source: UUID) -> RoutedHop | None:
         """Where the directory says that a queue manager is; C{None} if it does not know it."""
@@ -145,6 +150,11 @@ class MovedSenders:
             "list the new one under [security] peers or the queue manager in the directory, or use msmq "
             f"outgoing redirect{there}"
         )
+
+
+def _is_at(session: ISession, address: str) -> bool:
+    named = read_address(address)
+    return named is not None and named == read_address(session.remote_address)
 
 
 def _named(senders: Collection[UUID]) -> str:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final
 from uuid import UUID
 
 from msmq.interfaces.session import IConnector, ISession, RoutedHop
 from msmq.interfaces.sessions import ISessions
-from msmq.queues.outgoing import OutgoingQueue, OutgoingState
-
-STILL = (OutgoingState.ON_HOLD, OutgoingState.LOCKED)
-"""The states in which nothing is sent from a queue."""
-
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.transfer.decisions.next_hop_decision import Key
+from msmq.transfer.decisions.outgoing_states import STILL
 
 NOBODY: Final = bytes(16)
 """The QueueManagerAddress of a message that does not say whose queue it is for."""
-
-Key: TypeAlias = str | UUID | tuple[UUID, ...]
-"""By what a next hop is known: an address, a queue manager, or those of which one will do."""
 
 
 class NextHop:
@@ -68,6 +63,12 @@ class NextHop:
     def is_waited_for(self) -> bool:
         """Whether any message is pending, those in transit included."""
         return any(queue.positions and queue.state not in STILL for queue in self.busy)
+
+    @property
+    def dialled_session(self) -> ISession | None:
+        """The session that its connector dialled last, if it is open."""
+        session = None if self.connector is None else self.connector.session
+        return session if session is not None and session.is_open else None
 
     def is_served_by(self, session: ISession) -> bool:
         """Whether this is the session that its connector dialled last."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -12,17 +12,29 @@ from msmq.interfaces.sessions import ISessions
 from msmq.manager.membership.public_names import PublicNames
 from msmq.manager.peers.ack_sessions import LOOKED_AT, AckSessions, is_for_acknowledgements
 from msmq.manager.peers.peer_table import Peers
+from msmq.manager.routes.hop_carriers import HopCarriers, open_session
 from msmq.manager.routes.moved_senders import MovedSenders
-from msmq.manager.routes.next_hop import NOBODY, STILL, Key, NextHop
+from msmq.manager.routes.next_hop import NOBODY, NextHop
 from msmq.manager.routes.route_table import RouteTable
 from msmq.queues.holds import HoldReason, Holds
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import MessagePosition
 from msmq.queues.redirects import Redirects
 from msmq.structures.names.direct_format_name import DirectFormatName
-from msmq.structures.names.format_name import PrivateFormatName, PublicFormatName
+from msmq.structures.names.format_name import PublicFormatName
 from msmq.structures.packet.user_message_patches import patch_queue_manager_address
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.decisions.next_hop_decision import (
+    CarriedFacts,
+    Key,
+    NextHopChoice,
+    carrier_of,
+    dialled_hop,
+    is_carried,
+    routed_hop,
+)
+from msmq.transfer.decisions.outgoing_states import STILL
+from msmq.transfer.receivers import named_owners
 from msmq.wire.guid import format_guid
 
 READ_AT_ONCE: Final = 1000
@@ -88,48 +100,42 @@ class NextHops:
             hop.busy[queue] = None
 
     def _assign(self, queue: OutgoingQueue) -> NextHop:
-        name = queue.destination
-        if isinstance(name, DirectFormatName):
-            host: str | None = self._redirects.dialled(name)
-            key: Key = str(host).lower().rstrip(".")
-            routed: tuple[RoutedHop, ...] = ()
-        else:
-            host = None
-            key, routed = self._way(queue)
-        hop = self._hops.get(key)
+        choice = self._choice(queue)
+        hop = self._hops.get(choice.key)
         if hop is None:
-            hop = self._hops[key] = self._make(key, host, routed)
+            hop = self._hops[choice.key] = self._make(choice)
         hop.queues[queue] = hop.busy[queue] = None
         self._by_queue[queue] = hop
-        if is_for_acknowledgements(name):
+        if is_for_acknowledgements(queue.destination):
             self._divided.add(queue)
         return hop
 
-    def _make(self, key: Key, host: str | None, routed: tuple[RoutedHop, ...]) -> NextHop:
-        hop = NextHop(key, self._sessions, host, routed)
+    def _make(self, choice: NextHopChoice[RoutedHop]) -> NextHop:
+        hop = NextHop(choice.key, self._sessions, choice.host, choice.routed)
         for identifier in hop.identifiers:
             self._by_identifier.setdefault(identifier, {})[hop] = None
         return hop
 
-    def _way(self, queue: OutgoingQueue) -> tuple[Key, tuple[RoutedHop, ...]]:
-        """[MS-MQQB] 3.1.7.4 and 3.1.7.5: the queue manager of a queue, and who is next on the way there."""
+    def _choice(self, queue: OutgoingQueue) -> NextHopChoice[RoutedHop]:
+        """[MS-MQQB] 3.1.7.4 and 3.1.7.5: the next hop of a queue, as names, directory and routing have it."""
         name = queue.destination
-        owner = None
-        if isinstance(name, PrivateFormatName):
-            owner = name.queue_manager
-        elif isinstance(name, PublicFormatName):
+        if isinstance(name, DirectFormatName):
+            return dialled_hop(self._redirects.dialled(name))
+        owner = next(iter(named_owners(name)), None)
+        if isinstance(name, PublicFormatName):
             self._public[name.queue] = queue
             owner = self._owner(name)
-        if owner is None:
-            return str(name), ()
-        self._by_destination.setdefault(owner, {})[queue] = None
-        hops = self._ways.hops(owner)
-        if not hops:
-            return owner, ()
-        routed = tuple(RoutedHop(hop.identifier, hop.qualified_computer_name or hop.name) for hop in hops)
-        if self._holds.hosts:
-            routed = tuple(hop for hop in routed if not self._holds.holds_host(_texts(hop))) or routed
-        return tuple(hop.identifier for hop in routed), routed
+        hops: Sequence[RoutedHop] = ()
+        if owner is not None:
+            self._by_destination.setdefault(owner, {})[queue] = None
+            hops = [
+                RoutedHop(hop.identifier, hop.qualified_computer_name or hop.name)
+                for hop in self._ways.hops(owner)
+            ]
+        return routed_hop(name, owner, hops, self._is_paused)
+
+    def _is_paused(self, hop: RoutedHop) -> bool:
+        return bool(self._holds.hosts) and self._holds.holds_host(_texts(hop))
 
     # Which they are
 
@@ -176,9 +182,9 @@ class NextHops:
             if before is None:
                 # It has just asked, and gets the answer by itself.
                 continue
-            key, routed = self._way(queue)
-            if key == before.key:
-                before.routed = routed
+            choice = self._choice(queue)
+            if choice.key == before.key:
+                before.routed = choice.routed
                 continue
             self._leave(queue)
             self._assign(queue)
@@ -192,9 +198,9 @@ class NextHops:
         if queue is None or before is None:
             return None
         self._lead_nowhere(queue)
-        key, routed = self._way(queue)
-        if key == before.key:
-            before.routed = routed
+        choice = self._choice(queue)
+        if choice.key == before.key:
+            before.routed = choice.routed
             return None
         self._leave(queue)
         self._assign(queue)
@@ -298,30 +304,32 @@ class NextHops:
         return any(self._leads(session, hop, position) for position in queue.peek(LOOKED_AT))
 
     def _leads(self, session: ISession, hop: NextHop, position: MessagePosition) -> bool:
-        is_unanswered = hop.unanswered_since is not None
+        addressee = self._acks.source(position)
+        facts = CarriedFacts(
+            addressee=addressee,
+            router=None if addressee is None else self._peers.brought_by(addressee),
+            address=self._acks.address(position),
+            peer=session.remote_identifier,
+            peer_address=session.remote_address,
+            trusts=self._peers.trusts,
+        )
+        carriers = HopCarriers(self._peers, self._moved, hop)
         return (
-            self._acks.leads(session, position, is_unanswered=is_unanswered)
+            is_carried(facts, lambda: carriers.is_moved(session, addressee))
             or self._ack_session(hop, position) is session
         )
 
     def _ack_session(self, hop: NextHop, position: MessagePosition) -> ISession | None:
-        session = self._acks.session(position, is_unanswered=hop.unanswered_since is not None)
-        if session is not None:
-            return session
-        # A message for an address is not for an identifier that a peer there has claimed.
-        is_for_address = isinstance(hop.key, str) and not self._peers.trusts
-        return self._dialled(hop) if is_for_address else self._session(hop)
-
-    def _dialled(self, hop: NextHop) -> ISession | None:
-        session = None if hop.connector is None else hop.connector.session
-        return session if session is not None and session.is_open else None
+        return carrier_of(
+            self._acks.source(position),
+            self._acks.address(position),
+            HopCarriers(self._peers, self._moved, hop),
+            is_for_host=isinstance(hop.key, str),
+            trusts=self._peers.trusts,
+        )
 
     def _session(self, hop: NextHop) -> ISession | None:
-        dialled = self._dialled(hop)
-        if dialled is not None:
-            return dialled
-        sessions = map(self._peers.session, hop.identifiers)
-        return next((session for session in sessions if session is not None), None)
+        return open_session(hop, self._peers)
 
     def of_session(self, session: ISession) -> list[NextHop]:
         """The next hops to which a session leads: the one that dialled it, and those of its peer."""
@@ -444,7 +452,7 @@ class NextHops:
                 key = (source,)
                 elsewhere = self._hops.get(key)
                 if elsewhere is None:
-                    elsewhere = self._hops[key] = self._make(key, None, (routed,))
+                    elsewhere = self._hops[key] = self._make(NextHopChoice(key, None, (routed,)))
                 elsewhere.busy[queue] = None
                 self._elsewhere.setdefault(queue, {})[key] = None
                 found[elsewhere] = None

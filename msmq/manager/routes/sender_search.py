@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from msmq.manager.peers.ack_sessions import AckSessions
-from msmq.manager.performer import Performer
+from msmq.manager.performer import Performer, PerformerListener
 from msmq.manager.routes.next_hop import NextHop
 from msmq.manager.routes.next_hops import NextHops
-from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import MessagePosition
 from msmq.structures.status import MQError
 
@@ -20,7 +19,7 @@ from msmq.structures.status import MQError
 class SenderSearch:
     """Reads the addressees of acknowledgements, and dials those that the directory has at another address.
 
-    @param ready: sends what may leave of a queue.
+    @param listener: is notified of queues from which acknowledgements may leave now.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -30,12 +29,12 @@ class SenderSearch:
         hops: NextHops,
         acks: AckSessions,
         performer: Performer,
-        ready: Callable[[OutgoingQueue], None],
+        listener: PerformerListener,
     ) -> None:
         self._hops = hops
         self._acks = acks
         self._performer = performer
-        self._ready = ready
+        self._listener = listener
 
     def begin(self, hop: NextHop) -> None:
         """A next hop was not reached, or has lost its session."""
@@ -66,5 +65,5 @@ class SenderSearch:
         if self._performer.is_stopped:
             return
         for queue in self._hops.busy(hop):
-            self._ready(queue)
+            self._listener.outgoing_ready(queue)
         self._dial(hop)

@@ -1,0 +1,262 @@
+"""[MS-MQQB] 3.1.7.1: sends the messages of outgoing queues on the sessions that lead to their next hops."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from msmq.interfaces.session import ISession
+from msmq.manager.peers.introductions import Introductions
+from msmq.manager.peers.sequences import Sequences, Stream
+from msmq.manager.performer import Performer, PerformerListener
+from msmq.manager.routes.next_hops import NextHops
+from msmq.manager.securing.encryption import EncryptedMessages, Encryption, Failure
+from msmq.manager.trace_reports import Reports
+from msmq.moment import Moment
+from msmq.queues.effects import OutgoingReady
+from msmq.queues.outgoing import ConnectionHistoryEntry, OutgoingQueue
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition
+from msmq.structures.management import ConnectionStatus
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.outgoing_message import OutgoingMessage
+from msmq.structures.status import MQError
+from msmq.transfer.decisions.dispatch_decision import (
+    SendFacts,
+    decide_sending,
+    dispatch_count,
+    dispatch_order,
+    portion_end,
+)
+from msmq.transfer.decisions.outgoing_states import STILL
+
+READ_RETRY = 5.0
+"""Seconds after which messages that could not be read are asked for again; their session waits for it."""
+
+
+class Dispatcher:
+    """Sends on a session what may leave on it, in the order that is decided.
+
+    Each session is a dispatcher of its own, and paused and locked queues take no part (reading 52).
+
+    @param listener: is notified of queues from which more may be sent.
+    @param reports: reports of traced messages; C{None} if none are sent.
+    @ivar is_stopped: nothing is sent any more.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        performer: Performer,
+        hops: NextHops,
+        sequences: Sequences,
+        encryption: Encryption,
+        introductions: Introductions,
+        reports: Reports | None,
+        listener: PerformerListener,
+    ) -> None:
+        self._performer = performer
+        self._hops = hops
+        self._sequences = sequences
+        self._encryption = encryption
+        self._introductions = introductions
+        self._reports = reports
+        self._listener = listener
+        self._loading: set[ISession] = set()
+        self._carried: dict[ISession, dict[OutgoingQueue, None]] = {}
+        self.is_stopped = False
+
+    def stop(self) -> None:
+        """Send nothing any more."""
+        self.is_stopped = True
+
+    def take_carried(self, session: ISession) -> Iterable[OutgoingQueue]:
+        """The queues of which a session that has ended carried transactional messages."""
+        return self._carried.pop(session, ())
+
+    def dispatch(self, session: ISession, queues: Iterable[OutgoingQueue]) -> None:
+        """[MS-MQQB] 3.1.7.1, 3.1.7.16 and [MS-MQDMPR] 3.1.7.1.29, 3.1.7.3.9 Dispatch Send Message."""
+        if session in self._loading or session.capacity <= 0:
+            return
+        found = [
+            queue
+            for queue in queues
+            if queue.has_available and queue.state not in STILL and self._hops.has_part(session, queue)
+        ]
+        # There may be thousands, so the next one is not looked for among all of them each time.
+        waiting = [
+            (_order(queue) if len(found) > 1 else 0, number, queue) for number, queue in enumerate(found)
+        ]
+        heapq.heapify(waiting)
+        now = self._performer.clock.now()
+        while waiting and (room := session.capacity) > 0 and session not in self._loading:
+            order, number, queue = waiting[0]
+            if not queue.has_available:
+                heapq.heappop(waiting)
+                continue
+            is_alone = len(waiting) == 1
+            if not is_alone and (present := _order(queue)) != order:
+                heapq.heapreplace(waiting, (present, number, queue))
+                continue
+            is_in_memory = queue.peek(1)[0].view is not None
+            count = dispatch_count(room, is_alone=is_alone, is_in_memory=is_in_memory)
+            positions, effects = self._performer.model.take(queue, count, session, now)
+            is_held = self._send(session, queue, positions, now)
+            if effects:
+                self._performer.perform(effects)
+            if is_held or not queue.has_available:
+                heapq.heappop(waiting)
+
+    def _send(
+        self, session: ISession, queue: OutgoingQueue, positions: list[MessagePosition], now: Moment
+    ) -> bool:
+        """Send locked messages in portions, and release those for which the peer is too slow.
+
+        @return: whether some of them may not be sent before others are acknowledged.
+        """
+        self._hops.address(queue, positions)
+        stream = self._sequences.find(queue)
+        is_in_memory = all(position.view is not None for position in positions)
+        asks_for_privacy = self._encryption.concerns(positions)
+        decision = decide_sending(
+            SendFacts(
+                is_transit=queue.is_transit,
+                is_in_memory=is_in_memory,
+                asks_for_privacy=asks_for_privacy,
+                lacks_keys=is_in_memory and asks_for_privacy and self._encryption.has_to_ask(positions),
+                lacks_receiver=self._introductions.are_due(
+                    queue, session, positions, is_ordered=stream is not None
+                ),
+            )
+        )
+        if decision.waits:
+            self._loading.add(session)
+            Deferred.fromCoroutine(self._load(session, queue, positions)).addErrback(
+                lambda failure: self.log.failure("outgoing messages could not be read", failure)
+            )
+            return False
+        positions, others = self._hops.part(session, queue, positions)
+        if others:
+            self._release(others, now)
+        sealed = None
+        if decision.is_encrypted:
+            sealed = self._encryption.seal(positions)
+            positions = list(sealed.positions)
+        stream = stream if decision.is_ordered else None
+        is_held = self._send_portions(session, queue, stream, positions, sealed, now)
+        if sealed is not None and sealed.failed:
+            self._cannot_encrypt(session, queue, sealed.failed, now)
+        return is_held or bool(others)
+
+    def _send_portions(
+        self,
+        session: ISession,
+        queue: OutgoingQueue,
+        stream: Stream | None,
+        positions: Sequence[MessagePosition],
+        sealed: EncryptedMessages | None,
+        now: Moment,
+    ) -> bool:
+        sizes = [position.size for position in positions]
+        sent: list[bytes] = []
+        start = 0
+        held: Sequence[MessagePosition] = ()
+        while start < len(positions) and not held and (room := session.capacity) > 0:
+            end = portion_end(sizes, start, room)
+            outgoing: Sequence[OutgoingMessage] = positions[start:end]
+            if stream is not None:
+                transmission = self._sequences.transmit(queue, stream, positions[start:end], now, session)
+                outgoing = transmission.outgoing
+                held = transmission.held
+                if outgoing:
+                    self._carried.setdefault(session, {})[queue] = None
+            if sealed is not None:
+                outgoing = sealed.outgoing(outgoing)
+            if outgoing:
+                session.send(outgoing)
+            if held:
+                self._release(held, now)
+            sent += () if self._reports is None else [message.packet for message in outgoing]
+            start = end
+        if start < len(positions):
+            self._release(positions[start:], now)
+        if sent and self._reports is not None:
+            # It may send others meanwhile.
+            self._reports.departed(session, sent)
+        return bool(held)
+
+    def _cannot_encrypt(
+        self,
+        session: ISession,
+        queue: OutgoingQueue,
+        failed: Mapping[Failure, Sequence[MessagePosition]],
+        now: Moment,
+    ) -> None:
+        """[MS-MQQB] 3.1.7.1.5.1 Handling Encryption Errors: these messages leave, and are not sent."""
+        for failure, positions in failed.items():
+            entry = ConnectionHistoryEntry(
+                ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE,
+                now.unix_seconds,
+                int(failure.status),
+                (session.remote_address,),
+            )
+            queue.history.append(entry)
+            self._performer.perform(
+                self._performer.model.reject(positions, MessageClass.NACK_COULD_NOT_ENCRYPT, failure.reason)
+            )
+
+    def _release(self, positions: Iterable[MessagePosition], now: Moment) -> None:
+        """Return messages that were not sent; the next free window dispatches them."""
+        effects = self._performer.model.release(positions, now)
+        self._performer.perform(effect for effect in effects if not isinstance(effect, OutgoingReady))
+
+    async def _load(self, session: ISession, queue: OutgoingQueue, positions: list[MessagePosition]) -> None:
+        """Read stored messages, then send them; the session sends nothing else meanwhile."""
+        performer = self._performer
+        try:
+            await performer.load(positions)
+            if not queue.is_transit:
+                await self._encryption.ask(positions)
+            await self._introductions.introduce(queue, session, positions)
+        except MQError as error:
+            self.log.error("outgoing messages could not be read: {error}", error=error)
+            self._release(_held_by(session, positions), performer.clock.now())
+            await performer.pause(READ_RETRY)
+            positions = []
+        finally:
+            self._loading.discard(session)
+        if not positions:
+            self._listener.outgoing_ready(queue)
+            return
+        # Those that left meanwhile, because they had arrived long ago for example, are not ours any more.
+        locked = _held_by(session, positions)
+        if self.is_stopped or not session.is_open:
+            performer.perform(performer.model.release(locked, performer.clock.now()))
+            return
+        locked, others = self._hops.part(session, queue, locked)
+        if others:
+            self._release(others, performer.clock.now())
+        if not self._send(session, queue, locked, performer.clock.now()):
+            self.dispatch(session, self._hops.busy_of(session))
+        if others:
+            # Now that they were read it is known where they belong.
+            self._listener.outgoing_ready(queue)
+
+
+def _held_by(session: ISession, positions: Iterable[MessagePosition]) -> list[MessagePosition]:
+    """Those of these messages that are still locked for a session."""
+    return [
+        position
+        for position in positions
+        if position.owner is session
+        and position.state in (PositionState.LOCKED_READER, PositionState.PURGE_PENDING)
+    ]
+
+
+def _order(queue: OutgoingQueue) -> int:
+    return dispatch_order(queue.definition.base_priority, queue.peek(1)[0].lookup_id)
