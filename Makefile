@@ -9,7 +9,7 @@ SOURCES := setup.cfg pyproject.toml constraints.txt
 # The tests start hundreds of processes; each would compile the package anew where this is set to anything.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo demo-pipeline test test-quick soak crash faults chaos stream fuzz lint hooks changelog bench clean
+.PHONY: demo demo-pipeline test test-quick soak crash faults chaos stream fuzz lint hooks changelog bench bench-goals clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -88,6 +88,11 @@ changelog: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(VENV)/bin/python bench/run.py
+
+# The table of bench/README.md, beside RabbitMQ; Debian's rabbitmq-server has to be installed.
+bench-goals: $(INSTALLED)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt 'pika'
+	$(VENV)/bin/python bench/goals.py
 
 # gssapi is built from source; without MIT Kerberos' headers the tests of keytabs are skipped.
 KERBEROS := $(if $(shell command -v krb5-config),$(comma)kerberos)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 
 from flights import Tally, body_of, say
@@ -27,6 +29,27 @@ def send(socket: Path, queue: str, kind: str, count: int, size: int, outstanding
     for _ in client.send_steadily(messages, outstanding=outstanding):
         pass
     say(started=started, ended=time.monotonic(), cpu=time.process_time() - used)
+
+
+def pace(socket: Path, queue: str, count: int, size: int, rate: float) -> None:
+    """Send recoverable messages at this rate a second, and say how long each took to be accepted."""
+    client = ControlClient(socket)
+    header = {"destination": f"DIRECT=OS:BETA{queue.removeprefix('.')}", **KINDS["recoverable"]}
+    tally = Tally()
+    sent: deque[bytes] = deque()
+
+    def messages() -> Iterator[StreamRecord]:
+        due = time.monotonic()
+        for _ in range(count):
+            due += 1 / rate
+            if (early := due - time.monotonic()) > 0:
+                time.sleep(early)
+            sent.append(body_of(size))
+            yield StreamRecord(header, sent[-1])
+
+    for _ in client.send_steadily(messages(), outstanding=1000):
+        tally.arrived(sent.popleft())
+    say(**tally.figures())
 
 
 def receive(socket: Path, queue: str, count: int) -> None:
@@ -65,6 +88,8 @@ def main(arguments: list[str]) -> int:
     match arguments:
         case ["send", socket, queue, kind, count, size, outstanding]:
             send(Path(socket), queue, kind, int(count), int(size), int(outstanding))
+        case ["pace", socket, queue, count, size, rate]:
+            pace(Path(socket), queue, int(count), int(size), float(rate))
         case ["receive", socket, queue, count]:
             receive(Path(socket), queue, int(count))
         case ["crawl", socket, queue, rate, seconds]:
@@ -72,6 +97,7 @@ def main(arguments: list[str]) -> int:
         case _:
             sys.stderr.write(
                 "usage: applications.py send SOCKET QUEUE KIND COUNT SIZE OUTSTANDING\n"
+                "       applications.py pace SOCKET QUEUE COUNT SIZE RATE\n"
                 "       applications.py receive SOCKET QUEUE COUNT\n"
                 "       applications.py crawl SOCKET QUEUE RATE SECONDS\n"
             )

@@ -2,12 +2,19 @@
 
 One sends UserMessages of 1 KiB, each written by itself, and never more than a window ahead; the other
 cuts the stream into packets, does nothing with them, and answers each 32nd with a SessionAck.
+
+The durable variant is the prototype of a queue manager with a log: the sender forces what it is going to send
+to disk first, the receiver what it has read before it answers, both into a file that was filled with zeros,
+by one synchronous write for all that is there; the sender also writes which messages were answered.
+There is no index, no object for a message, and nothing is checked.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from struct import Struct
@@ -22,6 +29,7 @@ from twisted.python.failure import Failure
 FRAMES = 320_000
 BODY = 1024
 ROUNDS = 5
+FILE_BYTES = 1 << 24
 TIMEOUT = 60.0
 """Seconds after which a round is given up."""
 
@@ -53,14 +61,36 @@ class _Framing(Protocol):
         """These have come, in this order."""
 
 
+class SyncedFile:
+    """A file of zeros, to which is written over and over; each write is on disk when it returns."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(prefix=".msmq-bench-", dir=".", buffering=0)
+        for _ in range(FILE_BYTES >> 20):
+            self._file.write(bytes(1 << 20))
+        os.fsync(self._file.fileno())
+        self._offset = 0
+
+    def write(self, data: bytes) -> None:
+        """Write behind what was written before, from a multiple of 512 on."""
+        data += bytes(-len(data) % 512)
+        if self._offset + len(data) > FILE_BYTES:
+            self._offset = 0
+        os.pwritev(self._file.fileno(), [data], self._offset, os.RWF_DSYNC)
+        self._offset += len(data)
+
+
 class Receiver(_Framing):
     """Acknowledges each 32nd message, and leaves with the connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: SyncedFile | None) -> None:
         super().__init__()
         self.received = 0
+        self.file = file
 
     def packets_received(self, packets: list[bytes]) -> None:
+        if self.file is not None:
+            self.file.write(b"".join(packets))
         before = self.received
         self.received += len(packets)
         owed = self.received // SESSION_ACK_EVERY - before // SESSION_ACK_EVERY
@@ -75,8 +105,10 @@ class Receiver(_Framing):
 class Sender(_Framing):
     """Keeps a window of messages under way until all are acknowledged."""
 
-    def __init__(self, frames: int, size: int) -> None:
+    def __init__(self, frames: int, size: int, window: int, file: SyncedFile | None) -> None:
         super().__init__()
+        self.window = window
+        self.file = file
         self.unsent = frames
         self.unacknowledged = frames
         self.message = user_message(size)
@@ -84,20 +116,27 @@ class Sender(_Framing):
 
     def connectionMade(self) -> None:
         self.started = time.perf_counter()
-        for _ in range(WINDOW // SESSION_ACK_EVERY):
-            self.send()
+        assert self.transport is not None
+        set_no_delay = getattr(self.transport, "setTcpNoDelay", None)
+        if set_no_delay is not None:
+            set_no_delay(True)
+        self.send(self.window)
 
-    def send(self) -> None:
-        if self.unsent:
-            self.unsent -= SESSION_ACK_EVERY
-            assert self.transport is not None
-            for _ in range(SESSION_ACK_EVERY):
-                self.transport.write(self.message)
+    def send(self, count: int) -> None:
+        count = min(count, self.unsent)
+        self.unsent -= count
+        if count and self.file is not None:
+            self.file.write(self.message * count)
+        assert self.transport is not None
+        for _ in range(count):
+            self.transport.write(self.message)
 
     def packets_received(self, packets: list[bytes]) -> None:
-        self.unacknowledged -= len(packets) * SESSION_ACK_EVERY
-        for _ in packets:
-            self.send()
+        count = len(packets) * SESSION_ACK_EVERY
+        self.unacknowledged -= count
+        if self.file is not None:
+            self.file.write(bytes(8 * count))
+        self.send(count)
         if not self.unacknowledged:
             self.ended = time.perf_counter()
             assert self.transport is not None
@@ -113,9 +152,10 @@ def _reactor() -> Any:
     return reactor
 
 
-def receive() -> None:
+def receive(is_durable: bool) -> None:
     """Run the receiving process: print the port, then serve one connection."""
-    factory = Factory.forProtocol(Receiver)
+    file = SyncedFile() if is_durable else None
+    factory = Factory.forProtocol(lambda: Receiver(file))
     factory.noisy = False
     port = _reactor().listenTCP(0, factory, interface="127.0.0.1")
     sys.stdout.write(f"{port.getHost().port}\n")
@@ -123,27 +163,31 @@ def receive() -> None:
     _reactor().run()
 
 
-def send(port: int, frames: int, size: int) -> None:
+def send(port: int, frames: int, size: int, window: int, is_durable: bool) -> None:
     """Run the sending process: print how many messages were acknowledged in a second."""
-    sender = Sender(frames, size)
+    sender = Sender(frames, size, window, SyncedFile() if is_durable else None)
     connectProtocol(TCP4ClientEndpoint(_reactor(), "127.0.0.1", port), sender)
     _reactor().run()
     sys.stdout.write(f"{frames / (sender.ended - sender.started)}\n")
 
 
-def messages_per_second(frames: int = FRAMES, size: int = BODY) -> float:
+def messages_per_second(
+    frames: int = FRAMES, size: int = BODY, window: int = WINDOW, *, is_durable: bool = False
+) -> float:
     """One round with fresh processes.
 
     @param frames: how many, a multiple of 32.
     @param size: bytes of a body.
+    @param is_durable: whether both write what passes through to disk.
     """
     command = [sys.executable, str(Path(__file__).resolve())]
-    with subprocess.Popen([*command, "receive"], stdout=subprocess.PIPE, text=True) as receiver:
+    durable = str(int(is_durable))
+    with subprocess.Popen([*command, "receive", durable], stdout=subprocess.PIPE, text=True) as receiver:
         assert receiver.stdout is not None
         port = receiver.stdout.readline().strip()
         try:
             sender = subprocess.run(
-                [*command, "send", port, str(frames), str(size)],
+                [*command, "send", port, str(frames), str(size), str(window), durable],
                 stdout=subprocess.PIPE,
                 text=True,
                 check=True,
@@ -169,10 +213,10 @@ def measure(rounds: int = ROUNDS, frames: int = FRAMES) -> list[Result]:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["receive"]:
-            receive()
-        case ["send", port, frames, size]:
-            send(int(port), int(frames), int(size))
+        case ["receive", durable]:
+            receive(durable == "1")
+        case ["send", port, frames, size, window, durable]:
+            send(int(port), int(frames), int(size), int(window), durable == "1")
         case _:
-            sys.stderr.write("usage: bare_frames.py receive | send PORT FRAMES SIZE\n")
+            sys.stderr.write("usage: bare_frames.py receive DURABLE | send PORT FRAMES SIZE WINDOW DURABLE\n")
             raise SystemExit(2)

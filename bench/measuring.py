@@ -73,6 +73,24 @@ def compare(
     )
 
 
+def markdown(results: Sequence[Result]) -> str:
+    """The results as a table for C{README.md}."""
+    lines = ["| What | Measured | Beside | Ratio (smallest to largest) | Goal |", "|---|---|---|---|---|"]
+    for result in results:
+        ratio = ""
+        if result.ratio is not None:
+            ratio = f"{result.ratio:.3g}"
+            if result.spread is not None:
+                ratio += f" ({result.spread[0]:.3g} to {result.spread[1]:.3g})"
+        reached = {None: "", True: ": reached", False: ": **missed**"}[result.is_reached]
+        baseline = "" if result.baseline is None else _figure(result.baseline)
+        measured = f"{_figure(result.value)} {result.unit}".strip()
+        lines.append(
+            f"| {result.name.strip()} | {measured} | {baseline} | {ratio} | {result.goal}{reached} |"
+        )
+    return "\n".join(lines)
+
+
 def table(results: Sequence[Result]) -> str:
     """The results as people read them."""
     rows = [("what", "measured", "bare", "ratio", "spread", "goal", "")]

@@ -1,8 +1,8 @@
 """A queue of a million recoverable messages of 1 KiB beside a queue of a thousand, in servers of their own.
 
 Memory, restart, the first receive, the rates of sending and receiving, and what the file is afterwards.
-C{python bench/million.py [COUNT]} prints the figures; the messages go through the public calls of a
-queue manager, without the control API.
+C{python bench/million.py [COUNT [STORAGE]]} prints the figures; the messages go through the public calls of
+a queue manager, without the control API.
 """
 
 from __future__ import annotations
@@ -30,17 +30,22 @@ FEW = 1_000
 MEASURED = 20_000
 """Messages that are received, and sent, while the queue holds all the others."""
 BATCH = 100
-MEMORY_GOAL = 600
+MEMORY_GOAL = 250
 """Megabytes of resident memory with all messages in the queue."""
-RESTART_GOAL = 10
+RESTART_GOAL = 3
+FILES_GOAL = 0.7
+"""Part of the files that is left when half of the messages are removed."""
+STORAGE = "log"
 """Seconds from the start of the process until the queue manager runs."""
-GIVING_BACK = 90
+SETTLING = 20
+"""Seconds that the store gets to give space back once half of the messages are removed."""
+GIVING_BACK = 30
 """Seconds that the store gets to give space back once the queue is empty."""
 QUEUE = r".\private$\orders"
 MESSAGE = Message(body=bytes(1024), delivery=Delivery.RECOVERABLE)
 _SETTINGS = (
     '[listen]\nsession = "tcp:0:interface=127.0.0.1"\nping = "off"\ncontrol = "off"\n'
-    "[limits]\nquota = 4294967295\n"
+    '[limits]\nquota = 4294967295\n[storage]\nbackend = "{storage}"\n'
 )
 
 
@@ -86,6 +91,13 @@ async def _measure(manager: QueueManagerService, count: int, reactor: Any) -> di
     return figures
 
 
+async def _halve(manager: QueueManagerService, count: int, reactor: Any) -> dict[str, float]:
+    """Receive until half of the messages are left, and let the store give space back."""
+    await _receive(manager, max(0, manager.inspection.queue(QUEUE).messages - count // 2))
+    await deferLater(reactor, SETTLING)
+    return {"resident": _resident()}
+
+
 async def _drain(manager: QueueManagerService, count: int, reactor: Any) -> dict[str, float]:
     """Receive all that is left, and let the store give its space back."""
     await _receive(manager, manager.inspection.queue(QUEUE).messages)
@@ -98,17 +110,18 @@ async def _drain(manager: QueueManagerService, count: int, reactor: Any) -> dict
 _WORK: dict[str, Callable[[QueueManagerService, int, Any], Awaitable[dict[str, float]]]] = {
     "fill": _fill,
     "measure": _measure,
+    "halve": _halve,
     "drain": _drain,
 }
 
 
-def _child(work: str, data: str, count: int) -> None:
+def _child(work: str, data: str, count: int, storage: str) -> None:
     """Run one server in this process, and print what the work measured."""
     begun = time.perf_counter()
 
     async def main(reactor: Any) -> None:
         path = Path(data) / "msmq.toml"
-        path.write_text(_SETTINGS, encoding="utf-8")
+        path.write_text(_SETTINGS.format(storage=storage), encoding="utf-8")
         server = Server(load(path, Overrides(name="ALPHA", data=data)), reactor)
         server.startService()
         try:
@@ -124,11 +137,14 @@ def _child(work: str, data: str, count: int) -> None:
     react(lambda reactor: ensureDeferred(main(reactor)))
 
 
-def _run(work: str, data: str, count: int) -> dict[str, float]:
+def _run(work: str, data: str, count: int, storage: str) -> dict[str, float]:
     """The figures of one process."""
     started = time.perf_counter()
     output = subprocess.run(
-        [sys.executable, __file__, work, data, str(count)], check=True, stdout=subprocess.PIPE, text=True
+        [sys.executable, __file__, work, data, str(count), storage],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
     ).stdout
     figures = {name: float(value) for name, _, value in (word.partition("=") for word in output.split())}
     figures["process"] = time.perf_counter() - started
@@ -136,20 +152,23 @@ def _run(work: str, data: str, count: int) -> dict[str, float]:
 
 
 def _size(data: str) -> float:
-    return sum(path.stat().st_size for path in Path(data).iterdir()) / 1e6
+    return sum(path.stat().st_size for path in Path(data).rglob("*") if path.is_file()) / 1e6
 
 
-def measure(count: int = MANY) -> list[Result]:
+def measure(count: int = MANY, storage: str = STORAGE) -> list[Result]:
     """The table's lines."""
     figures: dict[int, dict[str, float]] = {}
     for messages in (FEW, count):
         with tempfile.TemporaryDirectory(prefix="msmq-bench-") as data:
-            filled = _run("fill", data, messages)
+            filled = _run("fill", data, messages, storage)
             size = _size(data)
-            found = figures[messages] = _run("measure", data, messages)
+            found = figures[messages] = _run("measure", data, messages, storage)
             found["filled"] = filled["resident"]
             found["size"] = size
-            _run("drain", data, messages)
+            _run("halve", data, messages, storage)
+            found["halved"] = _size(data)
+            found["part"] = found["halved"] / size
+            _run("drain", data, messages, storage)
             found["drained"] = _size(data)
     few, many = figures[FEW], figures[count]
     name = f"a queue of {count:,} messages"
@@ -175,14 +194,23 @@ def measure(count: int = MANY) -> list[Result]:
         line("send", "send", "messages/s"),
         line("receive", "receive", "messages/s"),
         line("files, filled", "size", "MB"),
+        line("files, half removed", "halved", "MB"),
+        line("files, half removed, part of filled", "part", "", FILES_GOAL),
         line("files, drained", "drained", "MB"),
     ]
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 4:
-        _child(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    if len(sys.argv) == 5:
+        _child(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])
     else:
         from measuring import table
 
-        print(table(measure(int(sys.argv[1]) if len(sys.argv) > 1 else MANY)))
+        print(
+            table(
+                measure(
+                    int(sys.argv[1]) if len(sys.argv) > 1 else MANY,
+                    sys.argv[2] if len(sys.argv) > 2 else STORAGE,
+                )
+            )
+        )

@@ -1,8 +1,10 @@
-"""A RabbitMQ node of the benchmark's own on loopback, and pika as its publisher and its consumer.
+"""RabbitMQ nodes of the benchmark's own on loopback, and pika as publisher and consumer.
 
 The node is Debian's package C{rabbitmq-server}, started with its own epmd, ports and data directory, as
 the user C{rabbitmq} where the benchmark itself runs as root.
 Messages go to one durable queue, each with a publisher confirm; the consumer acknowledges what it took.
+A second node can pass on what is published there by a shovel, with ack-mode on-confirm: a message leaves it
+when the first node has confirmed it, which is what a queue manager does with an outgoing queue.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from flights import Tally, body_of, say
 BINARIES: Final = Path("/usr/lib/rabbitmq/bin")
 USER: Final = "rabbitmq"
 QUEUE: Final = "orders"
+OUTGOING: Final = "outgoing"
+"""The queue of a node with a shovel."""
 READY: Final = 60.0
 """Seconds that the node gets to start."""
 STOPPED: Final = 20.0
@@ -54,11 +58,25 @@ def _free_port() -> int:
         return port
 
 
-class Node:
-    """One node; C{with Node() as node} runs it."""
+_SHOVEL: Final = """,{rabbitmq_shovel,[{shovels,[{bench,[
+ {source,[{protocol,amqp091},{uris,["amqp://127.0.0.1:%(port)d"]},
+  {declarations,[{'queue.declare',[{queue,<<"outgoing">>},durable]}]},
+  {queue,<<"outgoing">>},{prefetch_count,1000}]},
+ {destination,[{protocol,amqp091},{uris,["amqp://127.0.0.1:%(to)d"]},
+  {declarations,[]},{publish_properties,[]},
+  {publish_fields,[{exchange,<<"">>},{routing_key,<<"orders">>}]}]},
+ {ack_mode,on_confirm},{reconnect_delay,1}]}]}]}"""
 
-    def __init__(self) -> None:
+
+class Node:
+    """One node; C{with Node() as node} runs it.
+
+    @param shovel_to: the port of the node to whose queue it passes on what is in its queue C{outgoing}.
+    """
+
+    def __init__(self, shovel_to: int | None = None) -> None:
         self.port = _free_port()
+        self._shovel_to = shovel_to
         self._directory = tempfile.mkdtemp(prefix="msmq-bench-rabbitmq-")
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -89,10 +107,13 @@ class Node:
             f"listeners.tcp.1 = 127.0.0.1:{self.port}\nloopback_users.guest = true\nlog.file.level = error\n",
             encoding="ascii",
         )
+        plugins = shovel = ""
+        if self._shovel_to is not None:
+            plugins, shovel = "rabbitmq_shovel", _SHOVEL % {"port": self.port, "to": self._shovel_to}
         (directory / "advanced.config").write_text(
-            "[{kernel,[{inet_dist_use_interface,{127,0,0,1}}]}].\n", encoding="ascii"
+            "[{kernel,[{inet_dist_use_interface,{127,0,0,1}}]}" + shovel + "].\n", encoding="ascii"
         )
-        (directory / "enabled_plugins").write_text("[].\n", encoding="ascii")
+        (directory / "enabled_plugins").write_text(f"[{plugins}].\n", encoding="ascii")
         if os.geteuid() == 0:
             for path in (directory, *directory.iterdir()):
                 shutil.chown(path, USER, USER)
@@ -172,9 +193,12 @@ def _parameters(port: int) -> Any:
 class _Publisher:
     """Keeps so many messages unconfirmed until all are confirmed."""
 
-    def __init__(self, port: int, count: int, size: int, outstanding: int, persistent: bool) -> None:
+    def __init__(
+        self, port: int, queue: str, count: int, size: int, outstanding: int, persistent: bool
+    ) -> None:
         import pika
 
+        self._queue = queue
         self._left = self._unconfirmed = count
         self._size = size
         self._outstanding = outstanding
@@ -201,7 +225,7 @@ class _Publisher:
     def _publish(self, count: int) -> None:
         for _ in range(min(count, self._left)):
             self._left -= 1
-            self._channel.basic_publish("", QUEUE, body_of(self._size), self._properties)
+            self._channel.basic_publish("", self._queue, body_of(self._size), self._properties)
 
     def _answered(self, frame: Any) -> None:
         method = frame.method
@@ -227,9 +251,9 @@ class _Publisher:
             self._connection.ioloop.stop()
 
 
-def publish(port: int, count: int, size: int, outstanding: int, persistent: bool) -> None:
+def publish(port: int, queue: str, count: int, size: int, outstanding: int, persistent: bool) -> None:
     """Run the publishing process."""
-    publisher = _Publisher(port, count, size, outstanding, persistent)
+    publisher = _Publisher(port, queue, count, size, outstanding, persistent)
     used = time.process_time()
     publisher.run()
     say(started=publisher.started, ended=time.monotonic(), cpu=time.process_time() - used)
@@ -285,13 +309,13 @@ def consume(port: int, count: int, outstanding: int, queue_type: str) -> None:
 def main(arguments: list[str]) -> int:
     """Be one of the two processes."""
     match arguments:
-        case ["publish", port, count, size, outstanding, delivery]:
-            publish(int(port), int(count), int(size), int(outstanding), delivery != "transient")
+        case ["publish", port, queue, count, size, outstanding, delivery]:
+            publish(int(port), queue, int(count), int(size), int(outstanding), delivery != "transient")
         case ["consume", port, count, outstanding, queue_type]:
             consume(int(port), int(count), int(outstanding), queue_type)
         case _:
             sys.stderr.write(
-                "usage: rabbitmq.py publish PORT COUNT SIZE OUTSTANDING persistent|transient"
+                "usage: rabbitmq.py publish PORT QUEUE COUNT SIZE OUTSTANDING persistent|transient"
                 " | consume PORT COUNT OUTSTANDING classic|quorum\n"
             )
             return 2

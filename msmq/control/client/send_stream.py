@@ -16,8 +16,10 @@ from msmq.control.protocol.records import LENGTHS, RecordDecoder, StreamRecord
 from msmq.control.protocol.runs import LONGEST, RUN, run_header
 from msmq.errors import RemoteProtocolError
 
-PATIENCE: Final = 0.002
-"""Seconds after which a producer is slow, and what it has given is sent without waiting for more."""
+PATIENCE: Final = 0.001
+"""Seconds after which what a producer has given is sent without waiting for more."""
+_SLOW: Final = 0.002
+"""Seconds after which a producer of messages is taken to be slower than the server answers."""
 _READ: Final = 0x40000
 _PORTION: Final = 0x10000
 """Bytes that are collected before they are sent."""
@@ -145,7 +147,7 @@ class ClientSendStream:
                 break
             begun = self._monotonic()
             message = self._next()
-            self._is_slow = self._monotonic() - begun > PATIENCE
+            self._is_slow = self._monotonic() - begun > _SLOW
             if message is None:
                 self._is_complete = True
                 break
