@@ -41,6 +41,12 @@ def establish(
     )
 
 
+def established(client: UUID, server: UUID, **fields: Any) -> bytes:
+    """[MS-MQQB] 2.2.3, the response, as in frame 4 of 4.1: Reserved of the BaseHeader is 0x5A."""
+    packet = establish(client, server, **fields)
+    return packet[:1] + b"\x5a" + packet[2:]
+
+
 def parameters(
     recoverable_ack_timeout: int = 500,
     ack_timeout: int = 20000,

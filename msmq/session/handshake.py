@@ -52,6 +52,7 @@ def answer_establish_connection(core: SessionCore, request: EstablishConnection,
         is_without_ping=request.is_without_ping,
         is_server=core.settings.is_server,
         is_refused=not is_accepted,
+        is_response=True,
     )
     core.effects.append(Transmit((answer.to_bytes(),)))
     core.counts.sent.establish_connection += 1

@@ -7,7 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from tests.builders import (
     ALPHA,
     GAMMA,
-    establish,
+    established,
     numbered_packet,
     session_ack,
     session_header,
@@ -78,4 +78,4 @@ class HostilePeersTestCase(SynchronousTestCase):
     @property
     def establish_answer(self) -> bytes:
         """What answers an introduction."""
-        return establish(ALPHA, self.server.identifier)
+        return established(ALPHA, self.server.identifier)

@@ -18,6 +18,7 @@ from tests.builders import (
     GAMMA,
     base_header,
     establish,
+    established,
     numbered_packet,
     parameters,
     session_ack,
@@ -74,7 +75,8 @@ class PlainInitiatorTests(SynchronousTestCase):
         request = with_server(ESTABLISH_REQUEST, server.identifier)
         peer.send(request)
         response = peer.read(572)
-        self.assertEqual(response[:16], base_header(0x000B, 572))
+        self.assertEqual(response[:2], b"\x10\x5a", "as in frame 4; a port scanner's probe looks for it")
+        self.assertEqual(response[2:16], base_header(0x000B, 572)[2:])
         self.assertEqual(response[16:20], b"\0\0\x02\0")
         self.assertEqual(response[20:36], request[20:36], "the GUID of the initiator")
         self.assertEqual(response[36:52], server.identifier.bytes_le)
@@ -123,14 +125,14 @@ class PlainInitiatorTests(SynchronousTestCase):
                     padding=bytes(range(256)) * 2,
                 )
             )
-            expected = establish(GAMMA, own, time_stamp=time_stamp, operating_system=answered)
+            expected = established(GAMMA, own, time_stamp=time_stamp, operating_system=answered)
             self.assertEqual(peer.read(572), expected)
 
     def test_refuses_who_wants_another(self) -> None:
         """A ServerGuid of another queue manager is answered with CS, and the connection ends."""
         peer = self.server.connect()
         peer.send(establish(ALPHA, GAMMA))
-        self.assertEqual(peer.read_to_end(), establish(ALPHA, self.server.identifier, refused=True))
+        self.assertEqual(peer.read_to_end(), established(ALPHA, self.server.identifier, refused=True))
 
     def test_parameters_come_back(self) -> None:
         """Both times are echoed, even those outside their ranges; the window is ours."""

@@ -26,6 +26,7 @@ from tests.builders import (
     ALPHA,
     BETA,
     establish,
+    established,
     parameters,
     session_ack,
     session_header,
@@ -120,7 +121,7 @@ class SessionProtocolTests(SynchronousTestCase):
         side = Side(self.factory)
         self.assertEqual(side.transport.value(), b"")
         side.protocol.dataReceived(establish(ALPHA, time_stamp=77))
-        self.assertEqual(side.transport.value(), establish(ALPHA, BETA, time_stamp=77))
+        self.assertEqual(side.transport.value(), established(ALPHA, BETA, time_stamp=77))
         side.transport.clear()
         side.protocol.dataReceived(parameters(1496, 120000, 64))
         self.assertEqual(side.transport.value(), parameters(1496, 120000, 64))
@@ -286,7 +287,7 @@ class SessionFactoryTests(SynchronousTestCase):
             Side(factory).shake_hands()
         third = Side(factory)
         third.protocol.dataReceived(establish(ALPHA))
-        self.assertEqual(third.transport.value(), establish(ALPHA, BETA, refused=True))
+        self.assertEqual(third.transport.value(), established(ALPHA, BETA, refused=True))
         self.assertFalse(third.transport.connected)
 
     def test_takes_a_thousand_sessions_by_default(self) -> None:

@@ -21,7 +21,16 @@ from msmq.session.effects import CloseReason
 from msmq.session.outgoing import OutgoingPacket
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.clock import ManualClock
-from tests.builders import ALPHA, BETA, establish, parameters, session_ack, session_header, user_packet
+from tests.builders import (
+    ALPHA,
+    BETA,
+    establish,
+    established,
+    parameters,
+    session_ack,
+    session_header,
+    user_packet,
+)
 
 HALF_A_WINDOW = 32
 
@@ -143,7 +152,7 @@ class ClosingOverMessagesTests(TroubleTestCase):
         protocol = self.factory.build(is_initiator=False)
         transport = self.connect(protocol)
         protocol.dataReceived(establish(ALPHA))
-        self.assertEqual(transport.value(), establish(ALPHA, BETA, refused=True))
+        self.assertEqual(transport.value(), established(ALPHA, BETA, refused=True))
         self.assertFalse(transport.connected)
 
 

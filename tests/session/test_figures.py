@@ -15,6 +15,7 @@ from tests.session.support import (
     Driven,
     acks,
     establish,
+    established,
     open_acceptor,
     open_initiator,
     parameters,
@@ -124,7 +125,7 @@ class AcceptorTests(SynchronousTestCase):
         refused = accepted()
         somebody_else = ALPHA
         refused.receive(establish(ALPHA, somebody_else))
-        self.assertEqual(refused.take_written(), establish(ALPHA, BETA, refused=True))
+        self.assertEqual(refused.take_written(), established(ALPHA, BETA, refused=True))
         self.assertEqual(refused.session.state, SessionState.CLOSED)
         silent = accepted()
         silent.receive(establish(ALPHA))

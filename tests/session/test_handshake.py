@@ -10,7 +10,17 @@ from msmq.session.effects import CloseReason, ConnectionProgress, Disconnect, Op
 from msmq.session.ping_initiator import PingInitiator
 from msmq.session.state import SessionState
 from msmq.settings import SessionSettings
-from tests.builders import ALPHA, BETA, GAMMA, NULL, establish, parameters, session_ack, user_packet
+from tests.builders import (
+    ALPHA,
+    BETA,
+    GAMMA,
+    NULL,
+    establish,
+    established,
+    parameters,
+    session_ack,
+    user_packet,
+)
 from tests.session.support import START, Driven, open_acceptor, open_initiator
 
 
@@ -46,7 +56,7 @@ class AcceptorTests(SynchronousTestCase):
         self.assertEqual(driven.close_reason, CloseReason.INITIALIZATION_TIMEOUT)
 
     def test_answers_with_its_own_identifier(self) -> None:
-        """The response echoes ClientGuid, TimeStamp and SE, and carries our GUID and 0x5A padding.
+        """The response echoes ClientGuid, TimeStamp and SE, and has our GUID, 0x5A padding and Reserved 0x5A.
 
         MQQB-2.2.3-02, MQQB-3.1.5.3.1-03, MQQB-3.1.5.3.1-04, MQQB-2.2.3.1-02, MQQB-2.2.3.1-04,
         MQQB-2.2.3.1-05, MQQB-2.2.3.1-07, MQQB-2.2.3.1-13.
@@ -57,7 +67,7 @@ class AcceptorTests(SynchronousTestCase):
                 ALPHA, NULL, time_stamp=501140046, operating_system=operating_system, padding=b"\xee" * 512
             )
             driven.receive(request)
-            expected = establish(ALPHA, BETA, time_stamp=501140046, operating_system=echoed)
+            expected = established(ALPHA, BETA, time_stamp=501140046, operating_system=echoed)
             self.assertEqual(driven.take_written(), expected)
             self.assertEqual(driven.session.state, SessionState.WAITING_CP_MSG)
             self.assertEqual(driven.session.remote_identifier, ALPHA)
@@ -66,7 +76,7 @@ class AcceptorTests(SynchronousTestCase):
         """A request for exactly us is accepted (MQQB-2.2.1-07, MQQB-3.1.5.3.1-01)."""
         driven = accepting()
         driven.receive(establish(ALPHA, BETA))
-        self.assertEqual(driven.take_written(), establish(ALPHA, BETA))
+        self.assertEqual(driven.take_written(), established(ALPHA, BETA))
 
     def test_refuses_a_request_for_somebody_else(self) -> None:
         """CS is set, the reply goes out, and the connection closes behind it.
@@ -75,7 +85,7 @@ class AcceptorTests(SynchronousTestCase):
         """
         driven = accepting()
         driven.receive(establish(ALPHA, GAMMA))
-        self.assertEqual(driven.take_written(), establish(ALPHA, BETA, refused=True))
+        self.assertEqual(driven.take_written(), established(ALPHA, BETA, refused=True))
         self.assertEqual(driven.close_reason, CloseReason.REFUSED)
         self.assertIn(Disconnect(), driven.effects)
         self.assertEqual(driven.session.state, SessionState.CLOSED)
@@ -84,7 +94,7 @@ class AcceptorTests(SynchronousTestCase):
         """A queue manager with too many sessions says so in the handshake (MQQB-2.2.1-08)."""
         driven = accepting(accepts=False)
         driven.receive(establish(ALPHA))
-        self.assertEqual(driven.take_written(), establish(ALPHA, BETA, refused=True))
+        self.assertEqual(driven.take_written(), established(ALPHA, BETA, refused=True))
         self.assertEqual(driven.close_reason, CloseReason.REFUSED)
 
     def test_ignores_the_initiators_operating_system(self) -> None:

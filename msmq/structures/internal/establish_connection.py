@@ -33,6 +33,9 @@ class EstablishConnection(Packet):
     @ivar has_gqos: OperatingSystem QS, the transport offers guaranteed quality of service; for
         information only.
     @ivar is_refused: InternalHeader CS, the acceptor refuses the session.
+    @ivar is_response: Reserved of the BaseHeader is sent as 0x5A, as in the response of 4.1.4; the document
+        allows any value, and the published probes of port scanners look for that one. Not read, since
+        nothing depends on it.
     @ivar padding: 512 bytes; 0x5A in every packet that msmq sends, because 2.2.3.1 demands it of a
         response and would allow uninitialized memory in a request.
     """
@@ -53,6 +56,7 @@ class EstablishConnection(Packet):
     has_gqos: bool = False
     is_refused: bool = False
     padding: bytes = attrs.field(default=PADDING, repr=False)
+    is_response: bool = attrs.field(default=False, eq=False, kw_only=True)
 
     @classmethod
     def read(cls, reader: Reader) -> EstablishConnection:
@@ -89,7 +93,11 @@ class EstablishConnection(Packet):
         if len(self.padding) != 512:
             raise LocalProtocolError(f"Padding: {len(self.padding)} bytes are not 512")
         write_internal_headers(
-            writer, InternalPacketType.ESTABLISH_CONNECTION, self.SIZE, is_refused=self.is_refused
+            writer,
+            InternalPacketType.ESTABLISH_CONNECTION,
+            self.SIZE,
+            is_refused=self.is_refused,
+            reserved=self.PADDING[0] if self.is_response else 0,
         )
         writer.bytes(
             self.LAYOUT.pack(

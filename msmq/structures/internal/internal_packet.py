@@ -38,17 +38,20 @@ def read_internal_headers(reader: Reader, wanted: InternalPacketType, size: int)
 
 
 def write_internal_headers(
-    writer: Writer, packet_type: InternalPacketType, size: int, *, is_refused: bool = False
+    writer: Writer, packet_type: InternalPacketType, size: int, *, is_refused: bool = False, reserved: int = 0
 ) -> None:
-    """Write both headers, with the priority of such packets in the worked examples."""
-    writer.bytes(_internal_headers(packet_type, size, is_refused))
+    """Write both headers, with the priority of such packets in the worked examples.
+
+    @param reserved: Reserved of the BaseHeader.
+    """
+    writer.bytes(_internal_headers(packet_type, size, is_refused, reserved))
 
 
 @cache
-def _internal_headers(packet_type: InternalPacketType, size: int, is_refused: bool) -> bytes:
+def _internal_headers(packet_type: InternalPacketType, size: int, is_refused: bool, reserved: int) -> bytes:
     # There are half a dozen different ones, and every acknowledgement begins with one of them.
     writer = Writer()
     is_session_ack = packet_type is InternalPacketType.SESSION_ACK
-    BaseHeader(size, is_internal=True, has_session_header=is_session_ack).write(writer)
+    BaseHeader(size, is_internal=True, has_session_header=is_session_ack, reserved=reserved).write(writer)
     InternalHeader(packet_type, is_refused).write(writer)
     return writer.getvalue()

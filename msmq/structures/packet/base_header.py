@@ -26,7 +26,7 @@ DEFAULT_PRIORITY = 3
 class BaseHeader(Structure):
     """[MS-MQMQ] 2.2.19.1 BaseHeader.
 
-    The Reserved byte and reserved flag bits are sent as 0 and ignored on receipt.
+    Reserved flag bits are sent as 0, and with the Reserved byte ignored on receipt.
 
     @ivar packet_size: bytes of the whole packet with its padding, at most 0x00400000, without a SessionHeader
         attached to a UserMessage.  It may be left out where it is computed from the rest of the packet
@@ -37,6 +37,7 @@ class BaseHeader(Structure):
     @ivar has_debug_header: DH, only in a UserMessage.
     @ivar is_traced: TR, only with C{has_debug_header}.
     @ivar time_to_reach_queue: seconds; L{INFINITE} in all packets but a UserMessage.
+    @ivar reserved: the Reserved byte as it is sent, which may have any value.
     """
 
     NAME: ClassVar[str] = "BaseHeader"
@@ -72,6 +73,7 @@ class BaseHeader(Structure):
     has_debug_header: bool = False
     is_traced: bool = False
     time_to_reach_queue: int = INFINITE
+    reserved: int = attrs.field(default=0, eq=False)
 
     @classmethod
     def read(cls, reader: Reader) -> BaseHeader:
@@ -132,7 +134,7 @@ class BaseHeader(Structure):
             self.LAYOUT,
             self.FIELDS,
             self.VERSION_NUMBER,
-            0,
+            self.reserved,
             self.flags,
             self.SIGNATURE,
             self.packet_size,
