@@ -38,7 +38,7 @@ from msmq.session.effects import CloseReason
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
-from msmq.transfer.decision import (
+from msmq.transfer.decisions.arrival_decision import (
     ArrivalDecision,
     ArrivalFacts,
     ArrivalRefusal,
@@ -46,8 +46,8 @@ from msmq.transfer.decision import (
     Fate,
     cut_at,
     decide,
-    passing_refusal,
 )
+from msmq.transfer.decisions.forwarding_decision import passing_refusal
 from msmq.wire.guid import NULL_GUID
 
 _REFUSED = {

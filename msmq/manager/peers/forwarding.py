@@ -12,10 +12,8 @@ from msmq.membership.access import DirectoryAccess
 from msmq.moment import Moment
 from msmq.queues.arriving.arrivals import wants_burial
 from msmq.queues.outgoing import OutgoingQueue, transit_name
-from msmq.structures.packet.kept_packet import marked_for_dead_letters
-from msmq.structures.packet.user_message_patches import patch_hop_count
 from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.transfer.decision import ENTERPRISE_UNKNOWN, TOO_MANY_QUEUES
+from msmq.transfer.decisions.forwarding_decision import forwarded_packet, route_obstacle
 from msmq.wire.guid import guid_from_bytes
 
 
@@ -77,13 +75,16 @@ class Forwarding:
         """The outgoing queue of a message that is forwarded, or why there is none at the moment.
 
         @param address: where the message came from.
-        @return: a queue, or one of L{PASSING<msmq.transfer.decision.PASSING>}.
+        @return: a queue, or one of L{PASSING<msmq.transfer.decisions.forwarding_decision.PASSING>}.
         """
-        if message.is_recoverable and self._connectors.is_undecided():
-            return ENTERPRISE_UNKNOWN
         name = transit_name(guid_from_bytes(message.queue_manager_address))
-        if not self._answer_room.make(name, message.source_queue_manager, address):
-            return TOO_MANY_QUEUES
+        obstacle = route_obstacle(
+            message,
+            is_enterprise_unknown=self._connectors.is_undecided,
+            has_room=lambda: self._answer_room.make(name, message.source_queue_manager, address),
+        )
+        if obstacle is not None:
+            return obstacle
         return self._performer.model.collection.outgoing(name, now)
 
     def forwarded(self, message: UserMessageView, address: str) -> UserMessageView:
@@ -91,7 +92,5 @@ class Forwarding:
 
         @param address: where it came from.
         """
-        packet = patch_hop_count(message.packet, message.hop_count + 1)
-        if wants_burial(message) and self._gate.admits(address):
-            packet = marked_for_dead_letters(packet)
-        return UserMessageView(packet)
+        keeps_dead_letter = wants_burial(message) and self._gate.admits(address)
+        return UserMessageView(forwarded_packet(message, keeps_dead_letter=keeps_dead_letter))

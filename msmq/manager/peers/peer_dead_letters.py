@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from msmq.manager.peers.arrival_batch import ArrivalBatch
 from msmq.manager.performer import Performer
 from msmq.manager.securing.trusted_peers import TrustedPeers
@@ -12,13 +10,7 @@ from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_header import UserHeader
 from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.transfer.decision import NOT_FOR_US, PASSING
-
-_WITHOUT_CLASS: Final = dict.fromkeys((NOT_FOR_US, *PASSING), MessageClass.NACK_BAD_DST_Q)
-"""The class of the dead letter where the protocol has no negative acknowledgement for the reason."""
-
-KEPT: Final = "; kept as a dead letter"
-"""What the event of a refused message says if there is a dead letter of it."""
+from msmq.transfer.decisions.forwarding_decision import RefusedFacts, decide_dead_letter
 
 
 class PeerDeadLetters:
@@ -44,17 +36,18 @@ class PeerDeadLetters:
         @param why: the reason of the refusal, after which the message does not come again.
         @return: what the event of the refusal says about it, to be appended to the reason.
         """
-        message_class = why if isinstance(why, MessageClass) else _WITHOUT_CLASS.get(why)
-        if message_class is None or not wants_burial(message):
-            return ""
-        if message_class is MessageClass.NACK_Q_EXCEED_QUOTA and not self._over_quota:
-            return ""
-        address = batch.session.remote_address
-        if not self._gate.admits(address) and not _is_authenticated(batch, message):
-            return "; no dead letter, since [security] does not trust its address and no signature its sender"
+        facts = RefusedFacts(
+            asks_for_dead_letter=wants_burial(message),
+            is_admitted=self._gate.admits(batch.session.remote_address),
+            is_authenticated=_is_authenticated(batch, message),
+            keeps_over_quota=self._over_quota,
+        )
+        decision = decide_dead_letter(why, facts)
+        if decision.message_class is None:
+            return decision.note
         model, now = self._performer.model, self._performer.clock.now()
-        if model.bury(message, message_class, now, batch.letters, batch.changes):
-            return KEPT
+        if model.bury(message, decision.message_class, now, batch.letters, batch.changes):
+            return decision.note
         return "; the dead-letter queue is full"
 
 

@@ -19,24 +19,12 @@ import attrs
 from msmq.moment import Moment
 from msmq.structures.internal.order_queue import is_for_order_queue
 from msmq.structures.packet.message_class import MessageClass
-from msmq.structures.packet.user_header import MAXIMUM_HOP_COUNT
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.decisions.forwarding_decision import passing_refusal
 from msmq.transfer.incoming_stream import Verdict
 from msmq.wire.guid import NULL_GUID
 
 _NULL: Final = NULL_GUID.bytes_le
-
-NOT_FOR_US: Final = "NOT_FOR_US"
-"""This queue manager is not a routing server."""
-
-TOO_MANY_QUEUES: Final = "TOO_MANY_QUEUES"
-"""The limit on outgoing queues created on behalf of peers is reached."""
-
-ENTERPRISE_UNKNOWN: Final = "ENTERPRISE_UNKNOWN"
-"""The directory was not read yet, so a message may be for a foreign site and its connector queue here."""
-
-PASSING: Final = frozenset({TOO_MANY_QUEUES, ENTERPRISE_UNKNOWN})
-"""Reasons that pass: a recoverable message is not acknowledged, so that its sender keeps it."""
 
 
 class Destination(enum.Enum):
@@ -95,7 +83,8 @@ class ArrivalFacts:
     @ivar is_durable: whether the store keeps recoverable messages.
     @ivar free: bytes of messages that this queue manager may store besides.
     @ivar is_routing_server: whether it forwards messages of others.
-    @ivar without_route: messages for others that get no outgoing queue now, and which of L{PASSING} it is.
+    @ivar without_route: messages for others that get no outgoing queue now, and which of
+        L{PASSING<msmq.transfer.decisions.forwarding_decision.PASSING>} it is.
     @ivar duplicates: express messages that were accepted before.
     """
 
@@ -180,23 +169,6 @@ def cut_at(decision: ArrivalDecision, messages: Sequence[UserMessageView], index
         outcomes=[*decision.outcomes[: index + 1], *behind],
         acknowledged=min(decision.acknowledged, acknowledged),
     )
-
-
-def passing_refusal(
-    message: UserMessageView, *, is_routing_server: bool, is_late: bool
-) -> MessageClass | str | None:
-    """Why a message for another queue manager is not forwarded. [MS-MQQB] 3.1.5.8.2, 3.1.5.8.5.
-
-    @return: the class of the negative acknowledgement, or a name where the protocol has none; C{None} if it
-        is forwarded.
-    """
-    if is_late:
-        return MessageClass.NACK_REACH_QUEUE_TIMEOUT
-    if not is_routing_server:
-        return NOT_FOR_US
-    if message.hop_count >= MAXIMUM_HOP_COUNT:
-        return MessageClass.NACK_HOP_COUNT_EXCEEDED
-    return None
 
 
 def decide(

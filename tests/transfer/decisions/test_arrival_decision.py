@@ -16,9 +16,7 @@ from msmq.structures.internal.order_queue import AckEnvelope
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_patches import patch_hop_count
 from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.transfer.decision import (
-    NOT_FOR_US,
-    TOO_MANY_QUEUES,
+from msmq.transfer.decisions.arrival_decision import (
     ArrivalDecision,
     ArrivalFacts,
     ArrivalRefusal,
@@ -29,6 +27,7 @@ from msmq.transfer.decision import (
     cut_at,
     decide,
 )
+from msmq.transfer.decisions.forwarding_decision import NOT_FOR_US, TOO_MANY_QUEUES
 from msmq.transfer.incoming_stream import Verdict
 from tests.builders import ALPHA, BETA, GAMMA, user_packet
 from tests.transfer.support import transactional_packet
