@@ -16,6 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.client.client import ControlClient
 from tests.faults.careless import PLUGIN
+from tests.faults.tracing import FILTER, attach
 from tests.servers.prepared import PreparedProcess
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
@@ -31,7 +32,8 @@ class ServerProcess:
     """One life of a server over a data directory.
 
     @param home: where its configuration is and its data directory, which outlives it.
-    @param tracer: the command to put in front of its own.
+    @param tracer: the command that traces it: in front of its own if it asks for the filter in the kernel,
+        which only a start can have, or else attached to a fork before that begins.
     @param environment: what it finds in its environment beside our own.
     @param hosts: the table of that name in its configuration.
     @param limit: seconds after which it is taken to hang.
@@ -52,8 +54,9 @@ class ServerProcess:
         file = home / "msmq.toml"
         lines = [f'{host} = "{address}"' for host, address in (hosts or {}).items()]
         file.write_text("\n".join([_CONFIGURATION, "[hosts]", *lines, ""]))
+        is_attached = bool(tracer) and FILTER not in tracer
         command = [
-            *tracer,
+            *(() if is_attached else tracer),
             os.fspath(Path(sys.executable).with_name("twistd")),
             *("-n", "--pidfile=", "msmq", "--config", os.fspath(file), "--data", os.fspath(self.data)),
             *("--name", name, "--storage", storage),
@@ -62,7 +65,7 @@ class ServerProcess:
         self._lines: list[str] = []
         self._is_ready = False
         self._started = Event()
-        self._process = PreparedProcess(
+        self._process = (_StoppedProcess if is_attached else PreparedProcess)(
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -70,6 +73,7 @@ class ServerProcess:
             cwd=PROJECT,
             env={**os.environ, **(environment or {})},
         )
+        self._tracer = attach(tracer, self._process.pid) if is_attached else None
         self._reader = Thread(target=self._read, daemon=True)
         self._reader.start()
         self._watchdog = Timer(limit, self._give_up)
@@ -106,8 +110,10 @@ class ServerProcess:
     def ended(self) -> int:
         """Wait for its end, and its tracer's; gives its exit status."""
         status = self._process.wait()
-        # The tracer has the other end of the pipe too.
+        # A tracer in front has the other end of the pipe too, and its log is complete when it has ended.
         self._reader.join()
+        if self._tracer is not None:
+            self._tracer.wait()
         self._watchdog.cancel()
         return status
 
@@ -124,6 +130,10 @@ class ServerProcess:
     def _give_up(self) -> None:
         self.is_hung = True
         self._process.kill()
+
+
+class _StoppedProcess(PreparedProcess):
+    is_stopped = True
 
 
 class ServerTestCase(SynchronousTestCase):

@@ -117,7 +117,7 @@ class FailingSystemTestCase(ServerTestCase):
 
     def faults(self, life: Life, home: Path, account: Account) -> list[Fault]:
         """All that can fail in a life."""
-        server = self.run_traced(home, "--seccomp-bpf")
+        server = self.run_traced(home)
         self.assertTrue(server.is_ready(), server.output)
         life(Visitor(server.client, account))
         self.assertEqual(server.terminate(), -15)
@@ -248,7 +248,7 @@ class FailingSystemTests(FailingSystemTestCase):
     def test_space_comes_back(self) -> None:
         """On a disk that was full messages are taken again, without anybody's doing."""
         twin = self.directory()
-        server = self.run_traced(twin, "--seccomp-bpf", "-s", "100000")
+        server = self.run_traced(twin, "-s", "100000")
         self.assertTrue(server.is_ready(), server.output)
         first_life(Visitor(server.client, Account()))
         server.kill()

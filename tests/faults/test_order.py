@@ -12,7 +12,7 @@ from tests.faults import tell
 from tests.faults.order import TRACED, Disk, early_acknowledgements, early_answers, mark
 from tests.faults.scenario import ORDERS
 from tests.faults.server import ServerProcess, ServerTestCase
-from tests.faults.tracing import Call, read_log, tracer, why_not
+from tests.faults.tracing import FILTER, Call, read_log, tracer, why_not
 
 SENDERS = 8
 SENDS = 20
@@ -36,7 +36,7 @@ class OrderTestCase(ServerTestCase):
         name: str = "ALPHA",
         environment: Mapping[str, str] | None = None,
     ) -> ServerProcess:
-        around = tracer(self.log, TRACED, "--seccomp-bpf", "-s", "1100000")
+        around = tracer(self.log, TRACED, FILTER, "-s", "1100000")
         server = self.server(
             storage=storage or self.storage,
             name=name,

@@ -23,7 +23,7 @@ from tests.faults.power import TRACED, Disk
 from tests.faults.scenario import ORDERS
 from tests.faults.server import ServerTestCase
 from tests.faults.small_log import SMALL_LOG, succeeded
-from tests.faults.tracing import Call, read_log, tracer, why_not
+from tests.faults.tracing import FILTER, Call, read_log, tracer, why_not
 
 SENDERS = 4
 SENDS = 25 if IS_THOROUGH else 5
@@ -93,7 +93,7 @@ class PowerCutTestCase(ServerTestCase):
     def live(self, storage: str, environment: Mapping[str, str] | None = None) -> None:
         """Have a server work, and see what it asked of the system."""
         log = self.home / "log"
-        around = tracer(log, f"{TRACED},sendto,recvmsg", "--seccomp-bpf", "-s", "2000000")
+        around = tracer(log, f"{TRACED},sendto,recvmsg", FILTER, "-s", "2000000")
         server = self.server(storage=storage, environment=environment, tracer=around)
         self.assertTrue(server.is_ready(), server.output)
         identifiers, receipts = self.load(server.client)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import attrs
 
 from tests.patience import DEADLINE
 
-_TRIAL = ("--seccomp-bpf", "-f", "-e", "trace=fsync", "-e", "inject=fsync:error=EIO")
+FILTER: Final = "--seccomp-bpf"
+"""The filter in the kernel, by which only the calls that are traced are slowed down."""
+
+_TRIAL = (FILTER, "-f", "-e", "trace=fsync", "-e", "inject=fsync:error=EIO")
 
 
 @functools.cache
@@ -50,9 +57,21 @@ class Fault:
         """What C{strace} has to be told."""
         effect = "signal=KILL" if self.error == "KILL" else f"error={self.error}"
         when = f"{self.number}{'+' if self.is_lasting else ''}"
-        # The filter in the kernel, which makes tracing fast, swallows signals.
-        fast = () if self.error == "KILL" else ("--seccomp-bpf",)
-        return (*fast, "-e", f"inject={self.call}:{effect}:when={when}")
+        return ("-e", f"inject={self.call}:{effect}:when={when}")
+
+
+def attach(command: Sequence[str], process: int) -> subprocess.Popen[bytes]:
+    """Trace a process that has stopped itself, with what L{tracer} gives, and let it go on."""
+    options = [option for option in command if option != "-D"]
+    status = Path(f"/proc/{process}/status")
+    while "State:\tT" not in status.read_text():
+        time.sleep(0.001)
+    tracing = subprocess.Popen([*options, "-q", "-p", str(process)], stdin=subprocess.DEVNULL)
+    while "TracerPid:\t0\n" in status.read_text():
+        assert tracing.poll() is None, "the tracer has ended; its standard error says why"
+        time.sleep(0.001)
+    os.kill(process, signal.SIGCONT)
+    return tracing
 
 
 def tracer(log: Path, calls: str, *options: str, only: Sequence[Path] = ()) -> list[str]:

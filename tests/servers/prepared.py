@@ -26,6 +26,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, cast
 
 from twisted.internet import process as twisted_process
@@ -37,6 +38,9 @@ PROJECT: Final = Path(__file__).resolve().parents[2]
 PROGRAMS: Final = Path(sys.executable).parent
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
+_ONE_AT_A_TIME: Final = Lock()
+"""Of requests, since several threads of a test may start processes."""
+
 _FOR_THE_INTERPRETER: Final = ("PYTHON", "LD_", "LC_", "LANG", "FAKETIME")
 """What the variables begin with that an interpreter heeds when it starts."""
 
@@ -193,13 +197,19 @@ class _Interpreter:
         """Have a process started; gives its number."""
         place = os.fspath(Path(directory or ".").absolute())
         request = marshal.dumps((list(arguments), dict(environment), place, is_stopped))
-        socket.send_fds(self._socket, [request], streams)
-        answer = self._socket.recv(64)
+        with _ONE_AT_A_TIME:
+            socket.send_fds(self._socket, [request], streams)
+            answer = self._socket.recv(64)
         if not answer:
             raise AssertionError("the prepared interpreter has ended; its standard error says why")
         return int(answer)
 
 
-@cache
 def _interpreter(program: str) -> _Interpreter:
+    with _ONE_AT_A_TIME:
+        return _made_interpreter(program)
+
+
+@cache
+def _made_interpreter(program: str) -> _Interpreter:
     return _Interpreter(program)
