@@ -76,7 +76,7 @@ def _flood(sender: Manager, destination: str, count: int, delivery: str) -> floa
     header = {"destination": destination, "delivery": delivery}
     record = StreamRecord(header, bytes(BODY))
     started = time.monotonic()
-    for _ in sender.client.send_steadily((record for _ in range(count)), outstanding=OUTSTANDING):
+    for _ in sender.client.send((record for _ in range(count)), pipelined=True, outstanding=OUTSTANDING):
         pass
     return count / (time.monotonic() - started)
 

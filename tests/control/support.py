@@ -188,9 +188,9 @@ class Disk(MemoryMessageStore):
             return fail(StorageError("checksum of page 7"))
         return super().read(queue, lookup_ids)
 
-    def fail_late(self) -> None:
-        """Let what was waited for fail."""
-        waiting, self._waiting = self._waiting, []
+    def fail_late(self, count: int = 1000) -> None:
+        """Let what was waited for fail, the first so many commits of it."""
+        waiting, self._waiting = self._waiting[:count], self._waiting[count:]
         for _, done in waiting:
             done.errback(StorageError("the disk is on fire"))
 

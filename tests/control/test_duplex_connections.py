@@ -14,6 +14,7 @@ from tests.control.support import ORDERS, Caller, ControlTestCase
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: msmq-records\r\n\r\n"
 UPGRADE = {"Connection": "Upgrade", "Upgrade": PROTOCOL}
 OTHER = ".\\private$\\other"
+END = StreamRecord({"end": True})
 
 
 def record(body: bytes, **header: object) -> StreamRecord:
@@ -37,9 +38,9 @@ class SteadyTestCase(ControlTestCase):
         for _ in records:
             self.clock.advance(0)
 
-    def sending(self) -> Caller:
+    def sending(self, **parameters: Any) -> Caller:
         caller = self.caller()
-        caller.ask("GET", "/v1/send", headers=UPGRADE)
+        caller.ask("GET", "/v1/send", headers=UPGRADE, **parameters)
         return caller
 
     def receiving(self, **parameters: Any) -> Caller:
@@ -138,13 +139,45 @@ class SendTests(SteadyTestCase):
         self.assertEqual((taken["messages"], refused["error"]), (1, "MQ_ERROR_INVALID_PARAMETER"))
         self.assertEqual(end, {"end": "error"})
 
-    def test_no_transaction(self) -> None:
-        """There is no end of the stream at which a transaction could be committed."""
+    def test_end_of_the_stream(self) -> None:
+        """A client that says that it has sent everything gets every result, and then the end."""
         caller = self.sending()
-        self.say(caller, record(b"1", transactional=True, one_transaction=True))
-        refused, _ = self.said(caller)
-        self.assertEqual(refused["error"], "MQ_ERROR_INVALID_PARAMETER")
-        self.assertIn("POST /v1/send", str(refused["detail"]))
+        self.disk.is_slow = True
+        self.say(caller, record(b"1", delivery="recoverable"), END)
+        self.assertEqual(self.said(caller), [])
+        self.assertFalse(caller.transport.disconnecting)
+        self.disk.catch_up()
+        first, end = self.said(caller)
+        self.assertEqual((first["messages"], end), (1, {"end": "complete"}))
+        self.assertTrue(caller.transport.disconnecting)
+
+    def test_end_before_the_end(self) -> None:
+        """A record that ends the stream and is not the last one is refused."""
+        caller = self.sending()
+        self.say(caller, record(b"1"), END, record(b"2"))
+        taken, refused, end = self.said(caller)
+        self.assertEqual((taken["messages"], refused["error"]), (1, "MQ_ERROR_INVALID_PARAMETER"))
+        self.assertEqual(end, {"end": "error"})
+        self.assertEqual(self.bodies(), [b"1"])
+
+    def test_what_is_behind_a_refused_message(self) -> None:
+        """It may be sent by then, and is answered; with C{stop_at_refusal} none of it is sent."""
+        for stops, sent in ((False, [b"2"]), (True, [])):
+            with self.subTest(stop_at_refusal=stops):
+                caller = self.sending(stop_at_refusal="true") if stops else self.sending()
+                self.disk.is_slow = True
+                self.say(caller, record(b"1", delivery="recoverable"))
+                self.say(caller, record(b"2", delivery="recoverable"))
+                self.disk.fail_late(1)
+                self.disk.catch_up()
+                self.disk.is_slow = False
+                self.clock.advance(0)
+                refused, *taken, end = self.said(caller)
+                self.assertEqual(refused["error"], "MQ_ERROR_MESSAGE_STORAGE_FAILED")
+                self.assertEqual(
+                    ([told["messages"] for told in taken], end), ([1] * len(sent), {"end": "error"})
+                )
+                self.assertEqual(self.take(), sent)
 
     def test_read_no_further_than_taken(self) -> None:
         """While too much waits for the disk the connection is not read; afterwards it is."""
@@ -182,6 +215,76 @@ class SendTests(SteadyTestCase):
         for path in ("/v1/send", "/v1/receive"):
             answer = self.call("GET", path)
             self.assert_refused(answer, 405, "MQ_ERROR_ILLEGAL_OPERATION", "GET", "POST")
+
+
+class TransactionTests(SteadyTestCase):
+    """A stream that is one transaction: all of it is sent when it ends, or nothing."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.tx = self.make_queue("tx", transactional=True)
+
+    def message(self, body: bytes, **header: object) -> StreamRecord:
+        return record(body, destination=self.tx, transactional=True, **header)
+
+    def begin(self, count: int = 4) -> Caller:
+        caller = self.sending()
+        first, *others = (self.message(b"%d" % number) for number in range(count))
+        self.say(caller, attrs.evolve(first, header={**first.header, "one_transaction": True}), *others)
+        return caller
+
+    def open_transactions(self) -> int:
+        return len(self.call("GET", "/v1/transactions").json)
+
+    def test_committed_at_the_end(self) -> None:
+        """Until the client ends the stream no message is there; then all are, and have identifiers."""
+        caller = self.begin()
+        self.assertEqual((self.said(caller), self.bodies(self.tx)), ([], []))
+        self.assertEqual(self.open_transactions(), 1)
+        self.say(caller, END)
+        first = self.identifiers(self.tx)[0]
+        self.assertEqual(self.said(caller), [{"first": first, "messages": 4}, {"end": "complete"}])
+        self.assertEqual(self.bodies(self.tx), [b"0", b"1", b"2", b"3"])
+        self.assertEqual(self.open_transactions(), 0)
+
+    def test_answered_only_when_committed(self) -> None:
+        """The identifiers come after the commit is on disk, and a commit that fails is refused."""
+        for fails in (False, True):
+            with self.subTest(fails=fails):
+                caller = self.begin(1)
+                self.disk.is_slow = True
+                self.say(caller, END)
+                self.assertEqual(self.said(caller), [])
+                self.disk.fail_late() if fails else self.disk.catch_up()
+                self.disk.is_slow = False
+                self.clock.advance(0)
+                result, end = self.said(caller)
+                if fails:
+                    self.assertEqual(result["error"], "MQ_ERROR_MESSAGE_STORAGE_FAILED")
+                self.assertEqual(end, {"end": "error" if fails else "complete"})
+                self.assertEqual(len(self.take(self.tx)), 0 if fails else 1)
+
+    def test_refused_message_aborts(self) -> None:
+        """One refused message, and none is sent; the refusal counts all of them."""
+        caller = self.begin()
+        self.say(caller, self.message(b"x", priority=9))
+        refused, end = self.said(caller)
+        self.assertEqual((refused["error"], refused["messages"]), ("MQ_ERROR_ILLEGAL_PROPERTY_VALUE", 4))
+        self.assertEqual(end, {"end": "error"})
+        self.assertEqual((self.bodies(self.tx), self.open_transactions()), ([], 0))
+
+    def test_client_that_leaves_aborts(self) -> None:
+        """Without the end of the stream nothing is sent."""
+        self.begin().hang_up()
+        self.assertEqual((self.bodies(self.tx), self.open_transactions()), ([], 0))
+
+    def test_not_in_the_middle(self) -> None:
+        """Only the first record can begin a transaction."""
+        caller = self.sending()
+        self.say(caller, record(b"1"))
+        self.say(caller, self.message(b"2", one_transaction=True))
+        taken, refused, _ = self.said(caller)
+        self.assertEqual((taken["messages"], refused["error"]), (1, "MQ_ERROR_INVALID_PARAMETER"))
 
 
 class ReceiveTests(SteadyTestCase):

@@ -13,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.control.client.requests import ControlRequests
 from msmq.control.client.send_stream import ClientSendStream
 from msmq.control.protocol.records import RecordDecoder, StreamRecord
+from msmq.structures.status import MQError, Status
 
 MESSAGE = StreamRecord({"destination": ".\\private$\\orders"}, b"body")
 
@@ -85,3 +86,47 @@ class SlowProducerTests(SynchronousTestCase):
         self.addCleanup(self.ours.shutdown, socket.SHUT_RDWR)
         for number, identifier in enumerate(self.sending(messages()), 1):
             self.assertEqual((identifier, asked), (f"{{A}}\\{number}", number))
+
+
+class TransactionTests(SynchronousTestCase):
+    """A program that sends messages in one transaction."""
+
+    def setUp(self) -> None:
+        self.ours, self.server = socket.socketpair()
+        self.addCleanup(self.ours.close)
+        self.addCleanup(self.server.close)
+        self.server.settimeout(0)
+        self.decoder = RecordDecoder()
+        self.received: list[StreamRecord] = []
+
+    def answers(self, messages: int, *answers: StreamRecord) -> Iterator[StreamRecord]:
+        """Give messages, and answer all of them when the last is given."""
+        yield from [MESSAGE] * messages
+        self.receive()
+        self.server.send(b"".join(answer.to_bytes() for answer in answers))
+
+    def receive(self) -> None:
+        self.received += self.decoder.feed(self.server.recv(1 << 20))
+
+    def send(self, messages: Iterator[StreamRecord]) -> list[str]:
+        asking = ControlRequests(Path("unused"))
+        return list(ClientSendStream(asking, self.ours, messages, 1, False, one_transaction=True))
+
+    def test_end_is_sent_and_awaited(self) -> None:
+        """No answer is waited for before the end is sent; the last answer may come with the server's end."""
+        first = StreamRecord({"first": "{A}\\7", "messages": 3})
+        sent = self.send(self.answers(3, first, StreamRecord({"end": "complete"})))
+        self.receive()
+        self.assertEqual(sent, ["{A}\\7", "{A}\\8", "{A}\\9"])
+        self.assertEqual([record.header for record in self.received[3:]], [{"end": True}])
+
+    def test_refusal(self) -> None:
+        """The refusal is raised, and no identifier is given."""
+        refusal = StreamRecord({"error": "MQ_ERROR_QUEUE_NOT_FOUND", "detail": "none", "messages": 2})
+        with self.assertRaises(MQError) as caught:
+            self.send(self.answers(2, refusal, StreamRecord({"end": "error"})))
+        self.assertEqual(caught.exception.status, Status.MQ_ERROR_QUEUE_NOT_FOUND)
+
+    def test_nothing_to_send(self) -> None:
+        """Without a message there is nothing to commit, and nothing to wait for."""
+        self.assertEqual(self.send(iter(())), [])

@@ -10,7 +10,7 @@ import attrs
 
 from msmq.control.protocol.records import CONTENT_TYPE, StreamRecord
 from msmq.control.server.http.limits import ControlLimits
-from msmq.control.server.sending.send_stream import AcceptedIdentifiers
+from msmq.control.server.sending.identifiers import IdentifierRange
 from msmq.structures.identifiers import MessageIdentifier
 from tests.control.support import ORDERS, Caller, ControlTestCase
 
@@ -307,7 +307,7 @@ class AcceptedTests(ControlTestCase):
     def test_texts(self) -> None:
         """A range gives its identifiers in parts, and ends where it ends."""
         guid = UUID(int=7)
-        accepted = AcceptedIdentifiers(MessageIdentifier(guid, 10), 3)
+        accepted = IdentifierRange(MessageIdentifier(guid, 10), 3)
         self.assertTrue(accepted.is_followed_by(MessageIdentifier(guid, 13)))
         self.assertFalse(accepted.is_followed_by(MessageIdentifier(guid, 14)))
         self.assertEqual(

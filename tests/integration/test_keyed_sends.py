@@ -114,7 +114,7 @@ class KeyedOverKillsTests(SynchronousTestCase):
         """Send everything, and kill the server when so many identifiers have come."""
         identifiers: list[str] = []
         try:
-            for identifier in self.client.send_steadily(self.records(**header), outstanding=50):
+            for identifier in self.client.send(self.records(**header), pipelined=True, outstanding=50):
                 identifiers.append(identifier)
                 if len(identifiers) == after:
                     process.kill()

@@ -206,7 +206,7 @@ class TlsTests(RemoteTestCase):
                 )
                 for number in range(700)
             ]
-            sent = list(client.send_steadily(iter(records), outstanding=300))
+            sent = list(client.send(iter(records), pipelined=True, outstanding=300))
             self.assertEqual(list(client.send(records[:600])), sent[:600])
             received = []
             with client.receive(ORDERS, count=700, timeout=5) as stream:
@@ -257,7 +257,7 @@ class TlsTests(RemoteTestCase):
                 StreamRecord({"destination": MISSING}, b"y")
             ]
             with self.assertRaises(MQError) as caught:
-                for identifier in client.send_steadily(records):
+                for identifier in client.send(records, pipelined=True):
                     sent.append(identifier)
             self.assertEqual(caught.exception.status, Status.MQ_ERROR_QUEUE_NOT_FOUND)
             return sent
@@ -375,9 +375,11 @@ class TokenTests(RemoteTestCase):
             for _ in range(500):
                 yield StreamRecord({"destination": ORDERS}, bytes(10_000))
 
-        for send in (client.send, client.send_steadily):
+        for is_pipelined in (False, True):
             with self.assertRaises(MQError) as caught:
-                await self.beside(lambda send: list(send(records())), send)
+                await self.beside(
+                    lambda is_pipelined: list(client.send(records(), pipelined=is_pipelined)), is_pipelined
+                )
             self.assertEqual(caught.exception.status, Status.MQ_ERROR_ACCESS_DENIED)
         self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
 

@@ -82,7 +82,7 @@ class KillTests(SynchronousTestCase):
             yield StreamRecord({**header, "priority": self.random.randrange(8)}, b"body")
 
     def send(self, part: range) -> None:
-        self.sent += sum(1 for _ in self.server.client.send_steadily(self.messages(part)))
+        self.sent += sum(1 for _ in self.server.client.send(self.messages(part), pipelined=True))
 
     def until_committed(self, process: subprocess.Popen[bytes], batches: int) -> None:
         """Wait until so many batches are there."""

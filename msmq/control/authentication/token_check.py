@@ -28,7 +28,8 @@ from msmq.wire.addresses import counted_host
 if TYPE_CHECKING:
     from msmq.control.server.factory import ControlSite
     from msmq.control.server.http.limits import ControlLimits
-    from msmq.control.server.sending.send_stream import SendStream
+    from msmq.control.server.sending.pipeline import PausableSource
+    from msmq.control.server.sending.request_body import SendBody
 
 STRANGERS: Final = 64
 """Callers at one time who have not shown the token; one more displaces another, of the host that has most."""
@@ -209,9 +210,9 @@ class TokenSite(Site):
         """How much is taken at once."""
         return self._site.limits
 
-    def take_in(self, pause: Callable[[], None], resume: Callable[[], None]) -> SendStream:
-        """See L{ControlSite.take_in}."""
-        return self._site.take_in(pause, resume)
+    def send_body(self, source: PausableSource) -> SendBody:
+        """See L{ControlSite.send_body}."""
+        return self._site.send_body(source)
 
     def acceptableProtocols(self) -> list[bytes]:
         """What TLS may agree on: the API is HTTP/1.1."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -15,14 +14,12 @@ from msmq.control.client.requests import ControlRequests
 from msmq.control.client.send_stream import ClientSendStream
 from msmq.control.client.streams import Delivered, Receipt, ReceiveStream
 from msmq.control.protocol.names import DEFAULT_CERTIFICATE
-from msmq.control.protocol.records import CONTENT_TYPE, WITH_RUNS, StreamRecord
+from msmq.control.protocol.records import WITH_RUNS, StreamRecord
 from msmq.control.protocol.refusals import read_refusal
 from msmq.structures.status import MQError, Status
 
 __all__ = ["ControlClient", "Delivered", "Receipt", "ReceiveStream"]
 
-_BATCH_MESSAGES: Final = 500
-_BATCH_BYTES: Final = 0x100000
 _OUTSTANDING: Final = 1000
 
 
@@ -286,34 +283,42 @@ class ControlClient(ControlRequests):
         """Every session."""
         return self.several("/v1/sessions")
 
-    def send(self, messages: Iterable[StreamRecord], *, one_transaction: bool = False) -> Iterator[str]:
-        """Send messages, one batch at a time, and give their identifiers as each batch is taken.
+    def send(
+        self,
+        messages: Iterable[StreamRecord],
+        *,
+        one_transaction: bool = False,
+        pipelined: bool = False,
+        outstanding: int = _OUTSTANDING,
+        is_import: bool = False,
+    ) -> Iterator[str]:
+        """Send messages over one connection, and give their identifiers as each is accepted.
+
+        After a refusal none of the messages behind the refused one is sent.
 
         @param messages: the header of each holds its properties, C{destination} among them, and
-            C{extension_size} if its body ends with an extension.
-        @param one_transaction: send all of them or none; they are transactional.
+            C{extension_size} if its body ends with an extension; they are asked for one by one, as far as
+            C{outstanding} allows.
+        @param one_transaction: send all of them or none; they are transactional, and the identifiers come
+            after the commit.
+        @param pipelined: do not wait for the results of messages before the next are sent, so that many share
+            one commit; messages behind a refused one may have been sent then, and have no identifier here.
+        @param outstanding: messages that are sent and not answered yet, at most; without limit in a
+            transaction.
+        @param is_import: have the server log their number and the caller.
+        @raise MQError: a message is refused, or the transaction is not committed.
         """
-        if one_transaction:
-            yield from self._send(_batches(_marked(messages)))
-        else:
-            for batch in _batches(messages):
-                yield from self._send(batch)
-
-    def _send(self, stream: bytes | Iterator[bytes]) -> Iterator[str]:
+        stops = not (pipelined or one_transaction)
+        chosen = {"import": is_import, "stop_at_refusal": stops}
+        query = urlencode({name: "true" for name, is_on in chosen.items() if is_on})
+        sent = _marked(messages) if one_transaction else messages
         with contextlib.closing(self.open()) as connection:
-            response = self.ask(connection, "POST", "/v1/send", stream, {"Content-Type": CONTENT_TYPE})
-            with self.losing(), response:
-                refused: MQError | None = None
-                for line in response:
-                    answer = json.loads(line)
-                    if "id" in answer:
-                        yield answer["id"]
-                    else:
-                        refused = read_refusal(line, line.decode("utf-8", "replace"))
-            if refused is not None:
-                raise refused
-            if response.status >= http.HTTPStatus.BAD_REQUEST:
-                raise self.lost(f"HTTP status {response.status}")
+            response = self.upgrade(connection, f"/v1/send?{query}" if query else "/v1/send")
+            has_runs = response.getheader("Upgrade") == WITH_RUNS
+            with self.losing():
+                yield from ClientSendStream(
+                    self, connection.sock, sent, outstanding, has_runs, one_transaction=one_transaction
+                )
 
     def receive(
         self,
@@ -345,22 +350,6 @@ class ControlClient(ControlRequests):
             connection.close()
             raise
 
-    def send_steadily(
-        self, messages: Iterable[StreamRecord], *, outstanding: int = _OUTSTANDING, is_import: bool = False
-    ) -> Iterator[str]:
-        """Send messages over one connection, and give their identifiers as each is taken.
-
-        @param messages: as of L{send}; they are asked for one by one, as far as C{outstanding} allows.
-        @param outstanding: messages that are sent and not taken yet, at most.
-        @param is_import: have the server log their number and the caller.
-        @raise MQError: a message is refused; those behind it may have been sent, and then have no answer.
-        """
-        with contextlib.closing(self.open()) as connection:
-            response = self.upgrade(connection, "/v1/send?import=true" if is_import else "/v1/send")
-            has_runs = response.getheader("Upgrade") == WITH_RUNS
-            with self.losing():
-                yield from ClientSendStream(self, connection.sock, messages, outstanding, has_runs)
-
 
 def _segment(text: str, what: str) -> str:
     """A name as a part of a path, in which an empty one would lead to another resource.
@@ -388,16 +377,3 @@ def _marked(messages: Iterable[StreamRecord]) -> Iterator[StreamRecord]:
     """The messages, the first of them saying that all are one transaction."""
     for number, record in enumerate(messages):
         yield record if number else attrs.evolve(record, header={**record.header, "one_transaction": True})
-
-
-def _batches(messages: Iterable[StreamRecord]) -> Iterator[bytes]:
-    parts: list[bytes] = []
-    size = 0
-    for message in messages:
-        parts.append(message.to_bytes())
-        size += len(parts[-1])
-        if len(parts) == _BATCH_MESSAGES or size >= _BATCH_BYTES:
-            yield b"".join(parts)
-            parts, size = [], 0
-    if parts:
-        yield b"".join(parts)

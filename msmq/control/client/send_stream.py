@@ -86,14 +86,17 @@ _ALONE: Final = (RUN, "key", "extension_size", "one_transaction")
 """What no message of a run has in its header."""
 
 
+_END: Final = StreamRecord({"end": True})
+"""Ends the stream, and commits its transaction."""
+
+
 class ClientSendStream:
     """Sends and reads at the same time, so that neither side waits for the other to read.
 
     Messages are collected while the producer gives them quickly.
     If it takes longer than L{PATIENCE} for the next one, a thread sends what was collected; the answers to it
     are waited for before the producer is asked once more.
-
-    @param has_runs: whether the server takes runs.
+    In a transaction the one answer comes after the last message.
     """
 
     def __init__(
@@ -103,12 +106,20 @@ class ClientSendStream:
         messages: Iterable[StreamRecord],
         outstanding: int,
         has_runs: bool,
+        *,
+        one_transaction: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Prepare to send; iterating does it.
+
+        @param outstanding: messages that are sent and not answered yet, at most, outside a transaction.
+        @param has_runs: whether the server takes runs.
+        @param one_transaction: the first message says so, and the end of the messages commits.
+        """
         self._asking = asking
         self._socket = sock
         self._messages = iter(messages)
-        self._outstanding = max(1, outstanding)
+        self._outstanding = None if one_transaction else max(1, outstanding)
         self._monotonic = monotonic
         self._decoder = RecordDecoder()
         self._collected = _Collected(has_runs)
@@ -143,13 +154,15 @@ class ClientSendStream:
     def _fill(self) -> None:
         """Send what the producer gives, as far as the socket takes it and for so long as it is quick."""
         while not (self._unsent or self._is_complete or self._collected.size >= _PORTION):
-            if self._unanswered >= self._outstanding:
+            if self._is_full:
                 break
             begun = self._monotonic()
             message = self._next()
             self._is_slow = self._monotonic() - begun > _SLOW
             if message is None:
                 self._is_complete = True
+                if self._outstanding is None and self._unanswered:
+                    self._collected.add(_END)
                 break
             is_first = not self._unanswered
             self._unanswered += 1
@@ -157,6 +170,10 @@ class ClientSendStream:
             if self._is_slow or is_first:
                 break
         self._flush()
+
+    @property
+    def _is_full(self) -> bool:
+        return self._outstanding is not None and self._unanswered >= self._outstanding
 
     def _next(self) -> StreamRecord | None:
         """What the producer gives next; meanwhile what was collected may be sent."""
@@ -206,7 +223,8 @@ class ClientSendStream:
             self._is_complete = True
 
     def _answers(self) -> Iterator[str]:
-        is_waited_for = self._is_complete or self._is_slow or self._unanswered >= self._outstanding
+        is_slow = self._is_slow and self._outstanding is not None
+        is_waited_for = self._is_complete or is_slow or self._is_full
         has_more = bool(self._unsent) or not is_waited_for
         data = self._receive(has_more)
         if data is None:
@@ -219,6 +237,8 @@ class ClientSendStream:
             raise self._asking.lost(str(error)) from error
         for record in records:
             header = record.header
+            if "end" in header and not self._unanswered:
+                return
             if "first" not in header:
                 raise refused(header, "the stream broke")
             stem, _, number = header["first"].rpartition("\\")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from twisted.internet.interfaces import IReactorTime
 from twisted.web.http import Request as HTTPRequest
 from twisted.web.server import Site
@@ -14,7 +12,8 @@ from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.requests import ControlRequest
 from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.resources.server import Reload
-from msmq.control.server.sending.send_stream import SendStream
+from msmq.control.server.sending.pipeline import PausableSource
+from msmq.control.server.sending.request_body import SendBody
 from msmq.interfaces.queue_manager import IQueueManager
 
 
@@ -39,9 +38,9 @@ class ControlSite(Site):
         self._clock = clock
         self.limits = limits
 
-    def take_in(self, pause: Callable[[], None], resume: Callable[[], None]) -> SendStream:
-        """Where a stream of records goes that begins to arrive; the arguments steer its connection."""
-        return SendStream(self._manager, self.limits, self._clock, pause, resume)
+    def send_body(self, source: PausableSource) -> SendBody:
+        """Where the stream of records goes that begins to arrive from a connection."""
+        return SendBody(self._manager, self.limits, self._clock, source)
 
     def log(self, request: HTTPRequest) -> None:
         """Nothing: what is worth a line is logged where it happens."""

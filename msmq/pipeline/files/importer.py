@@ -315,7 +315,9 @@ class Importer:
 
         unnoted = 0
         try:
-            for _ in self._client.send_steadily(records(), outstanding=self._outstanding, is_import=True):
+            for _ in self._client.send(
+                records(), pipelined=True, outstanding=self._outstanding, is_import=True
+            ):
                 row, record = waiting.popleft()
                 self._count(record)
                 progress.reach(row)

@@ -63,7 +63,7 @@ class _Sending:
                 pass
             return Sent(len(sizes), sum(sizes))
         try:
-            for _ in ControlClient(location_of(self._options)).send_steadily(records):
+            for _ in ControlClient(location_of(self._options)).send(records, pipelined=True):
                 pass
         except MQError as error:
             raise ReadingError(f"the queue manager at {self._options.control} refuses: {error}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Protocol, cast
 from urllib.parse import unquote_to_bytes
 
@@ -15,7 +15,8 @@ from msmq.control.protocol.records import CONTENT_TYPE, json_problem
 from msmq.control.protocol.refusals import http_status, invalid, refusal, too_large, wrong_content
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.responses import json_answer
-from msmq.control.server.sending.send_stream import SendStream
+from msmq.control.server.sending.pipeline import PausableSource
+from msmq.control.server.sending.request_body import SendBody
 from msmq.quoting import quoted
 
 _STREAM: Final = b"/v1/send"
@@ -46,14 +47,8 @@ class BoundedContent(io.BytesIO):
         return 0
 
 
-class Connection(Protocol):
+class Connection(PausableSource, Protocol):
     """What a request needs of the transport that it came over; sockets of every kind have it."""
-
-    def pauseProducing(self) -> None:
-        """Stop reading."""
-
-    def resumeProducing(self) -> None:
-        """Read on."""
 
     def abortConnection(self) -> None:
         """Close without writing what is still to be written."""
@@ -67,8 +62,8 @@ class RequestSite(Protocol):
 
     limits: ControlLimits
 
-    def take_in(self, pause: Callable[[], None], resume: Callable[[], None]) -> SendStream:
-        """Where a stream of records goes that begins to arrive; the arguments steer its connection."""
+    def send_body(self, source: PausableSource) -> SendBody:
+        """Where the stream of records goes that begins to arrive from a connection."""
 
 
 class ControlRequest(Request):
@@ -77,7 +72,7 @@ class ControlRequest(Request):
     @ivar token_name: what the token is called that it has shown, where one is wanted.
     """
 
-    content: BoundedContent | SendStream
+    content: BoundedContent | SendBody
     token_name = ""
 
     @property
@@ -94,8 +89,7 @@ class ControlRequest(Request):
         """The headers are in: choose where the body goes."""
         site: RequestSite = vars(self.channel)["site"]
         if _content_type(self) == CONTENT_TYPE and self._is_for_stream():
-            connection = self.connection
-            self.content = site.take_in(connection.pauseProducing, connection.resumeProducing)
+            self.content = site.send_body(self.connection)
         else:
             self.content = BoundedContent(site.limits.request_body)
 
@@ -142,7 +136,7 @@ def raw_body(request: ControlRequest, limit: int) -> bytes:
     @raise ControlError: it is over the limit, or a stream of records.
     """
     content = request.content
-    if isinstance(content, SendStream) or _content_type(request) == CONTENT_TYPE:
+    if isinstance(content, SendBody) or _content_type(request) == CONTENT_TYPE:
         raise wrong_content(CONTENT_TYPE, "one message; POST /v1/send takes many")
     body = content.getvalue()
     if content.is_over or len(body) > limit:
@@ -165,12 +159,12 @@ def json_body(request: ControlRequest, limit: int) -> dict[str, Any]:
     return value
 
 
-def record_body(request: ControlRequest) -> SendStream:
+def record_body(request: ControlRequest) -> SendBody:
     """The stream of records that the body is.
 
     @raise ControlError: its type says something else.
     """
-    if not isinstance(request.content, SendStream):
+    if not isinstance(request.content, SendBody):
         raise wrong_content(_content_type(request), CONTENT_TYPE)
     return request.content
 

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 
 from msmq.control.protocol.refusals import MethodNotAllowed
 from msmq.control.server.http.channel import wanted_protocol
-from msmq.control.server.http.disconnection import running, shielded
+from msmq.control.server.http.disconnection import shielded
 from msmq.control.server.http.requests import (
     ControlRequest,
     parameters,
@@ -23,7 +23,6 @@ from msmq.control.server.messages.properties import flag, number, read_key, read
 from msmq.control.server.receiving.receive_stream import ActiveReceives, ReceiveRequest
 from msmq.control.server.receiving.single_message import receive_one
 from msmq.control.server.resources.context import ResourceContext
-from msmq.control.server.sending.identifiers import answer_with_identifiers
 from msmq.control.server.sending.send_connection import SendConnection
 
 
@@ -60,28 +59,30 @@ class TransferResources:
     @app.route("/v1/send", methods=["POST"])
     async def send(self, request: ControlRequest) -> None:
         """Send the stream of records in the body; most of it is sent already."""
-        stream = record_body(request)
-        await running(stream.finish())
-        await answer_with_identifiers(request, stream, self._context.clock)
+        await record_body(request).answer(request)
 
     @app.route("/v1/send", methods=["GET"])
-    async def send_steadily(self, request: ControlRequest) -> None:
+    async def send_upgraded(self, request: ControlRequest) -> None:
         """Send the records that arrive on the connection from now on."""
         _check_upgrade(request, "/v1/send")
         found = parameters(request)
         is_import = flag("import", found.pop("import", "false"))
-        refuse_rest(found, "import")
+        stops = flag("stop_at_refusal", found.pop("stop_at_refusal", "false"))
+        refuse_rest(found, "import and stop_at_refusal")
+        context = self._context
         caller = request.caller
-        sending = SendConnection(request, self._manager, self._context.limits, self._context.clock)
+        sending = SendConnection(
+            request, context.manager, context.limits, context.clock, stops_at_refusal=stops
+        )
         try:
             await sending.run()
         finally:
-            if is_import and sending.taken:
-                self._context.audit.tell_of_import(caller, sending.taken)
+            if is_import and sending.accepted_by_destination:
+                context.audit.tell_of_import(caller, sending.accepted_by_destination)
         await Deferred()
 
     @app.route("/v1/receive", methods=["GET"])
-    async def receive_steadily(self, request: ControlRequest) -> None:
+    async def receive_upgraded(self, request: ControlRequest) -> None:
         """Receive on a connection on which the client also confirms."""
         _check_upgrade(request, "/v1/receive")
         await self._receiving.steadily(request, _stream_request(request))

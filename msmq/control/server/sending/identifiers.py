@@ -1,34 +1,41 @@
-"""The answer to a stream of messages: their identifiers, a line each."""
+"""Identifiers of accepted messages, as ranges of consecutive ones."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
 
-from twisted.internet.interfaces import IReactorTime
+import attrs
 
-from msmq.control.protocol.refusals import http_status, refusal
-from msmq.control.server.http.disconnection import give_way
-from msmq.control.server.http.requests import ControlRequest
-from msmq.control.server.http.responses import JSON_LINES, ResponseStream, to_json
-from msmq.control.server.sending.send_stream import SendStream
-
-_IDENTIFIERS_AT_ONCE: Final = 500
+from msmq.structures.identifiers import MessageIdentifier
 
 
-async def answer_with_identifiers(request: ControlRequest, stream: SendStream, clock: IReactorTime) -> None:
-    """Answer with a line for each message that a stream has brought, and with what stopped it."""
-    if stream.error is not None:
-        request.setResponseCode(http_status(stream.error))
-    answer = ResponseStream(request, JSON_LINES)
-    try:
-        answer.open()
-        for accepted in stream.accepted:
-            for start in range(0, accepted.count, _IDENTIFIERS_AT_ONCE):
-                lines = [to_json({"id": text}) for text in accepted.texts(start, _IDENTIFIERS_AT_ONCE)]
-                answer.write(b"\n".join(lines) + b"\n")
-                await give_way(clock)
-                await answer.drained()
-        if stream.error is not None:
-            answer.write(to_json(refusal(stream.error)) + b"\n")
-    finally:
-        answer.close()
+@attrs.define
+class IdentifierRange:
+    """Consecutive identifiers of one queue manager; a million fit into one of these."""
+
+    first: MessageIdentifier
+    count: int = 1
+
+    def is_followed_by(self, identifier: MessageIdentifier) -> bool:
+        """Whether C{identifier} would make this range one longer."""
+        return (
+            identifier.queue_manager == self.first.queue_manager
+            and identifier.ordinal == self.first.ordinal + self.count
+        )
+
+    def texts(self, start: int, count: int) -> list[str]:
+        """The identifiers from C{start} on, at most C{count}, as people and scripts read them."""
+        first, last = start, min(start + count, self.count)
+        return [
+            str(MessageIdentifier(self.first.queue_manager, self.first.ordinal + number))
+            for number in range(first, last)
+        ]
+
+
+def add_identifiers(ranges: list[IdentifierRange], identifiers: Iterable[MessageIdentifier]) -> None:
+    """Append identifiers to ranges, the last of which grows where it can."""
+    for identifier in identifiers:
+        if ranges and ranges[-1].is_followed_by(identifier):
+            ranges[-1].count += 1
+        else:
+            ranges.append(IdentifierRange(identifier))

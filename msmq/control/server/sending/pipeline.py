@@ -1,0 +1,351 @@
+"""Sends the messages of a stream of records while it arrives: the one mechanism below both ways to send.
+
+A record's header holds the properties of its message and C{destination}, which holds for the records
+behind it until another names its own.
+The messages are handed to the queue manager in the order of the stream, one slice at a time, and their
+results are reported in that order; the stream is not read further while too much waits.
+If the first header has C{one_transaction}, all of them are sent in one transaction, which is committed when
+the stream has come to its end, and aborted whenever it comes to another.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import ClassVar, Final, Protocol
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from msmq.control.protocol.records import RecordDecoder, StreamRecord
+from msmq.control.protocol.refusals import internal_error, invalid
+from msmq.control.server.http.disconnection import running
+from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.sending.identifiers import IdentifierRange, add_identifiers
+from msmq.control.server.sending.slices import SendSlice, SliceBuilder, cost
+from msmq.errors import RemoteProtocolError
+from msmq.interfaces.queue_manager import IMessaging, ITransaction
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.status import MQError
+
+_COUNTED: Final = 100
+"""Destinations of which it is counted how many messages went there."""
+
+
+@attrs.frozen
+class SendResult:
+    """The result of consecutive messages of a stream.
+
+    @ivar accepted: the identifiers of the messages that the queue manager has accepted.
+    @ivar error: why messages are refused; C{None} if none is.
+    @ivar refused: how many are.
+    """
+
+    accepted: Sequence[IdentifierRange] = ()
+    error: MQError | None = None
+    refused: int = 0
+
+
+class SendResults(Protocol):
+    """Where the results of a stream go."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether results have to wait; L{SendPipeline.report} ends that."""
+
+    def report(self, results: Sequence[SendResult]) -> None:
+        """Take the next results, in the order of the stream."""
+
+
+class PausableSource(Protocol):
+    """What a stream arrives from."""
+
+    def pauseProducing(self) -> None:
+        """Stop reading."""
+
+    def resumeProducing(self) -> None:
+        """Read on."""
+
+
+@attrs.define(eq=False)
+class _HandedOver:
+    """A slice that the queue manager has been given, and its result once there is one."""
+
+    part: SendSlice
+    identifiers: Sequence[MessageIdentifier] | None = None
+    error: MQError | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the queue manager has answered."""
+        return self.identifiers is not None or self.error is not None
+
+
+class SendPipeline:
+    """One stream of records on its way to the queue manager.
+
+    @ivar ended: fires with why the stream was not sent to its end, C{None} if it was, after the last
+        result is reported.
+    @ivar accepted_by_destination: how many messages were accepted for each of the first destinations.
+    """
+
+    _log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        manager: IMessaging,
+        limits: ControlLimits,
+        clock: IReactorTime,
+        source: PausableSource,
+        results: SendResults,
+        *,
+        slices: int | None,
+        has_end_record: bool,
+    ) -> None:
+        """Begin a stream.
+
+        @param slices: how many slices the queue manager is given before it has answered the first: with one,
+            no message behind a refused one is sent; with C{None}, no limit but that of the backlog, the store
+            puts many into one commit.
+        @param has_end_record: whether a record with C{end} ends the stream, as L{complete} does.
+        """
+        self._manager = manager
+        self._limits = limits
+        self._clock = clock
+        self._source = source
+        self._results = results
+        self._slices = slices
+        self._has_end_record = has_end_record
+        self._decoder = RecordDecoder(limits.records)
+        self._slicer = SliceBuilder(limits, self._begin)
+        self._records: deque[StreamRecord] = deque()
+        self._handed_over: deque[_HandedOver] = deque()
+        self._backlog = 0
+        self._is_paused = False
+        self._call: IDelayedCall | None = None
+        self._transaction: ITransaction | None = None
+        self._in_transaction = _TransactionContents()
+        self._error: MQError | None = None
+        self._unreported: MQError | None = None
+        self._is_complete = False
+        self._is_closed = False
+        self._is_ending = False
+        self.ended: Deferred[MQError | None] = Deferred()
+        self.accepted_by_destination: dict[str, int] = {}
+
+    def write(self, data: bytes) -> None:
+        """Take in the next bytes of the stream; what follows an error or the end is dropped."""
+        if self._error is not None or self._is_complete or self._is_closed:
+            return
+        records: list[StreamRecord] = []
+        try:
+            records = self._decoder.feed(data)
+            # A mistake behind whole records shows with the next bytes, which may be none.
+            self._decoder.feed(b"")
+        except RemoteProtocolError as error:
+            self._error = self._unreported = _not_a_record(error)
+        if self._has_end_record and records and records[-1].header.get("end") is True:
+            del records[-1]
+            self._is_complete = True
+        self._records.extend(records)
+        self._backlog += sum(map(cost, records))
+        if self._call is None:
+            self._work()
+        self._adjust()
+
+    def complete(self) -> None:
+        """All bytes are in: the stream ends behind what has arrived."""
+        try:
+            self._decoder.finish()
+        except RemoteProtocolError as error:
+            if self._error is None:
+                self._error = self._unreported = _not_a_record(error)
+        self._is_complete = True
+        self._schedule()
+
+    def close(self) -> None:
+        """The client is gone, or the stream is over: hand over nothing more, and abort the transaction."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._drop_records()
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+        if self._transaction is not None and not self._handed_over and not self._is_ending:
+            running(self._abort(self._transaction))
+
+    def report(self) -> None:
+        """Report the results that there are, in order, unless their reader is behind."""
+        if self._results.is_behind or self._is_closed:
+            return
+        results: list[SendResult] = []
+        while self._handed_over and self._handed_over[0].is_settled:
+            settled = self._handed_over.popleft()
+            self._backlog -= settled.part.cost
+            if self._transaction is None or settled.error is not None:
+                results.append(self._result(settled))
+            else:
+                self._in_transaction.add(settled.part.destination, settled.identifiers or ())
+        if results:
+            self._results.report(results)
+        self._schedule()
+        self._adjust()
+
+    def _result(self, settled: _HandedOver) -> SendResult:
+        if settled.error is not None:
+            refused = len(settled.part.messages) + self._in_transaction.messages
+            return SendResult(error=settled.error, refused=refused)
+        identifiers = settled.identifiers or ()
+        ranges: list[IdentifierRange] = []
+        add_identifiers(ranges, identifiers)
+        self._count(settled.part.destination, len(identifiers))
+        return SendResult(ranges)
+
+    def _count(self, destination: str, messages: int) -> None:
+        counted = self.accepted_by_destination
+        if destination in counted or len(counted) < _COUNTED:
+            counted[destination] = counted.get(destination, 0) + messages
+
+    def _work(self) -> None:
+        """Hand over one slice; the next has another turn of the reactor."""
+        self._call = None
+        if self._records and self._has_room:
+            try:
+                part = self._slicer.cut(self._records)
+            except MQError as error:
+                if self._error is None:
+                    self._error = self._unreported = error
+                self._drop_records()
+            else:
+                self._hand_over(part)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        """Hand over the next slice soon if there is room for it; end if there is nothing left to do."""
+        if self._is_closed or self._call is not None:
+            return
+        if self._records:
+            if self._has_room:
+                self._call = self._clock.callLater(0, self._work)
+        elif not self._handed_over and (self._is_complete or self._error is not None):
+            self._end()
+
+    @property
+    def _has_room(self) -> bool:
+        # Nothing in a transaction waits for the store before its end, so there it would gain nothing.
+        most = 1 if self._transaction is not None else self._slices
+        return most is None or len(self._handed_over) < most
+
+    def _begin(self) -> None:
+        if self._transaction is None:
+            if self._slicer.has_cut:
+                raise invalid("only the first record of a stream can say one_transaction")
+            self._transaction = self._manager.begin()
+
+    def _hand_over(self, part: SendSlice) -> None:
+        slice_ = _HandedOver(part)
+        self._handed_over.append(slice_)
+        answer = running(
+            self._manager.send(part.destination, part.messages, transaction=self._transaction, keys=part.keys)
+        )
+        answer.addCallbacks(self._accepted, self._refused, callbackArgs=(slice_,), errbackArgs=(slice_,))
+
+    def _accepted(self, identifiers: Sequence[MessageIdentifier], slice_: _HandedOver) -> None:
+        slice_.identifiers = identifiers
+        self._settled()
+
+    def _refused(self, failure: Failure, slice_: _HandedOver) -> None:
+        error = failure.value
+        if not isinstance(error, MQError):
+            self._log.failure("The messages of a stream could not be sent", failure)
+            error = internal_error()
+        slice_.error = error
+        self._error = self._error or error
+        self._drop_records()
+        self._settled()
+
+    def _settled(self) -> None:
+        if not self._is_closed:
+            self.report()
+        elif self._transaction is not None and not self._is_ending:
+            running(self._abort(self._transaction))
+
+    def _drop_records(self) -> None:
+        self._backlog -= sum(map(cost, self._records))
+        self._records.clear()
+
+    def _end(self) -> None:
+        if not self._is_ending:
+            self._is_ending = True
+            if self._transaction is None:
+                self._finish()
+            else:
+                running(self._decide(self._transaction))
+
+    async def _decide(self, transaction: ITransaction) -> None:
+        """Commit what was sent whole, abort the rest, and report it."""
+        if self._error is None:
+            try:
+                await transaction.commit()
+            except MQError as error:
+                self._error = self._unreported = error
+            except Exception:
+                self._log.failure("A stream of messages could not be committed")
+                self._error = self._unreported = internal_error()
+            else:
+                for destination, messages in self._in_transaction.by_destination.items():
+                    self._count(destination, messages)
+        if self._error is not None:
+            await self._abort(transaction)
+        elif self._in_transaction.ranges and not self._is_closed:
+            self._results.report([SendResult(self._in_transaction.ranges)])
+        self._finish()
+
+    async def _abort(self, transaction: ITransaction) -> None:
+        self._transaction = None
+        # An administrator may have aborted it already.
+        if transaction.state in ("active", "prepared"):
+            await transaction.abort()
+
+    def _finish(self) -> None:
+        if self._unreported is not None and not self._is_closed:
+            refused = max(1, self._in_transaction.messages)
+            self._results.report([SendResult(error=self._unreported, refused=refused)])
+        self.ended.callback(self._error)
+
+    def _adjust(self) -> None:
+        """Read on, or no further."""
+        if not self._is_paused and self._backlog > self._limits.send_backlog and not self._is_closed:
+            self._is_paused = True
+            self._source.pauseProducing()
+        elif self._is_paused and self._backlog <= self._limits.send_backlog // 2:
+            self._is_paused = False
+            self._source.resumeProducing()
+
+
+@attrs.define
+class _TransactionContents:
+    """What a transaction has been given so far.
+
+    @ivar by_destination: messages for each of the first destinations.
+    """
+
+    ranges: list[IdentifierRange] = attrs.field(factory=list)
+    by_destination: dict[str, int] = attrs.field(factory=dict)
+    messages: int = 0
+
+    def add(self, destination: str, identifiers: Sequence[MessageIdentifier]) -> None:
+        """Remember messages to a destination."""
+        add_identifiers(self.ranges, identifiers)
+        self.messages += len(identifiers)
+        if destination in self.by_destination or len(self.by_destination) < _COUNTED:
+            self.by_destination[destination] = self.by_destination.get(destination, 0) + len(identifiers)
+
+
+def _not_a_record(error: RemoteProtocolError) -> MQError:
+    """Refuses a stream that is not one of records."""
+    return invalid(f"the record at offset {error.offset}: {error.field}: {error.rule}")
