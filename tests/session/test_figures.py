@@ -9,13 +9,13 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.session.effects import Disconnect, Reconnect, Transmit
 from msmq.session.state import SessionState
 from msmq.settings import SessionSettings
+from tests.builders import established
 from tests.session.support import (
     ALPHA,
     BETA,
     Driven,
     acks,
     establish,
-    established,
     open_acceptor,
     open_initiator,
     parameters,
