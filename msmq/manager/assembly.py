@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from msmq.interfaces.ciphers import ICiphers
-from msmq.interfaces.clock import IClock
-from msmq.interfaces.directory import IDirectory
-from msmq.interfaces.routing import IRouter
 from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.interfaces.topology import add_objects
@@ -33,6 +28,7 @@ from msmq.manager.applications.transactions import TransactionListener, Transact
 from msmq.manager.events import EventLog
 from msmq.manager.flow_control import FlowControl
 from msmq.manager.log_summaries import RefusalLog
+from msmq.manager.manager_settings import EnterprisePlace, ManagerRuntime, ManagerSecurity, TransferPolicy
 from msmq.manager.membership.directory_health import DirectoryHealth
 from msmq.manager.membership.directory_router import DirectoryRouter
 from msmq.manager.membership.directory_users import DirectoryUsers
@@ -73,18 +69,15 @@ from msmq.manager.routes.sender_search import SenderSearch
 from msmq.manager.securing.certificate_publication import UserDirectory
 from msmq.manager.securing.decryption import Decryption
 from msmq.manager.securing.encryption import Encryption
-from msmq.manager.securing.message_security import MessageSecurity, SecurityProviders
+from msmq.manager.securing.message_security import MessageSecurity
 from msmq.manager.securing.permissions import Permissions
 from msmq.manager.securing.public_descriptors import parsed
 from msmq.manager.securing.public_security import PublicSecurity
-from msmq.manager.securing.security_descriptors import AccessPolicy, SecurityDescriptors
+from msmq.manager.securing.security_descriptors import SecurityDescriptors
 from msmq.manager.securing.signatures import Signer
-from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.manager.trace_reports import Reports
 from msmq.membership.access import NO_DIRECTORY
 from msmq.membership.attributes import DirectoryObject
-from msmq.membership.divergence import DirectoryChanges
-from msmq.membership.local import HostIdentity
 from msmq.membership.queries import AttributeFilter
 from msmq.membership.requests import DirectoryEffect, Outcome, Procedure
 from msmq.membership.rights import is_untranslated
@@ -95,13 +88,10 @@ from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.redirects import Redirects
-from msmq.settings import SessionSettings
 from msmq.structures.status import MQError
 from msmq.transfer.acknowledgement_guesses import GuessLimit
 from msmq.transfer.incoming_streams import IncomingStreams
 from msmq.transfer.receivers import Receivers
-from msmq.transfer.security.cipher_choice import Preferences
-from msmq.transfer.source_journaling import SourceJournaling
 
 R = TypeVar("R")
 
@@ -117,36 +107,21 @@ class Parts:
         model: QueueManagerModel,
         store: IMessageStore,
         sessions: ISessions,
-        reactor: IReactorTime,
-        clock: IClock,
-        host: HostIdentity,
-        send_insecure_nacks: bool,
-        report_messages: bool,
-        dead_letter_over_quota: bool,
-        source_journaling: SourceJournaling,
-        events: int,
-        settings: SessionSettings,
-        new_identifier: Callable[[], uuid.UUID],
-        directory: IDirectory | None,
-        directory_changes: DirectoryChanges,
-        router: IRouter | None,
-        routing_server: bool,
-        site: uuid.UUID | None,
-        gate: TrustedPeers,
-        access: AccessPolicy | None,
-        beside: Callable[..., Deferred[Any]],
+        runtime: ManagerRuntime,
+        policy: TransferPolicy,
+        place: EnterprisePlace,
+        security: ManagerSecurity,
         send_keys: SendKeys,
-        ciphers: ICiphers | None,
-        preferences: Preferences,
-        security: SecurityProviders,
         transactions: TransactionListener,
     ) -> None:
+        reactor, clock, new_identifier = runtime.reactor, runtime.clock, runtime.new_identifier
+        directory, router, settings, gate = place.directory, place.router, policy.session, security.gate
         self.model = model
         self.store = store
         self.sessions = sessions
         self.clock = clock
         performer = self.performer = Performer(model, store, reactor, clock, self)
-        self.events = EventLog(performer, events)
+        self.events = EventLog(performer, policy.events)
         self.divergences = DirectoryDivergences(self._note)
         self.public: PublicNames | None = None
         client: DirectoryClient | None = None
@@ -155,13 +130,13 @@ class Parts:
         if directory is not None:
             client = DirectoryClient(
                 directory,
-                directory_access(model, host, directory_changes, routing_server=routing_server),
+                directory_access(model, place.host, place.changes, routing_server=place.routing_server),
                 DirectoryRunner(directory, clock, self.perform_in_directory),
                 DirectoryHealth(directory, clock, self._note),
             )
             self.public = PublicNames(client.access, self.ask_directory, clock, reactor, self)
             if router is None:
-                kept_topology = KeptTopology(performer.commit_later, beside)
+                kept_topology = KeptTopology(performer.commit_later, runtime.in_thread)
                 router = directory_routes = DirectoryRouter(
                     model.identifier,
                     client.access,
@@ -172,21 +147,21 @@ class Parts:
                     was_read=client.health.read,
                     tell=add_objects,
                     changed=self.topology_changed,
-                    beside=beside,
+                    beside=runtime.in_thread,
                 )
         self.router = router
         self.destinations = destinations = Destinations(model, clock, self.public)
         self.peers = Peers(model.identifier, clock, gate, trusts=settings.trust_identifiers)
         self.answer_room = AnswerLimits(performer, self.peers, self)
-        certificates = security.make_certificates(clock, beside)
+        certificates = security.providers.make_certificates(clock, runtime.in_thread)
         signer = Signer(
             model.identifier,
-            security.sender,
-            security.signing,
-            security.signing_policy,
+            security.providers.sender,
+            security.providers.signing,
+            security.providers.signing_policy,
             clock,
             certificates,
-            tells_sender=security.tells_sender,
+            tells_sender=security.providers.tells_sender,
         )
         self.gate = gate
         streams = self.streams = IncomingStreams(settings)
@@ -196,11 +171,11 @@ class Parts:
             destinations,
             signer,
             self.answer_room,
-            FinalAcks(performer, streams, connectors, send_insecure=send_insecure_nacks),
-            send_insecure=send_insecure_nacks,
+            FinalAcks(performer, streams, connectors, send_insecure=policy.send_insecure_nacks),
+            send_insecure=policy.send_insecure_nacks,
         )
         self.reports = Reports(performer, outbox)
-        reports = self.reports if report_messages else None
+        reports = self.reports if policy.report_messages else None
         self.foreign_sites = ForeignSites(router)
         self.redirects = Redirects()
         receivers = Receivers(self.redirects, trusts=settings.trust_identifiers)
@@ -221,24 +196,24 @@ class Parts:
                 local,
                 client,
                 reactor,
-                host,
-                ciphers,
+                place.host,
+                security.ciphers,
                 self.public,
                 directory_routes,
                 kept_topology,
                 self.divergences,
-                routing_server=routing_server,
-                site=site,
+                routing_server=place.routing_server,
+                site=place.site,
             )
             self.integration = integration
         self.descriptors = descriptors = (
             None
-            if access is None
+            if security.access is None
             else SecurityDescriptors(
-                access,
+                security.access,
                 None
                 if self.integration is None
-                else PublicSecurity(self.integration, clock, directory_changes, self.divergences),
+                else PublicSecurity(self.integration, clock, place.changes, self.divergences),
             )
         )
         self.administration = Administration(
@@ -246,14 +221,14 @@ class Parts:
         )
         self.permissions = None if descriptors is None else Permissions(performer, local, descriptors, gate)
         self.ways = RouteTable(model.identifier, router, reactor, self)
-        self.ciphers = None if directory is None else ciphers
-        self.decryption = Decryption(reactor, clock, self.ciphers, preferences)
+        self.ciphers = None if directory is None else security.ciphers
+        self.decryption = Decryption(reactor, clock, self.ciphers, security.encryption)
         self.encryption = Encryption(
             reactor,
             clock,
             self.ciphers,
             None if self.integration is None else self.integration.encryption_keys,
-            preferences,
+            security.encryption,
         )
         integrated = self.integration
         users: UserDirectory | None = None
@@ -262,7 +237,7 @@ class Parts:
             users = UserDirectory(directory_users.read, directory_users.write)
         self.securing = MessageSecurity(
             model,
-            security,
+            security.providers,
             certificates,
             signer,
             gate,
@@ -288,9 +263,9 @@ class Parts:
             acknowledging,
             self.foreign_sites,
             refusals,
-            source_journaling,
+            policy.source_journaling,
         )
-        role = RoutingRole(routing_server, None if client is None else client.access)
+        role = RoutingRole(place.routing_server, None if client is None else client.access)
         arrivals = Arrivals(
             performer,
             outbox,
@@ -298,7 +273,7 @@ class Parts:
             self.turns,
             Forwarding(performer, role, gate, self.answer_room, connectors),
             self.inspector,
-            PeerDeadLetters(performer, gate, over_quota=dead_letter_over_quota),
+            PeerDeadLetters(performer, gate, over_quota=policy.dead_letter_over_quota),
             self.express_history,
             Acknowledgements(performer, self.sequences, receivers, acknowledging, guesses, refusals),
             gate,

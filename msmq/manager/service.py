@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 from uuid import UUID
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorTime
-from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from msmq.interfaces.ciphers import ICiphers
-from msmq.interfaces.clock import IClock
-from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.queue_manager import IQueueManager, ITransaction
-from msmq.interfaces.routing import IRouter
 from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.subscription import QueueManagerEvent, Subscriber
@@ -27,33 +21,23 @@ from msmq.manager.administration.inspection import ManagerInspection
 from msmq.manager.applications.message_log import LogPart
 from msmq.manager.applications.open_queue import OpenQueue
 from msmq.manager.applications.reservation import Reservation
-from msmq.manager.applications.send_keys import DEFAULT_KEYS, DEFAULT_LIFETIME, SendKeys
+from msmq.manager.applications.send_keys import SendKeys
 from msmq.manager.applications.subscriptions import Subscriptions
 from msmq.manager.applications.targets import own_queue
 from msmq.manager.applications.transactions import TransactionHandle
 from msmq.manager.assembly import Parts
 from msmq.manager.live_settings import LiveSettings
+from msmq.manager.manager_settings import EnterprisePlace, ManagerRuntime, ManagerSecurity, TransferPolicy
 from msmq.manager.membership.membership import Membership
 from msmq.manager.securing.access_administration import AccessAdministration
-from msmq.manager.securing.message_security import SecurityProviders
 from msmq.manager.securing.restricted_manager import RestrictedQueueManager
-from msmq.manager.securing.security_descriptors import AccessPolicy
-from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.manager.states import ServiceState
-from msmq.membership.divergence import DirectoryChanges
-from msmq.membership.local import HostIdentity
 from msmq.persistence.changes import AppendEvent
 from msmq.queues.arriving.message import Message
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
-from msmq.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.transfer.security.cipher_choice import Preferences
-from msmq.transfer.source_journaling import SourceJournaling
-
-DEFAULT_EVENTS: Final = 100_000
-"""Events that the event log keeps."""
 
 
 @implementer(IQueueManager)
@@ -67,26 +51,12 @@ class QueueManagerService(Service):
     @param model: the queues.
     @param store: keeps what has to survive.
     @param sessions: makes the sessions; whoever listens gives it to the session endpoint.
-    @param send_insecure_nacks: [MS-MQQB] 3.1.7.15: whether unknown senders learn that a queue is missing.
-    @param dead_letter_over_quota: [MS-MQQB] 3.1.5.8.8: whether a message that its queue has no room for
-        becomes a dead letter here if its sender asks for one.
-    @param source_journaling: what has to happen before the journal of the sender gets its copy.
-    @param report_messages: [MS-MQQB] 3.1.5.8.9, [MS-MQMQ] note 23: whether reports of traced messages are
-        sent.
-    @param session_settings: what the behaviour notes of [MS-MQQB] leave open; the defaults without.
-    @param events: how many events the event log keeps.
-    @param addresses: tells where the queue manager listens, for L{status}.
-    @param directory: where it is published, with its public queues; without one it is in workgroup mode.
-    @param routing_server: [MS-MQDMPR] 3.1.1.1 RoutingServer: whether messages between others pass here.
-    @param site: [MS-MQDMPR] 3.1.3 iProvisioning: the site that it belongs to where it publishes itself.
-    @param router: finds the ways of messages to other queue managers; by default the directory is asked.
-    @param gate: from whom messages are taken whose sender nothing verifies; by default from this machine.
-    @param access: controls access to queues by their descriptors; without, the gate is all.
-    @param beside: calls a function in a worker thread.
-    @param ciphers: encrypts and decrypts bodies, with keys that others find in the directory.
-    @param encryption: what the documents leave open about that; the defaults without.
-    @param send_keys: how many keys are remembered of messages sent under one, for C{send_key_lifetime}.
-    @param security: what signs messages and verifies signatures; nothing does by default.
+    @param runtime: the machine that it runs on.
+    @param policy: how messages are transferred, reported and recorded.
+    @param place: its names, and its place in an enterprise.
+    @param security: the peers and users that it trusts, and what it signs and encrypts with.
+    @param send_keys: the keys of messages that are remembered.
+    @param addresses: the addresses at which it listens, for C{msmq status}.
     @ivar access: the access rights and the certificates.
     @ivar inspection: the state of queues, sessions, transactions and of the whole.
     @ivar state: [MS-MQDMPR] 3.1.1.1 QueueManagerState.
@@ -101,70 +71,33 @@ class QueueManagerService(Service):
         model: QueueManagerModel,
         store: IMessageStore,
         sessions: ISessions,
-        reactor: IReactorTime,
-        clock: IClock,
-        computer_name: str,
-        dns_name: str,
-        addresses: Callable[[], Sequence[str]] = tuple,
-        send_insecure_nacks: bool = False,
-        report_messages: bool = False,
-        dead_letter_over_quota: bool = True,
-        source_journaling: SourceJournaling = SourceJournaling.HANDOVER,
-        events: int = DEFAULT_EVENTS,
-        session_settings: SessionSettings | None = None,
-        new_identifier: Callable[[], uuid.UUID] = uuid.uuid4,
-        directory: IDirectory | None = None,
-        directory_changes: DirectoryChanges = DirectoryChanges.KEEP,
-        router: IRouter | None = None,
-        routing_server: bool = False,
-        site: uuid.UUID | None = None,
-        gate: TrustedPeers | None = None,
-        access: AccessPolicy | None = None,
-        beside: Callable[..., Deferred[Any]] = deferToThread,
-        ciphers: ICiphers | None = None,
-        encryption: Preferences | None = None,
-        send_keys: int = DEFAULT_KEYS,
-        send_key_lifetime: float = DEFAULT_LIFETIME,
-        security: SecurityProviders | None = None,
+        runtime: ManagerRuntime,
+        policy: TransferPolicy,
+        place: EnterprisePlace,
+        security: ManagerSecurity,
+        send_keys: SendKeys,
+        addresses: Callable[[], Sequence[str]],
     ) -> None:
         self._subscriptions = Subscriptions()
-        host = HostIdentity(computer_name, qualified_computer_name=dns_name)
         parts = Parts(
             model=model,
             store=store,
             sessions=sessions,
-            reactor=reactor,
-            clock=clock,
-            host=host,
-            send_insecure_nacks=send_insecure_nacks,
-            report_messages=report_messages,
-            dead_letter_over_quota=dead_letter_over_quota,
-            source_journaling=source_journaling,
-            events=events,
-            settings=SessionSettings() if session_settings is None else session_settings,
-            new_identifier=new_identifier,
-            directory=directory,
-            directory_changes=directory_changes,
-            router=router,
-            routing_server=routing_server,
-            site=site,
-            gate=TrustedPeers() if gate is None else gate,
-            access=access,
-            beside=beside,
-            ciphers=ciphers,
-            preferences=Preferences() if encryption is None else encryption,
-            send_keys=SendKeys(send_keys, send_key_lifetime),
-            security=SecurityProviders() if security is None else security,
+            runtime=runtime,
+            policy=policy,
+            place=place,
+            security=security,
+            send_keys=send_keys,
             transactions=self._subscriptions,
         )
         self._parts = parts
         self.access = AccessAdministration(parts)
-        self.inspection = ManagerInspection(parts, host, addresses, self)
+        self.inspection = ManagerInspection(parts, place.host, addresses, self)
         self.model = model
         self.store = store
         self.state = ServiceState.STOPPED
-        self._clock = clock
-        self._new_identifier = new_identifier
+        self._clock = runtime.clock
+        self._new_identifier = runtime.new_identifier
 
     # Life
 

@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import attrs
 from twisted.internet.interfaces import IReactorPluggableNameResolver, IReactorTime
+from twisted.internet.threads import deferToThread
 
 from msmq.control.server.factory import ControlSite, make_site
 from msmq.control.server.http.limits import ControlLimits
@@ -29,12 +30,15 @@ from msmq.interfaces.directory import (
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import ITls
+from msmq.manager.applications.send_keys import SendKeys
 from msmq.manager.live_settings import LiveSettings
+from msmq.manager.manager_settings import EnterprisePlace, ManagerRuntime, ManagerSecurity, TransferPolicy
 from msmq.manager.securing.authentication import HASH_NAMES, VERSION_NAMES, SigningPolicy
 from msmq.manager.securing.message_security import SecurityProviders
 from msmq.manager.securing.security_descriptors import AccessPolicy, DefaultDescriptor
 from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
 from msmq.manager.service import QueueManagerService
+from msmq.membership.local import HostIdentity
 from msmq.net.clock import SystemClock
 from msmq.net.connector import Probe
 from msmq.net.dialling_session_factory import DiallingSessionFactory
@@ -215,28 +219,32 @@ def compose(
         model=model,
         store=store,
         sessions=sessions,
-        reactor=reactor,
-        clock=clock,
-        computer_name=queue_manager.name,
-        dns_name=queue_manager.dns_name,
+        runtime=ManagerRuntime(reactor=reactor, clock=clock, in_thread=deferToThread, new_identifier=uuid4),
+        policy=TransferPolicy(
+            session=live.session,
+            send_insecure_nacks=live.send_insecure_nacks,
+            report_messages=queue_manager.report_messages,
+            dead_letter_over_quota=configuration.queues.dead_letter_over_quota,
+            source_journaling=SourceJournaling(configuration.queues.journal_on),
+            events=live.events,
+        ),
+        place=EnterprisePlace(
+            host=HostIdentity(queue_manager.name, qualified_computer_name=queue_manager.dns_name),
+            directory=directory,
+            changes=configuration.directory_changes,
+            router=None,
+            routing_server=queue_manager.routing_server,
+            site=queue_manager.sites[0] if queue_manager.sites else None,
+        ),
+        security=ManagerSecurity(
+            gate=live.gate,
+            access=_access_policy(configuration.security, access),
+            ciphers=None if directory is None else _ciphers(configuration),
+            encryption=live.encryption,
+            providers=_providers(configuration),
+        ),
+        send_keys=SendKeys(live.send_keys, live.send_key_lifetime),
         addresses=addresses,
-        send_insecure_nacks=live.send_insecure_nacks,
-        report_messages=queue_manager.report_messages,
-        dead_letter_over_quota=configuration.queues.dead_letter_over_quota,
-        source_journaling=SourceJournaling(configuration.queues.journal_on),
-        events=live.events,
-        send_keys=live.send_keys,
-        send_key_lifetime=live.send_key_lifetime,
-        session_settings=live.session,
-        directory=directory,
-        directory_changes=configuration.directory_changes,
-        routing_server=queue_manager.routing_server,
-        site=queue_manager.sites[0] if queue_manager.sites else None,
-        gate=live.gate,
-        access=_access_policy(configuration.security, access),
-        ciphers=None if directory is None else _ciphers(configuration),
-        encryption=live.encryption,
-        security=_providers(configuration),
     )
     control = make_site(
         manager,

@@ -36,7 +36,7 @@ class CertificateResourceTests(ControlTestCase):
             ALPHA,
             SessionSettings(),
             MemoryMessageStore(durable=True),
-            options={"security": security},
+            options={"providers": security},
         )
         self.node.start()
         self.service = self.node.service

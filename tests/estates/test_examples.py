@@ -98,7 +98,7 @@ class SecuredEstateTestCase(EstateTestCase):
         return {
             "ciphers": self.ciphers.setdefault(name, MemoryCiphers(name)),
             "encryption": Preferences(),
-            "security": SecurityProviders(
+            "providers": SecurityProviders(
                 signing=self.signing,
                 certificates=self.certificates[name],
                 sender=SID if name == "ALPHA" else OTHER_SID,

@@ -425,7 +425,7 @@ class LimitTests(KeyedTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.limits = {"options": {"send_keys": 3, "send_key_lifetime": 60}}
+        self.limits = {"options": {"send_keys": (3, 60.0)}}
         self.restart()
 
     def test_number(self) -> None:

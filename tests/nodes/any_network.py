@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 
 from msmq.interfaces.storage import StorageError, StorageFull, StoredEvent
 from msmq.manager.applications.reservation import Reservation
-from msmq.manager.service import QueueManagerService
+from msmq.membership.local import HostIdentity
 from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.net.resolver import NextHopAddress
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
@@ -34,6 +34,7 @@ from msmq.testing.clock import ManualClock
 from msmq.testing.network import Network
 from msmq.testing.streams import Conditions
 from tests.builders import ALPHA, BETA, GAMMA
+from tests.nodes.services import make_service
 from tests.nodes.slow_store import SlowStore
 
 PAYMENTS = ".\\private$\\payments"
@@ -153,14 +154,13 @@ class Host:
             return [NextHopAddress(name, 1801, host.client_endpoint(name, 1801))]
 
         factory = DiallingSessionFactory(self.guid, reactor=host, clock=clock, lookup=lookup)
-        self.service = QueueManagerService(
-            model=model,
-            store=self.store,
-            sessions=factory,
-            reactor=host,
-            clock=clock,
-            computer_name=self.name,
-            dns_name=self.name,
+        self.service = make_service(
+            model,
+            self.store,
+            factory,
+            host,
+            clock,
+            HostIdentity(self.name, qualified_computer_name=self.name),
             new_identifier=self.new_identifier,
         )
         Deferred.fromCoroutine(self.service.open())

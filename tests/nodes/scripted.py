@@ -16,7 +16,7 @@ from uuid import UUID
 import attrs
 from twisted.internet.protocol import Factory, Protocol
 
-from msmq.manager.service import QueueManagerService
+from msmq.membership.local import HostIdentity
 from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.storage.memory import MemoryMessageStore
 from msmq.testing.network import MemoryHost
@@ -31,6 +31,7 @@ from tests.builders import (
     session_ack,
     session_header,
 )
+from tests.nodes.services import make_service
 from tests.nodes.support import ADDRESSES, Node, NodesTestCase
 
 ORDER_ACK, ACK_RECEIVE = 0x00FF, 0x4000
@@ -474,14 +475,13 @@ class ScriptedTestCase(NodesTestCase):
             lookup=fresh._lookup,
             settings=self.settings,
         )
-        fresh.service = QueueManagerService(
-            model=fresh.model,
-            store=fresh.store,
-            sessions=fresh.factory,
-            reactor=self.clock.reactor,
-            clock=self.clock,
-            computer_name=name,
-            dns_name=f"{name.lower()}.example.com",
+        fresh.service = make_service(
+            fresh.model,
+            fresh.store,
+            fresh.factory,
+            self.clock.reactor,
+            self.clock,
+            HostIdentity(name, qualified_computer_name=f"{name.lower()}.example.com"),
             **kwargs,
         )
         fresh.start()

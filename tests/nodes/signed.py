@@ -87,7 +87,7 @@ class SigningTestCase(ScriptedTestCase):
         providers = SecurityProviders(
             signing=self.signing, certificates=store, signing_policy=self.policy, sender=SID
         )
-        options = {"security": providers, **kwargs.pop("options", {})}
+        options = {"providers": providers, **kwargs.pop("options", {})}
         return super().node(name, identifier, directory=self.directory, options=options, **kwargs)
 
     def register(self, sid: bytes, *made: Credentials) -> None:

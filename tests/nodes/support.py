@@ -6,13 +6,13 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.storage import IMessageStore
-from msmq.manager.service import DEFAULT_EVENTS, QueueManagerService
+from msmq.membership.local import HostIdentity
 from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.net.resolver import HostNotFound, NextHopAddress
 from msmq.queues.arriving.message import Message
@@ -25,6 +25,7 @@ from msmq.testing.clock import ManualClock
 from msmq.testing.network import MemoryHost, Network
 from msmq.testing.streams import PERFECT, Conditions
 from tests.builders import ALPHA, BETA
+from tests.nodes.services import DEFAULT_EVENTS, make_service
 
 T = TypeVar("T")
 
@@ -75,18 +76,16 @@ class Node:
         self.factory = DiallingSessionFactory(
             identifier, reactor=self.host, clock=clock, lookup=self._lookup, settings=settings
         )
-        self.service = QueueManagerService(
-            model=self.model,
-            store=self.store,
-            sessions=self.factory,
-            reactor=self.host,
-            clock=clock,
-            computer_name=name,
-            dns_name=f"{name.lower()}.example.com",
+        self.service = make_service(
+            self.model,
+            self.store,
+            self.factory,
+            self.host,
+            clock,
+            HostIdentity(name, qualified_computer_name=f"{name.lower()}.example.com"),
             events=events,
-            session_settings=settings,
+            session=settings,
             directory=directory,
-            beside=maybeDeferred,
             **(options or {}),
         )
         self._port: Any = None

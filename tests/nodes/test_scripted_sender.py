@@ -299,9 +299,9 @@ class ConnectionTests(SenderTestCase):
     def test_the_waits_outlive_a_restart(self) -> None:
         """ResendTimeouts are configured, so that every life has the same (MQQB-3.1.1.3-17)."""
         settings = SessionSettings(resend_short=5, resend_medium=7)
-        self.alpha = self.reconfigured(self.alpha, session_settings=settings)
+        self.alpha = self.reconfigured(self.alpha, session=settings)
         self.put(b"1")
-        self.alpha = self.reconfigured(self.alpha, session_settings=settings)
+        self.alpha = self.reconfigured(self.alpha, session=settings)
         self.clock.advance(1)
         self.peer.is_prompt = True
         self.peer.acknowledge()

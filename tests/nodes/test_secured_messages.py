@@ -65,7 +65,7 @@ class SecuredTestCase(EncryptionTestCase):
             self.settings,
             self.disks.setdefault(name, MemoryMessageStore(durable=True)),
             directory=self.directory,
-            options={"ciphers": ciphers, "encryption": self.preferences, "security": security},
+            options={"ciphers": ciphers, "encryption": self.preferences, "providers": security},
         )
         if name == "ALPHA":
             node.factory.protocol = self.recording

@@ -42,7 +42,7 @@ class SignedAndEncryptedTests(EncryptionTestCase):
     def more_options(self, name: str) -> dict[str, Any]:
         store = self.certificates.setdefault(name, MemoryCertificateStore())
         sender = self.senders.get(name, SID)
-        return {"security": SecurityProviders(signing=self.signing, certificates=store, sender=sender)}
+        return {"providers": SecurityProviders(signing=self.signing, certificates=store, sender=sender)}
 
     def register(self, sid: bytes, made: Credentials) -> None:
         """Have the directory know the certificate of a user."""

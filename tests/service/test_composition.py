@@ -14,11 +14,10 @@ from msmq.service import composition
 DEFAULTS = {
     # Its queue manager attaches itself.
     ("DiallingSessionFactory", "broker"),
-    # The directory of the configuration routes.
-    ("QueueManagerService", "router"),
-    # Chance, and worker threads, of which tests have their own.
-    ("QueueManagerService", "new_identifier"),
-    ("QueueManagerService", "beside"),
+    # The domain is found in the directory.
+    ("HostIdentity", "domain_name"),
+    ("HostIdentity", "domain_identifier"),
+    # Chance, of which tests have their own.
     ("KeyRing", "make"),
     ("OwnNames", "is_local"),
 }

@@ -52,7 +52,7 @@ class PublicListTestCase(DirectoryTestCase):
         if name == "GAMMA":
             kwargs["options"] = {
                 "access": AccessPolicy(self.access, ALICE),
-                "directory_changes": self.changes,
+                "changes": self.changes,
             }
         return super().node(name, identifier, **kwargs)
 

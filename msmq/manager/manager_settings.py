@@ -1,0 +1,101 @@
+"""What one queue manager is made with, grouped by what belongs together; every value is required."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from msmq.interfaces.ciphers import ICiphers
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.directory import IDirectory
+from msmq.interfaces.routing import IRouter
+from msmq.manager.securing.message_security import SecurityProviders
+from msmq.manager.securing.security_descriptors import AccessPolicy
+from msmq.manager.securing.trusted_peers import TrustedPeers
+from msmq.membership.divergence import DirectoryChanges
+from msmq.membership.local import HostIdentity
+from msmq.settings import SessionSettings
+from msmq.transfer.security.cipher_choice import Preferences
+from msmq.transfer.source_journaling import SourceJournaling
+
+
+@attrs.frozen(kw_only=True)
+class ManagerRuntime:
+    """The machine that a queue manager runs on, as far as it is told of it.
+
+    @ivar reactor: delays calls.
+    @ivar in_thread: calls a function in a worker thread, as C{deferToThread}.
+    @ivar new_identifier: makes the GUIDs of queues, transactions and certificates.
+    """
+
+    reactor: IReactorTime
+    clock: IClock
+    in_thread: Callable[..., Deferred[Any]]
+    new_identifier: Callable[[], uuid.UUID]
+
+
+@attrs.frozen(kw_only=True)
+class TransferPolicy:
+    """How messages are transferred, reported and recorded, where the documents leave it open.
+
+    @ivar session: what the behaviour notes of [MS-MQQB] leave open.
+    @ivar send_insecure_nacks: [MS-MQQB] 3.1.7.15: whether unauthenticated peers learn that there is no such
+        queue.
+    @ivar report_messages: [MS-MQQB] 3.1.5.8.9, [MS-MQMQ] note 23: whether reports of traced messages are
+        sent.
+    @ivar dead_letter_over_quota: [MS-MQQB] 3.1.5.8.8: whether a message that its queue has no room for
+        becomes a dead letter here if its sender asks for one.
+    @ivar source_journaling: what has to happen before the journal of the sender gets its copy.
+    @ivar events: how many events the event log keeps.
+    """
+
+    session: SessionSettings
+    send_insecure_nacks: bool
+    report_messages: bool
+    dead_letter_over_quota: bool
+    source_journaling: SourceJournaling
+    events: int
+
+
+@attrs.frozen(kw_only=True)
+class EnterprisePlace:
+    """The names of a queue manager, and its place in an enterprise.
+
+    @ivar host: its computer.
+    @ivar directory: where it is published, with its public queues; C{None} in workgroup mode.
+    @ivar changes: what is done about changes that others make there.
+    @ivar router: finds the routes of messages to other queue managers; C{None} has the directory queried.
+    @ivar routing_server: [MS-MQDMPR] 3.1.1.1 RoutingServer: whether it forwards messages between others.
+    @ivar site: [MS-MQDMPR] 3.1.3 iProvisioning: the site that it belongs to where it publishes itself.
+    """
+
+    host: HostIdentity
+    directory: IDirectory | None
+    changes: DirectoryChanges
+    router: IRouter | None
+    routing_server: bool
+    site: uuid.UUID | None
+
+
+@attrs.frozen(kw_only=True)
+class ManagerSecurity:
+    """What a queue manager trusts, whom it grants access, and what it signs and encrypts with.
+
+    @ivar gate: the addresses whose messages are accepted although nothing verifies their sender.
+    @ivar access: controls access to queues by their descriptors; with C{None} the gate is the only check.
+    @ivar ciphers: encrypts and decrypts bodies, with keys that others find in the directory; C{None} refuses
+        encrypted messages.
+    @ivar encryption: what the documents leave open about that.
+    @ivar providers: what signs messages and verifies signatures.
+    """
+
+    gate: TrustedPeers
+    access: AccessPolicy | None
+    ciphers: ICiphers | None
+    encryption: Preferences
+    providers: SecurityProviders
