@@ -1,1 +1,1 @@
-"""The directories that come with msmq."""
+"""Directory providers that are part of msmq: an enterprise file, LDAP, memory."""

@@ -1,4 +1,4 @@
-"""Accounts that are written down: names, and who is in which group."""
+"""Users and groups of an enterprise file, and their group memberships."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Refuse = Callable[[KeyPath, str], None]
 class DeclaredAccount:
     """A C{[[user]]} or C{[[group]]} of an enterprise file.
 
-    @ivar place: where it stands.
-    @ivar values: C{sid}, and maybe C{name} and C{groups}, which are names of groups or SIDs.
+    @ivar place: its position in the file, for errors.
+    @ivar values: C{sid}, and optionally C{name} and C{groups}, which are names of groups or SIDs.
     """
 
     place: KeyPath
@@ -29,7 +29,7 @@ class DeclaredAccount:
 
     @property
     def is_user(self) -> bool:
-        """Whether it is a user, and no group."""
+        """Whether it is a user rather than a group."""
         return self.place[0] == "user"
 
     @property
@@ -39,16 +39,16 @@ class DeclaredAccount:
 
     @property
     def name(self) -> str:
-        """Its name; without one it is called by its SID."""
+        """Its name, or its SID if it has none."""
         return str(self.values.get("name", self.values["sid"]))
 
 
 def gather(written: Iterable[DeclaredAccount], refuse: Refuse) -> tuple[Account, ...]:
-    """The accounts, each with the groups that it is in, those of its groups among them.
+    """The accounts, each with its direct and indirect groups.
 
-    A group that is in itself, by whatever way, is in no more groups for that.
+    A group that is a member of itself, directly or not, gains nothing by that.
 
-    @param refuse: told what is wrong, and where.
+    @param refuse: called with each fault and its position.
     """
     rows = list(written)
     names: dict[str, bytes] = {}

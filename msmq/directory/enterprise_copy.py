@@ -19,7 +19,7 @@ COPY_NAME: Final = "directory-copy.json"
 
 @attrs.frozen
 class KeptFile:
-    """The content of an enterprise file as it was when it was read last.
+    """The content of an enterprise file when it was last read.
 
     @ivar content: its bytes.
     @ivar read: when it was read, in seconds since 1970-01-01 UTC.
@@ -32,22 +32,22 @@ class KeptFile:
 
 
 class EnterpriseCopy:
-    """Keeps one enterprise file for starts at which the file is missing or has faults.
+    """Stores a copy of the enterprise file for starts at which the file is missing or has faults.
 
-    The copy belongs to the path that it was read from: another file never replaces the configured one.
+    The copy belongs to the path from which it was read: it never replaces a file of another path.
 
-    @ivar path: where the copy is kept.
+    @ivar path: the path of the copy.
     """
 
     def __init__(self, data: Path) -> None:
-        """Keep it in this data directory."""
+        """Store the copy in this data directory."""
         self.path = data / COPY_NAME
 
     def keep(self, source: Path, kept: KeptFile) -> None:
-        """Have the copy on disk; blocks, so a reactor does it in a worker thread.
+        """Write the copy to disk; blocks, so it is called in a worker thread.
 
         @param source: the file that was read.
-        @raise OSError: the disk does not take it; the copy of before stays.
+        @raise OSError: it cannot be written; the previous copy stays.
         """
         document = {
             "source": os.fspath(source.absolute()),

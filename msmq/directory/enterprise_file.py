@@ -1,10 +1,10 @@
-"""An enterprise that is described in one TOML file.
+"""Parser of the enterprise file, which describes an enterprise in TOML.
 
 The file holds C{[enterprise]} and any number of C{[[site]]}, C{[[link]]}, C{[[queue_manager]]}, C{[[queue]]},
 C{[[user]]} and C{[[group]]}; each is read into the object of [MS-MQDMPR] 3.1.1 that a directory would hold,
 users and groups into accounts as well.
-Whatever refers to another thing does so by its name or its GUID.
-All that is wrong is told, with its line.
+References are names or GUIDs.
+All faults are reported together, each with its line.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ from msmq.wire.sid import parse_sid
 _T = TypeVar("_T")
 
 MOST_PROBLEMS: Final = 1000
-"""Problems of one file that are told; a file that is something else altogether has no end of them."""
+"""Limit on the problems reported of one file; a file with different content would have very many."""
 
 
 @attrs.frozen
 class FileProblem:
-    """One thing that is wrong with a file, or likely not meant.
+    """A fault of a file, or something that is probably unintended.
 
     @ivar line: the line, counted from 1; C{None} for the file as a whole.
-    @ivar key: what it is wrong with.
-    @ivar problem: what is wrong.
-    @ivar is_fault: whether the file cannot be used so; otherwise it is advice.
+    @ivar key: the key that it is about.
+    @ivar problem: the problem.
+    @ivar is_fault: whether it makes the file unusable; otherwise it is advice.
     """
 
     path: str
@@ -75,7 +75,7 @@ class FileProblem:
 class EnterpriseFileError(MsmqError):
     """An enterprise file cannot be used.
 
-    @ivar problems: all that is wrong, in the order of its lines.
+    @ivar problems: all faults, in the order of their lines.
     """
 
     def __init__(self, problems: Iterable[FileProblem]) -> None:
@@ -88,14 +88,14 @@ class EnterpriseFileError(MsmqError):
 
 @attrs.frozen
 class EnterpriseFile:
-    """What stands in an enterprise file.
+    """The content of an enterprise file.
 
-    @ivar objects: in an order in which each comes after what it refers to.
-    @ivar addresses: where queue managers are, by their identifiers, as far as the file says.
+    @ivar objects: in an order in which each follows the objects that it refers to.
+    @ivar addresses: the addresses of queue managers by their identifiers, where the file has them.
     @ivar controls: the control endpoints of queue managers, likewise.
-    @ivar topology: what routing needs of it.
+    @ivar topology: its sites, links and queue managers, for routing.
     @ivar accounts: its users and groups.
-    @ivar advice: what is likely not meant.
+    @ivar advice: what is probably unintended.
     @ivar content: the bytes of the file.
     @ivar certificates: the bytes of the certificate files that it names, by their names there.
     """
@@ -112,17 +112,17 @@ class EnterpriseFile:
 
 
 def load_enterprise(path: Path) -> EnterpriseFile:
-    """Read a file, and see that it can be used.
+    """Read and validate a file.
 
-    Ten thousand sites take some seconds, so a reactor does it in a thread.
+    Ten thousand sites take some seconds, so it is called in a worker thread.
 
-    @raise EnterpriseFileError: it cannot; says all that is wrong.
+    @raise EnterpriseFileError: it is invalid; has all faults.
     """
     return parse_enterprise(path, read_enterprise(path))
 
 
 def read_enterprise(path: Path) -> bytes:
-    """The bytes of a file.
+    """Read the bytes of a file.
 
     @raise EnterpriseFileError: there is no such file, or it cannot be read.
     """
@@ -135,11 +135,11 @@ def read_enterprise(path: Path) -> bytes:
 def parse_enterprise(
     path: Path, content: bytes, certificates: Mapping[str, bytes] | None = None
 ) -> EnterpriseFile:
-    """What stands in the bytes of a file; takes as long as L{load_enterprise}.
+    """Parse and validate the bytes of a file; takes as long as L{load_enterprise}.
 
-    @param path: named in everything that is wrong; certificate files are relative to its directory.
+    @param path: the path for errors; certificate files are relative to its directory.
     @param certificates: the bytes of those files by their names, where they are not to be read.
-    @raise EnterpriseFileError: it cannot be used; says all that is wrong.
+    @raise EnterpriseFileError: it is invalid; has all faults.
     """
     reading = _read(path, content, certificates)
     if any(problem.is_fault for problem in reading.problems):
@@ -158,7 +158,7 @@ def parse_enterprise(
 
 
 def check_enterprise(path: Path) -> list[FileProblem]:
-    """Tell everything that is wrong with a file, or likely not meant, in the order of its lines."""
+    """All faults of a file, and advice about what is probably unintended, in the order of lines."""
     try:
         content = read_enterprise(path)
     except EnterpriseFileError as error:
@@ -188,7 +188,7 @@ class _Row:
 
 @attrs.define
 class _Reading:
-    """One file while it is read."""
+    """One file while it is parsed."""
 
     path: Path
     problems: list[FileProblem] = attrs.field(factory=list)
@@ -287,7 +287,7 @@ class _Reading:
         return _Row(path, values) if self._refusals == before else None
 
     def _name(self, rows: Iterable[_Row], names: dict[str, UUID], what: str) -> None:
-        """Learn by which names others may refer to these."""
+        """Index these by the names that references may use."""
         for row in rows:
             identifier = row.values["id"]
             name = row.values["name"].casefold()
@@ -418,7 +418,7 @@ class _Reading:
     # References
 
     def _find(self, row: _Row, key: str, names: Mapping[str, UUID], what: str) -> tuple[UUID, ...]:
-        """The identifiers of what an array refers to; a GUID may mean what the file does not hold."""
+        """The identifiers for an array of references; a GUID may refer to an object outside the file."""
         found: list[UUID] = []
         for index, text in enumerate(row.values.get(key, ())):
             identifier = names.get(text.casefold())
@@ -437,7 +437,7 @@ class _Reading:
         return tuple(found)
 
     def _judge(self, rows: Mapping[str, Iterable[_Row]]) -> None:
-        """What routing thinks of all of it together."""
+        """Validate the topology as a whole."""
         builder = TopologyBuilder()
         add_objects(builder, self.objects, self.addresses)
         built = builder.build()
@@ -445,7 +445,7 @@ class _Reading:
         self.tell(built.problems)
 
     def tell(self, problems: Iterable[EnterpriseProblem]) -> None:
-        """What routing has to say, with the lines."""
+        """Report the problems of the topology, with their lines."""
         for problem in problems:
             line = problem.where.rpartition(":")[2]
             self.refuse(

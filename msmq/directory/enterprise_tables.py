@@ -1,4 +1,4 @@
-"""The tables of an enterprise file, the keys of each, and the values that they take."""
+"""Schema of the enterprise file: its tables, their keys, and the parsers of their values."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def _sid(text: str) -> None:
 
 
 def read_public_keys(text: str) -> MqdsPublicKeys:
-    """[MS-MQMQ] 2.2.2 public keys, as a queue manager writes them into its data directory.
+    """[MS-MQMQ] 2.2.2 parse public keys, as a queue manager writes them into its data directory.
 
-    @raise ValueError: it is no base64, or not of an MQDSPUBLICKEYS.
+    @raise ValueError: it is not the base64 of an MQDSPUBLICKEYS.
     """
     try:
         return MqdsPublicKeys.from_bytes(base64.b64decode(text.strip(), validate=True))
@@ -102,7 +102,7 @@ TABLES: Final[Mapping[str, Mapping[str, ValueKind]]] = {
     "site": {"name": _NAME, "id": GUID, "foreign": _FLAG},
     "link": {
         "sites": _REFERENCES,
-        # Costs out of range are routing's to judge, so that whoever asks hears all at once.
+        # Routing checks the range of costs, so that all problems are reported together.
         "cost": WholeNumber(-(1 << 63), (1 << 63) - 1),
         "gates": _REFERENCES,
         "description": _NAME,

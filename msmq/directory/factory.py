@@ -23,11 +23,11 @@ from msmq.membership.objects import QueueManagerObject
 from msmq.quoting import quoted
 
 NONE: Final = "none"
-"""The description of no directory."""
+"""The description that means no directory."""
 
 
 class DirectoryDescriptionError(MsmqError):
-    """No directory can be made from a description."""
+    """A description of a directory is invalid."""
 
 
 @implementer(IDirectoryFactory, IIdentitySource)
@@ -36,7 +36,7 @@ class FileDirectoryFactory:
     """C{file:PATH}: an enterprise that is described in a TOML file."""
 
     name: str = "file"
-    description: str = "an enterprise in one TOML file, which is read anew when it changes"
+    description: str = "an enterprise in one TOML file, which is reloaded when it changes"
 
     def make_directory(self, argument: str, context: DirectoryContext) -> IDirectory:
         """See L{IDirectoryFactory.make_directory}."""
@@ -62,7 +62,7 @@ class FileDirectoryFactory:
         for each in file.objects:
             if isinstance(each, QueueManagerObject) and each.computer_name.casefold() == wanted:
                 return each.identifier
-        # Nobody writes into the file, so an identifier of its own would be of no use to it.
+        # msmq never writes the file, so a new identifier could not be stored in it.
         raise ValueError(f"holds no queue manager {computer_name}; add a [[queue_manager]] there")
 
 
@@ -77,17 +77,17 @@ BUILT_IN: tuple[IDirectoryFactory, ...] = (
     LdapDirectoryFactory(),
     LdapsDirectoryFactory(),
 )
-"""Our own directories; no plugin can take one of their names."""
+"""The built-in directories; no plugin can use one of their names."""
 
 
 def directory_factories() -> Iterator[IDirectoryFactory]:
-    """Our own directories, then those of plugins."""
+    """The built-in directories, then those of plugins."""
     yield from BUILT_IN
     yield from getPlugins(IDirectoryFactory)
 
 
 def check_directory(description: str) -> None:
-    """See that a description names a directory that this installation has.
+    """Check that a description names a directory of this installation.
 
     @raise DirectoryDescriptionError: it does not.
     """
@@ -96,9 +96,9 @@ def check_directory(description: str) -> None:
 
 
 def make_directory(description: str, context: DirectoryContext) -> IDirectory | None:
-    """The directory that C{NAME:ARGUMENT} describes, which is not open yet; C{None} for C{none}.
+    """Create the directory that C{NAME:ARGUMENT} describes, without opening it; C{None} for C{none}.
 
-    @raise DirectoryDescriptionError: nothing has that name, or it does not like the argument.
+    @raise DirectoryDescriptionError: the name is unknown, or the argument invalid.
     """
     if description == NONE:
         return None
@@ -112,7 +112,7 @@ def make_directory(description: str, context: DirectoryContext) -> IDirectory | 
 async def identifier_in_directory(
     description: str, computer_name: str, context: DirectoryContext
 ) -> UUID | None:
-    """Who a computer is according to the directory that is described; C{None} if that does not say.
+    """The identifier of a computer in the described directory; C{None} if it has none.
 
     @raise DirectoryDescriptionError: the directory cannot be used.
     """
@@ -129,9 +129,9 @@ async def identifier_in_directory(
 
 
 async def probe_directory(description: str, context: DirectoryContext) -> str:
-    """Try whether the directory that is described can be used.
+    """Check whether the described directory can be used.
 
-    @return: empty if it can, or if that cannot be tried; why it cannot be told, if it is away.
+    @return: empty if it can, or if it cannot be checked; otherwise why it cannot be reached.
     @raise DirectoryDescriptionError: the directory cannot be used.
     """
     if description == NONE:

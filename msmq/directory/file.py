@@ -1,4 +1,4 @@
-"""A directory that is one TOML file, which every queue manager of a small estate has a copy of."""
+"""Directory provider for an enterprise file, of which every queue manager of an estate has a copy."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ _T = TypeVar("_T")
 _KEYS: Final = "public_encryption_key_list"
 
 LOOK_EVERY: Final = 2.0
-"""Seconds after which the file is looked at again."""
+"""Seconds between checks of the file for changes."""
 
 RETRY_EVERY: Final = 60.0
-"""Seconds after which a file with faults is read again, although it is the same: what it names may be not."""
+"""Seconds after which an unchanged file with faults is read again, since files that it names may change."""
 
 
 @attrs.frozen
 class _Stamp:
-    """By which a changed file is known."""
+    """The metadata by which a change of the file is detected."""
 
     inode: int
     size: int
@@ -81,16 +81,16 @@ class _Stamp:
     IControlBook,
 )
 class FileDirectory:
-    """An enterprise in a file, for those who read; it is read anew when it changes.
+    """A read-only directory from an enterprise file, which is reloaded when it changes.
 
-    The file alone says what there is: a queue manager, or a public queue, that it does not name cannot be
-    made, and nothing is written back.
-    What a queue manager writes of its own object, or of a queue of its own, is remembered for as long as its
-    process lives, and nobody else sees it.
-    A changed file that has faults changes nothing; they are logged, and the directory stays what it was.
+    The file alone defines the objects: a queue manager or public queue that it does not name cannot be
+    created, and nothing is written back.
+    What a queue manager writes to its own object, or to one of its queues, is kept in the memory of its
+    process and visible to no other.
+    A changed file with faults has no effect; the faults are logged, and the directory stays as it was.
     If the file is missing or has faults when the directory is opened, the copy of the last good one is used;
-    without a copy every request is refused with C{DIRECTORY_NOT_CONNECTED}. In both cases the file is looked
-    at again every two seconds.
+    without a copy every request is refused with C{DIRECTORY_NOT_CONNECTED}. In both cases the file is checked
+    again every two seconds.
 
     @ivar path: the file.
     @ivar condition: see L{IObservedDirectory.condition}.
@@ -108,9 +108,9 @@ class FileDirectory:
         *,
         beside: Callable[..., Deferred[Any]] = deferToThread,
     ) -> None:
-        """Serve what stands in a file, once L{open} has read it.
+        """Serve the content of a file, once L{open} has read it.
 
-        @param copy: keeps the last good file.
+        @param copy: stores the last good file.
         @param beside: calls a function in a worker thread.
         """
         self.path = path
@@ -129,12 +129,12 @@ class FileDirectory:
         self._is_open = False
 
     def open(self) -> Deferred[None]:
-        """Read the file, or the copy of the last good one if that cannot be done. [MS-MQOD] 2.7.4."""
+        """Read the file, or the copy of the last good one if that fails. [MS-MQOD] 2.7.4."""
         self._is_open = True
         return Deferred.fromCoroutine(self._open()).addCallback(lambda _: self._wait())
 
     def close(self) -> Deferred[None]:
-        """Look at the file no more."""
+        """Stop checking the file."""
         self._is_open = False
         if self._timer is not None:
             self._timer.cancel()
@@ -181,11 +181,11 @@ class FileDirectory:
     # IDirectory
 
     def create(self, created: DirectoryObject, attributes: Attributes = None) -> Deferred[UUID]:
-        """See L{IDirectory.create}: only a public queue that the file names can be made."""
+        """See L{IDirectory.create}: only a public queue that the file names can be created."""
         return Deferred.fromCoroutine(self._create(created, attributes))
 
     def delete(self, deleted: DirectoryObject) -> Deferred[None]:
-        """See L{IDirectory.delete}: what was written of a public queue is forgotten; the file stays."""
+        """See L{IDirectory.delete}: what was written to a public queue is discarded; the file stays."""
         return Deferred.fromCoroutine(self._delete(deleted))
 
     def read(
@@ -216,14 +216,14 @@ class FileDirectory:
         return self._contents.memory.end_read(handle)
 
     def write(self, written: DirectoryObject, attributes: Attributes = None) -> Deferred[None]:
-        """See L{IDirectory.write}: remembered in this process alone."""
+        """See L{IDirectory.write}: kept in the memory of this process."""
         writing: Deferred[None] = self._ask(lambda memory: memory.write(written, attributes))
         return writing.addCallback(lambda _: self._remember(written, attributes))
 
     def write_if_unchanged(
         self, written: DirectoryObject, former: DirectoryEntry[Any], attributes: Sequence[str]
     ) -> Deferred[bool]:
-        """See L{IConditionalDirectory.write_if_unchanged}: remembered in this process alone."""
+        """See L{IConditionalDirectory.write_if_unchanged}: kept in the memory of this process."""
 
         def remember(is_written: bool) -> bool:
             if is_written:
@@ -242,11 +242,11 @@ class FileDirectory:
             self._check_keys(identifier, written)
 
     def resolve_distribution_list(self, name: DistributionListFormatName) -> Deferred[Sequence[FormatName]]:
-        """See L{IDirectory.resolve_distribution_list}: a file holds none."""
+        """See L{IDirectory.resolve_distribution_list}: a file has none."""
         return self._ask(lambda memory: memory.resolve_distribution_list(name))
 
     def object_sid(self, computer_name: str) -> Deferred[bytes]:
-        """See L{IDirectory.object_sid}: a file holds none of computers."""
+        """See L{IDirectory.object_sid}: a file has none for computers."""
         return self._ask(lambda memory: memory.object_sid(computer_name))
 
     # IAccounts
@@ -259,10 +259,10 @@ class FileDirectory:
         """See L{IAccounts.account_named}."""
         return self._ask(lambda memory: memory.account_named(name))
 
-    # How
+    # Implementation
 
     def _check_keys(self, identifier: UUID, written: QueueManagerObject) -> None:
-        """Others see what the file says, so it has to say which keys to encrypt with."""
+        """Warn if the file lacks an encryption key: other queue managers read it only from the file."""
         keys = written.public_encryption_key_list
         file = self._contents.file
         for held in () if file is None else file.objects:
@@ -283,7 +283,7 @@ class FileDirectory:
         return fail(self._away()) if self._contents.file is None else question(self._contents.memory)
 
     def _away(self) -> DirectoryError:
-        problem = self.condition.problem or f"{self.path} was not read yet"
+        problem = self.condition.problem or f"{self.path} has not been read yet"
         return DirectoryError(DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, problem)
 
     async def _create(self, created: DirectoryObject, attributes: Attributes) -> UUID:
@@ -294,13 +294,17 @@ class FileDirectory:
         if not isinstance(created, QueueObject):
             if identifier is not None:
                 raise DirectoryError(
-                    DirectoryOperationResult.OBJECT_ALREADY_EXISTS, f"{self.path} holds {title} already"
+                    DirectoryOperationResult.OBJECT_ALREADY_EXISTS, f"{self.path} contains {title} already"
                 )
-            self._refuse(f"{self.path} holds no {title}, and is not written to; add it there")
+            self._refuse(f"{self.path} contains no {title}, and msmq does not write it; add it there")
         if identifier is None:
-            self._refuse(f"{self.path} holds no {title}, and is not written to; add a [[queue]] there")
+            self._refuse(
+                f"{self.path} contains no {title}, and msmq does not write it; add a [[queue]] there"
+            )
         if identifier in self._written:
-            raise DirectoryError(DirectoryOperationResult.OBJECT_ALREADY_EXISTS, f"{title} was made already")
+            raise DirectoryError(
+                DirectoryOperationResult.OBJECT_ALREADY_EXISTS, f"{title} was created already"
+            )
         await self.write(attrs.evolve(created, identifier=identifier), attributes)
         return identifier
 
@@ -312,10 +316,10 @@ class FileDirectory:
             identifier = self._contents.names.get(_name(deleted), NULL_GUID)
         if identifier not in self._contents.names.values():
             raise DirectoryError(
-                DirectoryOperationResult.OBJECT_NOT_FOUND, f"{self.path} holds no {_title(deleted)}"
+                DirectoryOperationResult.OBJECT_NOT_FOUND, f"{self.path} contains no {_title(deleted)}"
             )
         if not isinstance(deleted, QueueObject):
-            self._refuse(f"{self.path} is not written to; take {_title(deleted)} out there")
+            self._refuse(f"msmq does not write {self.path}; remove {_title(deleted)} there")
         self._written.pop(identifier, None)
 
     def _refuse(self, detail: str) -> NoReturn:
@@ -328,7 +332,7 @@ class FileDirectory:
             await self._use_copy(_first_problem(error))
 
     async def _use_copy(self, problem: str) -> None:
-        """The file cannot be used at the start: what it held when it was read last is the directory."""
+        """The file cannot be used at the start: serve its last good content."""
         kept: KeptFile | None = await self._beside(self._copy.load, self.path)
         if kept is not None:
             try:
@@ -336,16 +340,16 @@ class FileDirectory:
                     _Contents.of, self.path, kept.content, self._clock, kept.certificates
                 )
             except EnterpriseFileError:
-                # A copy of an older version, which took what this one does not.
+                # A copy by an older version, which accepted what this one rejects.
                 kept = None
         self._lost(problem, None if kept is None else kept.read)
 
     async def _load(self) -> None:
-        """Read the file, in a worker thread, and take over what it holds.
+        """Read the file in a worker thread, and replace the content.
 
-        @raise EnterpriseFileError: it cannot be read, or has faults; nothing has changed.
+        @raise EnterpriseFileError: it cannot be read, or has faults; the content is unchanged.
         """
-        # A file that cannot be read is read again at the next look, whatever its times say.
+        # A file that cannot be read is read again at the next check, whatever its times are.
         self._stamp = None
         stamp = _Stamp.of(self.path)
         content: bytes = await self._beside(read_enterprise, self.path)
@@ -365,7 +369,7 @@ class FileDirectory:
             await self._beside(self._copy.keep, self.path, kept)
         except OSError as error:
             self.log.error(
-                "{copy} cannot be written, so a start without {path} knows no newer one: {error}",
+                "{copy} cannot be written, so a start without {path} uses an older copy: {error}",
                 copy=self._copy.path,
                 path=self.path,
                 error=error.strerror,
@@ -384,7 +388,7 @@ class FileDirectory:
             self._wait()
             return
         Deferred.fromCoroutine(self._reload()).addErrback(
-            lambda failure: self.log.failure("the directory could not be read anew", failure)
+            lambda failure: self.log.failure("the directory could not be reloaded", failure)
         ).addBoth(lambda _: self._wait())
 
     async def _reload(self) -> None:
@@ -393,12 +397,12 @@ class FileDirectory:
         except EnterpriseFileError as error:
             self._lost(_first_problem(error), self.condition.read)
             return
-        self.log.info("{path} was read anew", path=self.path)
+        self.log.info("{path} was reloaded", path=self.path)
         for changed in self._watchers:
             changed()
 
     def _lost(self, problem: str, read: float | None) -> None:
-        """The file cannot be used; reported once, and not whenever it is looked at."""
+        """The file cannot be used; logged once, and not at every check."""
         self._retry = self._clock.now().monotonic + RETRY_EVERY
         self._become(DirectoryCondition(source=str(self.path), is_reached=False, read=read, problem=problem))
 
@@ -417,7 +421,7 @@ _Name: TypeAlias = tuple[type[DirectoryObject], tuple[Any, ...]]
 
 @attrs.frozen
 class _Contents:
-    """What a file holds, ready to be asked.
+    """The content of a file, indexed for queries.
 
     @ivar names: the identifier of every object that has a name.
     @ivar computers: the identifiers of queue managers by both of their names.
@@ -432,9 +436,9 @@ class _Contents:
     def of(
         cls, path: Path, content: bytes, clock: IClock, certificates: Mapping[str, bytes] | None = None
     ) -> _Contents:
-        """Read the bytes of a file; for a thread.
+        """Parse the bytes of a file; called in a worker thread.
 
-        @param certificates: those that it names, where they are not to be read.
+        @param certificates: the certificates that it names, where they are not to be read.
         @raise EnterpriseFileError: it has faults.
         """
         file = parse_enterprise(path, content, certificates)
@@ -449,7 +453,7 @@ class _Contents:
                     links[_name(each)] = each
         for each in file.objects:
             if isinstance(each, RoutingLinkObject) and links[_name(each)] is not each:
-                # Of several links between two sites the cheapest counts, and a directory has one.
+                # A directory has one link between two sites; of several the cheapest is used.
                 continue
             names[_name(each)] = memory.add(each)
             if isinstance(each, QueueManagerObject):

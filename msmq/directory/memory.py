@@ -1,4 +1,4 @@
-"""A directory in memory."""
+"""Directory provider in memory, for tests and embedding."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from msmq.wire.guid import NULL_GUID
 from msmq.wire.sid import format_sid
 
 OWN_ATTRIBUTES: Final = frozenset(("create_time", "modify_time", "full_path", "directory_path"))
-"""What the directory sets itself."""
+"""The attributes that the directory sets itself."""
 
 _Name: TypeAlias = tuple[type[DirectoryObject], tuple[Any, ...]]
 
@@ -50,16 +50,16 @@ def _refuse(result: DirectoryOperationResult, detail: str) -> NoReturn:
 
 @implementer(IDirectory, IAccounts, IConditionalDirectory)
 class MemoryDirectory:
-    """Holds objects of every type for as long as it lives.
+    """A directory whose objects are in memory only.
 
-    It is the in-memory twin of the directory of some estate: it refuses what such a directory refuses, sets
-    what such a directory sets, and is away when a test says so.
+    It has the semantics of an estate's directory: it refuses and sets the same attributes, and can be made
+    unreachable by a test.
 
-    @ivar is_connected: whether it can be reached; set it to C{False} to have every request fail.
-    @param clock: where CreateTime and ModifyTime come from.
-    @param assigns_identifiers: give every new object a GUID of its own, as Active Directory does; otherwise
-        only those that have none.
-    @param make_identifier: where new GUIDs come from.
+    @ivar is_connected: whether it can be reached; if C{False}, every request fails.
+    @param clock: the source of CreateTime and ModifyTime.
+    @param assigns_identifiers: assign a GUID to every new object, as Active Directory does; otherwise only to
+        those that have none.
+    @param make_identifier: the source of new GUIDs.
     """
 
     name = "memory"
@@ -82,10 +82,10 @@ class MemoryDirectory:
         self._accounts: dict[bytes, Account] = {}
         self._reads = PendingReads()
 
-    # What its owner does
+    # For the owner
 
     def add(self, added: DirectoryObject, attributes: Collection[str] | None = None) -> UUID:
-        """Put an object in, connected or not; see L{IDirectory.create}.
+        """Add an object, whether connected or not; see L{IDirectory.create}.
 
         @raise DirectoryError: as L{IDirectory.create}.
         """
@@ -96,7 +96,7 @@ class MemoryDirectory:
                 _refuse(DirectoryOperationResult.GENERIC_ERROR, f"a {of.TYPE} needs its {part}")
         name = _name(added)
         if name in self._names or added.identifier in self._entries:
-            _refuse(DirectoryOperationResult.OBJECT_ALREADY_EXISTS, f"there is {_title(added)}")
+            _refuse(DirectoryOperationResult.OBJECT_ALREADY_EXISTS, f"{_title(added)} exists already")
         if isinstance(added, QueueObject):
             self._check_host(added)
         identifier = added.identifier
@@ -110,29 +110,29 @@ class MemoryDirectory:
     def add_distribution_list(
         self, members: Sequence[FormatName], identifier: UUID | None = None
     ) -> DistributionListFormatName:
-        """Put a distribution list in, or give it other members."""
+        """Add a distribution list, or change its members."""
         identifier = identifier or self._make_identifier()
         self._lists[identifier] = tuple(members)
         return DistributionListFormatName(identifier)
 
     def set_object_sid(self, computer_name: str, sid: bytes) -> None:
-        """Give a computer a SID."""
+        """Set the SID of a computer."""
         self._sids[computer_name.lower()] = sid
 
     def add_account(self, account: Account) -> None:
-        """Put a user or a group in, or let it be in other groups."""
+        """Add a user or a group, or change its groups."""
         self._accounts[account.sid] = account
 
     def continue_reads(self, other: MemoryDirectory) -> None:
-        """Let reads go on that were begun in another directory, whose place this one takes."""
+        """Continue the reads that were begun in another directory, which this one replaces."""
         self._reads = other._reads
 
     @property
     def open_reads(self) -> int:
-        """How many reads were begun and not ended."""
+        """The number of pending reads."""
         return len(self._reads)
 
-    # What IDirectory promises
+    # IDirectory
 
     def open(self) -> Deferred[None]:
         """See L{IDirectory.open}."""
@@ -204,12 +204,14 @@ class MemoryDirectory:
         self._reads.clear()
         return execute(lambda: None)
 
-    # How
+    # Implementation
 
     def _answer(self, do: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Deferred[R]:
         def answer() -> R:
             if not self.is_connected:
-                _refuse(DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, "the memory directory is away")
+                _refuse(
+                    DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, "the memory directory is not connected"
+                )
             return do(*args, **kwargs)
 
         return execute(answer)
@@ -221,7 +223,8 @@ class MemoryDirectory:
             for other in self._entries.values():
                 if other.of is QueueObject and _computer(other["pathname"]) == computer:
                     _refuse(
-                        DirectoryOperationResult.GENERIC_ERROR, f"{_title(deleted)} has {other['pathname']}"
+                        DirectoryOperationResult.GENERIC_ERROR,
+                        f"{_title(deleted)} has the queue {other['pathname']}",
                     )
         del self._entries[entry["identifier"]]
         del self._names[_name(entry.object)]
@@ -336,7 +339,7 @@ class MemoryDirectory:
         if self._host(computer) is None:
             _refuse(
                 DirectoryOperationResult.OBJECT_NOT_FOUND,
-                f"{queue.pathname}: there is no queue manager there",
+                f"{queue.pathname}: the computer is not a queue manager",
             )
 
     def _own_attributes(self, added: DirectoryObject) -> dict[str, Any]:
@@ -362,7 +365,7 @@ def _title(held: DirectoryObject) -> str:
 
 
 def _full_path(held: DirectoryObject) -> str:
-    """[MS-MQDSSM] 2.2.1 the distinguished name; those of the types that it leaves out are like the others."""
+    """[MS-MQDSSM] 2.2.1 the distinguished name; types without a rule there have a similar one."""
     match held:
         case QueueManagerObject():
             path = f"CN=msmq,CN={held.computer_name},CN=Computers"

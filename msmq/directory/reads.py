@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.6.2, 3.1.6.4 and 3.1.6.5 reads of several objects that were begun and not ended."""
+"""[MS-MQDMPR] 3.1.6.2, 3.1.6.4 and 3.1.6.5 pending reads of several objects (Begin, Next, End)."""
 
 from __future__ import annotations
 
@@ -15,32 +15,31 @@ from msmq.membership.entry import DirectoryEntry
 from msmq.membership.queries import SortOrder, directions, sort_key
 
 MOST_READS: Final = 1000
-"""How many reads that were begun may not be at their end."""
+"""Limit on pending reads."""
 
 MOST_OBJECTS: Final = 200_000
-"""How many objects these may have found and not told of."""
+"""Limit on the objects that pending reads have found and not returned."""
 
 
 _FREED_AT_ONCE: Final = 10_000
 
 
 class Objects(Protocol):
-    """What a read has found; the last is the next, so that taking it costs nothing."""
+    """The results of a read, in reverse order, so that removing the next one is cheap."""
 
     def __len__(self) -> int:
-        """How many are left."""
+        """The number of remaining objects."""
 
     def pop(self) -> DirectoryEntry[Any]:
-        """Take the next."""
+        """Remove and return the next."""
 
 
 @attrs.define
 class FoundObjects:
-    """The objects of a long read, packed.
+    """The objects of a long read, serialized.
 
-    A hundred thousand objects are half a million for the garbage collector, which walks through all of them
-    in one turn of the reactor, and frees them in one; packed each is one string of bytes, which it passes
-    over.
+    A hundred thousand objects are half a million for the garbage collector, which traverses and frees them in
+    one iteration of the reactor; serialized, each is one bytes object, which it does not traverse.
 
     @ivar of: the type of all of them.
     @ivar read: the attributes that are kept of each; C{None} for all.
@@ -51,24 +50,24 @@ class FoundObjects:
     _packed: list[bytes] = attrs.field(factory=list, init=False, repr=False)
 
     def __len__(self) -> int:
-        """How many are left."""
+        """The number of remaining objects."""
         return len(self._packed)
 
     def append(self, entry: DirectoryEntry[Any]) -> None:
-        """Keep one, behind the others."""
+        """Append an object."""
         values = entry.values
         if self.read is not None:
             values = {name: value for name, value in values.items() if name in self.read}
         self._packed.append(pickle.dumps(dict(values), pickle.HIGHEST_PROTOCOL))
 
     def pop(self) -> DirectoryEntry[Any]:
-        """Take the last."""
+        """Remove and return the last."""
         return DirectoryEntry(self.of, _unpacked(self._packed.pop()), self.read)
 
     def ordering(self, order: Sequence[SortOrder], at_once: int) -> Generator[None, None, None]:
-        """[MS-MQDMPR] 3.1.7.1.21 have the first object of an order last, which is the next to be taken.
+        """[MS-MQDMPR] 3.1.7.1.21 sort the objects in reverse, so that the next one is the last.
 
-        Runs of C{at_once} objects are sorted by themselves and then merged.
+        Runs of C{at_once} objects are sorted separately and then merged.
 
         @param order: as many as C{read}, or none: they are in the order in which they were found.
         @param at_once: how many objects are compared in one step.
@@ -76,7 +75,7 @@ class FoundObjects:
         """
         for name, direction in directions(self.read, order):
             key, is_descending = sort_key(name), not direction.ascending
-            # Each key is made once, since a merge compares an object many times.
+            # Each key is computed once, since a merge compares an object many times.
             keys: list[Any] = []
             runs = []
             for start in range(0, len(self._packed), at_once):
@@ -96,29 +95,29 @@ class FoundObjects:
 
 
 class PendingReads:
-    """What the reads of one directory have found and nobody has taken yet."""
+    """The results of pending reads of one directory."""
 
     def __init__(self) -> None:
         self._rest: dict[int, Objects] = {}
         self._last_handle = 0
 
     def __len__(self) -> int:
-        """How many were begun and not ended."""
+        """The number of pending reads."""
         return len(self._rest)
 
     def check_room(self) -> None:
-        """Say before something is looked for whether it can be kept.
+        """Check the limit on pending reads before a search.
 
-        @raise DirectoryError: too many reads are not at their end.
+        @raise DirectoryError: too many reads are pending.
         """
         if len(self._rest) >= MOST_READS:
-            raise _generic(f"{MOST_READS} reads are not at their end")
+            raise _generic(f"{MOST_READS} reads are pending already")
 
     def begin(self, found: Objects) -> int:
-        """Keep what a read has found; give its handle, which no other read ever has.
+        """Store the results of a read, and return a handle that is never reused.
 
-        @param found: the last is the first that is taken.
-        @raise DirectoryError: too many reads are not at their end, or too many objects were not taken.
+        @param found: in reverse order.
+        @raise DirectoryError: too many reads are pending, or too many objects of them.
         """
         self.check_room()
         if len(found) + sum(map(len, self._rest.values())) > MOST_OBJECTS:
@@ -134,11 +133,11 @@ class PendingReads:
         """
         rest = self._under_way(handle)
         if not len(rest):
-            raise DirectoryError(DirectoryOperationResult.END_OF_DATA, "there are no more")
+            raise DirectoryError(DirectoryOperationResult.END_OF_DATA, "the read has no more objects")
         return rest.pop()
 
     def end(self, handle: int) -> None:
-        """Forget a read.
+        """End a read.
 
         @raise DirectoryError: there is no such read.
         """
@@ -146,7 +145,7 @@ class PendingReads:
         del self._rest[handle]
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """End all reads."""
         self._rest.clear()
 
     def _under_way(self, handle: int) -> Objects:
@@ -156,7 +155,7 @@ class PendingReads:
 
 
 def _unpacked(packed: bytes) -> dict[str, Any]:
-    # Nothing but FoundObjects.append has made it, and it never leaves the process.
+    # Only FoundObjects.append creates this data, and it never leaves the process.
     values: dict[str, Any] = pickle.loads(packed)
     return values
 

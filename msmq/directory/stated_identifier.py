@@ -10,10 +10,10 @@ from msmq.wire.guid import parse_guid
 
 
 def stated_identifier(path: Path, computer_name: str) -> UUID | None:
-    """The identifier that a file states for a queue manager, whatever else is wrong in the file.
+    """The identifier that a file has for a queue manager, regardless of faults elsewhere in the file.
 
-    @return: C{None} if the file is not TOML, or its entries do not state exactly one identifier for this
-        name and exactly this name for the identifier: nothing is guessed.
+    @return: C{None} if the file is not TOML, or its entries do not have exactly one identifier for this
+        name and exactly this name for the identifier.
     """
     try:
         rows = read_document(path).values.get("queue_manager")

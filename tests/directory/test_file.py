@@ -290,7 +290,7 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.opened()
         for created, part in (
             (QueueObject(pathname=r"ALPHA\others"), "add a [[queue]] there"),
-            (QueueManagerObject(computer_name="DELTA"), "holds no QueueManager DELTA"),
+            (QueueManagerObject(computer_name="DELTA"), "contains no QueueManager DELTA"),
         ):
             result, detail = self.result_of(self.directory.create(created))
             self.assertEqual(result, DirectoryOperationResult.GENERIC_ERROR)
@@ -304,7 +304,7 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.opened()
         result, detail = self.result_of(self.directory.delete(SiteObject(name="Berlin")))
         self.assertEqual(result, DirectoryOperationResult.GENERIC_ERROR)
-        self.assertIn("take Site Berlin out there", detail)
+        self.assertIn("remove Site Berlin there", detail)
         result, _ = self.result_of(self.directory.delete(QueueObject(pathname=r"ALPHA\others")))
         self.assertEqual(result, DirectoryOperationResult.OBJECT_NOT_FOUND)
 

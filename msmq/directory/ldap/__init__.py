@@ -1,4 +1,4 @@
-"""A directory behind LDAP: Active Directory, or a server that knows our schema, as [MS-MQDSSM] maps it.
+"""LDAP directory provider: Active Directory, or a server with MSMQ's schema, mapped by [MS-MQDSSM].
 
 Only L{msmq.directory.ldap.factory} can be imported without ldaptor, which the extra C{msmq[ldap]} brings.
 """

@@ -1,4 +1,4 @@
-"""Users, groups and computers in a directory that speaks LDAP, and who is in which group."""
+"""Users, groups and computers in an LDAP directory, and their group memberships."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msmq.quoting import quoted
 from msmq.wire.sid import format_sid
 
 MOST_GROUPS: Final = 1000
-"""Groups that one account may be in; Windows knows nobody either who is in more than about a thousand."""
+"""Limit on the groups of one account; Windows too has a limit of about a thousand."""
 
 _CLASS: Final = "objectClass"
 _ACCOUNT_NAME: Final = "sAMAccountName"
@@ -27,11 +27,11 @@ _ATTRIBUTES: Final = (_CLASS, SID, *_NAMES)
 class LdapAccounts:
     """Finds accounts by their SIDs and names.
 
-    Active Directory tells all groups of an account itself ([MS-ADTS] 3.1.1.4.5.19 tokenGroups).
-    Of another server the groups are looked for that have the account as a member, then those that have these.
+    Active Directory computes all groups of an account ([MS-ADTS] 3.1.1.4.5.19 tokenGroups).
+    On other servers the groups with the account as a member are searched, then the groups of these.
 
-    Half of the groups are as good as none: what is denied to one of the others would be allowed.
-    So an account is an error if its groups cannot be told, or are too many.
+    An incomplete list of groups is unsafe: rights denied to a missing group would be allowed.
+    So an account is an error if its groups cannot be determined, or are too many.
     """
 
     def __init__(self, operations: Operations) -> None:
@@ -45,14 +45,14 @@ class LdapAccounts:
         return await self._only(Equal(SID, sid), format_sid(sid))
 
     async def of_name(self, name: str) -> Account:
-        """The account of a name; what stands before a backslash is passed over.
+        """The account of a name; a part before a backslash is ignored.
 
         @raise DirectoryError: C{OBJECT_NOT_FOUND}; C{GENERIC_ERROR} if several have it.
         """
         try:
             wanted = name.rpartition("\\")[2].encode()
         except UnicodeEncodeError as error:
-            # Half a character, which no directory has.
+            # An unpaired surrogate, which no directory has.
             raise DirectoryError(
                 DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {quoted(name)}"
             ) from error
@@ -84,18 +84,18 @@ class LdapAccounts:
         if dialect is Dialect.ACTIVE_DIRECTORY:
             groups = await self._told_groups(entry)
             if not groups and b"user" in classes:
-                # Each has a primary group, of which this tells as well; so nobody has been let see it.
-                raise _untold(entry, f"the directory does not tell its {_GROUP_SIDS}")
+                # Each account has a primary group, which is in this attribute too; so reading it was denied.
+                raise _untold(entry, f"the directory does not return its {_GROUP_SIDS}")
         else:
             groups = await self._found_groups(entry)
         is_user = b"user" in classes and not classes & {b"computer", b"group"}
         return Account(sid, _name(entry), frozenset(groups - {sid}), is_user)
 
     async def _told_groups(self, entry: Entry) -> set[bytes]:
-        # It is computed for one entry only, and not given where it is not asked for by name.
+        # It is computed for a single entry only, and returned only when requested by name.
         told = await self._operations.entry(entry.name, (_GROUP_SIDS,))
         if told is None:
-            raise _untold(entry, "it is not there any more")
+            raise _untold(entry, "it no longer exists")
         return set(filter(_is_sid, told.all(_GROUP_SIDS)))
 
     async def _found_groups(self, entry: Entry) -> set[bytes]:
@@ -110,7 +110,7 @@ class LdapAccounts:
                 if group.name not in seen:
                     seen.add(group.name)
                     left.append(group.name)
-                    # No entry of a list can be about a group that has none.
+                    # No entry of an access control list can be about a group without a SID.
                     if (sid := group.first(SID)) is not None and _is_sid(sid):
                         sids.add(sid)
             # The account itself is among them.

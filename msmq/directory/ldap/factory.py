@@ -17,8 +17,8 @@ def ldap_directory(description: str, context: DirectoryContext) -> IDirectory:
     """The directory at C{ldap://[HOST[:PORT][,...]][/BASE]} or C{ldaps://...}, which is not open yet.
 
     @param context: its options C{bind_dn}, C{password_file}, C{keytab}, C{principal}, C{ca_file}, C{dialect}
-        and C{start_tls} count; its reactor, which has to be one of Twisted, connects, keeps time and looks
-        up names.
+        and C{start_tls} are used; its reactor, which has to be one of Twisted, provides connections, timers
+        and name resolution.
     @raise ValueError: the description or an option is unsuitable, or ldaptor is not installed.
     """
     settings = parse_settings(description, context.options)
@@ -34,7 +34,7 @@ def ldap_directory(description: str, context: DirectoryContext) -> IDirectory:
 def _find_servers(
     settings: LdapSettings, context: DirectoryContext
 ) -> Callable[[], Awaitable[Sequence[str]]]:
-    """DNS first, for a base that is a domain; then by broadcast."""
+    """DNS first, if the base is a domain; then a broadcast."""
     from msmq.directory.ldap.transport.domain_controllers import DomainControllers, domain_of
 
     return DomainControllers(domain_of(settings.base), context.reactor, context.find_servers).find
@@ -52,7 +52,7 @@ class LdapDirectoryFactory:
     """C{ldap://[HOST[:PORT][,...]][/BASE]}."""
 
     name: str = "ldap"
-    description: str = "Active Directory, or another LDAP server that knows MSMQ's schema"
+    description: str = "Active Directory, or another LDAP server with MSMQ's schema"
 
     def make_directory(self, argument: str, context: DirectoryContext) -> IDirectory:
         """See L{IDirectoryFactory.make_directory}."""

@@ -16,10 +16,10 @@ from msmq.interfaces.plugins import DirectoryContext
 
 
 async def identify(settings: LdapSettings, computer_name: str, context: DirectoryContext) -> UUID | None:
-    """The objectGUID of the mSMQConfiguration of a computer; C{None} if a new one may be anything.
+    """The objectGUID of the mSMQConfiguration of a computer; C{None} if the queue manager may choose it.
 
-    Where the directory makes identifiers, and the computer has no such entry yet, one without any attribute
-    is made, so that the queue manager can be what the directory calls it from its first start on.
+    Where the directory assigns identifiers, and the computer has no such entry yet, an entry without
+    attributes is created, so that the queue manager uses the directory's identifier from its first start on.
 
     @raise ValueError: the directory cannot be reached, or refuses; its text is the reason.
     """

@@ -1,4 +1,4 @@
-"""[MS-MQDSSM] 2.2.1 the distinguished names of directory objects, and what their parts say."""
+"""[MS-MQDSSM] 2.2.1 distinguished names of directory objects: composing, parsing, comparing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SERVICES: Final = "MsmqServices"
 """The name of the one mSMQEnterpriseSettings."""
 
 NAME_LIMIT: Final = 63
-"""How many characters of a queue's name a distinguished name takes; a longer name is split."""
+"""Limit on the characters of a queue's name in a distinguished name; a longer name is split."""
 
 _KEPT: Final = 55
 _HASHED_LENGTH: Final = 64
@@ -34,12 +34,12 @@ class DistinguishedNameError(ValueError):
 
 
 def child(name: str, parent: str) -> str:
-    """The distinguished name of the object that is called C{name} below C{parent}."""
+    """The distinguished name of the object C{name} below C{parent}."""
     return f"CN={escape(name)},{parent}"
 
 
 def escape(value: str) -> str:
-    """A value as a distinguished name has it (RFC 4514 2.4)."""
+    """A value, escaped for a distinguished name (RFC 4514 2.4)."""
     out = []
     for place, character in enumerate(value):
         if character == "\0" or character == "\n" or character == "\r":
@@ -52,7 +52,7 @@ def escape(value: str) -> str:
 
 
 def split(name: str) -> tuple[tuple[str, str], ...]:
-    """The parts of a distinguished name, each its type in lower case and its value.
+    """The parts of a distinguished name, each with its type in lower case and its value.
 
     @raise DistinguishedNameError: it is none, or has a part of several values.
     """
@@ -60,7 +60,7 @@ def split(name: str) -> tuple[tuple[str, str], ...]:
 
 
 def parent(name: str, levels: int = 1) -> str:
-    """What a distinguished name is below; nothing if it has no more parts.
+    """The parent of a distinguished name; empty if it has no more parts.
 
     @raise DistinguishedNameError: it is none.
     """
@@ -68,7 +68,7 @@ def parent(name: str, levels: int = 1) -> str:
 
 
 def folded(name: str) -> str:
-    """What the distinguished names of one object have in common, however they are written.
+    """A distinguished name for comparison, whatever its spelling.
 
     @raise DistinguishedNameError: it is none.
     """
@@ -76,7 +76,7 @@ def folded(name: str) -> str:
 
 
 def value_at(name: str, place: int) -> str:
-    """The value of one part of a distinguished name, the leftmost being 0; nothing if there is none.
+    """The value of one part of a distinguished name, the leftmost being 0; empty if there is none.
 
     @raise DistinguishedNameError: it is none.
     """
@@ -90,10 +90,10 @@ def link_name(site1: UUID, site2: UUID) -> str:
 
 
 def stored_queue_name(name: str) -> tuple[str, str]:
-    """[MS-MQDSSM] 3.1.6.1.2.5 by which name a queue is found, and what stands in mSMQQueueNameExt.
+    """[MS-MQDSSM] 3.1.6.1.2.5 the name of a queue's entry, and its mSMQQueueNameExt.
 
-    The backslashes that the document inserts are how its distinguished names are written; they are no part
-    of the name, and do not count.
+    The backslashes that the document inserts escape its distinguished names; they are not part of the name,
+    and do not count.
     """
     if len(name) <= NAME_LIMIT:
         return name, ""
@@ -101,7 +101,7 @@ def stored_queue_name(name: str) -> tuple[str, str]:
 
 
 def queue_name(stored: str, extension: str) -> str:
-    """[MS-MQDSSM] 3.1.6.11.2.1 the name of a queue, of both its parts."""
+    """[MS-MQDSSM] 3.1.6.11.2.1 the name of a queue, from both its parts."""
     if len(stored) == _HASHED_LENGTH:
         return stored[:-_HASH_TAIL] + extension
     return stored
@@ -118,14 +118,14 @@ def name_hash(name: str) -> str:
 
 
 def _units(text: str) -> list[int]:
-    """The 16-bit units of a text, since Unicode has more characters than they can hold."""
+    """The UTF-16 code units of a text."""
     data = text.encode("utf-16-le", "surrogatepass")
     return [int.from_bytes(data[place : place + 2], "little") for place in range(0, len(data), 2)]
 
 
 @cache
 def _table() -> tuple[int, ...]:
-    """The table of the document, which is that of a cyclic redundancy check with a polynomial of its own."""
+    """The document's table, which is that of a cyclic redundancy check with its own polynomial."""
     table = []
     for value in range(256):
         for _ in range(8):

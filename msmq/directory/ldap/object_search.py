@@ -38,13 +38,13 @@ MOST_OBJECTS: Final = 100_000
 """How many objects one read may find."""
 
 OBJECTS_AT_ONCE: Final = 20
-"""How many objects are made of entries before others get a turn."""
+"""How many objects are created from entries in one iteration of the reactor."""
 
 VALUES_AT_ONCE: Final = 400
 """How many values these entries may have together, if they are several."""
 
 NAMES_RELEASED_AT_ONCE: Final = 5000
-"""How many names of entries are freed in one turn of the reactor."""
+"""How many names of entries are freed in one iteration of the reactor."""
 
 _COMPUTER_NAMES: Final = {
     (QueueManagerObject, "computer_name"): "cn",
@@ -52,16 +52,16 @@ _COMPUTER_NAMES: Final = {
     (QueueObject, "pathname"): "cn",
     (QueueObject, "qualified_pathname"): "dNSHostName",
 }
-"""By which attribute of its computer an object is found, where that is asked for."""
+"""The attribute of its computer by which an object is searched, where a filter needs it."""
 
 
 TABLES: Final = 64
-"""Tables that the values of one kind are spread over."""
+"""The number of tables over which the values of one kind are distributed."""
 
 
 @attrs.frozen
 class SearchTarget:
-    """Entries that have to be looked at, among which are all that are wanted.
+    """Entries to examine, which include all matching ones.
 
     @ivar is_one: there is at most one.
     """
@@ -73,20 +73,20 @@ class SearchTarget:
 
 
 class ObjectCollector(Protocol):
-    """Where the objects of a read go."""
+    """Collects the objects of a read."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of objects."""
 
     def append(self, entry: DirectoryEntry[Any], /) -> None:
-        """Take one more."""
+        """Add an object."""
 
 
 class ObjectSearch:
-    """Finds objects.
+    """Searches for directory objects.
 
-    The server narrows down what there is as far as its filters can tell; what it finds is compared again
-    here, since its comparisons are not quite those of [MS-MQDMPR] 3.1.7.1.20.
+    The server filters the entries as far as its filters can express; its results are compared again here,
+    since its comparisons are not quite those of [MS-MQDMPR] 3.1.7.1.20.
     """
 
     def __init__(self, operations: Operations, reactor: IReactorTime) -> None:
@@ -102,7 +102,7 @@ class ObjectSearch:
         *,
         only_first: bool = False,
     ) -> list[DirectoryEntry[Any]]:
-        """The objects that fulfil every filter, of which there are few.
+        """The objects that match every filter, if these are few.
 
         See L{collect}.
         """
@@ -119,10 +119,10 @@ class ObjectSearch:
         *,
         only_first: bool = False,
     ) -> None:
-        """Append the objects that fulfil every filter to C{found}, a page at a time.
+        """Append the objects that match every filter to C{found}, a page at a time.
 
         @param wanted: the attributes that are read; those of the filters are read as well.
-        @param only_first: one is enough.
+        @param only_first: stop after the first.
         @raise DirectoryError: C{GENERIC_ERROR} if there are too many, or several where there can be one: of
             one identifier, one SID, or one name of a computer.
         """
@@ -172,7 +172,7 @@ class ObjectSearch:
     async def _where(
         self, of: type[DirectoryObject], filters: Sequence[AttributeFilter], root: Root
     ) -> list[SearchTarget]:
-        """Where to look, and the filter of the server; nowhere if nothing can fulfil the filters."""
+        """The bases and the filter of the search; no base if nothing can match the filters."""
         kept = CLASSES[of]
         terms: list[Filter] = []
         is_one = False
@@ -226,7 +226,7 @@ class ObjectSearch:
         known: _Known,
         faults: Faults,
     ) -> None:
-        """Read what is needed beside these entries, and was not yet."""
+        """Read the related entries that are needed and were not read yet."""
         computers: dict[str, str] = {}
         links: dict[str, str] = {}
         for entry in entries:
@@ -244,11 +244,11 @@ class ObjectSearch:
 
 @attrs.define
 class _Known:
-    """What one read has found out beside its entries.
+    """Related entries and unique values that one read has seen.
 
-    @ivar looked_up: the names of what is there or is not.
-    @ivar named: by kind and value of what only one of the objects can have, the name of its entry; in
-        L{TABLES} tables each, since one table of a hundred thousand takes long to grow.
+    @ivar looked_up: the names that were looked up, found or not.
+    @ivar named: by kind and unique value, the name of the entry that has it; in L{TABLES} tables each,
+        since one table of a hundred thousand takes long to grow.
     """
 
     enterprise: str
@@ -261,7 +261,7 @@ class _Known:
     def note(
         self, of: type[DirectoryObject], entry: Entry, made: DirectoryEntry[Any], faults: Faults
     ) -> None:
-        """Take up what only one object can have, and report a second one that has it."""
+        """Record the unique values of an object, and report another object with the same value."""
         unique: list[tuple[str, object]] = [("identifier", made["identifier"].bytes)]
         if of is QueueManagerObject:
             unique.append(("computer name", value_at(entry.name, 1).lower()))
@@ -273,7 +273,7 @@ class _Known:
                 faults.add(entry, f"has the same {what} as {other}")
 
     async def release(self, reactor: IReactorTime) -> None:
-        """Forget a large number of names a few at a time, since that takes as long as learning them."""
+        """Free a large number of names a few at a time, since that takes long."""
         count = 0
         for names in self.named.values():
             count += len(names)
@@ -302,7 +302,7 @@ class _Known:
 
 
 def _slices(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    """The entries of a page, as many at a time as objects are made of in one turn of the reactor."""
+    """The entries of a page in slices, one for each iteration of the reactor."""
     some: list[Entry] = []
     count = 0
     for entry in entries:

@@ -1,4 +1,4 @@
-"""[MS-MQDSSM] 3.1.6.1, 3.1.6.2 and 3.1.6.7 objects made, deleted and written."""
+"""[MS-MQDSSM] 3.1.6.1, 3.1.6.2 and 3.1.6.7 creation, deletion and modification of directory objects."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ from msmq.membership.queries import equals
 from msmq.wire.guid import NULL_GUID
 
 _ALSO_NAMED = {QueueManagerObject: ("site_identifier_list",), RoutingLinkObject: ("actual_cost",)}
-"""What an object cannot be made without, beside its name."""
+"""The required attributes of a new object, in addition to its name."""
 
 _CONFIGURATION_ATTRIBUTES = (GUID, "mSMQSites", *SETTINGS_SOURCES.values())
 
 
 class ObjectWriter:
-    """Changes objects.
+    """Creates, modifies and deletes directory objects.
 
-    @param make_identifier: where the objectGUID of a new entry comes from if the server makes none.
+    @param make_identifier: the source of objectGUIDs for new entries if the server does not assign them.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class ObjectWriter:
         self._make_identifier = make_identifier
 
     async def create(self, created: DirectoryObject, names: Collection[str]) -> UUID:
-        """[MS-MQDSSM] 3.1.6.1 make an object; an entry that it has to have above it is made where needed.
+        """[MS-MQDSSM] 3.1.6.1 create an object, with its parent entry where that is missing.
 
-        @param names: the attributes that it gets.
+        @param names: its attributes.
         """
         of = type(created)
         if not CLASSES[of].is_created:
@@ -113,7 +113,7 @@ class ObjectWriter:
         return identifier
 
     async def delete(self, deleted: DirectoryObject) -> None:
-        """[MS-MQDSSM] 3.1.6.2 withdraw an object."""
+        """[MS-MQDSSM] 3.1.6.2 delete an object."""
         of = type(deleted)
         if not CLASSES[of].is_created:
             _refuse(f"a {of.TYPE} cannot be deleted here")
@@ -144,13 +144,13 @@ class ObjectWriter:
     async def write_if_unchanged(
         self, written: DirectoryObject, former: DirectoryEntry[Any], names: Collection[str]
     ) -> bool:
-        """Set these attributes of an object if they are still what was read of them.
+        """Set these attributes of an object if they still have the values that were read.
 
-        What was read is compared first, and what has come since is for the server to notice, which does not
-        do half of a modification. It is one server that notices: what two domain controllers are told at one
-        time, they settle among themselves.
+        The values are compared first; a later change is detected by the server, whose modifications are
+        atomic. This holds for one server: concurrent changes on two domain controllers are resolved by their
+        replication.
 
-        @return: whether they were.
+        @return: whether the values were unchanged.
         """
         of = type(written)
         columns = {name for name, column in CLASSES[of].columns.items() if column.is_changeable}
@@ -198,7 +198,7 @@ class ObjectWriter:
                 return root.services
 
     async def _computer(self, manager: QueueManagerObject) -> str:
-        """The computer of a queue manager; nobody joins a domain of OpenLDAP, so that it is made there."""
+        """The computer of a queue manager; created here on OpenLDAP, where computers join no domain."""
         root = await self._operations.root()
         name = manager.computer_name
         found = await self._operations.computer(name, (GUID,))
@@ -221,7 +221,7 @@ class ObjectWriter:
     async def _write_computer(
         self, manager: QueueManagerObject, names: Collection[str], computer: str
     ) -> None:
-        """Active Directory knows of its computers by itself; elsewhere they are what we say."""
+        """Write the attributes of the computer, except in Active Directory, which maintains its computers."""
         root = await self._operations.root()
         if root.dialect is Dialect.OPENLDAP:
             await self._operations.modify(computer, packed_for_computer(manager, names))
@@ -240,12 +240,12 @@ class ObjectWriter:
         entry = await self._operations.entry(name, (GUID,))
         value = None if entry is None else entry.first(GUID)
         if value is None:
-            _refuse(f"{name} has got no identifier")
+            _refuse(f"{name} has no identifier")
         return unpack_guid(value)
 
     async def _links(self, held: DirectoryObject, names: Collection[str]) -> dict[str, Sequence[bytes]]:
-        """[MS-MQDSSM] 3.1.6.1.1.6 and 3.1.6.1.4.4 the names of linked objects; those of a list that there
-        are not are left out.
+        """[MS-MQDSSM] 3.1.6.1.1.6 and 3.1.6.1.4.4 the names of linked objects; missing members of a list are
+        left out.
         """
         found: dict[str, Sequence[bytes]] = {}
         for name, attribute in CLASSES[type(held)].links.items():
@@ -273,10 +273,10 @@ class ObjectWriter:
         return sites
 
     async def _settle(self, name: str) -> None:
-        """[MS-MQDSSM] 3.1.6.7.1.9 make, change or delete the mSMQSettings of a queue manager.
+        """[MS-MQDSSM] 3.1.6.7.1.9 create, modify or delete the mSMQSettings of a queue manager.
 
-        There is one in each site of a queue manager that serves others, and none anywhere else: also not in
-        a site that it has left. Nothing is written where all of it is there already.
+        There is one in each site of a queue manager that serves others, and none elsewhere, such as in a site
+        that it has left. Nothing is written if they are complete already.
         """
         configuration = await self._operations.entry(name, _CONFIGURATION_ATTRIBUTES)
         if configuration is None or configuration.first(GUID) is None:
@@ -287,7 +287,7 @@ class ObjectWriter:
             await self._make(change)
 
     async def _make(self, change: Add | Modify | Delete) -> None:
-        """Make a change that another queue manager, or an administrator, may have made meanwhile."""
+        """Make a change that another queue manager, or an administrator, may have made concurrently."""
         match change:
             case Add(name, values):
                 [kept] = values["objectClass"]
@@ -299,7 +299,7 @@ class ObjectWriter:
                 await self._operations.delete_if_there(name)
 
     async def _settings(self, configuration: Entry, sites: Sequence[str]) -> list[Entry]:
-        """The mSMQSettings of a queue manager, wherever they are, and what stands in their place."""
+        """The mSMQSettings of a queue manager in all sites, and other entries with their names."""
         found: dict[str, Entry] = {}
         root = await self._operations.root()
         identifier = configuration.first(GUID)
@@ -314,7 +314,7 @@ class ObjectWriter:
 
 
 def _changed(entry: Entry, values: Values) -> Values:
-    """Those of these values that an entry, of which its C{_CONFIGURATION_ATTRIBUTES} were read, has not."""
+    """The values that differ from those of an entry whose C{_CONFIGURATION_ATTRIBUTES} were read."""
     return {
         name: each
         for name, each in values.items()
@@ -337,7 +337,7 @@ def _child_name(created: DirectoryObject) -> str:
         case RoutingLinkObject():
             return link_name(created.site1_identifier, created.site2_identifier)
         case _:
-            raise AssertionError(f"a {created.TYPE} is not made")
+            raise AssertionError(f"a {created.TYPE} cannot be created")
 
 
 def _title(held: DirectoryObject) -> str:

@@ -54,23 +54,23 @@ from msmq.directory.ldap.transport.wire import (
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 
 PAGE_SIZE: Final = 500
-"""How many entries are asked for at once; Active Directory gives at most a thousand."""
+"""The page size of searches; Active Directory returns at most a thousand entries."""
 
 LOOK_UPS_AT_ONCE: Final = 32
-"""How many single entries are asked for before the first has come."""
+"""How many single entries are requested concurrently."""
 
 NAMES_SHOWN: Final = 5
 """How many names of entries an error shows."""
 
 READS_OF_A_LIST: Final = 3
-"""How many times a long value list is read that is changed while it is read."""
+"""How many times the reading of a long value list is repeated because it changes."""
 
 
 _RESULTS: Final = {
     NO_SUCH_OBJECT: DirectoryOperationResult.OBJECT_NOT_FOUND,
     NO_SUCH_ATTRIBUTE: DirectoryOperationResult.ATTRIBUTE_NOT_FOUND,
     ALREADY_EXISTS: DirectoryOperationResult.OBJECT_ALREADY_EXISTS,
-    # The document says GenericError; a server that is being stopped is as good as away.
+    # The document has GenericError; a server that is shutting down counts as not connected.
     BUSY: DirectoryOperationResult.DIRECTORY_NOT_CONNECTED,
     UNAVAILABLE: DirectoryOperationResult.DIRECTORY_NOT_CONNECTED,
 }
@@ -81,11 +81,11 @@ to come, or where only one can be."""
 
 _DACL: Final = 4
 _READ_PARTS: Final = 1 | 2 | _DACL
-"""Owner, group and DACL; who asks for the SACL too and may not see it is told nothing at all."""
+"""Owner, group and DACL; a request that includes the SACL returns nothing without the right to read that."""
 
 
 def directory_result(code: int) -> DirectoryOperationResult:
-    """[MS-MQDSSM] 2.2.6 what an LDAP result code means."""
+    """[MS-MQDSSM] 2.2.6 the directory result for an LDAP result code."""
     return _RESULTS.get(code, DirectoryOperationResult.GENERIC_ERROR)
 
 
@@ -97,11 +97,11 @@ class Operations:
 
     def __init__(self, connection: LdapConnection) -> None:
         self._connection = connection
-        # OpenLDAP remembers one paged search a connection.
+        # OpenLDAP supports one paged search per connection.
         self._paging = DeferredLock()
 
     async def root(self) -> Root:
-        """What the server says of itself."""
+        """The RootDSE of the server."""
         return await self._connection.root()
 
     async def entry(self, name: str, attributes: Sequence[str]) -> Entry | None:
@@ -110,21 +110,21 @@ class Operations:
         return found[0] if found else None
 
     async def entries(self, names: Iterable[str], attributes: Sequence[str]) -> dict[str, Entry]:
-        """The entries of these names that there are, by their names as L{folded} has them."""
+        """The existing entries of these names, by their L{folded} names."""
         found, _ = await self.look_up(names, attributes)
         return found
 
     async def look_up(
         self, names: Iterable[str], attributes: Sequence[str]
     ) -> tuple[dict[str, Entry], list[str]]:
-        """As L{entries}, and the names of which there is none.
+        """As L{entries}, and the names without an entry.
 
         @raise ValueError: one of them is not a distinguished name.
         """
         found: dict[str, Entry] = {}
         missing: list[str] = []
         seen: set[str] = set()
-        # Names are compared as they are looked up, since thousands take longer than a turn may.
+        # Names are compared during the look-up, since thousands would block the reactor.
         some: dict[str, str] = {}
         for name in names:
             key = folded(name)
@@ -172,9 +172,9 @@ class Operations:
         return found[0] if found else None
 
     async def computer(self, name: str, attributes: Sequence[str]) -> Entry | None:
-        """The computer of this name, in whatever container; C{None} if there is none.
+        """The computer of this name, in any container; C{None} if there is none.
 
-        Of several the one that is a queue manager.
+        If there are several, the one that is a queue manager.
 
         @raise DirectoryError: C{GENERIC_ERROR} if there are several, and not one of them is a queue manager.
         """
@@ -198,7 +198,7 @@ class Operations:
         *,
         needs_all: bool = False,
     ) -> Sequence[Entry]:
-        """The entries that fulfil a filter, of which there are few; none if there is no C{base}.
+        """The entries that match a filter, if these are few; none if there is no C{base}.
 
         @param needs_all: it is an error if other servers may have more of them.
         """
@@ -221,9 +221,9 @@ class Operations:
         attributes: Sequence[str],
         take: Callable[[Sequence[Entry]], Awaitable[bool]],
     ) -> None:
-        """[MS-MQDSSM] 3.1.6.15 all entries below C{base} that fulfil a filter, a page at a time.
+        """[MS-MQDSSM] 3.1.6.15 all entries below C{base} that match a filter, a page at a time.
 
-        @param take: gets each page; answers whether it wants more.
+        @param take: called with each page; returns whether to continue.
         """
         root = await self.root()
         await self._paging.acquire()
@@ -234,7 +234,7 @@ class Operations:
             while True:
                 request = SearchRequest(base, Scope.TREE, wanted, tuple(attributes))
                 controls = (*self._reading(root, attributes), paged(PAGE_SIZE, cookie))
-                # A cookie means something to the server that gave it, and to no other.
+                # A cookie is valid only on the server that issued it.
                 answered = await connection.ask_here(request, controls, repeatable=not cookie)
                 if answered.result.code == NO_SUCH_OBJECT:
                     return
@@ -250,8 +250,8 @@ class Operations:
             self._paging.release()
 
     async def _whole(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """[MS-ADTS] 3.1.1.3.1.3.3 the entries with all values of each attribute, also of those that the
-        server answers in ranges.
+        """[MS-ADTS] 3.1.1.3.1.3.3 the entries with all values of each attribute, including those that the
+        server returns in ranges.
         """
         if not any(map(ranged_attributes, entries)):
             return entries
@@ -263,7 +263,7 @@ class Operations:
         ]
 
     async def _values(self, name: str, attribute: str) -> list[bytes]:
-        """All values of an attribute, which are read again from the first if they change meanwhile."""
+        """All values of an attribute, which are read again from the first if they change."""
         for _ in range(READS_OF_A_LIST):
             read = ValueList(name, attribute)
             connection = self._connection.current()
@@ -281,7 +281,7 @@ class Operations:
                     is_last = read.add(answered.entries[0])
                 except ValueRangeError as error:
                     raise DirectoryError(DirectoryOperationResult.GENERIC_ERROR, str(error)) from error
-            # The values are in the same order in all requests of one connection, and in no others.
+            # The order of values is stable within one connection only.
             if not read.is_changed and await connection.number() == number:
                 return read.values
         raise DirectoryError(
@@ -291,12 +291,12 @@ class Operations:
         )
 
     async def add(self, name: str, class_name: str, values: Values) -> None:
-        """[MS-MQDSSM] 3.1.6.12 make an entry."""
+        """[MS-MQDSSM] 3.1.6.12 create an entry."""
         held = {attribute: each for attribute, each in values.items() if each}
         await self._do(Add(name, {"objectClass": (class_name.encode(),), **held}), name)
 
     async def add_if_missing(self, name: str, class_name: str, values: Values | None = None) -> None:
-        """Make an entry unless there is one of this name."""
+        """Create an entry unless there is one of this name."""
         try:
             await self.add(name, class_name, values or {})
         except DirectoryError as error:
@@ -304,14 +304,14 @@ class Operations:
                 raise
 
     async def modify(self, name: str, values: Values) -> None:
-        """[MS-MQDSSM] 3.1.6.16 give attributes of an entry other values, or none."""
+        """[MS-MQDSSM] 3.1.6.16 replace or remove the values of attributes of an entry."""
         if values:
             await self._do(Modify(name, values), name)
 
     async def exchange(self, entry: Entry, values: Values) -> bool:
-        """Give attributes of an entry other values, if they are still what they were when it was read.
+        """Replace the values of attributes of an entry, if they are unchanged since it was read.
 
-        @return: whether they were.
+        @return: whether they were unchanged.
         """
         former = {name: entry.all(name) for name in values}
         answered = await self._connection.ask(Exchange(entry.name, former, values))
@@ -323,9 +323,9 @@ class Operations:
         return True
 
     async def set_security(self, name: str, descriptor: bytes) -> None:
-        """[MS-MQDSSM] 3.1.6.17 give an entry another security descriptor.
+        """[MS-MQDSSM] 3.1.6.17 replace the security descriptor of an entry.
 
-        A domain takes its list alone, if it has one: who owns the object is for the domain to say.
+        In a domain only the DACL is replaced, if there is one: the domain determines the owner.
         """
         root = await self.root()
         controls: tuple[LdapControl, ...] = ()
@@ -335,11 +335,11 @@ class Operations:
         await self._do(Modify(name, {SECURITY: (descriptor,)}), name, controls)
 
     async def delete(self, name: str) -> None:
-        """[MS-MQDSSM] 3.1.6.13 remove an entry that has none below it."""
+        """[MS-MQDSSM] 3.1.6.13 delete an entry without children."""
         await self._do(Delete(name), name)
 
     async def delete_if_there(self, name: str) -> None:
-        """Remove an entry if there is one of this name."""
+        """Delete an entry if there is one of this name."""
         try:
             await self.delete(name)
         except DirectoryError as error:
@@ -358,7 +358,7 @@ class Operations:
 
     @staticmethod
     def _check(result: Result, name: str, count: int = 0) -> None:
-        """@raise DirectoryError: unless a request has succeeded; C{count} entries were answered."""
+        """@raise DirectoryError: unless a request has succeeded; C{count} entries were returned."""
         if result.code == SIZE_LIMIT_EXCEEDED:
             raise DirectoryError(
                 DirectoryOperationResult.GENERIC_ERROR,
@@ -371,9 +371,9 @@ class Operations:
 
 
 def ambiguous(what: str, entries: Sequence[Entry]) -> DirectoryError:
-    """Several entries have what only one of them can have; none of them is used.
+    """The error that several entries have a value that has to be unique; none of them is used.
 
-    @param what: what they have, for the sentence "... is that of 2 entries".
+    @param what: the value, for the sentence "... is that of 2 entries".
     """
     names = "; ".join(entry.name for entry in entries[:NAMES_SHOWN])
     more = f"; and {len(entries) - NAMES_SHOWN} more" if len(entries) > NAMES_SHOWN else ""

@@ -12,13 +12,13 @@ from msmq.directory.ldap.transport.connection import LdapConnection
 from msmq.interfaces.directory import DirectoryError
 
 TIMEOUT: Final = 5.0
-"""Seconds that each server has until it has answered."""
+"""Seconds within which each server has to answer."""
 
 
 async def probe(settings: LdapSettings, reactor: Any) -> str:
-    """Say to a server who we are, and look for the base.
+    """Bind to a server, and look up the base.
 
-    @return: empty if all of that succeeds; why no server can be asked otherwise.
+    @return: empty if that succeeds, otherwise why no server can be reached.
     @raise ValueError: a file cannot be used, the account is refused, the certificate of the server is not
         trusted, or there is no such base.
     """

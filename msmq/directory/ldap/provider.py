@@ -1,4 +1,4 @@
-"""[MS-MQDSSM] an enterprise in a directory that speaks LDAP."""
+"""[MS-MQDSSM] directory provider for an enterprise in LDAP."""
 
 from __future__ import annotations
 
@@ -49,27 +49,28 @@ _ALIAS: Final = "msMQ-Recipient-FormatName"
 _MEMBER_ATTRIBUTES: Final = ("objectClass", GUID, _ALIAS)
 
 ORDERED_AT_ONCE: Final = 250
-"""How many objects of a sorted read are compared in one turn of the reactor."""
+"""How many objects of a sorted read are compared in one iteration of the reactor."""
 
 MEMBERS_AT_ONCE: Final = 250
-"""Members of a distribution list whose format names are read in one turn of the reactor."""
+"""Members of a distribution list whose format names are parsed in one iteration of the reactor."""
 
 T = TypeVar("T")
 
 
 @implementer(IDirectory, IAccounts, IServedDirectory, IConditionalDirectory, IObservedDirectory)
 class LdapDirectory:
-    """Reads and writes the directory of an estate.
+    """Reads and writes the directory objects of an enterprise over LDAP.
 
-    What is not set in the directory is missing in what is read, and has the default of [MS-MQDSSM] 3.1.6.11.
-    An entry that cannot be used, such as a routing link to a site that is gone, is left out and logged.
-    A read that is begun has found all its objects before it is answered.
+    An attribute that is not set in the directory is missing in the result, and has the default of
+    [MS-MQDSSM] 3.1.6.11.
+    An invalid entry, such as a routing link to a deleted site, is left out and logged.
+    C{begin_read} finds all objects before it returns.
 
-    @ivar settings: where the directory is.
-    @ivar condition: the server that is reached, and since when, or why none is.
+    @ivar settings: its servers, base and credentials.
+    @ivar condition: the connected server, and since when, or why there is none.
     @param reactor: of Twisted.
-    @param find_servers: looks for servers, if the settings name none.
-    @param make_identifier: where the objectGUID of a new entry comes from if the server makes none.
+    @param find_servers: discovers servers, if the settings name none.
+    @param make_identifier: the source of objectGUIDs for new entries if the server does not assign them.
     """
 
     name = "ldap"
@@ -197,7 +198,7 @@ class LdapDirectory:
         self._reads.clear()
         return execute(self._connection.close)
 
-    # How
+    # Implementation
 
     async def _create(self, created: DirectoryObject, attributes: Attributes) -> UUID:
         _check_supported(type(created), attributes)
@@ -300,20 +301,20 @@ def _generic(detail: str) -> DirectoryError:
 
 
 def _check_supported(of: type[DirectoryObject], attributes: Attributes) -> None:
-    """[MS-MQDSSM] 3.1.6.3 and the preconditions of each type.
+    """[MS-MQDSSM] 3.1.6.3 check the preconditions of each type.
 
-    @raise DirectoryError: C{GENERIC_ERROR} for what no such directory holds.
+    @raise DirectoryError: C{GENERIC_ERROR} for what an LDAP directory does not contain.
     """
     if of not in CLASSES:
-        raise _generic(f"no directory that speaks LDAP holds a {of.TYPE}")
+        raise _generic(f"an LDAP directory contains no {of.TYPE}")
     if attributes is not None:
         check_names(of, attributes)
         for name in CLASSES[of].unsupported.intersection(attributes):
-            raise _generic(f"no directory that speaks LDAP holds the {name} of a {of.TYPE}")
+            raise _generic(f"an LDAP directory does not contain the {name} of a {of.TYPE}")
 
 
 def _format_name(entry: Entry) -> FormatName:
-    """[MS-MQDSSM] 3.1.6.9 what a member of a distribution list stands for."""
+    """[MS-MQDSSM] 3.1.6.9 the format name of a member of a distribution list."""
     classes = {value.lower() for value in entry.all("objectClass")}
     identifier = entry.first(GUID)
     if b"msmq-custom-recipient" in classes:

@@ -18,16 +18,16 @@ LDAP_PORT: Final = 389
 LDAPS_PORT: Final = 636
 
 CONNECT_TIMEOUT: Final = 10.0
-"""Seconds that each server has until it can be asked, names, TLS and credentials included."""
+"""Seconds to connect to each server, including name resolution, TLS and bind."""
 
 LONGEST_PRINCIPAL: Final = 1024
 
 ANSWER_TIMEOUT: Final = 30.0
-"""Seconds that a server has for the whole answer to one request."""
+"""Seconds within which a server has to return the whole answer to one request."""
 
 
 class Dialect(enum.Enum):
-    """What makes the attributes that every object has: its GUID, its times, its security descriptor."""
+    """The kind of server, which determines how GUID, times and security descriptor of objects are stored."""
 
     ACTIVE_DIRECTORY = "active-directory"
     OPENLDAP = "openldap"
@@ -45,7 +45,7 @@ class LdapServer:
 
     @property
     def is_local(self) -> bool:
-        """Whether what goes to it stays on this computer."""
+        """Whether it is on this computer."""
         if self.host == "localhost":
             return True
         try:
@@ -56,25 +56,25 @@ class LdapServer:
 
 @attrs.frozen
 class LdapSettings:
-    """Where a directory is and how it is spoken to.
+    """Servers, base, credentials and TLS of an LDAP directory.
 
-    @ivar servers: those that are configured, in the order in which they are tried; without one, they are
-        looked for.
-    @ivar port: of servers that are known by their names only.
+    @ivar servers: the configured ones, in the order in which they are tried; if there are none, they are
+        discovered.
+    @ivar port: of servers without a port of their own.
     @ivar is_tls: TLS from the first byte on, as C{ldaps:} has it.
     @ivar starts_tls: TLS after the first request, on the port of C{ldap:}.
-    @ivar base: the distinguished name of the domain; empty for that which the server names.
-    @ivar bind_name: who we are: a distinguished name or, for Active Directory, C{name@domain}; empty for
-        nobody.
-    @ivar password_file: it holds the password and nothing else, but for one line end.
-    @ivar keytab: it holds the key of the account by which we bind with Kerberos, in place of a name and a
+    @ivar base: the distinguished name of the domain; empty for the server's default.
+    @ivar bind_name: the account: a distinguished name or, for Active Directory, C{name@domain}; empty for an
+        anonymous bind.
+    @ivar password_file: a file with the password, and perhaps one line end.
+    @ivar keytab: a file with the key of the account for a Kerberos bind, in place of a name and a
         password.
     @ivar principal: of the account in the keytab; empty for the only one there.
-    @ivar ca_file: the certificates, PEM, of those who vouch for the server; those of the system otherwise.
-    @ivar dialect: C{None} for what the server says of itself.
-    @ivar may_be_plain: a password may be sent over a network that others listen to.
-    @ivar connect_timeout: seconds until a server counts as one that cannot be reached.
-    @ivar answer_timeout: the same for one that is reached and does not answer.
+    @ivar ca_file: the certificates, PEM, of trusted authorities; by default those of the system.
+    @ivar dialect: C{None} to detect it.
+    @ivar may_be_plain: a password may be sent over a network without encryption.
+    @ivar connect_timeout: seconds after which a server counts as unreachable.
+    @ivar answer_timeout: seconds after which a connected server without an answer counts as unreachable.
     """
 
     servers: tuple[LdapServer, ...]
@@ -103,10 +103,10 @@ class LdapSettings:
         for server in self.servers:
             if not self.is_encrypted and not self.may_be_plain and not server.is_local:
                 raise ValueError(
-                    f"the password would go to {server.host} for all to read; use ldaps: or start_tls = true"
+                    f"the password would be sent to {server.host} unencrypted; use ldaps: or start_tls = true"
                 )
         if not self.servers and not (self.is_encrypted and self.ca_file):
-            # Whoever hears the question can name himself, and may have a certificate that others vouch for.
+            # Any host can answer the broadcast, and may have a certificate of a public authority.
             raise ValueError(
                 "the password would be sent to an unauthenticated server;"
                 " use ldaps: or start_tls = true, and a ca_file of your own"
@@ -138,21 +138,21 @@ class LdapSettings:
 
 
 def parse_settings(description: str, options: Mapping[str, object]) -> LdapSettings:
-    """What C{ldap://[HOST[:PORT][,...]][/BASE]} and the keys of C{[directory]} say.
+    """Parse C{ldap://[HOST[:PORT][,...]][/BASE]} and the keys of C{[directory]}.
 
     @param options: C{bind_dn}, C{password_file}, C{keytab}, C{principal}, C{ca_file}, C{dialect} and
-        C{start_tls}; others are not looked at.
-    @raise ValueError: something is wrong; its text tells what.
+        C{start_tls}; others are ignored.
+    @raise ValueError: a value is invalid; the text says which.
     """
     scheme, separator, rest = description.partition("://")
     if scheme not in ("ldap", "ldaps") or not separator:
         raise ValueError(
             "needs the servers, as in ldap://dc1.example.com,dc2.example.com/dc=example,dc=com,"
-            " or ldap:///dc=example,dc=com to look for them"
+            " or ldap:///dc=example,dc=com to discover them"
         )
     hosts, _, path = rest.partition("/")
     if "?" in rest or "#" in rest:
-        raise ValueError("takes servers and a base, and nothing behind it")
+        raise ValueError("takes servers and a base, and nothing after it")
     base = unquote(path)
     try:
         split(base)
@@ -177,9 +177,9 @@ def parse_settings(description: str, options: Mapping[str, object]) -> LdapSetti
 
 
 def _servers(text: str, default: int) -> tuple[int, Sequence[LdapServer]]:
-    """The port of servers that are looked for, and the servers that are not."""
+    """The port for discovered servers, and the configured servers."""
     if text.startswith(":") and "," not in text:
-        # A port and nobody: whoever is found is asked there.
+        # A port without a host is the port of discovered servers.
         return _server(f"any{text}", default).port, ()
     servers = dict.fromkeys(_server(each, default) for each in text.split(",")) if text else {}
     return default, list(servers)

@@ -67,7 +67,7 @@ class ConfigurationTests(SynchronousTestCase):
             (f"{here}/dc=elsewhere,dc=com", ALPHA, "there is no CN=Configuration,dc=elsewhere,dc=com"),
             (f"{here}/elsewhere", ALPHA, "the base 'elsewhere' is not a distinguished name"),
             (f"{here}/{SUFFIX}", "cn=nobody,dc=example,dc=com", "LDAP result 49, invalidCredentials"),
-            ("ldap://dc.example.com", ALPHA, "the password would go to dc.example.com for all to read"),
+            ("ldap://dc.example.com", ALPHA, "the password would be sent to dc.example.com unencrypted"),
         ):
             [problem] = self.problems(backend, name=name)
             self.assertIn(told, problem)

@@ -174,5 +174,5 @@ class LdapProtocolTests(SynchronousTestCase):
         answered = self.protocol.ask(StartTls())
         answered.addCallback(lambda _: self.protocol.start_tls(None))
         self.protocol.dataReceived(done(1) + done(2))
-        self.assertIn("in the open", self.fault_of(answered))
+        self.assertIn("unencrypted data", self.fault_of(answered))
         self.assertFalse(self.protocol.is_connected)

@@ -96,7 +96,7 @@ class ReadOnlyServerTests(TestCase):
         read = await directory.read(QueueManagerObject, [equals("identifier", ALPHA)], ("computer_name",))
         self.assertEqual(read["computer_name"], "ALPHA")
         fault = await self.fault(directory.create(QueueObject(pathname="ALPHA\\bills")))
-        self.assertIn(f"{self.replica_address} is read-only, and no server takes the write", fault)
+        self.assertIn(f"{self.replica_address} is read-only, and no server accepts the write", fault)
         self.master_port, _ = self.master.listen(reactor, "127.26.0.2", self.master_address.port)
         await directory.create(QueueObject(pathname="ALPHA\\bills"))
         self.assertIn(self.name_of("bills"), self.master.records)
@@ -146,7 +146,7 @@ class ResultTests(SynchronousTestCase):
         self.assertIn("invalidCredentials: the password has expired (8009", describe(Result(49, said)))
         self.assertEqual(describe(Result(50)), "LDAP result 50, insufficientAccessRights")
         self.assertEqual(describe(Result(49)), "LDAP result 49, invalidCredentials: wrong name or password")
-        self.assertIn("LDAP result 4096, a code that RFC 4511 does not have", describe(Result(4096)))
+        self.assertIn("LDAP result 4096, a code that RFC 4511 does not define", describe(Result(4096)))
 
     def test_password_stays_under_tls(self) -> None:
         """A referral to an unprotected port is asked over TLS where the configuration has TLS."""

@@ -70,24 +70,24 @@ class SettingsTests(SynchronousTestCase):
             ("ldap://h,:389/", {}, "':389' is not a HOST[:PORT]"),
             ("ldap://h:0/", {}, "'h:0' is not a HOST[:PORT]"),
             ("ldap://[::1/", {}, "[::1"),
-            ("ldap://127.0.0.1,dc.example.com/", credentials, "for all to read"),
+            ("ldap://127.0.0.1,dc.example.com/", credentials, "unencrypted"),
             ("ldap:///", credentials, "would be sent to an unauthenticated server"),
             ("ldaps:///", credentials, "and a ca_file of your own"),
             ("ldap://h:port/", {}, "ort"),
             ("ldap://h/alpha", {}, "'alpha' is not a distinguished name"),
             ("ldap://cn=admin:secret@h/", {}, "bind_dn and password_file"),
-            ("ldap://h/dc=x?sub", {}, "nothing behind it"),
+            ("ldap://h/dc=x?sub", {}, "nothing after it"),
             ("ldap://h/", {"bind_dn": "cn=a"}, "belong together"),
             ("ldap://h/", {"dialect": "novell"}, 'not "active-directory" or "openldap"'),
             ("ldap://h/", {"start_tls": "yes"}, "start_tls has to be true or false"),
             ("ldaps://h/", {"start_tls": True}, "is TLS already"),
-            ("ldap://dc.example.com/", credentials, "for all to read"),
+            ("ldap://dc.example.com/", credentials, "unencrypted"),
         ):
             error = self.assertRaises(ValueError, parse_settings, description, options)
             self.assertIn(told, str(error))
 
     def test_password_stays_at_home(self) -> None:
-        """A password goes out in the open to this machine only."""
+        """A password is sent unencrypted to this machine only."""
         credentials: dict[str, object] = {"bind_dn": "cn=a", "password_file": "f"}
         for description in ("ldap://127.0.0.1", "ldap://localhost", "ldap://[::1]", "ldaps://dc.example.com"):
             parse_settings(description, credentials)

@@ -1,6 +1,6 @@
-"""LDAP itself: messages, one connection with many requests, the servers that are reached, what they answer.
+"""LDAP client: messages, a connection with concurrent requests, choice of servers, result codes.
 
-Nothing here knows of queues: L{wire<msmq.directory.ldap.transport.wire>} and
+It is independent of MSMQ: L{wire<msmq.directory.ldap.transport.wire>} and
 L{protocol<msmq.directory.ldap.transport.protocol>} exchange messages, and
-L{connection<msmq.directory.ldap.transport.connection>} reaches one of the servers when it is needed.
+L{connection<msmq.directory.ldap.transport.connection>} connects to one of the servers on demand.
 """

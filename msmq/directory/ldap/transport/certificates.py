@@ -1,4 +1,4 @@
-"""The certificate of a directory server: whether it is trusted, and in words why it is not."""
+"""Verification of a directory server's certificate, with the reason for a refusal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from zope.interface import implementer
 from msmq.errors import MsmqError
 
 MOST_NAMES: Final = 5
-"""Names of a certificate that an error shows."""
+"""How many names of a certificate an error shows."""
 
 _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
 _END: Final = b"-----END CERTIFICATE-----"
@@ -67,7 +67,7 @@ class VerifiedServer:
     """TLS to one server, whose certificate has to be valid, trusted, and for the name of the server.
 
     @param host: the name or the address by which the server is configured.
-    @param authorities: the certificates that are trusted; those of the system without one.
+    @param authorities: the trusted certificates; by default those of the system.
     @ivar fault: why the certificate was refused; empty before that.
     """
 
@@ -83,12 +83,12 @@ class VerifiedServer:
     def clientConnectionForTLS(self, tlsProtocol: Any) -> Any:
         """See L{IOpenSSLClientConnectionCreator}."""
         connection = self._options.clientConnectionForTLS(tlsProtocol)
-        # In the place of Twisted's own callback, which verifies the name alone and keeps no reason.
+        # Replaces Twisted's own callback, which verifies only the name and keeps no reason.
         connection.set_verify(_VERIFIED_PEER, self._is_accepted)
         return connection
 
     def _is_accepted(self, _: Any, certificate: Any, error: int, depth: int, is_valid: int) -> bool:
-        """What OpenSSL asks about each certificate, from the authority's to the server's own, at depth 0."""
+        """OpenSSL's callback for each certificate, from the authority's to the server's own, at depth 0."""
         try:
             if not is_valid:
                 self.fault = self.fault or self._invalid(certificate.to_cryptography(), error, depth)
@@ -97,7 +97,7 @@ class VerifiedServer:
                 self._check_name(extract_patterns(certificate))
             return not self.fault
         except Exception:
-            # An exception would be printed by the callback's caller, and not seen by anyone else.
+            # An exception would only be printed by the callback's caller.
             self.log.failure("the certificate of {host} could not be verified", host=self._host)
             self.fault = self.fault or f"the certificate of {self._host} could not be verified"
             return False

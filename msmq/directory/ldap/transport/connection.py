@@ -1,4 +1,4 @@
-"""The connection to one of the servers of a directory, made when it is needed and again when it is lost."""
+"""Connection to one of the servers of a directory, established on demand and after a loss."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 LONGEST_PASSWORD: Final = 1024
 
 MOST_SERVERS: Final = 100
-"""How many servers are remembered, whoever named them."""
+"""Limit on the known servers, from any source."""
 
 ATTEMPTS_APART: Final = 0.25
-"""Seconds from the beginning of an attempt to reach a server to that of the next one, at least."""
+"""Minimum seconds between the beginnings of two attempts to connect."""
 
 FindServers: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
-"""Looks for servers, and answers with their names or addresses."""
+"""Discovers servers, and returns their names or addresses."""
 
 Noted: TypeAlias = Callable[[LdapServer | None, str], None]
-"""Is told which server is reached, or why none is."""
+"""Called with the connected server, or with the reason that there is none."""
 
 
 class LdapRefusedError(LdapDisconnectedError):
-    """A server that is reached does not take our account, or does not have our base."""
+    """A connected server refuses the account, or lacks the base."""
 
 
 class UntrustedServerError(LdapDisconnectedError):
@@ -65,7 +65,7 @@ class UntrustedServerError(LdapDisconnectedError):
 
 
 def read_password(settings: LdapSettings) -> bytes:
-    """The password by which we say who we are; nothing if we are nobody.
+    """The password for the bind; empty for an anonymous bind.
 
     @raise LdapConfigurationError: the file cannot be used.
     """
@@ -78,7 +78,7 @@ def read_password(settings: LdapSettings) -> bytes:
     except OSError as error:
         raise LdapConfigurationError(f"password_file {path}: {error.strerror}") from error
     if not password:
-        # With a name and no password many a server lets one in as nobody.
+        # A bind with a name and no password is an anonymous bind on many servers.
         raise LdapConfigurationError(f"password_file {path} is empty")
     if len(password) > LONGEST_PASSWORD:
         raise LdapConfigurationError(f"password_file {path} has more than {LONGEST_PASSWORD} bytes")
@@ -86,25 +86,25 @@ def read_password(settings: LdapSettings) -> bytes:
 
 
 class LdapConnection:
-    """Reaches a server whenever one is asked something and none is reached.
+    """Connects to a server when there is a request and no connection.
 
-    All who ask meanwhile wait for the same attempt; the next after a failed one is made with the next
+    Concurrent requests wait for the same attempt; after a failed attempt the next is made with the next
     request.
     Attempts begin at least a quarter of a second apart: a request that comes earlier waits until then, so
-    that a server that is away, or that ends each connection, is not asked at the rate of the requests.
-    An attempt tries one server after the other, and that which was lost last.
-    Where no servers are configured they are looked for: before the first attempt, which waits for that, and
-    after one that has reached nobody, which does not.
+    that a server that is down, or that closes each connection, is not contacted at the rate of the requests.
+    An attempt tries one server after another, the one that was lost as the last.
+    If no servers are configured they are discovered: before the first attempt, which waits for it, and after
+    a failed attempt, which does not.
 
-    @ivar settings: where they are and how they are spoken to.
-    @ivar servers: all that are known, in the order in which they are tried.
-    @ivar is_refused: whether a server that was reached in the last attempt refused us, or could not be
-        verified; trying again is not a help before the configuration is another.
-    @param find_servers: asked where the settings name no server.
-    @param noted: called with the server that is reached, and with C{None} and the reason when none is; each
-        time that this is something else than before.
-    @param account: that of another connection, whose tickets are used here too; where the settings have a
-        keytab, the connection has an account of its own otherwise.
+    @ivar settings: servers, credentials and TLS.
+    @ivar servers: the known servers, in the order in which they are tried.
+    @ivar is_refused: whether a server in the last attempt refused the account, or could not be verified;
+        another attempt fails too until the configuration changes.
+    @param find_servers: called where the settings name no server.
+    @param noted: called with the connected server, or with C{None} and the reason when there is none; each
+        time that this changes.
+    @param account: that of another connection, to share its tickets; by default the connection creates an
+        account of its own where the settings have a keytab.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -141,7 +141,7 @@ class LdapConnection:
         self._writer_until = 0.0
 
     def add_servers(self, names: Sequence[str]) -> None:
-        """Others to try, after those that are known; only where the settings name none.
+        """Add servers to try after the known ones; only where the settings name none.
 
         @param names: of computers, or addresses.
         """
@@ -153,14 +153,14 @@ class LdapConnection:
                 self.servers.append(server)
 
     async def find_servers(self) -> None:
-        """Look for servers, if that is for us to do; L{servers} has what is found."""
+        """Discover servers if the settings name none; they are added to L{servers}."""
         if self._find_servers is not None:
             self.add_servers(await self._find_servers())
 
     async def check(self) -> None:
-        """See that the files of the configuration can be used.
+        """Check that the files of the configuration can be used.
 
-        @raise LdapConfigurationError: naming the first that cannot.
+        @raise LdapConfigurationError: with the first that cannot.
         """
         read_password(self.settings)
         read_certificates(self.settings.ca_file)
@@ -171,7 +171,7 @@ class LdapConnection:
                 raise LdapConfigurationError(str(error)) from error
 
     async def root(self) -> Root:
-        """What the server says of itself.
+        """The RootDSE of the server.
 
         @raise DirectoryError: C{DIRECTORY_NOT_CONNECTED}.
         """
@@ -181,7 +181,7 @@ class LdapConnection:
         return self._root
 
     async def number(self) -> int:
-        """The number of the connection: it rises each time a server is reached.
+        """The number of the connection, which increases with each new connection.
 
         @raise DirectoryError: C{DIRECTORY_NOT_CONNECTED}.
         """
@@ -189,8 +189,8 @@ class LdapConnection:
         return self._number
 
     def current(self) -> LdapConnection:
-        """This connection; or for some minutes after a write was referred, that to the server that took it,
-        since others do not have it yet.
+        """This connection; or for some minutes after a write was referred, the one to the server that did it,
+        since others have not replicated it yet.
         """
         writer = self._writer
         if writer is None or writer.is_away or self._reactor.seconds() >= self._writer_until:
@@ -205,10 +205,10 @@ class LdapConnection:
     async def ask(
         self, request: Request, controls: Sequence[LdapControl] = (), *, repeatable: bool = False
     ) -> Answered:
-        """Ask the server, or for a write the one to which it refers; whatever result comes is answered.
+        """Send a request to the server, or a write to the one to which it refers; returns any result.
 
-        @param repeatable: a server that is lost before it has answered may have heard it, and another may be
-            asked the same.
+        @param repeatable: if a server is lost before it has answered, and may have executed the request, it
+            may be repeated on another.
         @raise DirectoryError: C{DIRECTORY_NOT_CONNECTED}.
         """
         connection = self.current()
@@ -232,9 +232,9 @@ class LdapConnection:
     async def _write_elsewhere(
         self, request: Request, controls: Sequence[LdapControl], refused: Answered
     ) -> Answered:
-        """Have a server that a read-only one refers to do a write.
+        """Send a write to a server to which a read-only one refers.
 
-        @raise DirectoryError: C{DIRECTORY_NOT_CONNECTED}; its text tells why of each.
+        @raise DirectoryError: C{DIRECTORY_NOT_CONNECTED}; the text has the reason for each.
         """
         faults = []
         for server in writable_servers(refused.result, self.settings, self.servers, self._server):
@@ -258,16 +258,16 @@ class LdapConnection:
         told = "; ".join(faults) or f"it refers to {named}"
         raise DirectoryError(
             DirectoryOperationResult.DIRECTORY_NOT_CONNECTED,
-            f"{self._server} is read-only, and no server takes the write: {told}",
+            f"{self._server} is read-only, and no server accepts the write: {told}",
         )
 
     async def ask_here(
         self, request: Request, controls: Sequence[LdapControl] = (), *, repeatable: bool = False
     ) -> Answered:
-        """Ask the server of this connection; whatever result it gives is answered.
+        """Send a request to the server of this connection; returns any result.
 
-        @param repeatable: a server that is lost before it has answered may have heard it, and another one, or
-            the same on another connection, may be asked the same.
+        @param repeatable: if a server is lost before it has answered, and may have executed the request, it
+            may be repeated on another server, or on another connection.
         @raise DirectoryError: C{DIRECTORY_NOT_CONNECTED}; C{GENERIC_ERROR} for an answer that is too large.
         """
         while True:
@@ -281,7 +281,7 @@ class LdapConnection:
                 raise DirectoryError(DirectoryOperationResult.GENERIC_ERROR, str(error)) from error
             except LdapDisconnectedError as error:
                 self._try_last(self._server)
-                # The only server may have ended an idle connection; one that is silent is not asked again.
+                # The only server may have closed an idle connection; after a timeout there is no repetition.
                 is_silent = isinstance(error, LdapUnansweredError) and len(self.servers) == 1
                 if not repeatable or self._is_closed or is_silent:
                     self._note(None, str(error))
@@ -289,7 +289,7 @@ class LdapConnection:
                 repeatable = False
 
     def close(self) -> None:
-        """Hang up; what is under way fails, and nothing is reached any more."""
+        """Close the connection for good; pending requests fail."""
         self._is_closed = True
         if self._writer is not None:
             self._writer.close()
@@ -300,7 +300,7 @@ class LdapConnection:
         self._hang_up()
 
     def reopen(self) -> None:
-        """Reach it again with the next request."""
+        """Connect again with the next request."""
         self._is_closed = False
 
     async def _reach(self) -> None:
@@ -336,7 +336,7 @@ class LdapConnection:
 
     def _not_found(self, failure: Failure) -> None:
         if not failure.check(CancelledError):
-            self.log.failure("no directory servers could be looked for", failure)
+            self.log.failure("directory servers could not be discovered", failure)
 
     def _looked(self, _: object) -> None:
         self._search = None
@@ -352,9 +352,9 @@ class LdapConnection:
             self.servers.append(server)
 
     async def _reach_one(self) -> None:
-        """Reach the first server that can be reached.
+        """Connect to the first reachable server.
 
-        @raise LdapDisconnectedError: there is none; its text tells why of each.
+        @raise LdapDisconnectedError: there is none; the text has the reason for each.
         """
         if not self.servers:
             await self.find_servers()
@@ -423,9 +423,9 @@ class LdapConnection:
             bound = await protocol.ask(Bind(settings.bind_name, password))
             _check(bound, f"{settings.bind_name} is refused")
         asked = await protocol.ask(SearchRequest("", Scope.ENTRY, ANYTHING, ROOT_ATTRIBUTES))
-        _check(asked, "the server does not tell of itself")
+        _check(asked, "the server does not return its RootDSE")
         if not asked.entries:
-            raise UnsuitableServerError("the server does not tell of itself")
+            raise UnsuitableServerError("the server does not return its RootDSE")
         root = read_root(asked.entries[0], settings)
         there = await protocol.ask(SearchRequest(root.configuration, Scope.ENTRY, ANYTHING, ("objectClass",)))
         _check(there, f"there is no {root.configuration}")
@@ -437,9 +437,9 @@ class LdapConnection:
         )
 
     def _note(self, server: LdapServer | None, detail: str = "") -> None:
-        """Tell an administrator what is not as it was told last.
+        """Log a change of the connected server.
 
-        @param server: the one that is reached; C{None} if none is.
+        @param server: the connected one; C{None} if there is none.
         """
         if self._is_noted and server == self._noted:
             return

@@ -1,7 +1,7 @@
-"""RFC 4511 5.1 the messages of an LDAP server, decoded in steps.
+"""RFC 4511 5.1 decoder of the messages of an LDAP server, in bounded steps.
 
 The BER of LDAP has definite lengths only, so each element is found by its header. One entry may have a
-hundred thousand values (the members of a group in OpenLDAP), which are taken some at a time.
+hundred thousand values (the members of a group in OpenLDAP), which are decoded some at a time.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from msmq.directory.ldap.transport.wire import (
 )
 
 LONGEST_MESSAGE: Final = 16 * 1024 * 1024
-"""Bytes of a message that is decoded; MSMQ's longest attribute has one million."""
+"""Limit on the bytes of a message; MSMQ's longest attribute has one million."""
 
 LONGEST_PASSED_OVER: Final = 1024 * 1024 * 1024
-"""Bytes of a message that is discarded instead; a longer one is not a LDAP."""
+"""Limit on the bytes of a message that is skipped; a longer one is not LDAP."""
 
 PARTS_AT_ONCE: Final = 4000
 """Attributes and values of an entry that are decoded in one step."""
 
 MOST_PARTS: Final = 250_000
-"""Attributes and values of one entry."""
+"""Limit on the attributes and values of one entry."""
 
 MOST_REFERRALS: Final = 100
 MOST_CONTROLS: Final = 100
 MOST_ELEMENTS: Final = 16
-"""Elements of a result, or of a control, that are looked at; RFC 4511 has three."""
+"""Limit on the elements of a result, or of a control, that are examined; RFC 4511 has three."""
 LONGEST_TEXT: Final = 1000
 """Characters of a diagnostic message that are kept."""
 
 HEAD: Final = 4096
-"""Bytes in which the messageID of a message is, and the name of its entry if that is not very long."""
+"""The first bytes of a message, with its messageID, and its entry's name if that is not very long."""
 
 _INTEGER: Final = 0x02
 _OCTET_STRING: Final = 0x04
@@ -65,7 +65,7 @@ _MOST_DIGITS: Final = 4
 
 
 class LdapTooLongError(LdapWireError):
-    """One message of a server is longer, or has more parts, than is taken; the next one can be read.
+    """A message is too long, or has too many parts; the next one can be read.
 
     @ivar number: its messageID.
     """
@@ -78,7 +78,7 @@ class LdapTooLongError(LdapWireError):
 def message_length(data: bytes | bytearray, start: int) -> int | None:
     """The bytes of the message that begins at C{start}; C{None} if its header has not arrived.
 
-    @raise LdapWireError: none begins there, or it is longer than L{LONGEST_PASSED_OVER}.
+    @raise LdapWireError: no message begins there, or it is longer than L{LONGEST_PASSED_OVER}.
     """
     if len(data) < start + 2:
         return None
@@ -99,7 +99,7 @@ def message_length(data: bytes | bytearray, start: int) -> int | None:
 
 
 def message_number(message: bytes) -> int:
-    """The messageID of a message, of which the head is enough.
+    """The messageID of a message, from its first bytes.
 
     @raise LdapWireError: it has none.
     """
@@ -141,12 +141,12 @@ def decode(message: bytes) -> tuple[int, Answer]:
 def decoding(message: bytes) -> Generator[None, None, tuple[int, Answer]]:
     """The messageID and the contents of one whole LDAPMessage.
 
-    Elements that later versions of the protocol may add behind those that are known are passed over
+    Elements that later versions of the protocol may append to the known ones are skipped
     (RFC 4511 4).
 
     @return: a generator that yields between the steps, each of at most L{PARTS_AT_ONCE} parts.
     @raise LdapTooLongError: an entry has more parts than L{MOST_PARTS}.
-    @raise LdapWireError: it is none, or none that a server sends.
+    @raise LdapWireError: it is not a message, or not one of a server.
     """
     tag, place, end = _element(message, 0, len(message))
     if tag != _SEQUENCE or end != len(message):
@@ -179,7 +179,7 @@ def _entry(data: bytes, place: int, end: int, number: int) -> Generator[None, No
         values: list[bytes] = []
         while value < stop:
             upto = value + 2
-            # Most values are short, and a call for each is half of the time.
+            # Most values are short, and a call for each would take half of the time.
             if (
                 upto <= stop
                 and data[value] == _OCTET_STRING
@@ -262,7 +262,7 @@ def _cookie(data: bytes, place: int, end: int) -> bytes:
 
 
 def _page(data: bytes, place: int, end: int) -> bytes:
-    # criticality may stand before the value.
+    # criticality may precede the value.
     for _ in range(MOST_ELEMENTS):
         if place >= end:
             break
@@ -284,12 +284,12 @@ def _number(data: bytes, place: int, end: int) -> tuple[int, int]:
 
 
 def _text(data: bytes) -> str:
-    # A name that is not UTF-8 is that of one entry; the others of an answer can be used.
+    # A name that is not UTF-8 affects one entry; the others of an answer can be used.
     return data.decode("utf-8", "replace")
 
 
 def _expected(data: bytes, place: int, end: int, tag: int, what: str) -> tuple[int, int]:
-    """Where the contents of an element begin and end.
+    """The bounds of the contents of an element.
 
     @raise LdapWireError: it has another tag.
     """
@@ -300,7 +300,7 @@ def _expected(data: bytes, place: int, end: int, tag: int, what: str) -> tuple[i
 
 
 def _element(data: bytes, place: int, end: int) -> tuple[int, int, int]:
-    """The tag of an element, and where its contents begin and end.
+    """The tag of an element, and the bounds of its contents.
 
     @raise LdapWireError: it ends behind C{end}.
     """
@@ -311,7 +311,7 @@ def _element(data: bytes, place: int, end: int) -> tuple[int, int, int]:
 
 
 def _header(data: bytes, place: int) -> tuple[int, int, int]:
-    """The same of an element that need not be here whole."""
+    """The same for an element that may be incomplete."""
     start = place + 2
     if start > len(data):
         raise LdapWireError("an LDAP message ends within the header of an element")

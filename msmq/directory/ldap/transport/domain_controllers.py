@@ -1,4 +1,4 @@
-"""[MS-ADTS] 6.3.2.3 SRV Records: the servers of a domain by its name in DNS."""
+"""[MS-ADTS] 6.3.2.3 SRV Records: discovery of the servers of a domain in DNS."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from twisted.names import client, dns
 from msmq.directory.ldap.names import split
 
 MOST_SERVERS: Final = 100
-"""Limit on the servers that are taken of one answer."""
+"""Limit on the servers of one answer."""
 
 TIMEOUTS: Final = (1, 2)
-"""Seconds that each attempt to ask a name server waits."""
+"""Timeouts, in seconds, of the attempts to query a name server."""
 
 REMEMBERED: Final = 60.0
-"""Seconds for which it is remembered that DNS names no server."""
+"""Seconds for which a negative answer of DNS is cached."""
 
 RESOLVER_FILE: Final = Path("/etc/resolv.conf")
 
@@ -37,7 +37,7 @@ def domain_of(base: str) -> str:
 
 
 def name_servers(file: Path) -> list[str]:
-    """The addresses of the name servers that a C{resolv.conf} has, three at most.
+    """The addresses of the name servers in a C{resolv.conf}, three at most.
 
     @raise OSError: it cannot be read.
     """
@@ -46,10 +46,10 @@ def name_servers(file: Path) -> list[str]:
 
 
 class DomainControllers:
-    """Looks for the servers of a domain: in DNS, and elsewhere if DNS has none.
+    """Discovers the servers of a domain: in DNS, and elsewhere if DNS has none.
 
     @param resolver: a resolver of L{twisted.names}; by default one of L{RESOLVER_FILE}, read each time.
-    @param elsewhere: asked if DNS names no server; C{None} for nothing else.
+    @param elsewhere: called if DNS names no server; C{None} for DNS only.
     @param draw: a number from 0 to 1, for the weights of RFC 2782.
     """
 
@@ -83,7 +83,7 @@ class DomainControllers:
     async def _all_records(self) -> list[list[str]]:
         """The servers of each of L{RECORDS}, looked up together."""
         try:
-            # A resolver that reads the file itself looks at it each minute for ever.
+            # A resolver that reads the file itself keeps polling it every minute.
             servers = [(each, dns.PORT) for each in name_servers(RESOLVER_FILE)]
             resolver = self._resolver or client.Resolver(servers=servers, reactor=self._reactor)
         except (OSError, ValueError) as error:
@@ -95,7 +95,7 @@ class DomainControllers:
     async def _look_up(self, resolver: Any, name: str) -> list[str]:
         try:
             answers, _, _ = await resolver.lookupService(name, timeout=TIMEOUTS)
-        except Exception as error:  # DNS has errors of its own for every answer and every silence.
+        except Exception as error:  # DNS has its own errors for every kind of answer, and for timeouts.
             self.log.debug("no SRV record {name}: {error}", name=name, error=type(error).__name__)
             return []
         records = [answer.payload for answer in answers if answer.type == dns.SRV]

@@ -1,4 +1,4 @@
-"""Search filters whose values are bytes, so that a GUID in one is found."""
+"""LDAP search filters with values in bytes, so that GUIDs can be searched."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 
 @attrs.frozen
 class Equal:
-    """An attribute has this value, or among others this value."""
+    """An attribute has this value, perhaps among others."""
 
     attribute: str
     value: bytes

@@ -1,4 +1,4 @@
-"""One connection to an LDAP server, on which many requests can be under way."""
+"""LDAP client protocol: one connection to a server with concurrent requests."""
 
 from __future__ import annotations
 
@@ -36,41 +36,41 @@ from msmq.directory.ldap.transport.wire import (
 from msmq.errors import MsmqError
 
 MOST_ENTRIES: Final = 100_000
-"""How many entries one answer may have."""
+"""Limit on the entries of one answer."""
 
 MOST_BYTES: Final = 64 * 1024 * 1024
-"""How many bytes all entries of one answer may have."""
+"""Limit on the bytes of all entries of one answer."""
 
 BYTES_OF_A_VALUE: Final = 64
 """Bytes that an entry takes in memory for each value, in addition to those in which it was sent."""
 
 MESSAGES_AT_ONCE: Final = 16
-"""Messages that are decoded in one turn of the reactor, if none of them is long."""
+"""Messages that are decoded in one iteration of the reactor, if none of them is long."""
 
 BYTES_AT_ONCE: Final = 64 * 1024
-"""Bytes after which no further message is begun in a turn."""
+"""Bytes after which no further message is begun in an iteration."""
 
 _MOST_WAITING: Final = 1024 * 1024
 _HIGHEST_NUMBER: Final = 2**31 - 1
 
 
 class LdapDisconnectedError(MsmqError):
-    """A server cannot be reached, or is not reached any more, or says nothing."""
+    """A server cannot be reached, the connection was lost, or there was no answer."""
 
 
 class LdapUnansweredError(LdapDisconnectedError):
-    """A server was left because it did not answer in time."""
+    """A connection was closed because the server did not answer in time."""
 
 
 class LdapAnswerError(MsmqError):
-    """The answer to one request is larger than is taken; the connection is not affected."""
+    """The answer to one request is too large; the connection is not affected."""
 
 
 @attrs.frozen
 class Answered:
     """The whole answer to one request.
 
-    @ivar is_partial: more of what was searched is on other servers, which nobody asks.
+    @ivar is_partial: other servers have more results; they are not queried.
     """
 
     result: Result
@@ -88,14 +88,15 @@ class _Asked:
 
 
 class LdapProtocol(Protocol):
-    """Asks a server and collects its answers.
+    """Sends requests to a server and collects its answers.
 
     Messages that arrive together are decoded a few at a time, and a long one in several turns of the
-    reactor; the server is held up while many wait.
-    A server that breaks the rules, or lets one answer wait too long, is left; whatever was asked of it fails.
-    An answer that is too large fails alone, and the server is asked to send no more of it.
+    reactor; the connection is paused while many are queued.
+    If a server violates the protocol, or does not answer in time, the connection is closed; all its requests
+    fail.
+    An answer that is too large fails alone, and its operation is abandoned.
 
-    @ivar is_connected: whether anything can be asked.
+    @ivar is_connected: whether requests can be sent.
     """
 
     def __init__(self, reactor: IReactorTime, answer_timeout: float = ANSWER_TIMEOUT) -> None:
@@ -115,9 +116,9 @@ class LdapProtocol(Protocol):
         self._fault = ""
 
     def ask(self, request: Request, controls: Sequence[LdapControl] = ()) -> Deferred[Answered]:
-        """Send a request; whatever result the server gives comes through the Deferred.
+        """Send a request; any result of the server comes through the Deferred.
 
-        @raise LdapDisconnectedError: through the Deferred; L{LdapUnansweredError} for want of an answer.
+        @raise LdapDisconnectedError: through the Deferred; L{LdapUnansweredError} after a timeout.
         @raise LdapAnswerError: likewise; the answer is too large.
         """
         if not self.is_connected:
@@ -143,20 +144,20 @@ class LdapProtocol(Protocol):
         transport.write(encode(number, request, controls))
 
     def start_tls(self, options: Any) -> None:
-        """Speak TLS from now on; what came in the open behind the server's consent is nothing to go by.
+        """Start TLS; unencrypted data after the server's consent is an error.
 
-        @param options: as C{optionsForClientTLS} makes them.
-        @raise LdapDisconnectedError: something came.
+        @param options: as C{optionsForClientTLS} returns them.
+        @raise LdapDisconnectedError: there was unencrypted data.
         """
         if self._waiting or self._buffer:
-            self._leave("the server sent something in the open where TLS was to begin")
+            self._leave("the server sent unencrypted data where TLS was to begin")
         if not self.is_connected:
             raise LdapDisconnectedError(self._fault)
         transport: Any = self.transport
         transport.startTLS(options)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._leave("the connection is closed")
 
     def connectionMade(self) -> None:
@@ -179,7 +180,7 @@ class LdapProtocol(Protocol):
             self._take_some()
 
     def _separate(self) -> int:
-        """Queue the whole messages of the buffer; answers how many of its bytes are taken."""
+        """Queue the whole messages of the buffer; returns how many of its bytes they are."""
         start = 0
         while (length := message_length(self._buffer, start)) is not None:
             there = len(self._buffer) - start
@@ -225,7 +226,7 @@ class LdapProtocol(Protocol):
         transport: Any = self.transport
         if self._waiting or self._steps is not None:
             self._next_turn = self._reactor.callLater(0, self._take_some)
-        # More than one answer has to fit in, or one that is longer could never be taken.
+        # The queue has room for more than one answer, or a longer one could never be accepted.
         if not self._is_held_up and self._bytes_waiting > _MOST_WAITING:
             self._is_held_up = True
             transport.pauseProducing()
@@ -235,7 +236,7 @@ class LdapProtocol(Protocol):
                 transport.resumeProducing()
 
     def _decode_step(self, message: bytes) -> bool:
-        """Decode one step of a message; answers whether more steps are left.
+        """Decode one step of a message; returns whether more steps are left.
 
         @param message: empty for the one that is being decoded.
         """
@@ -256,7 +257,7 @@ class LdapProtocol(Protocol):
     def _take(self, number: int, answer: Answer) -> None:
         if number == 0:
             said = answer.message if isinstance(answer, Result) else ""
-            self._leave(f"the server hung up: {said}")
+            self._leave(f"the server closed the connection: {said}")
             return
         asked = self._asked.get(number)
         if asked is None:
@@ -276,7 +277,7 @@ class LdapProtocol(Protocol):
             asked.deferred.callback(Answered(answer, asked.entries, asked.is_partial))
 
     def _refuse(self, error: LdapTooLongError) -> None:
-        """Fail one request, and have the server send no more of the answer to it."""
+        """Fail one request, and abandon its operation on the server."""
         asked = self._asked.pop(error.number, None)
         if asked is not None:
             asked.timeout.cancel()
@@ -308,7 +309,7 @@ class LdapProtocol(Protocol):
 
 
 def _describe_loss(reason: Failure) -> str:
-    """Why a connection was lost; of an error of OpenSSL the last of its texts."""
+    """Why a connection was lost; for an error of OpenSSL the last of its texts."""
     arguments = getattr(reason.value, "args", ())
     if type(reason.value).__module__ == "OpenSSL.SSL" and arguments and arguments[0]:
         return f"TLS failed: {arguments[0][-1][-1]}"

@@ -27,7 +27,7 @@ _RANGED: Final = re.compile(r"(?P<attribute>[^;]+);range=(?P<first>[0-9]{1,10})-
 
 
 class ValueRangeError(ValueError):
-    """A server answers a range of values that was not asked for, or more values than the limit."""
+    """A server returns a range of values that was not requested, or more values than the limit."""
 
 
 def ranged_attributes(entry: Entry) -> list[str]:
@@ -66,7 +66,7 @@ class ValueList:
         self._change = change
         ranges = [name for name in answered.values if name.startswith(self.attribute + _MARK)]
         if not ranges:
-            # All values at once, or none behind those that are known.
+            # All values at once, or none after the known ones.
             self.values += answered.all(self.attribute)
             return True
         held = answered.all(ranges[0])

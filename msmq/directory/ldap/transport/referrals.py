@@ -1,4 +1,4 @@
-"""RFC 4511 4.1.10 servers to which a read-only server refers what is to be written."""
+"""RFC 4511 4.1.10 referrals of writes by a read-only server."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from msmq.directory.ldap.transport.results import REFERRAL, UNWILLING
 from msmq.directory.ldap.transport.wire import Add, Delete, Exchange, Modify, Request, Result
 
 MOST_REFERRALS: Final = 4
-"""How many of the servers of a referral are tried."""
+"""Limit on the servers of a referral that are tried."""
 
 WRITER_TIME: Final = 300.0
-"""Seconds after a write on another server for which that is read from too; by then its replicas have it."""
+"""Seconds for which reads follow a write to another server, until it is replicated."""
 
 _SHADOW: Final = "shadow context"
-"""What OpenLDAP says of a replica that has no C{olcUpdateRef}."""
+"""The text of OpenLDAP for a replica without C{olcUpdateRef}."""
 
 
 def is_write(request: Request) -> bool:
-    """Whether a request changes the directory, which a replica may leave to another server."""
+    """Whether a request changes the directory, and so may be referred to another server."""
     return isinstance(request, Add | Modify | Exchange | Delete)
 
 
 def is_elsewhere(result: Result) -> bool:
-    """Whether a write was not done because it is for another server to do."""
+    """Whether a write was referred to another server."""
     return result.code == REFERRAL or (result.code == UNWILLING and _SHADOW in result.message.lower())
 
 
 def writable_servers(
     result: Result, settings: LdapSettings, known: Sequence[LdapServer], asked: LdapServer | None
 ) -> list[LdapServer]:
-    """The servers that may take a write, in the order in which they are tried.
+    """The servers that may accept a write, in the order in which they are tried.
 
-    Those that the referral names; without a name that can be used, the others that are known. A server that
-    is known keeps its port. Any other one is asked as the configuration has it: over TLS if that says so,
-    whatever the URL says.
+    These are the servers of the referral or, if it has no usable name, the other known ones. A known server
+    keeps its port. Any other one is used with the settings of the configuration: over TLS if that demands it,
+    whatever the URL is.
 
     @param asked: the server that refers.
     """
@@ -55,9 +55,9 @@ def writable_servers(
 
 
 def settings_for(server: LdapServer, settings: LdapSettings) -> LdapSettings:
-    """How another server is asked.
+    """The settings for requests to another server.
 
-    @raise ValueError: the password would go to it without TLS.
+    @raise ValueError: the password would be sent to it without TLS.
     """
     return attrs.evolve(settings, servers=(server,))
 

@@ -1,4 +1,4 @@
-"""RFC 4511 4.1.9 and appendix A: result codes in words."""
+"""RFC 4511 4.1.9 and appendix A: descriptions of LDAP result codes."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ _REASONS: Final = {
     "773": "the password must be changed first",
     "775": "the account is locked out",
 }
-"""[MS-ERREF] 2.2 the error behind C{data} in the text with which Active Directory refuses credentials."""
+"""[MS-ERREF] 2.2 the error code after C{data} in Active Directory's text for refused credentials."""
 
 _DATA: Final = re.compile(r"\bdata ([0-9a-f]{3}),")
 
 
 def describe(result: Result) -> str:
-    """A result as an administrator reads it: number, name, what it means, and the server's own text."""
-    name = _NAMES.get(result.code, "a code that RFC 4511 does not have")
+    """A result for an administrator: number, name, meaning, and the server's text."""
+    name = _NAMES.get(result.code, "a code that RFC 4511 does not define")
     said = f" ({result.message})" if result.message else ""
     return f"LDAP result {result.code}, {name}{_meaning(result)}{said}"
 

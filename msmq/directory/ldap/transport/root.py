@@ -30,12 +30,12 @@ _TIMES: Final = {
 
 
 class UnsuitableServerError(ValueError):
-    """A server does not say where anything lies."""
+    """The RootDSE of a server lacks its naming contexts."""
 
 
 @attrs.frozen
 class Root:
-    """Where everything lies.
+    """The naming contexts of a server.
 
     @ivar domain: the distinguished name below which computers and users are.
     @ivar configuration: [MS-MQDSSM] 3.1.1.5 CachedConfigurationNamingContext.
@@ -49,31 +49,31 @@ class Root:
 
     @property
     def times(self) -> Mapping[str, str]:
-        """What the server calls C{create_time} and C{modify_time}."""
+        """The server's attributes for C{create_time} and C{modify_time}."""
         return _TIMES[self.dialect]
 
     @property
     def makes_identifiers(self) -> bool:
-        """Whether the server gives each new entry its objectGUID."""
+        """Whether the server assigns the objectGUID of new entries."""
         return self.dialect is Dialect.ACTIVE_DIRECTORY
 
     @property
     def sites(self) -> str:
-        """Below which the sites are."""
+        """The parent of the sites."""
         return child("Sites", self.configuration)
 
     @property
     def services(self) -> str:
-        """The mSMQEnterpriseSettings, below which the routing links are."""
+        """The mSMQEnterpriseSettings, the parent of the routing links."""
         return child(SERVICES, child("Services", self.configuration))
 
     @property
     def computers(self) -> str:
-        """Below which new computers are."""
+        """The parent of new computers."""
         return child("Computers", self.domain)
 
     def base_of(self, of: type[DirectoryObject]) -> str:
-        """[MS-MQDSSM] 3.1.6.15 BaseDN, below which objects of a type are searched.
+        """[MS-MQDSSM] 3.1.6.15 BaseDN of searches for objects of a type.
 
         For queue managers, queues and users the document names the configuration, where they never are.
         """
@@ -87,9 +87,9 @@ class Root:
 
 
 def read_root(entry: Entry, settings: LdapSettings) -> Root:
-    """[MS-MQDSSM] 3.1.3 what the entry without a name says.
+    """[MS-MQDSSM] 3.1.3 parse the RootDSE.
 
-    @raise UnsuitableServerError: it does not say enough, and nor do the settings.
+    @raise UnsuitableServerError: it lacks a value that the settings lack too.
     """
     is_active = _ACTIVE_DIRECTORY in entry.all("supportedCapabilities")
     dialect = settings.dialect or (Dialect.ACTIVE_DIRECTORY if is_active else Dialect.OPENLDAP)

@@ -1,7 +1,7 @@
-"""RFC 4511 the requests of an LDAP client and the answers to them, and requests as bytes.
+"""RFC 4511 the requests of an LDAP client and their answers, and the encoding of requests.
 
 The encoding is ldaptor's; values are bytes on both sides, and nothing is escaped on the way.
-L{msmq.directory.ldap.transport.decoder} reads the answers.
+L{msmq.directory.ldap.transport.decoder} decodes the answers.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from msmq.errors import MsmqError
 
 PAGED_RESULTS: Final = b"1.2.840.113556.1.4.319"
 SECURITY_PARTS: Final = b"1.2.840.113556.1.4.801"
-"""The control by which Active Directory is told which parts of a security descriptor are meant."""
+"""Active Directory's control for the requested parts of a security descriptor."""
 
 _ADD: Final = 0
 _DELETE: Final = 1
 _REPLACE: Final = 2
-"""RFC 4511 4.6 what a modification does to the values of an attribute."""
+"""RFC 4511 4.6 the operations of a modification."""
 
 
 class LdapWireError(MsmqError):
-    """What a server sent is not a LDAP."""
+    """A server sent data that is not LDAP."""
 
 
 class Scope(enum.Enum):
@@ -44,7 +44,7 @@ Values: TypeAlias = Mapping[str, Sequence[bytes]]
 
 @attrs.frozen
 class Bind:
-    """Say who we are; nobody, if C{name} is empty."""
+    """A simple bind; anonymous if C{name} is empty."""
 
     name: str
     password: bytes = attrs.field(repr=False)
@@ -60,14 +60,14 @@ class SaslBind:
 
 @attrs.frozen
 class StartTls:
-    """Speak TLS from now on."""
+    """RFC 4511 4.14 StartTLS."""
 
 
 @attrs.frozen
 class SearchRequest:
-    """Find entries.
+    """Search for entries.
 
-    @ivar attributes: those that are wanted; all but operational ones if there are none.
+    @ivar attributes: the requested ones; all but operational ones if empty.
     """
 
     base: str
@@ -78,7 +78,7 @@ class SearchRequest:
 
 @attrs.frozen
 class Add:
-    """Make an entry."""
+    """Create an entry."""
 
     name: str
     values: Values
@@ -86,7 +86,7 @@ class Add:
 
 @attrs.frozen
 class Modify:
-    """Give attributes of an entry other values; none for those that have an empty sequence."""
+    """Replace the values of attributes of an entry; an empty sequence removes them."""
 
     name: str
     values: Values
@@ -94,12 +94,12 @@ class Modify:
 
 @attrs.frozen
 class Exchange:
-    """Give attributes of an entry other values, if they still have those that they had.
+    """Replace the values of attributes of an entry, if they still have the former values.
 
-    What was there and is to go has to be there, and what is to come must not be; so of two who exchange the
-    same value, only one can.
+    The values to delete have to exist, and the values to add must not; so only one of two concurrent
+    exchanges of a value succeeds.
 
-    @ivar former: the values until now, as C{values} are those from now on.
+    @ivar former: the current values, which C{values} replace.
     """
 
     name: str
@@ -109,14 +109,14 @@ class Exchange:
 
 @attrs.frozen
 class Delete:
-    """Remove an entry that has none below it."""
+    """Delete an entry without children."""
 
     name: str
 
 
 @attrs.frozen
 class Abandon:
-    """RFC 4511 4.11 want no more of the answer to a request; it is not answered itself.
+    """RFC 4511 4.11 abandon a request; this has no answer itself.
 
     @ivar number: the messageID of the request.
     """
@@ -140,7 +140,7 @@ class LdapControl:
 class Entry:
     """RFC 4511 4.5.2 SearchResultEntry.
 
-    @ivar values: by the names of the attributes in lower case; no attribute is without values.
+    @ivar values: by the names of the attributes in lower case; every attribute has values.
     """
 
     name: str
@@ -191,7 +191,7 @@ def encode(number: int, request: Request, controls: Sequence[LdapControl] = ()) 
 
 
 def paged(size: int, cookie: bytes) -> LdapControl:
-    """RFC 2696 ask for at most this many entries, after those before C{cookie}."""
+    """RFC 2696 the control for a page of at most this many entries, from C{cookie} on."""
     value = pureber.BERSequence([pureber.BERInteger(size), pureber.BEROctetString(cookie)])
     return LdapControl(PAGED_RESULTS, bytes(value.toWire()))
 
