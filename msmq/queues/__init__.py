@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] the queue manager core: queues, their messages, and the readers that wait for them.
+"""[MS-MQDMPR] queue manager core: queues, their messages, and waiting readers.
 
-Pure: it takes the time as an argument, and returns changes for the store and effects for its caller.
+It is pure: it takes the time as an argument, and returns changes for the store and effects for its caller.
 """

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.1 QueueCollection: queues that come, change and go, with their journals and subqueues."""
+"""[MS-MQDMPR] 3.1.1.1 QueueCollection: creation, alteration and deletion of queues and subqueues."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from msmq.structures.names.path_name import PathName
 from msmq.structures.status import MQError, Status
 
 FIRST_PRIVATE_NUMBER: Final = 16
-"""Smaller PrivateQueueNumbers are for the system's own queues, such as 4, C{order_queue$}."""
+"""Smaller PrivateQueueNumbers are reserved for system queues, such as 4, C{order_queue$}."""
 
 POISON: Final = "poison"
 """The subqueue to which messages are moved whose transactions were aborted too often."""
@@ -42,17 +42,17 @@ _LABELS: Final = {
 
 
 class QueueCollection:
-    """The queues of one queue manager; what has to be stored for a change is asked for first.
+    """The queues of one queue manager; each change is requested, stored, and then takes effect.
 
-    @ivar names: finds them.
-    @ivar awaiting: holds what was sent in a transaction and arrived, until it is known what became of it
+    @ivar names: the index of their names.
+    @ivar awaiting: transactional messages that were delivered and have no FinalAck yet
         ([MS-MQQB] 3.1.1.3.1 AwaitingFinalACKTable); it has no name and no readers.
-    @ivar unproven: the same for messages outside transactions that were handed over, and whose journal copy
-        waits for an administration acknowledgement.
+    @ivar unproven: non-transactional messages that were handed over, and whose journal copy waits for an
+        administration acknowledgement; likewise.
     """
 
     def __init__(self, identifier: UUID, names: QueueNames, *, is_hardened: bool = False) -> None:
-        """Make the system queues."""
+        """Create the system queues."""
         self.names = names
         self._is_hardened = is_hardened
         self._identifier = identifier
@@ -87,7 +87,7 @@ class QueueCollection:
         queue = self._by_identifier[definition.identifier] = Queue(definition)
         return queue
 
-    # What is there
+    # Queries
 
     def outgoing_queues(self) -> Iterator[OutgoingQueue]:
         """The outgoing queues, in the order of their creation."""
@@ -95,19 +95,19 @@ class QueueCollection:
 
     @property
     def outgoing_count(self) -> int:
-        """How many these are."""
+        """The number of outgoing queues."""
         return len(self._outgoing)
 
     def all_queues(self) -> Iterator[Queue]:
-        """Every queue there is: outgoing, system queues, journals and subqueues as well."""
+        """All queues, including outgoing and system queues, journals and subqueues."""
         return iter(self._by_identifier.values())
 
     def of_identifier(self, identifier: UUID) -> Queue | None:
-        """The queue, of whatever kind, that has this Identifier."""
+        """The queue of any kind with this Identifier."""
         return self._by_identifier.get(identifier)
 
     def restore(self, snapshot: Snapshot) -> list[tuple[Queue, list[MessagePosition]]]:
-        """Take over what a store held; answers with the messages, which nobody sees yet."""
+        """Restore the queues from a store; returns the messages, which are invisible at first."""
         if (value := snapshot.state.get(_PRIVATE_NUMBER)) is not None:
             self._last_private_number = int.from_bytes(value, "little")
         parts = [definition for definition in snapshot.queues if definition.parent is not None]
@@ -146,7 +146,7 @@ class QueueCollection:
             self._by_identifier[definition.identifier] = outgoing
             return
         if definition.type is QueueType.SYSTEM:
-            # Its properties are those of this start; only that the store has it is of interest.
+            # Its properties are those of this start; only its presence in the store matters.
             if (queue := self._by_identifier.get(definition.identifier)) is not None:
                 queue.is_stored = True
             return
@@ -164,18 +164,18 @@ class QueueCollection:
             return
         path = definition.path
         while path.rpartition(";")[2].lower() in parent.subqueues:
-            # It was made again while the old one was being deleted, and then the process died.
+            # It was created again while the old one was being deleted, and then the process crashed.
             path += "~"
         self._add_subqueue(parent, Queue(attrs.evolve(definition, path=path), is_stored=True, parent=parent))
 
-    # Queues come and go
+    # Creation and deletion
 
     def create(self, name: PathName, *, identifier: UUID, now: Moment, **properties: Any) -> Creation:
         """[MS-MQDMPR] 3.1.7.1.3 Create Queue, for private queues.
 
         @param properties: attributes of L{QueueDefinition}.
         @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, MQ_ERROR_QUEUE_EXISTS, MQ_ERROR_NO_DS for a public
-            queue, MQ_ERROR_ACCESS_DENIED for a name of the system's own, or what L{QueueDefinition} raises.
+            queue, MQ_ERROR_ACCESS_DENIED for a reserved name, or what L{QueueDefinition} raises.
         """
         path = self.names.path_to_create(name)
         number = self._last_private_number + 1
@@ -190,12 +190,12 @@ class QueueCollection:
         self._last_private_number = number
         queue = Queue(definition, is_stored=True)
         self.names.reserve(path)
-        # The number outlives the queue: a late message to a deleted queue is not for the next one.
+        # Numbers are not reused: a late message to a deleted queue must not arrive in the next one.
         changes = (PutQueue(definition), PutState(_PRIVATE_NUMBER, number.to_bytes(4, "little")))
         return Creation(queue, changes)
 
     def adopt(self, definition: QueueDefinition) -> Creation:
-        """[MS-MQDMPR] 3.1.7.1.3 Create Queue, for a public queue that the directory has already.
+        """[MS-MQDMPR] 3.1.7.1.3 Create Queue, for a public queue that is in the directory already.
 
         @raise MQError: MQ_ERROR_QUEUE_EXISTS.
         """
@@ -204,7 +204,7 @@ class QueueCollection:
         return Creation(Queue(definition, is_stored=True), (PutQueue(definition),))
 
     def created(self, creation: Creation) -> None:
-        """The changes of a creation are stored: the queue is there."""
+        """The changes of a creation are stored: the queue exists."""
         self._add(creation.queue)
 
     def abandon(self, creation: Creation) -> None:
@@ -212,13 +212,13 @@ class QueueCollection:
         self.names.free(creation.queue.definition.path)
 
     def alter(self, queue: Queue, now: Moment, **properties: Any) -> Alteration:
-        """[MS-MQDMPR] 3.1.1.2 give a queue other properties; L{altered} has to follow if they are stored.
+        """[MS-MQDMPR] 3.1.1.2 change properties of a queue; L{altered} has to follow if they are stored.
 
         @param properties: attributes of L{QueueDefinition}.
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is gone, MQ_ERROR_ILLEGAL_OPERATION for a journal,
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is deleted, MQ_ERROR_ILLEGAL_OPERATION for a journal,
             a subqueue or a system queue, or what L{QueueDefinition} raises.
         """
-        _check_main(queue, "has the properties that its queue or the system gives it")
+        _check_main(queue, "is a journal, subqueue or system queue, whose properties cannot be set")
         definition = attrs.evolve(queue.definition, modified=now.unix_seconds, **properties)
         return Alteration(queue, definition, (PutQueue(definition),))
 
@@ -227,15 +227,15 @@ class QueueCollection:
         alteration.queue.definition = alteration.definition
 
     def remove(self, queue: Queue) -> list[Queue]:
-        """Take a queue out, with its journal and its subqueues, and answer with all of them.
+        """Remove a queue with its journal and its subqueues, and return all of them.
 
-        Its name is taken until L{removed}: two of one name in a store could not be told apart by it.
+        Its name is reserved until L{removed}: a store could not distinguish two queues of one name.
 
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is gone already, MQ_ERROR_ILLEGAL_OPERATION for a
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is deleted already, MQ_ERROR_ILLEGAL_OPERATION for a
             journal, a system queue, or an outgoing queue in which messages wait.
         """
         if not queue.is_subqueue:
-            _check_main(queue, "goes with what it belongs to, and not alone")
+            _check_main(queue, "is deleted with the queue that it belongs to, not alone")
         if isinstance(queue, OutgoingQueue):
             if queue.positions:
                 raise MQError(
@@ -261,15 +261,15 @@ class QueueCollection:
             self.names.free(queue.definition.path)
 
     def outgoing(self, destination: FormatName, now: Moment, *, base_priority: int = 0) -> OutgoingQueue:
-        """[MS-MQDMPR] 3.1.7.1.5 the outgoing queue of a format name; it is made if there is none yet.
+        """[MS-MQDMPR] 3.1.7.1.5 the outgoing queue of a format name; it is created if there is none yet.
 
-        @param base_priority: what a directory says of the queue, if one had to be made.
+        @param base_priority: the priority of the queue in the directory, for a new one.
         """
         queue = self._outgoing.get(destination)
         if queue is None:
             text = str(destination)
             definition = QueueDefinition(
-                # The same name finds its stored messages again, whatever case it is written in.
+                # The name finds its stored messages again, regardless of case.
                 identifier=uuid5(self._identifier, text.lower()),
                 path=text,
                 type=QueueType.OUTGOING,
@@ -287,7 +287,7 @@ class QueueCollection:
     def idle_state(self, destination: FormatName) -> OutgoingState:
         """[MS-MQDMPR] 3.1.3, 3.1.7.1.5 the initial State of an outgoing queue.
 
-        Of a hardened queue manager it is Locked, except over HTTP (readings 10 and 53).
+        On a hardened queue manager it is Locked, except over HTTP (readings 10 and 53).
         """
         is_http = isinstance(destination, DirectFormatName) and destination.protocol.is_http
         return OutgoingState.LOCKED if self._is_hardened and not is_http else OutgoingState.INACTIVE
@@ -299,10 +299,10 @@ class QueueCollection:
     # Subqueues
 
     def subqueue(self, queue: Queue, name: str, now: Moment) -> Queue:
-        """[MS-MQDMPR] 3.1.1.2 a subqueue of a queue; it is made if there is none yet (reading 14).
+        """[MS-MQDMPR] 3.1.1.2 a subqueue of a queue; it is created if there is none yet (reading 14).
 
         @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME for a queue that has no subqueues, or a name that is too
-            long; MQ_ERROR_QUEUE_NOT_AVAILABLE if the queue is gone.
+            long; MQ_ERROR_QUEUE_NOT_AVAILABLE if the queue is deleted.
         """
         if queue.parent is not None or queue.is_system or isinstance(queue, OutgoingQueue):
             raise MQError(Status.MQ_ERROR_ILLEGAL_FORMATNAME, f"{queue.definition.path} has no subqueues")
@@ -382,5 +382,5 @@ def _check_main(queue: Queue, why: str) -> None:
 
 
 def deletion_of(family: list[Queue]) -> tuple[RemoveQueue, ...]:
-    """What the store has to forget for these queues to be gone."""
+    """The changes that delete these queues from the store."""
     return tuple(RemoveQueue(queue.definition.identifier) for queue in family if queue.is_stored)

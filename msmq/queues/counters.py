@@ -1,4 +1,4 @@
-"""Counters that never give the same number twice, not even after a crash."""
+"""Persistent counters that never return a number twice, even after a crash."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ MESSAGE_BLOCK: Final = 1 << 16
 
 @attrs.define
 class ReservedCounter:
-    """A persistent counter that is stored once in C{block} numbers instead of at each.
+    """A persistent counter that is stored once per C{block} numbers instead of at each.
 
-    The store holds a bound; only numbers below a stored bound may leave the process.
-    After a restart the count goes on from the bound, so that at most a block of numbers is skipped
-    and none comes twice.
+    The store has an upper bound; only numbers below a stored bound may leave the process.
+    After a restart the counter continues from the bound, so that at most a block of numbers is skipped and
+    none is repeated.
 
-    @ivar name: the name under which L{PutState} keeps the bound.
-    @ivar width: bits of the number; it begins again at 1 when it does not fit any more.
-    @ivar last: the last number that was given.
-    @ivar requested: the bound that the store was asked to keep.
-    @ivar secured: the bound that it keeps.
+    @ivar name: the name of the bound in the store (L{PutState}).
+    @ivar width: bits of the number; it wraps around to 1.
+    @ivar last: the last number that was returned.
+    @ivar requested: the bound that is being stored.
+    @ivar secured: the bound that is stored.
     """
 
     name: str
@@ -37,15 +37,15 @@ class ReservedCounter:
     secured: int = 0
 
     def resume(self, value: bytes) -> None:
-        """Go on from what the store held."""
+        """Continue from the stored state."""
         self.last = self.requested = self.secured = int.from_bytes(value, "little")
 
     def start(self, last: int) -> None:
-        """Begin behind C{last}; the store holds nothing."""
+        """Begin after C{last}, with an empty store."""
         self.last = self.requested = self.secured = last % (1 << self.width)
 
     def take(self, count: int) -> int:
-        """Give C{count} numbers that follow each other, and answer the first."""
+        """Take C{count} consecutive numbers, and return the first."""
         if self.last + count >= 1 << self.width:
             self.start(0)
         first = self.last + 1
@@ -53,9 +53,9 @@ class ReservedCounter:
         return first
 
     def reservation(self) -> PutState | None:
-        """What has to be stored before the numbers given so far may leave; C{None} if nothing has.
+        """The change to store before the numbers taken so far may be used; C{None} if there is none.
 
-        The next block is asked for early, so that senders seldom wait for it.
+        The next block is requested early, so that senders seldom wait for it.
         """
         if self.last + self.block // 2 > self.requested:
             self.requested = min(self.last + self.block, (1 << self.width) - 1)
@@ -64,7 +64,7 @@ class ReservedCounter:
         return PutState(self.name, self.requested.to_bytes(8, "little"))
 
     def stored(self, change: PutState) -> None:
-        """The store keeps this bound now."""
+        """The bound is stored."""
         bound = int.from_bytes(change.value, "little")
         if bound <= self.requested:
             self.secured = max(self.secured, bound)
@@ -72,10 +72,10 @@ class ReservedCounter:
 
 @attrs.define(eq=False)
 class MessageNumbers:
-    """The numbers that a queue manager gives to messages.
+    """The numbers that a queue manager assigns to messages.
 
-    @ivar sequential: SequentialID, in the order in which messages come into queues.
-    @ivar message_ids: MessageID, of those that are sent from here.
+    @ivar sequential: SequentialID, in the order in which messages enter queues.
+    @ivar message_ids: MessageID, of messages that are sent by this queue manager.
     """
 
     sequential: ReservedCounter
@@ -83,10 +83,10 @@ class MessageNumbers:
 
     @classmethod
     def beginning(cls, now: Moment) -> MessageNumbers:
-        """Those of a queue manager whose store holds nothing.
+        """The initial numbers with an empty store.
 
-        A store that lost its state must not make the numbers of an earlier life come back, so they begin
-        where the clock says that no earlier life can have come to.
+        A store that lost its state must not lead to repeated numbers, so they begin with a number derived
+        from the clock, which an earlier store cannot have reached.
         """
         numbers = cls(
             ReservedCounter("sequential_id", 56, SEQUENTIAL_BLOCK),
@@ -97,7 +97,7 @@ class MessageNumbers:
         return numbers
 
     def resume(self, state: Mapping[str, bytes]) -> None:
-        """Go on from what the store held."""
+        """Continue from the stored state."""
         for counter in (self.sequential, self.message_ids):
             if (value := state.get(counter.name)) is not None:
                 counter.resume(value)
@@ -105,17 +105,17 @@ class MessageNumbers:
     def take_message_ids(self, count: int) -> int:
         """[MS-MQQB] 3.1.7.1.1 the MessageIDs of C{count} new messages: consecutive, the first is returned.
 
-        They may be sent once an admission that was made after this call is committed.
+        They may be used once an admission that was created after this call is committed.
         """
         return self.message_ids.take(count)
 
     def reservations(self) -> list[Change]:
-        """What has to be stored before the numbers that were taken so far may leave."""
+        """The changes to store before the numbers taken so far may be used."""
         taken = (counter.reservation() for counter in (self.sequential, self.message_ids))
         return [reservation for reservation in taken if reservation is not None]
 
     def stored(self, changes: Iterable[Change]) -> None:
-        """These changes are stored; whoever stores what the model did not ask for together tells it so."""
+        """These changes are stored; called for changes that are not part of a batch of the model."""
         for change in changes:
             if isinstance(change, PutState):
                 for counter in (self.sequential, self.message_ids):

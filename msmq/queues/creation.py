@@ -15,7 +15,7 @@ from msmq.queues.queue import MessagePosition, Queue
 
 @attrs.frozen
 class Creation:
-    """A queue that is not there before its changes are stored; its name is taken meanwhile."""
+    """A queue that exists once its changes are stored; its name is reserved until then."""
 
     queue: Queue
     changes: Sequence[Change]
@@ -23,7 +23,7 @@ class Creation:
 
 @attrs.frozen
 class Alteration:
-    """A queue that has other properties once its changes are stored."""
+    """A queue whose new properties take effect once its changes are stored."""
 
     queue: Queue
     definition: QueueDefinition
@@ -32,12 +32,12 @@ class Alteration:
 
 @attrs.frozen
 class Deletion:
-    """A queue that is gone.
+    """A queue that is deleted.
 
-    @ivar fence: changes nothing; when it is stored, what was being stored before is decided.
+    @ivar fence: an empty change; when it is stored, all earlier changes are decided.
     @ivar effects: the failures of its waiting readers.
-    @ivar positions: the messages that went with it, in the order of arrival; whoever tells their
-        senders may take them out piece by piece.
+    @ivar positions: its messages, in the order of arrival; they may be removed in slices, as their negative
+        acknowledgements are sent.
     """
 
     queue: Queue
@@ -48,9 +48,10 @@ class Deletion:
 
     @property
     def is_decided(self) -> bool:
-        """Whether no enqueue or removal is pending, once all positions were taken out.
+        """Whether no enqueue or removal is pending, once all positions are removed.
 
-        Before that the changes may not be stored: a crash would take messages with it that nobody told of.
+        The changes must not be stored before: after a crash there would be messages without an
+        acknowledgement.
         """
         return not any(member.positions for member in self.family)
 

@@ -1,8 +1,8 @@
-"""[MS-MQDMPR] 3.1.7.1.3.1 the security descriptor of a queue that is new, or of a queue manager.
+"""[MS-MQDMPR] 3.1.7.1.3.1 default security descriptors of a new queue and of a queue manager.
 
-The document computes the owner and then leaves it out of what it answers; it is put in here, as the group too
+The document computes the owner and then omits it from the result; here the result has owner and group
 (reading 16).
-SRMP is not implemented, so nothing is allowed for it.
+SRMP is not implemented, so there are no entries for it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def documented_security(
 ) -> SecurityDescriptor:
     """[MS-MQDMPR] 3.1.7.1.3.1 Create Default Queue Security Descriptor.
 
-    @param creator: the SID in whose name the queue is made; it owns it unless another owner is supplied.
-    @param is_domain_user: whether the directory knows the owner as a user.
+    @param creator: the SID of the creator, which is the owner unless another is supplied.
+    @param is_domain_user: whether the owner is a user in the directory.
     @param machine: MachineSid; empty if unknown.
-    @param supplied: what the application gives: its owner, and its lists as far as it has any.
+    @param supplied: the application's descriptor, of which owner and lists are used if present.
     """
     owner = creator
     if supplied is not None and supplied.owner is not None:
@@ -50,7 +50,7 @@ def documented_security(
 
 
 def strict_security(creator: bytes, supplied: SecurityDescriptor | None = None) -> SecurityDescriptor:
-    """A descriptor that lets the owner alone do anything."""
+    """A descriptor that grants access to the owner only."""
     owner = creator
     if supplied is not None and supplied.owner is not None:
         owner = supplied.owner
@@ -60,7 +60,7 @@ def strict_security(creator: bytes, supplied: SecurityDescriptor | None = None) 
 
 
 def queue_manager_security(owner: bytes, machine: bytes = b"") -> SecurityDescriptor:
-    """[MS-MQDSSM] 3.1.6.1.1.8 the descriptor of a queue manager itself.
+    """[MS-MQDSSM] 3.1.6.1.1.8 the security descriptor of a queue manager.
 
     Every account may read its properties; its owner and its computer have all rights.
     """

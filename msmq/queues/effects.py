@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class ReadCompleted:
-    """A read found messages: locked for its tag, or only shown if it was a peek."""
+    """A read found messages: locked for its tag, or unlocked if it was a peek."""
 
     tag: Hashable
     positions: Sequence[MessagePosition] = attrs.field(repr=False)
@@ -28,7 +28,7 @@ class ReadFailed:
     """A read ended without a message.
 
     @ivar status: MQ_ERROR_IO_TIMEOUT, MQ_ERROR_QUEUE_DELETED, MQ_ERROR_QUEUE_NOT_AVAILABLE,
-        or what its canceller gave.
+        or the status of its cancellation.
     """
 
     tag: Hashable

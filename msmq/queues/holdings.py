@@ -1,4 +1,4 @@
-"""Totals that all queues share: quotas, message numbers, memory."""
+"""Totals over all queues: quotas, message numbers, memory."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ _ENDLESS = 1 << 62
 
 @attrs.define
 class Storage:
-    """[MS-MQDMPR] 3.1.1.1 what all queues together hold, and may hold.
+    """[MS-MQDMPR] 3.1.1.1 usage and limits of all queues together.
 
     @ivar limit: QueueManagerQuota in bytes; C{None} for no limit.
     @ivar used: bytes of the packets in all queues.
     @ivar journal_limit: JournalQuota in bytes, for all journals and dead-letter queues together; C{None} for
         no limit.
     @ivar journaled: bytes of the packets in these.
-    @ivar peer_letters: bytes of the dead-letter queue up to which messages of other queue managers that fail
-        on arrival or in transit become dead letters here; C{None} for no limit.
-    @ivar throttled: Throttled, nothing comes in for now.
-    @ivar express_limit: bytes of express messages beyond which they go to the store; C{None} for no limit.
-    @ivar express: bytes of the express messages that only memory has.
-    @ivar cache_limit: bytes of stored packets that are kept in memory as well; C{None} for no limit.
-    @ivar cached: bytes of those that are.
+    @ivar peer_dead_letters: bytes of the dead-letter queue up to which messages of other queue managers that
+        fail on arrival or in transit become dead letters here; C{None} for no limit.
+    @ivar throttled: Throttled, no messages are accepted at the moment.
+    @ivar express_limit: bytes of express messages in memory beyond which they are written to the store;
+        C{None} for no limit.
+    @ivar express: bytes of the express messages that are only in memory.
+    @ivar cache_limit: bytes of stored packets that are cached in memory; C{None} for no limit.
+    @ivar cached: bytes of cached packets.
     """
 
     limit: int | None
     used: int = 0
     journal_limit: int | None = None
     journaled: int = 0
-    peer_letters: int | None = None
+    peer_dead_letters: int | None = None
     throttled: bool = False
     express_limit: int | None = None
     express: int = 0
@@ -47,32 +48,32 @@ class Storage:
 
     @property
     def free(self) -> int:
-        """Bytes that may still come in; negative if nothing may."""
+        """Bytes that may still be accepted; negative if none."""
         if self.throttled:
             return -1
         return _ENDLESS if self.limit is None else self.limit - self.used
 
     @property
     def journal_room(self) -> int:
-        """Bytes that may still come into journals and dead-letter queues; negative if nothing may.
+        """Bytes that journals and dead-letter queues may still accept; negative if none.
 
-        A copy is there in place of a message which leaves, so the limit for all queues does not count.
+        A copy replaces a message that is removed, so the limit for all queues does not apply.
         """
-        return -1 if self.throttled else self.letter_room
+        return -1 if self.throttled else self.dead_letter_room
 
     @property
-    def letter_room(self) -> int:
-        """The same for dead letters, which rather wait for a store that is full than that they are lost."""
+    def dead_letter_room(self) -> int:
+        """The same for dead letters, which wait for a full store rather than being lost."""
         return _ENDLESS if self.journal_limit is None else self.journal_limit - self.journaled
 
     @property
     def express_room(self) -> int:
-        """Bytes of express messages for which memory has room."""
+        """Bytes of express messages that still fit into memory."""
         return _ENDLESS if self.express_limit is None else self.express_limit - self.express
 
 
 def room_in(queue: Queue) -> int:
-    """Bytes that Quota still allows; negative if the queue is gone.
+    """Bytes that Quota still allows; negative if the queue is deleted.
 
     A subqueue shares the quota of its parent (reading 14).
     """
@@ -98,10 +99,10 @@ class Holdings:
     def insert(
         self, queue: Queue, view: UserMessageView | None, source: MessagePosition, *, keep: PacketHolder
     ) -> MessagePosition:
-        """Put a copy of a message behind all others of its priority, still invisible.
+        """Append a copy of a message after all others of its priority, still invisible.
 
         @param view: its packet, if it is in memory.
-        @param source: the message that it is a copy of; it keeps the ArrivalTime.
+        @param source: the original, whose ArrivalTime is preserved.
         """
         lookup_id = source.lookup_id >> 56 << 56 | self.sequential.take(1)
         position = MessagePosition(
@@ -113,7 +114,7 @@ class Holdings:
         return position
 
     def link(self, position: MessagePosition) -> None:
-        """Count a message in that is in its queue from now on."""
+        """Count a message that enters its queue."""
         queue, size = position.queue, position.size
         queue.link(position)
         self.storage.used += size
@@ -123,7 +124,7 @@ class Holdings:
             self.storage.express += size
 
     def restore(self, queue: Queue, positions: Iterable[MessagePosition]) -> None:
-        """Count stored messages in that are in a queue which was empty."""
+        """Count stored messages in an empty queue."""
         entries = queue.positions
         size = 0
         for position in positions:
@@ -137,7 +138,7 @@ class Holdings:
             self.storage.journaled += size
 
     def unlink(self, position: MessagePosition) -> None:
-        """Count a message out and take it from its queue; nothing is counted if it is out already."""
+        """Remove a message from its queue and from the totals, unless it was removed already."""
         size = position.queue.unlink(position)
         if not size:
             position.state = PositionState.DELETED
@@ -151,7 +152,7 @@ class Holdings:
                 self.uncache(position)
 
     def unlink_all(self, positions: Iterable[MessagePosition]) -> None:
-        """The same as L{unlink} for each of them; what is so of their queue is asked once, not for each."""
+        """L{unlink} for several messages, with one look-up of each queue."""
         storage = self.storage
         memory, deleted = PacketHolder.MEMORY, PositionState.DELETED
         queue: Queue | None = None
@@ -176,9 +177,9 @@ class Holdings:
                     self.uncache(position)
 
     def cache(self, positions: Iterable[MessagePosition]) -> None:
-        """Keep the packets of stored messages in memory as far as there is room for them, others not.
+        """Cache the packets of stored messages within the memory limit.
 
-        The oldest, which are received first, keep their room until then.
+        The oldest, which are received first, stay cached until then.
         """
         storage = self.storage
         limit = _ENDLESS if storage.cache_limit is None else storage.cache_limit
@@ -192,9 +193,9 @@ class Holdings:
                 position.view = None
 
     def overflow(self, position: MessagePosition, changes: list[Change]) -> None:
-        """Hand an express message to the store, which may not take it: until that is known memory has it too.
+        """Hand an express message to the store; until its result is known the message is in memory too.
 
-        @param changes: what is not waited for.
+        @param changes: the changes to append to, whose commit is not awaited.
         """
         position.kept = PacketHolder.OVERFLOW
         self.put(position, changes)
@@ -202,7 +203,7 @@ class Holdings:
         self.storage.cached += position.size
 
     def overflowed(self, position: MessagePosition, *, is_stored: bool) -> None:
-        """The store has an express message that was handed to it, or could not take it."""
+        """The store has an express message that was handed to it, or has failed to store it."""
         if position.is_cached:
             self.uncache(position)
         if not is_stored:
@@ -212,12 +213,12 @@ class Holdings:
             self.cache((position,))
 
     def uncache(self, position: MessagePosition) -> None:
-        """The packet of a stored message is not counted as a copy any more."""
+        """The packet of a stored message no longer counts as cached."""
         position.is_cached = False
         self.storage.cached -= position.size
 
     def keep_queue(self, queue: Queue, changes: list[Change]) -> None:
-        """See that a store which gets a message of a queue has the queue."""
+        """Add the queue of a message that is stored, if the store does not have it."""
         if not queue.is_stored:
             queue.is_stored = True
             changes.append(PutQueue(queue.definition))
@@ -240,9 +241,10 @@ class Holdings:
             )
 
     def move(self, source: MessagePosition, copy: MessagePosition, changes: list[Change]) -> None:
-        """The change that makes the store copy a stored message.
+        """The change that copies a stored message within the store.
 
-        Of an express message it is not known whether the store has it, so it gets a new copy if it can.
+        For an express message it is unknown whether the store has it, so its packet is stored again if
+        possible.
         """
         if source.kept is PacketHolder.OVERFLOW and copy.view is not None:
             self.put(copy, changes)
@@ -263,13 +265,13 @@ class Holdings:
             )
 
     def reserve(self, changes: list[Change]) -> None:
-        """See that numbers which were given out never come back."""
+        """Add the changes that prevent numbers in use from being repeated."""
         if (reservation := self.sequential.reservation()) is not None:
             changes.append(reservation)
 
 
 def forget_queues(changes: Iterable[Change], queues: Iterable[Queue]) -> None:
-    """A batch was not stored: these queues are not in the store, as far as it would have put them there."""
+    """A batch was not stored: the queues that it would have created are not in the store."""
     put = {change.definition.identifier for change in changes if isinstance(change, PutQueue)}
     for queue in queues:
         if queue.definition.identifier in put:

@@ -1,4 +1,4 @@
-"""Outgoing queues that an operator has paused, over restarts. [MS-MQDMPR] 3.1.7.2.3."""
+"""Outgoing queues that an operator has paused, persistently. [MS-MQDMPR] 3.1.7.2.3."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msmq.structures.names.format_name import FormatName, parse_format_name
 from msmq.structures.status import MQError, Status
 
 MOST_HOLDS: Final = 100_000
-"""Names and next hops that may be paused at one time."""
+"""Limit on the paused names and next hops."""
 
 ALL: Final = "outgoing.hold.all"
 NAME: Final = "outgoing.hold.name."
@@ -23,7 +23,7 @@ _HELD: Final = b"1"
 
 
 class HoldReason(enum.Enum):
-    """What pauses an outgoing queue; it sends again when none of them holds."""
+    """Why an outgoing queue is paused; it sends again when no reason applies."""
 
     NAME = "name"
     NEXT_HOP = "next_hop"
@@ -31,7 +31,7 @@ class HoldReason(enum.Enum):
 
 
 def host_text(host: str) -> str:
-    """A host as holds compare it: an address, the name of a computer, or the GUID of a queue manager.
+    """The normalized text of a host: an address, the name of a computer, or the GUID of a queue manager.
 
     @raise MQError: MQ_ERROR_INVALID_PARAMETER for an empty text, or one of more than 255 characters.
     """
@@ -46,13 +46,13 @@ def host_text(host: str) -> str:
 
 
 class Holds:
-    """What is paused: single names, next hops, and everything; each ends by itself.
+    """The holds on outgoing queues: on single names, on next hops, and on all; they are independent.
 
-    Every change is one change of the store, which is made before the hold holds or ends.
+    Every change is one change of the store, which is committed before it takes effect.
     """
 
     def __init__(self) -> None:
-        # With the key of each in the store, since names are equal that differ in case.
+        # With the key of each in the store, since names that differ in case are equal.
         self._names: dict[FormatName, str] = {}
         self._hosts: dict[str, None] = {}
         self._is_all = False
@@ -77,7 +77,7 @@ class Holds:
         return self._is_all
 
     def load(self, state: Mapping[str, bytes]) -> None:
-        """Take over what the store kept; a name that cannot be read is left out."""
+        """Restore the holds from the store; an invalid name is left out."""
         self._is_all = ALL in state
         for key in sorted(state):
             if key.startswith(NAME):
@@ -88,14 +88,14 @@ class Holds:
             elif key.startswith(NEXT_HOP):
                 self._hosts[key[len(NEXT_HOP) :]] = None
 
-    # Changes: first what has to be stored, then what holds
+    # Changes: first the change to store, then its effect
 
     def change_all(self, held: bool) -> Change:
-        """What has to be stored to pause everything, or to end that."""
+        """The change that pauses everything, or ends that."""
         return PutState(ALL, _HELD) if held else RemoveState(ALL)
 
     def change_name(self, name: FormatName, held: bool) -> Change:
-        """What has to be stored to pause a name, or to end that.
+        """The change that pauses a name, or ends that.
 
         @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES if too much is paused.
         """
@@ -104,7 +104,7 @@ class Holds:
         return PutState(key, _HELD) if held else RemoveState(key)
 
     def change_host(self, host: str, held: bool) -> Change:
-        """What has to be stored to pause a next hop, or to end that.
+        """The change that pauses a next hop, or ends that.
 
         @param host: as L{host_text} gives it.
         @raise MQError: as L{change_name}.
@@ -114,18 +114,18 @@ class Holds:
         return PutState(key, _HELD) if held else RemoveState(key)
 
     def set_all(self, held: bool) -> None:
-        """It is stored, and holds."""
+        """The change is stored, and takes effect."""
         self._is_all = held
 
     def set_name(self, name: FormatName, held: bool) -> None:
-        """It is stored, and holds."""
+        """The change is stored, and takes effect."""
         if held:
             self._names[name] = self._key(name)
         else:
             self._names.pop(name, None)
 
     def set_host(self, host: str, held: bool) -> None:
-        """It is stored, and holds."""
+        """The change is stored, and takes effect."""
         if held:
             self._hosts[host] = None
         else:
@@ -134,20 +134,21 @@ class Holds:
     def _key(self, name: FormatName) -> str:
         return self._names.get(name, f"{NAME}{name}")
 
-    # Questions
+    # Queries
 
     def holds_name(self, name: FormatName) -> bool:
         """Whether a name is paused by itself."""
         return name in self._names
 
     def holds_host(self, known_as: Set[str]) -> bool:
-        """Whether a next hop is paused, by any of the texts that it is known by."""
+        """Whether a next hop is paused, under any of its names and addresses."""
         return not self._hosts.keys().isdisjoint(known_as)
 
     def reasons(self, name: FormatName, alternates: Iterable[Set[str]]) -> tuple[HoldReason, ...]:
-        """Why the outgoing queue of a name sends nothing; empty if nothing holds it.
+        """Why the outgoing queue of a name is paused; empty if it is not.
 
-        @param alternates: what each next hop of the queue is known by; all of them have to be paused.
+        @param alternates: the names and addresses of each next hop of the queue; all of them have to be
+            paused.
         """
         found = []
         if name in self._names:

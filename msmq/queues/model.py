@@ -1,7 +1,7 @@
 """[MS-MQDMPR] 3.1.1.1 QueueManager: its queues, and the events that change them (3.1.7.1 to 3.1.7.3).
 
 Everything here is synchronous and returns values: the changes to store, and the effects to perform.
-A change is requested first, and takes effect for others when the caller reports that it is stored.
+A change is requested first, and becomes visible when the caller reports that it is stored.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ PEER_DEAD_LETTERS: Final = 64 * 1024
 
 @attrs.frozen(kw_only=True)
 class ModelLimits:
-    """Limits of a running queue manager, as L{QueueManagerModel} has them."""
+    """Limits that can change while a queue manager runs; see L{QueueManagerModel}."""
 
     quota: int
     journal_quota: int
@@ -73,20 +73,20 @@ class ModelLimits:
 class QueueManagerModel:
     """[MS-MQDMPR] 3.1.1.1 QueueManager and the QueueCollection.
 
-    It is made of parts, and what they offer has its names here: L{QueueNames.queue_for}, L{MessageNumbers},
-    L{QueueArrivals}, L{Departures}, L{Moves}, and of L{Readers} C{take} and C{cancel}.
+    It is composed of parts, and their methods are available here: L{QueueNames.queue_for}, L{MessageNumbers},
+    L{QueueArrivals}, L{Departures}, L{Moves}, and C{take} and C{cancel} of L{Readers}.
 
     @ivar identifier: the GUID of this queue manager.
-    @ivar is_hardened: HardenedSecurity, whether no message is transferred but over HTTP.
-    @ivar time_to_reach_queue: seconds that a message has for its way if it does not say ([MS-MQDMPR] 3.1.1.6
-        DefaultTimeToLive); its owner may set what a directory says.
-    @ivar names: which names are its own, and which queue they mean.
+    @ivar is_hardened: HardenedSecurity, whether messages are transferred over HTTP only.
+    @ivar time_to_reach_queue: the default TimeToReachQueue in seconds ([MS-MQDMPR] 3.1.1.6
+        DefaultTimeToLive); its owner may set the value of a directory.
+    @ivar names: resolves the names of this queue manager and of its queues.
     @ivar collection: the queues.
-    @ivar storage: what all queues hold together; its owner may set C{throttled}
+    @ivar storage: usage and limits of all queues together; its owner may set C{throttled}
         ([MS-MQDMPR] 3.1.7.2.5 and 3.1.7.2.6, Begin and End Flow Control).
-    @ivar readers: the reads, those that wait among them.
-    @ivar descriptors: the handles under which queues are open.
-    @ivar copying: makes the copies for journals and dead-letter queues.
+    @ivar readers: the reads, including waiting ones.
+    @ivar descriptors: the handles of open queues.
+    @ivar copying: creates the copies for journals and dead-letter queues.
     @ivar transacting: the transactions.
     """
 
@@ -105,21 +105,22 @@ class QueueManagerModel:
         is_hardened: bool = False,
         now: Moment,
     ) -> None:
-        """Make a queue manager without queues but those of the system.
+        """Create a queue manager with only the system queues.
 
-        @param computer_names: the names by which C{DIRECT=OS:} and paths mean this computer, C{.} and
-            C{localhost} aside.
-        @param is_own_address: whether C{DIRECT=TCP:} and an IP address mean it; asked each time, since
-            interfaces come and go.
+        @param computer_names: the names of this computer in C{DIRECT=OS:} and paths, in addition to C{.} and
+            C{localhost}.
+        @param is_own_address: whether an IP address in C{DIRECT=TCP:} is one of this computer; called each
+            time, since interfaces change.
         @param quota: QueueManagerQuota in kilobytes, 0xFFFFFFFF for none.
         @param journal_quota: JournalQuota in kilobytes, for all journals and dead-letter queues together.
         @param peer_dead_letters: kilobytes of the dead-letter queue up to which messages of other queue
             managers that fail on arrival or in transit are kept there; 0xFFFFFFFF for no limit.
-        @param express_memory: bytes of express messages beyond which they go to the store; C{None} for none.
-        @param packet_memory: bytes of stored packets that memory keeps as well; C{None} for all.
-        @param poison_after: how many aborted transactions a message may have been received in before it is
-            moved to the subqueue C{poison}; 0 for any number.
-        @param is_hardened: HardenedSecurity, whether no message is transferred but over HTTP.
+        @param express_memory: bytes of express messages in memory beyond which they are written to the store;
+            C{None} for no limit.
+        @param packet_memory: bytes of stored packets that are cached in memory; C{None} for all.
+        @param poison_after: the number of aborted transactions that received a message after which it is
+            moved to the subqueue C{poison}; 0 for never.
+        @param is_hardened: HardenedSecurity, whether messages are transferred over HTTP only.
         """
         self.identifier = identifier
         self.is_hardened = is_hardened
@@ -128,7 +129,7 @@ class QueueManagerModel:
         self.storage = Storage(
             quota_in_bytes(quota),
             journal_limit=quota_in_bytes(journal_quota),
-            peer_letters=quota_in_bytes(peer_dead_letters),
+            peer_dead_letters=quota_in_bytes(peer_dead_letters),
             express_limit=express_memory,
             cache_limit=packet_memory,
         )
@@ -155,8 +156,8 @@ class QueueManagerModel:
         self._share_parts()
 
     def _share_parts(self) -> None:
-        # What the parts offer is offered here under the same names. A method that is bound once costs its
-        # callers no second call; some of these are called for every message.
+        # The methods of the parts are available here under the same names. Binding them once saves a second
+        # call; some of them are called for every message.
         numbers, holdings, expiry = self._numbers, self.holdings, self._expiry
         self.queue_for = self.names.queue_for
         self.take_message_ids = numbers.take_message_ids
@@ -165,7 +166,7 @@ class QueueManagerModel:
         self._showing = showing = Availability(holdings, self.readers, expiry)
         arrivals = QueueArrivals(numbers, holdings, expiry, showing, self.copying)
         self.admit = arrivals.admit
-        self.bury = arrivals.bury
+        self.dead_letter_refused = arrivals.dead_letter_refused
         self.commit = arrivals.commit
         self.withdraw = arrivals.withdraw
         self.overflowed = arrivals.overflowed
@@ -190,20 +191,20 @@ class QueueManagerModel:
         self.unmove = moves.unmove
 
     def configure(self, limits: ModelLimits) -> None:
-        """Apply other limits at once; what is there already stays, also beyond them."""
+        """Apply new limits at once; existing messages stay, even beyond the limits."""
         storage = self.storage
         storage.limit = quota_in_bytes(limits.quota)
         storage.journal_limit = quota_in_bytes(limits.journal_quota)
-        storage.peer_letters = quota_in_bytes(limits.peer_dead_letters)
+        storage.peer_dead_letters = quota_in_bytes(limits.peer_dead_letters)
         storage.express_limit = limits.express_memory
         storage.cache_limit = limits.packet_memory
 
-    # What is there
+    # Queries
 
     def restore(self, snapshot: Snapshot, now: Moment) -> None:
-        """[MS-MQDMPR] 3.1.3 take over what the store held; only before anything else happens.
+        """[MS-MQDMPR] 3.1.3 restore the state from the store; called before anything else.
 
-        Messages that have expired by now, or that readers had when their queue was purged, leave with the
+        Messages that have expired, or that readers had locked when their queue was purged, are removed by the
         first L{expire}.
         """
         self._numbers.resume(snapshot.state)
@@ -219,20 +220,20 @@ class QueueManagerModel:
     def queues(self) -> Iterator[Queue]:
         """The queues of this queue manager, in the order of their creation.
 
-        Outgoing queues, journals, subqueues and system queues are not among them.
+        Outgoing queues, journals, subqueues and system queues are excluded.
         """
         return self.names.queues()
 
     @property
     def dead_letter_counts(self) -> Mapping[int, int]:
-        """Messages that came into a dead-letter queue since the process began, by class."""
+        """Messages that entered a dead-letter queue since the process began, by class."""
         return self._showing.dead_letters
 
     def system_queue(self, suffix: QueueSuffix) -> Queue:
         """The machine journal, SystemDeadletterQueue or SystemTransactionalDeadletterQueue."""
         queue = self.names.find(MachineFormatName(self.identifier, suffix))
         if queue is None:
-            raise LocalProtocolError(f"{suffix} means no system queue")
+            raise LocalProtocolError(f"{suffix} is not a system queue")
         return queue
 
     def outgoing_queues(self) -> Iterator[OutgoingQueue]:
@@ -240,23 +241,23 @@ class QueueManagerModel:
         return self.collection.outgoing_queues()
 
     def find(self, name: FormatName | PathName) -> Queue | None:
-        """The queue of this queue manager that C{name} means; C{None} for any other name."""
+        """The local queue with this name; C{None} for any other name."""
         return self.names.find(name)
 
     def is_local(self, name: FormatName | PathName) -> bool:
-        """Whether C{name} means a queue of this queue manager, be there one of that name or not."""
+        """Whether C{name} is the name of a local queue, whether it exists or not."""
         return self.names.is_local(name)
 
     def format_name(self, queue: Queue) -> FormatName:
-        """The name by which a queue is known everywhere."""
+        """The format name of a queue, which is valid on every queue manager."""
         return self.names.format_name(queue)
 
     @property
     def message_count(self) -> int:
-        """How many messages are in all queues, whatever their kind."""
+        """The number of messages in all queues of every kind."""
         return sum(queue.message_count for queue in self.collection.all_queues())
 
-    # Queues come and go
+    # Creation and deletion
 
     def create_queue(self, name: PathName, *, identifier: UUID, now: Moment, **properties: Any) -> Creation:
         """[MS-MQDMPR] 3.1.7.1.3 Create Queue, for private queues.
@@ -270,7 +271,7 @@ class QueueManagerModel:
         return self.collection.create(name, identifier=identifier, now=now, **properties)
 
     def created(self, creation: Creation) -> None:
-        """The changes of a creation are stored: the queue is there."""
+        """The changes of a creation are stored: the queue exists."""
         self.collection.created(creation)
 
     def abandon(self, creation: Creation) -> None:
@@ -278,7 +279,7 @@ class QueueManagerModel:
         self.collection.abandon(creation)
 
     def alter_queue(self, queue: Queue, now: Moment, **properties: Any) -> Alteration:
-        """[MS-MQDMPR] 3.1.1.2 give a queue other properties; L{altered} has to follow if they are stored.
+        """[MS-MQDMPR] 3.1.1.2 change properties of a queue; L{altered} has to follow if they are stored.
 
         @raise MQError: as L{QueueCollection.alter}.
         """
@@ -289,11 +290,11 @@ class QueueManagerModel:
         self.collection.altered(alteration)
 
     def delete_queue(self, queue: Queue) -> Deletion:
-        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue: it is gone at once, with its journal and its subqueues.
+        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue: it disappears at once, with its journal and its subqueues.
 
-        What was in it and in its subqueues has to be told of, slice by slice (L{delete_messages}); what was
-        in its journal is not told of (reading 17). Then its fence has to be stored, until it is decided, and
-        its changes; L{deleted} has to follow.
+        The messages in it and in its subqueues are reported to their senders slice by slice
+        (L{delete_messages}); those in its journal are not reported (reading 17). Then its fence has to be
+        stored, until it is decided, and its changes; L{deleted} has to follow.
 
         @raise MQError: as L{QueueCollection.remove}.
         """
@@ -302,7 +303,7 @@ class QueueManagerModel:
         return attrs.evolve(deletion, changes=(*deletion.changes, *forgotten))
 
     def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> Removal:
-        """What has to be stored for messages of a deleted queue to be gone, each with its event.
+        """The changes that remove messages of a deleted queue, each with its event.
 
         Their packets are in memory, as far as they could be read. L{messages_deleted} has to follow.
 
@@ -311,7 +312,7 @@ class QueueManagerModel:
         return self._deleting.delete_messages(positions, now)
 
     def messages_deleted(self, removal: Removal, now: Moment) -> list[Effect]:
-        """The changes of L{delete_messages} are stored: the dead letters among them are there."""
+        """The changes of L{delete_messages} are stored: their dead letters become available."""
         self.stored(removal.changes)
         return self._showing.show(removal.copies, now) if removal.copies else []
 
@@ -323,7 +324,7 @@ class QueueManagerModel:
         """[MS-MQDMPR] 3.1.7.1.5 the outgoing queue of a format name; as L{QueueCollection.outgoing}."""
         return self.collection.outgoing(destination, now, base_priority=base_priority)
 
-    # Messages are read
+    # Reads
 
     def receive(
         self,
@@ -338,24 +339,24 @@ class QueueManagerModel:
         allow_peek: bool = False,
         on_taken: OnTaken | None = None,
     ) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.1.10 Dequeue Message and 3.1.7.1.15 Peek Message, straight from a queue.
+        """[MS-MQDMPR] 3.1.7.1.10 Dequeue Message and 3.1.7.1.15 Peek Message, without a handle.
 
-        What is available completes the read at once, up to C{count} messages. If there is nothing the
-        answer is empty and an effect of a later call completes the read, until it is cancelled.
-        Messages that are received stay locked until L{remove} and L{removed}, or L{release}.
+        Available messages complete the read at once, up to C{count}. If there are none the result is empty
+        and an effect of a later call completes the read, unless it is cancelled. Received messages stay
+        locked until L{remove} and L{removed}, or L{release}.
 
-        @param tag: by which the effects name this read; no other read may wait under it.
+        @param tag: identifies this read in effects; no other waiting read may have it.
         @param deadline: when it stops waiting, in seconds of the monotonic clock; C{None} for never.
-        @param owner: whose locks those on its messages are, a transaction for example; by default the tag.
+        @param owner: the owner of the locks on its messages, a transaction for example; by default the tag.
         @param allow_peek: AllowPeekWhenLocked of its messages.
-        @param on_taken: told of its messages in the moment in which they are locked; as L{WaitingReader}.
-        @raise LocalProtocolError: the tag is taken, or C{count} is below 1.
+        @param on_taken: called with its messages when they are locked; as L{WaitingReader}.
+        @raise LocalProtocolError: the tag is in use, or C{count} is below 1.
         """
         reader = WaitingReader(tag, queue, peek, count, deadline, owner, allow_peek, on_taken)
         return self.readers.read(reader, now)
 
     def deadline(self, now: Moment) -> float | None:
-        """When L{expire} has something to do next, in seconds of the monotonic clock."""
+        """When L{expire} has to be called next, in seconds of the monotonic clock."""
         if self._departures:
             return now.monotonic
         end_of_wait, expiry = self.readers.deadline(now), self._expiry.deadline(now)
@@ -364,9 +365,9 @@ class QueueManagerModel:
         return min(end_of_wait, expiry)
 
     def expire(self, now: Moment) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.2.3 and 3.1.7.2.7: end what has waited long enough, reads and messages.
+        """[MS-MQDMPR] 3.1.2.3 and 3.1.7.2.7: end expired reads and remove expired messages.
 
-        When very many are due together, each call deals with only some of them.
+        When very many are due together, each call handles some of them.
         """
         effects: list[Effect] = [*self._departures]
         self._departures.clear()
@@ -377,16 +378,17 @@ class QueueManagerModel:
     def sift(
         self, positions: Iterable[MessagePosition], now: Moment
     ) -> tuple[list[MessagePosition], list[Effect]]:
-        """Those messages whose time is not over; the effects let the others leave.
+        """The messages that have not expired; the effects remove the others.
 
-        To be asked when messages that were restored have been read, for only then it is known.
+        It is called when restored messages have been read from the store, since only then their time is
+        known.
 
         @param positions: locked or available.
         """
         fresh, departures = self._expiry.sift(positions, now)
         return fresh, [*departures]
 
-    # Queues are purged
+    # Purge
 
     @property
     def last_sequential(self) -> int:
@@ -394,12 +396,13 @@ class QueueManagerModel:
         return self._numbers.sequential.last
 
     def purge(self, queue: Queue, through: int, count: int) -> Departure | None:
-        """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: let up to C{count} available messages leave.
+        """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: remove up to C{count} available messages.
 
-        Either L{settled} or L{stay} has to follow. When nothing is left to leave the answer is C{None},
-        and what readers have is going to leave as well: L{purged} tells what has to be stored for that.
+        Either L{settled} or L{stay} has to follow. When no more messages are available the result is C{None},
+        and messages locked by readers are going to be removed as well: L{purged} returns the changes for
+        that.
 
-        @param through: what is younger than this SequentialID stays.
+        @param through: the SequentialID of the youngest message to remove.
         """
         departure = purge_available(queue, through, count)
         if departure is None:
@@ -407,16 +410,16 @@ class QueueManagerModel:
         return departure
 
     def purged(self, queue: Queue) -> list[Change]:
-        """What has to be stored for nothing of a purged queue to be there after a crash.
+        """The changes that keep the messages of a purged queue from coming back after a crash.
 
-        That is what readers have of it, and what others let leave.
+        They are about messages that readers have locked, and those whose removal is pending.
         """
         return self._purge_pending.keep(queue)
 
-    # Transactions end
+    # End of transactions
 
     def committed(self, commitment: Commitment, now: Moment) -> list[Effect]:
-        """The changes of a commit are stored: all that the transaction did is there, at once."""
+        """The changes of a commit are stored: all operations of the transaction take effect at once."""
         effects: list[Effect] = []
         self.stored(commitment.changes)
         effects += self.removed(commitment.removal, now)
@@ -432,12 +435,12 @@ class QueueManagerModel:
                     queue.make_available(fresh)
                     effects += self._showing.serve(queue, fresh, now)
                     self._showing.cache(fresh)
-        effects += gone_with_queue(commitment.lost, is_told=True)
+        effects += gone_with_queue(commitment.lost, is_reported=True)
         if commitment.back:
             effects += self.release(commitment.back, now)
         self.transacting.end(commitment)
         return effects
 
     def aborted(self, abortion: Abortion, now: Moment) -> list[Effect]:
-        """Give the messages of an aborted transaction back, poisonous ones aside."""
+        """Return the messages of an aborted transaction to their queues; poison messages are moved."""
         return [*self.release(abortion.back, now), *abortion.departures]

@@ -1,4 +1,4 @@
-"""Positions in the order of their LookupIdentifier."""
+"""Sorted list of message positions by LookupIdentifier."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Final, Generic, Protocol, TypeVar
 import attrs
 
 CHUNK_LENGTH: Final = 512
-"""How many positions of a chunk suffice to begin another at its side."""
+"""The number of positions of a chunk at which it is split."""
 
 
 class Ordered(Protocol):
-    """What has a position in the order.
+    """An element of the sorted list.
 
-    @ivar lookup_id: LookupIdentifier, which decides.
+    @ivar lookup_id: LookupIdentifier, the sort key.
     @ivar insertion: see L{OrderedPositions.number}.
     """
 
@@ -30,9 +30,9 @@ P = TypeVar("P", bound=Ordered)
 
 
 class Chunk(deque[P]):
-    """A run of positions, ascending.
+    """A part of the list, in ascending order.
 
-    @ivar newest: what L{OrderedPositions.number} gave at most to any of them.
+    @ivar newest: the greatest number that L{OrderedPositions.number} assigned to any of them.
     """
 
     __slots__ = ("newest",)
@@ -48,15 +48,14 @@ def _one_empty() -> list[Chunk[P]]:
 
 @attrs.define(eq=False)
 class OrderedPositions(Generic[P]):
-    """A list that stays sorted: cheap at both ends, and not dear anywhere else.
+    """A sorted list with cheap operations at both ends, and bisection elsewhere.
 
-    Nearly all positions come behind all others and go from the front, which costs what it costs a deque.
-    Any other place is found by bisection, over the chunks and then in one of them, and a chunk is
-    short: wherever it lies in a list of a million, a position comes, goes and is found in a few
-    microseconds.
+    Nearly all positions are appended at the end and removed from the front, at the cost of a deque.
+    Any other position is found by bisection, over the chunks and then in one of them, and chunks are short:
+    in a list of a million, a position is added, removed and found in a few microseconds.
 
-    @ivar first: the chunk at the front; empty only if there is nothing at all.
-    @ivar last: the chunk at the back.
+    @ivar first: the chunk at the front; empty only if the list is.
+    @ivar last: the chunk at the end.
     """
 
     _chunks: list[Chunk[P]] = attrs.field(factory=_one_empty, init=False, repr=False)
@@ -67,27 +66,27 @@ class OrderedPositions(Generic[P]):
         self.first = self.last = self._chunks[0]
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of positions."""
         return sum(map(len, self._chunks))
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Whether there are positions."""
         return bool(self.first)
 
     def __iter__(self) -> Iterator[P]:
-        """All, in order; none may be added or removed meanwhile."""
+        """All positions, in order; none may be added or removed during the iteration."""
         return chain.from_iterable(self._chunks)
 
     def __contains__(self, position: P) -> bool:
-        """Whether this very position is there."""
+        """Whether this position is in the list, by identity."""
         chunk = self._chunks[self._chunk_of(position.lookup_id)]
         place = bisect_left(chunk, position.lookup_id, key=_lookup_id)
         return place < len(chunk) and chunk[place] is position
 
-    # Positions come and go
+    # Addition and removal
 
     def add(self, position: P) -> None:
-        """Put a position in its place."""
+        """Add a position in order."""
         lookup_id = position.lookup_id
         first, last = self.first, self.last
         if not last or last[-1].lookup_id < lookup_id:
@@ -108,7 +107,7 @@ class OrderedPositions(Generic[P]):
                 self._split(number)
 
     def pop(self, count: int) -> list[P]:
-        """Remove the first C{count}, or as many as there are, and answer them in order."""
+        """Remove the first C{count}, or as many as there are, and return them in order."""
         first = self.first
         if count < len(first):
             popleft = first.popleft
@@ -125,7 +124,7 @@ class OrderedPositions(Generic[P]):
         return taken
 
     def discard(self, position: P) -> None:
-        """Remove this very position, if it is there."""
+        """Remove this position, if it is in the list."""
         number = self._chunk_of(position.lookup_id)
         chunk = self._chunks[number]
         place = bisect_left(chunk, position.lookup_id, key=_lookup_id)
@@ -134,7 +133,7 @@ class OrderedPositions(Generic[P]):
             if not chunk:
                 self._drop(number)
 
-    # Places
+    # Queries
 
     def after(self, lookup_id: int) -> P | None:
         """The first with a greater LookupIdentifier."""
@@ -146,7 +145,7 @@ class OrderedPositions(Generic[P]):
         return self._chunks[number + 1][0] if number + 1 < len(self._chunks) else None
 
     def since(self, lookup_id: int) -> Iterator[P]:
-        """All with a greater LookupIdentifier, in order; none may be added or removed meanwhile."""
+        """All with a greater LookupIdentifier, in order; the list must not change during the iteration."""
         number = self._chunk_of(lookup_id)
         chunk = self._chunks[number]
         yield from islice(chunk, bisect_right(chunk, lookup_id, key=_lookup_id), None)
@@ -159,10 +158,10 @@ class OrderedPositions(Generic[P]):
         place = bisect_left(chunk, lookup_id, key=_lookup_id)
         return chunk[place - 1] if place else None
 
-    # Numbers
+    # Insertion numbers
 
     def number(self, position: P, insertion: int) -> None:
-        """Remember that a position which is there has come as the C{insertion}th, later than all others."""
+        """Record that a position in the list was inserted as the C{insertion}th, after all others."""
         position.insertion = insertion
         self._chunks[self._chunk_of(position.lookup_id)].newest = insertion
 
@@ -173,14 +172,14 @@ class OrderedPositions(Generic[P]):
                 for position in chunk:
                     if position.insertion > insertion:
                         return position
-                # What came later has gone again.
+                # Those with greater numbers were removed.
                 chunk.newest = insertion
         return None
 
     # Chunks
 
     def _chunk_of(self, lookup_id: int) -> int:
-        """Which chunk it belongs in: the last that does not begin behind it, or else the first."""
+        """The index of its chunk: the last that does not begin after it, or else the first."""
         chunks = self._chunks
         if len(chunks) == 1:
             return 0

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.3 OutgoingQueue: messages that wait for their way to another queue manager."""
+"""[MS-MQDMPR] 3.1.1.3 OutgoingQueue: messages that are pending for another queue manager."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msmq.structures.management import ConnectionStatus, OutgoingState
 from msmq.structures.names.format_name import FormatName, PrivateFormatName
 
 HISTORY_LENGTH = 64
-"""How many entries of its ConnectionHistory an outgoing queue remembers."""
+"""Limit on the entries of the ConnectionHistory of an outgoing queue."""
 
 
 TRANSIT_NUMBER: Final = 0
@@ -22,7 +22,7 @@ manager waits under it."""
 
 
 def transit_name(queue_manager: UUID) -> PrivateFormatName:
-    """The name under which everything waits that passes through to a queue manager."""
+    """The name of the transit queue for a queue manager."""
     return PrivateFormatName(queue_manager, TRANSIT_NUMBER)
 
 
@@ -43,11 +43,11 @@ class ConnectionHistoryEntry:
 
 @attrs.define(eq=False, kw_only=True)
 class OutgoingQueue(Queue):
-    """[MS-MQDMPR] 3.1.1.3 the queue of what goes to one format name; another name is another queue.
+    """[MS-MQDMPR] 3.1.1.3 the queue of pending messages to one format name; each name has its own.
 
     @ivar destination: DestinationFormatName.
-    @ivar next_hops: NextHops, the addresses that its messages can be sent to next.
-    @ivar history: ConnectionHistory, the newest entry last; the oldest are forgotten.
+    @ivar next_hops: NextHops, the addresses to which its messages can be sent next.
+    @ivar history: ConnectionHistory, the newest entry last; the oldest are dropped.
     """
 
     destination: FormatName
@@ -59,7 +59,7 @@ class OutgoingQueue(Queue):
 
     @property
     def is_transit(self) -> bool:
-        """Whether messages of others are in it that pass through, and none of our own."""
+        """Whether it is a transit queue, for forwarded messages only."""
         name = self.destination
         return isinstance(name, PrivateFormatName) and name.number == TRANSIT_NUMBER
 

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.11 State of a MessagePosition, and who has its packet."""
+"""[MS-MQDMPR] 3.1.1.11 State of a MessagePosition, and the holder of its packet."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import enum
 
 
 class PositionState(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.11 State, with the document's one Locked told apart by who holds the lock.
+    """[MS-MQDMPR] 3.1.1.11 State; the document's Locked is divided by the owner of the lock.
 
     ARRIVING: in the queue, not yet in the store; invisible.
     AVAILABLE: can be received.
     LOCKED_READER: locked by a reader that has neither confirmed nor released it.
-    PURGE_PENDING: was so when the queue was purged; whatever its reader decides, it leaves.
-    REMOVING: confirmed, and its removal is not yet stored.
-    LEAVING: leaves unread, and its removal is not yet stored.
-    DELETED: not in the queue any more.
+    PURGE_PENDING: was locked by a reader when the queue was purged; it is removed whatever the reader
+    decides. REMOVING: confirmed, and its removal is not yet stored. LEAVING: removed unread, and its removal
+    is not yet stored. DELETED: no longer in the queue.
     """
 
     ARRIVING = "arriving"
@@ -27,11 +26,11 @@ class PositionState(enum.Enum):
 
 
 class PacketHolder(enum.Enum):
-    """Who has the packet of a message.
+    """Where the packet of a message is held.
 
-    MEMORY: we alone; it is an express message.
-    STORE: the store, durably.
-    OVERFLOW: the store, until it is opened next; it is an express message for which memory had no room.
+    MEMORY: in memory only; an express message.
+    STORE: in the store, durably.
+    OVERFLOW: in the store until it is opened again; an express message beyond the memory limit.
     """
 
     MEMORY = "memory"

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.2 Queue and 3.1.1.11 MessagePosition: a queue, and its messages in their order."""
+"""[MS-MQDMPR] 3.1.1.2 Queue and 3.1.1.11 MessagePosition: a queue and its messages in order."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _AT_REST = frozenset({PositionState.AVAILABLE, PositionState.LOCKED_READER, Posi
 
 @attrs.define(eq=False, weakref_slot=False)
 class MessagePosition:
-    """[MS-MQDMPR] 3.1.1.11 a message's place in a queue.
+    """[MS-MQDMPR] 3.1.1.11 the position of a message in a queue.
 
     @ivar lookup_id: LookupIdentifier ([MS-MQDMPR] 3.1.1.12), by which the messages of a queue are ordered:
-        the high byte is 7 minus the priority, the rest counts what this queue manager took in.
-    @ivar view: the packet; C{None} while only the store has it.
+        the high byte is 7 minus the priority, the rest is the SequentialID.
+    @ivar view: the packet; C{None} while it is only in the store.
     @ivar size: bytes of the packet.
     @ivar arrived: ArrivalTime, seconds since 1970-01-01 UTC.
-    @ivar owner: whose lock it is: the tag of a read, a transaction, or a session.
-    @ivar due: when it has to leave its queue, seconds since 1970-01-01 UTC; C{None} for never.
-    @ivar aborts: AbortCount, how many transactions that had received it were aborted.
+    @ivar owner: the owner of the lock: the tag of a read, a transaction, or a session.
+    @ivar due: when it expires, seconds since 1970-01-01 UTC; C{None} for never.
+    @ivar aborts: AbortCount, how many transactions that received it were aborted.
     @ivar moves: MoveCount, how often it was moved.
     @ivar insertion: when it last became available, as L{Queue.insertions} counts; 0 if not counted.
     @ivar is_cached: the store has the packet, and C{view} is counted as a copy of it.
@@ -71,7 +71,7 @@ class MessagePosition:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether it is in its queue or with a reader, and nothing is being stored for it."""
+        """Whether it is available or locked by a reader, and no change for it is being stored."""
         return self.state in _AT_REST
 
     @property
@@ -83,7 +83,7 @@ class MessagePosition:
     def packet(self) -> bytes:
         """The UserMessage packet, as it is sent to other queue managers.
 
-        @raise LocalProtocolError: it was not read from the store yet.
+        @raise LocalProtocolError: it has not been read from the store yet.
         """
         view = self.view
         if view is None:
@@ -92,40 +92,40 @@ class MessagePosition:
 
     @property
     def record(self) -> bytes:
-        """The UserMessage packet with what is kept behind it, as it is stored.
+        """The UserMessage packet with its local headers, as it is stored.
 
-        @raise LocalProtocolError: it was not read from the store yet.
+        @raise LocalProtocolError: it has not been read from the store yet.
         """
         if self.view is None:
             raise self._unread()
         return self.view.packet
 
     def _unread(self) -> LocalProtocolError:
-        return LocalProtocolError(f"message {self.lookup_id:#x} was not read from the store yet")
+        return LocalProtocolError(f"message {self.lookup_id:#x} has not been read from the store yet")
 
 
 @attrs.define(eq=False)
 class Queue:
     """[MS-MQDMPR] 3.1.1.2 a queue and its MessagePositionList.
 
-    @ivar positions: every message by its LookupIdentifier, whatever its state, in no order.
-    @ivar total_bytes: TotalBytes, the packets of all of them; charged when a message is put in and
-        given back when it leaves, whatever happens to it in between.
-    @ivar readers: the tags of the reads that wait here, in the order in which they came.
-    @ivar is_deleted: the queue is gone; what refers to it still finds this.
-    @ivar is_stored: the store has its definition, or was asked to keep it.
+    @ivar positions: every message by its LookupIdentifier, in every state, unordered.
+    @ivar total_bytes: TotalBytes, the packets of all of them; charged when a message is inserted and released
+        when it is removed, independent of its state.
+    @ivar readers: the tags of the waiting reads, in the order in which they began.
+    @ivar is_deleted: the queue is deleted; references to it are still valid.
+    @ivar is_stored: its definition is stored, or being stored.
     @ivar parent: the queue of which this is the journal or a subqueue.
     @ivar journal: JournalQueueReference; journals, subqueues and system queues have none.
     @ivar subqueues: SubqueueCollection, by name in lower case.
     @ivar subqueue_bytes: TotalBytes of all subqueues together.
     @ivar descriptors: OpenQueueDescriptorCollection, as handles.
-    @ivar ends: how many cursors are at its end; while there are any, what comes is numbered.
-    @ivar insertions: the number of what came last.
-    @ivar peekable: locked messages that may be looked at all the same; C{None} if there are none.
-    @ivar users: how many have it open; a subqueue stays while there are any.
-    @ivar arrived_count: messages that came into it since the process began.
-    @ivar received_count: messages that were received from it since then, or, of an outgoing queue, taken by
-        the next hop.
+    @ivar ends: how many cursors are at its end; while there are any, insertions are numbered.
+    @ivar insertions: the number of the last insertion.
+    @ivar peekable: locked messages that may be peeked nevertheless; C{None} if there are none.
+    @ivar users: how many handles have it open; a subqueue is kept while there are any.
+    @ivar arrived_count: messages that entered it since the process began.
+    @ivar received_count: messages that were received from it since then, or, for an outgoing queue, accepted
+        by the next hop.
     """
 
     definition: QueueDefinition
@@ -151,27 +151,27 @@ class Queue:
 
     @property
     def is_subqueue(self) -> bool:
-        """Whether it is a subqueue, which only moving fills."""
+        """Whether it is a subqueue, into which messages can only be moved."""
         return self.parent is not None and self.definition.type is not QueueType.SYSTEM
 
     @property
     def is_system(self) -> bool:
-        """Whether it is a journal or another queue of the system, to which no application sends."""
+        """Whether it is a journal or another system queue, to which applications cannot send."""
         return self.definition.type is QueueType.SYSTEM
 
     @property
     def main(self) -> Queue:
-        """The queue whose quota, journal and properties hold: of a subqueue its parent, else itself."""
+        """The queue whose quota, journal and properties apply: the parent of a subqueue, otherwise itself."""
         return self.parent if self.parent is not None and self.is_subqueue else self
 
     @property
     def message_count(self) -> int:
-        """The number of messages in the queue, those that a reader has locked included."""
+        """The number of messages in the queue, including locked ones."""
         return len(self.positions)
 
     @property
     def available_count(self) -> int:
-        """How many messages a receive of all would find."""
+        """The number of available messages."""
         return sum(len(level) for level in self._levels if level is not None)
 
     @property
@@ -207,7 +207,7 @@ class Queue:
         return None if kilobytes == UNLIMITED else kilobytes * 1024
 
     def make_available(self, positions: Collection[MessagePosition]) -> None:
-        """[MS-MQDMPR] 3.1.7.2.2 let readers find these positions of this queue, each in its place."""
+        """[MS-MQDMPR] 3.1.7.2.2 make these positions of this queue available to readers."""
         available = PositionState.AVAILABLE
         levels = self._levels
         for position in positions:
@@ -242,13 +242,13 @@ class Queue:
         return taken
 
     def take_one(self, position: MessagePosition, owner: Hashable) -> None:
-        """Lock an available position, wherever it lies, for C{owner}."""
+        """Lock an available position, anywhere in the queue, for C{owner}."""
         self._discard(position)
         position.state = PositionState.LOCKED_READER
         position.owner = owner
 
     def take_through(self, number: int, count: int) -> list[MessagePosition]:
-        """Let up to C{count} available positions leave, none younger than the SequentialID C{number}."""
+        """Remove up to C{count} available positions, none younger than the SequentialID C{number}."""
         taken: list[MessagePosition] = []
         for level in self._levels:
             if level is not None:
@@ -263,12 +263,12 @@ class Queue:
         return taken
 
     def let_go(self, position: MessagePosition) -> None:
-        """Let an available position leave, from wherever it lies."""
+        """Remove an available position, anywhere in the queue."""
         position.state = PositionState.LEAVING
         self._discard(position)
 
     def peek(self, count: int) -> list[MessagePosition]:
-        """The first C{count} available positions, or as many as there are, which stay so."""
+        """The first C{count} available positions, or as many as there are, without locking them."""
         seen: list[MessagePosition] = []
         for level in self._levels:
             if level is not None:
@@ -300,7 +300,7 @@ class Queue:
         return None
 
     def first_since(self, insertion: int) -> MessagePosition | None:
-        """The first of the available positions that became so after C{insertions} was that.
+        """The first of the positions that became available after this insertion number.
 
         A cursor has to have been at the end since then.
         """
@@ -310,7 +310,7 @@ class Queue:
         return None
 
     def allow_peek(self, positions: Iterable[MessagePosition]) -> None:
-        """[MS-MQDMPR] 3.1.1.12 AllowPeekWhenLocked: until they are unlocked, who looks may see these."""
+        """[MS-MQDMPR] 3.1.1.12 AllowPeekWhenLocked: these can be peeked while they are locked."""
         if self.peekable is None:
             self.peekable = OrderedPositions()
         for position in positions:
@@ -324,15 +324,15 @@ class Queue:
             self.parent.subqueue_bytes += position.size
 
     def renumber(self, position: MessagePosition, lookup_id: int) -> None:
-        """Give a position that is still invisible another LookupIdentifier."""
+        """Change the LookupIdentifier of a position that is still invisible."""
         del self.positions[position.lookup_id]
         position.lookup_id = lookup_id
         self.positions[lookup_id] = position
 
     def unlink(self, position: MessagePosition) -> int:
-        """[MS-MQDMPR] 3.1.7.2.1 take a position that is not available out of the queue.
+        """[MS-MQDMPR] 3.1.7.2.1 remove a position that is not available from the queue.
 
-        @return: the bytes that become free; 0 if it was out already.
+        @return: the bytes that become free; 0 if it was removed already.
         """
         if self.positions.pop(position.lookup_id, None) is None:
             return 0
@@ -347,8 +347,8 @@ class Queue:
     def clear(self) -> deque[MessagePosition]:
         """Empty a deleted queue and return its messages, in the order of arrival.
 
-        Whatever its state says, a position of a deleted queue is deleted: a million need not be gone
-        through for that.
+        Every position of a deleted queue counts as deleted, whatever its state, so that a million need not be
+        updated.
         """
         gone = deque(self.positions.values())
         self.positions = {}

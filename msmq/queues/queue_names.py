@@ -1,4 +1,4 @@
-"""Resolves names of this queue manager and of its queues."""
+"""Resolution of format names and path names to local queues."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from msmq.structures.packet.user_message_view import UserMessageView
 
 ALWAYS_LOCAL: Final = frozenset({".", "localhost"})
-"""The computer names that mean the local computer wherever they are read."""
+"""The computer names that always mean the local computer."""
 
 SYSTEM_PATHS: Final = frozenset({"private$\\order_queue$", "private$\\notify_queue$"})
-"""[MS-MQDMPR] 3.1.3 the private names of queues that applications may neither make nor open."""
+"""[MS-MQDMPR] 3.1.3 the names of private queues that applications can neither create nor open."""
 
 _CONNECTOR: Final = "private$\\connector-"
 
 REMEMBERED_DESTINATIONS: Final = 4096
-"""How many spellings of destinations are remembered; peers choose them, so there has to be an end."""
+"""Limit on the cached spellings of destinations, since peers choose them."""
 
 
 def connector_path(name: ConnectorFormatName) -> str:
@@ -54,7 +54,7 @@ def is_connector_path(path: str) -> bool:
 
 
 def one_of(addresses: Collection[str]) -> Callable[[str], bool]:
-    """Whether an IP address is one of these, however both are written."""
+    """Whether an IP address is one of these, in any spelling."""
     values = {ipaddress.ip_address(address) for address in addresses}
     return lambda address: ipaddress.ip_address(address) in values
 
@@ -77,7 +77,7 @@ class QueueNames:
         self._destinations: dict[bytes, Queue] = {}
 
     def queues(self) -> Iterator[Queue]:
-        """All of them but journals, subqueues and system queues, in the order in which they were added."""
+        """All except journals, subqueues and system queues, in the order of their addition."""
         return iter(self._by_path.values())
 
     def system_queues(self) -> Iterator[Queue]:
@@ -85,33 +85,33 @@ class QueueNames:
         return iter(self._system.values())
 
     def add_system(self, suffix: QueueSuffix, queue: Queue) -> None:
-        """Let a system queue be found."""
+        """Register a system queue."""
         self._system[suffix] = queue
 
     def path_to_create(self, name: PathName) -> str:
-        """The path of a private queue that may be made.
+        """The path of a private queue that can be created.
 
-        @raise MQError: it may not; the status is the reason.
+        @raise MQError: it cannot; the status is the reason.
         """
         if not self.is_local(name):
             raise _illegal(name, f"{name.computer} is not this computer")
         if name.kind is PathKind.PUBLIC:
             raise MQError(Status.MQ_ERROR_NO_DS, f"{name} is a public queue, which needs a directory")
         if name.kind is PathKind.SYSTEM or name.subqueue is not None or name.suffix is not QueueSuffix.NONE:
-            raise _illegal(name, "only private queues can be made")
+            raise _illegal(name, "only private queues can be created")
         path = name.queue_path
         if path.lower() in SYSTEM_PATHS:
-            raise MQError(Status.MQ_ERROR_ACCESS_DENIED, f"{path} belongs to the system")
+            raise MQError(Status.MQ_ERROR_ACCESS_DENIED, f"{path} is reserved for the system")
         self.check_free(path)
         return path
 
     def check_free(self, path: str) -> None:
-        """See that no queue has this path.
+        """Check that no queue has this path.
 
         @raise MQError: MQ_ERROR_QUEUE_EXISTS.
         """
         if path.lower() in self._by_path or path.lower() in self._reserved:
-            raise MQError(Status.MQ_ERROR_QUEUE_EXISTS, f"{path} exists, or is just being made or deleted")
+            raise MQError(Status.MQ_ERROR_QUEUE_EXISTS, f"{path} exists, or is being created or deleted")
 
     def reserve(self, path: str) -> None:
         """Reserve this path for a queue that is being created."""
@@ -122,7 +122,7 @@ class QueueNames:
         self._reserved.discard(path.lower())
 
     def add(self, queue: Queue) -> None:
-        """Let a queue be found."""
+        """Register a queue."""
         definition = queue.definition
         self.free(definition.path)
         self._by_path[definition.path.lower()] = queue
@@ -131,7 +131,7 @@ class QueueNames:
             self._by_number[definition.number] = queue
 
     def remove(self, queue: Queue) -> None:
-        """Let a queue not be found any more."""
+        """Remove a queue from the index."""
         definition = queue.definition
         del self._by_path[definition.path.lower()]
         del self._by_identifier[definition.identifier]
@@ -139,7 +139,7 @@ class QueueNames:
         self._destinations.clear()
 
     def is_local(self, name: FormatName | PathName) -> bool:
-        """Whether the name means this queue manager."""
+        """Whether the name refers to this queue manager."""
         match name:
             case PathName():
                 return name.computer.lower() in self._computers
@@ -158,7 +158,7 @@ class QueueNames:
         return False
 
     def format_name(self, queue: Queue) -> FormatName:
-        """The name by which a queue is known everywhere."""
+        """The format name of a queue, which is valid on every queue manager."""
         if isinstance(queue, OutgoingQueue):
             return queue.destination
         if queue.parent is None and queue.is_system:
@@ -180,7 +180,7 @@ class QueueNames:
         return PrivateFormatName(self._identifier, main.number, suffix)
 
     def find(self, name: FormatName | PathName) -> Queue | None:
-        """The queue of this queue manager that the name means, of whatever kind."""
+        """The local queue of any kind with this name."""
         if not self.is_local(name):
             return None
         if isinstance(name, MachineFormatName) or (
@@ -199,7 +199,7 @@ class QueueNames:
         return None
 
     def find_main(self, name: FormatName | PathName) -> Queue | None:
-        """The queue of this queue manager that the name means without its suffix or subqueue."""
+        """The local queue with this name, without its suffix or subqueue."""
         if not self.is_local(name):
             return None
         match name:
@@ -219,7 +219,7 @@ class QueueNames:
         return self._by_path.get(name.queue_path.lower())
 
     def queue_for(self, view: UserMessageView) -> Queue | None:
-        """The queue that the DestinationQueue of an arriving message means here."""
+        """The local queue for the DestinationQueue of an arriving message."""
         key = view.destination_key
         queue = self._destinations.get(key)
         if queue is None:
@@ -246,7 +246,7 @@ class QueueNames:
 
 
 def is_system_name(name: PathName | DirectFormatName) -> bool:
-    """Whether it means one of a computer's own queues."""
+    """Whether it is the name of a system queue."""
     return name.kind is PathKind.SYSTEM if isinstance(name, PathName) else name.is_system
 
 

@@ -1,4 +1,4 @@
-"""Outgoing queues that an operator sends to another address than their name contains, over restarts."""
+"""Redirects of outgoing queues to other addresses than their names contain, persistently."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msmq.structures.status import MQError, Status
 from msmq.wire.addresses import read_address
 
 MOST_REDIRECTS: Final = 10_000
-"""Names that may be redirected at one time."""
+"""Limit on the redirected names."""
 
 REDIRECT: Final = "outgoing.redirect."
 """The prefix of a value in the store; the format name follows."""
@@ -22,7 +22,7 @@ _DIALLED: Final = (DirectProtocol.TCP, DirectProtocol.OS)
 
 
 def redirect_address(text: str) -> DirectFormatName:
-    """A direct name at the address to which a queue is redirected: its C{address} is what is dialled.
+    """A direct name with the address to which a queue is redirected.
 
     @param text: an IP address, with or without brackets, or the name of a computer.
     @raise MQError: MQ_ERROR_INVALID_PARAMETER for anything else, a port included.
@@ -44,14 +44,14 @@ def redirect_address(text: str) -> DirectFormatName:
 
 
 class Redirects:
-    """The names of outgoing queues that are redirected, with the addresses that are dialled instead.
+    """The redirected names of outgoing queues, with the addresses to which connections are made instead.
 
     A change is stored first and then takes effect, as with L{Holds<msmq.queues.holds.Holds>}.
     """
 
     def __init__(self) -> None:
         self._hosts: dict[FormatName, str] = {}
-        # With the key of each in the store, since names are equal that differ in case.
+        # With the key of each in the store, since names that differ in case are equal.
         self._keys: dict[FormatName, str] = {}
         self._folded: dict[FormatName, str] = {}
 
@@ -66,7 +66,7 @@ class Redirects:
         return self._folded.values()
 
     def load(self, state: Mapping[str, bytes]) -> None:
-        """Restore what the store kept; a name that cannot be read is left out."""
+        """Restore the redirects from the store; an invalid name is left out."""
         for key in sorted(state):
             if key.startswith(REDIRECT):
                 try:
@@ -78,7 +78,7 @@ class Redirects:
                     continue
 
     def change(self, name: FormatName, host: str | None) -> Change:
-        """What has to be stored to redirect a name, or, with C{None}, to end that.
+        """The change that redirects a name, or, with C{None}, ends that.
 
         @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES if too many names are redirected.
         """
@@ -110,7 +110,7 @@ class Redirects:
         return self._hosts.get(name)
 
     def dialled(self, name: DirectFormatName) -> str:
-        """The address or computer name that is dialled for a direct name."""
+        """The address or computer name to which connections for a direct name are made."""
         return self._hosts.get(name, name.address)
 
 

@@ -26,7 +26,7 @@ class ArrivalBatch:
     @ivar answers: the acknowledgements for their senders.
     @ivar peer: the bytes of the GUID of the peer; C{None} if messages of others are accepted from it
         by direct names as well.
-    @ivar letters: dead letters of refused messages; they are stored and shown with the others.
+    @ivar dead_letters: dead letters of refused messages; they are stored and shown with the others.
     @ivar changes: what has to be stored for those, with the events of the stored ones.
     @ivar express: messages of which the express ones are known as duplicates from now on.
     @ivar is_judged: they have to be stored with what judged them.
@@ -46,7 +46,7 @@ class ArrivalBatch:
     last_recoverable: int = attrs.field(init=False)
     refused: Mapping[UserMessageView, Refused] = attrs.field(factory=dict)
     unverified: Container[UserMessageView] = ()
-    letters: list[MessagePosition] = attrs.field(factory=list)
+    dead_letters: list[MessagePosition] = attrs.field(factory=list)
     changes: list[Change] = attrs.field(factory=list)
     express: list[UserMessageView] = attrs.field(factory=list)
     is_judged: bool = False

@@ -322,7 +322,7 @@ class Arrivals:
         reached = reported_arrivals(admission.groups)
         if self._report(batch, admission):
             batch.close = CloseReason.NO_RESOURCES
-        admission.letters += batch.letters
+        admission.copies += batch.dead_letters
         admission.changes += batch.changes
         if batch.close is not None:
             session.close(batch.close)

@@ -10,7 +10,7 @@ from msmq.manager.performer import Performer
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.membership.access import DirectoryAccess
 from msmq.moment import Moment
-from msmq.queues.arriving.arrivals import wants_burial
+from msmq.queues.arriving.arrivals import wants_local_dead_letter
 from msmq.queues.outgoing import OutgoingQueue, transit_name
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.decisions.forwarding_decision import forwarded_packet, route_obstacle
@@ -92,5 +92,5 @@ class Forwarding:
 
         @param address: where it came from.
         """
-        keeps_dead_letter = wants_burial(message) and self._gate.admits(address)
+        keeps_dead_letter = wants_local_dead_letter(message) and self._gate.admits(address)
         return UserMessageView(forwarded_packet(message, keeps_dead_letter=keeps_dead_letter))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msmq.manager.peers.arrival_batch import ArrivalBatch
 from msmq.manager.performer import Performer
 from msmq.manager.securing.trusted_peers import TrustedPeers
-from msmq.queues.arriving.arrivals import wants_burial
+from msmq.queues.arriving.arrivals import wants_local_dead_letter
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_header import UserHeader
@@ -37,7 +37,7 @@ class PeerDeadLetters:
         @return: what the event of the refusal says about it, to be appended to the reason.
         """
         facts = RefusedFacts(
-            asks_for_dead_letter=wants_burial(message),
+            asks_for_dead_letter=wants_local_dead_letter(message),
             is_admitted=self._gate.admits(batch.session.remote_address),
             is_authenticated=_is_authenticated(batch, message),
             keeps_over_quota=self._over_quota,
@@ -46,7 +46,7 @@ class PeerDeadLetters:
         if decision.message_class is None:
             return decision.note
         model, now = self._performer.model, self._performer.clock.now()
-        if model.bury(message, decision.message_class, now, batch.letters, batch.changes):
+        if model.dead_letter_refused(message, decision.message_class, now, batch.dead_letters, batch.changes):
             return decision.note
         return "; the dead-letter queue is full"
 

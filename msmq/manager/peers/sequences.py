@@ -382,7 +382,7 @@ class Sequences:
         if disposal is not Disposal.FORGET:
             [view] = await performer.load([position])
             if disposal is Disposal.DEAD_LETTER:
-                copy = model.copying.letter(view, message_class, position, changes)
+                copy = model.copying.dead_letter(view, message_class, position, changes)
             else:
                 copy = model.copying.copy(model.copying.machine_journal, view, position, changes)
             if copy is not None:

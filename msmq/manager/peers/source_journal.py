@@ -372,7 +372,7 @@ class SourceJournal:
             else:
                 if settlement.disposal is Disposal.DEAD_LETTER and position.view is not None:
                     message_class = settlement.message_class
-                    copy = model.copying.letter(position.view, message_class, position, changes)
+                    copy = model.copying.dead_letter(position.view, message_class, position, changes)
                 changes += removals((position,))
                 events.append(self._event(settlement, now, is_kept=copy is not None))
             copies.append([] if copy is None else [copy])

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.15 Send Administration Acknowledgment: which message answers a message, and where to."""
+"""[MS-MQQB] 3.1.7.15 Send Administration Acknowledgment: creates administration acknowledgements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WANTED: Final = {
     MessageClass.NACK_RECEIVE_TIMEOUT: Acknowledge.NEGATIVE_RECEIVE,
     MessageClass.NACK_RECEIVE_REJECTED: Acknowledge.NEGATIVE_RECEIVE,
 }
-"""The bit that asks for a class; the bit for every other class is NEGATIVE_ARRIVAL."""
+"""The bit that requests a class; the bit for every other class is NEGATIVE_ARRIVAL."""
 
 _WITHOUT_BODY: Final = (MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE)
 
@@ -52,9 +52,9 @@ _SYSTEM_NUMBERS: Final = (3, 4)
 def is_quiet(view: UserMessageView) -> bool:
     """[MS-MQQB] notes 2 and 62: whether a message is for an administration, notification or order queue.
 
-    Such a message is never acknowledged or copied, whatever it requests: so no acknowledgement
-    is acknowledged. That it is for an administration queue shows in its class, for such a queue is like any
-    other.
+    Such a message is never acknowledged or copied, whatever it requests: so acknowledgements are not
+    acknowledged. A message for an administration queue is recognized by its class, since such a queue is
+    like any other.
     """
     if view.message_class in ACKNOWLEDGEMENT_CLASSES:
         return True
@@ -68,7 +68,7 @@ def is_quiet(view: UserMessageView) -> bool:
 
 @attrs.frozen
 class Acknowledgement:
-    """An administration acknowledgement that is to be sent.
+    """An administration acknowledgement to be sent.
 
     @ivar destination: the administration queue.
     """
@@ -84,13 +84,13 @@ def acknowledgement(
     queue_manager: UUID,
     send_insecure: bool = False,
 ) -> Acknowledgement | None:
-    """The acknowledgement of C{message_class} that the sender of C{view} asked for; C{None} if it did not.
+    """The acknowledgement of C{message_class} that the sender of C{view} requested; C{None} if it did not.
 
-    The bits are tested singly (reading 75). Messages for system queues are not acknowledged.
-    It asks for no acknowledgement itself, never expires, and is recoverable if the message is.
-    A body with a PrivacyLevel is left out, so that it does not return in clear.
+    The bits are tested individually (reading 75). Messages for system queues are not acknowledged.
+    It requests no acknowledgement itself, never expires, and is recoverable if the message is.
+    A body with a PrivacyLevel is omitted, so that it is not returned in clear.
 
-    @param queue_manager: who answers; a null QueueManagerAddress means this.
+    @param queue_manager: the acknowledging one; a null QueueManagerAddress means this.
     @param send_insecure: SendInsecureNacks, off by default.
     """
     if not view.acknowledge & _WANTED.get(message_class, Acknowledge.NEGATIVE_ARRIVAL):
@@ -101,7 +101,7 @@ def acknowledgement(
         destination = _known(view.admin_format_name(), queue_manager)
         answer_to = _known(view.destination_format_name(), queue_manager)
     except MQError:
-        # Its sender named a queue by a text that names none, so there is nowhere to answer to.
+        # The name of the administration queue is invalid, so the acknowledgement has no destination.
         return None
     if destination is None:
         return None

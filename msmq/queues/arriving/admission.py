@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.9 Enqueue Message: whether messages may come in, and where they lie."""
+"""[MS-MQDMPR] 3.1.7.1.9 Enqueue Message: quotas and time limits of arriving messages, and their positions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TH_JP: Final = UserHeader.TH | UserHeader.JP
 
 
 class EnqueueStatus(enum.IntEnum):
-    """[MS-MQDMPR] 3.1.7.1.9 rStatus; QUEUE_DELETED is ours, for a queue that went while the message came."""
+    """[MS-MQDMPR] 3.1.7.1.9 rStatus; QUEUE_DELETED, for a queue deleted meanwhile, is not in the document."""
 
     STORED = 0
     QUEUE_QUOTA_EXCEEDED = 1
@@ -40,9 +40,9 @@ class EnqueueStatus(enum.IntEnum):
 
 @attrs.frozen
 class EnqueueRefusal:
-    """A message that did not come in.
+    """A message that was not enqueued.
 
-    @ivar index: which of the arrivals it was, from 0.
+    @ivar index: its index in the batch of arrivals, from 0.
     """
 
     index: int
@@ -55,13 +55,13 @@ class EnqueueRefusal:
 class Admission:
     """Messages that are in their queues, invisible until they are committed.
 
-    @ivar changes: what has to be in the store before that; nothing for express messages.
-    @ivar overflow: what has to be handed to the store, but is not waited for.
+    @ivar changes: the changes to store before that; none for express messages.
+    @ivar overflow: changes for the store whose commit is not awaited.
     @ivar groups: the positions of each queue, in the order of arrival.
-    @ivar mortal: those of them that do not live forever.
-    @ivar refusals: the messages that did not come in; the others did.
-    @ivar journaled: those that have arrived, and whose sender wants a copy then: their places.
-    @ivar letters: dead letters of some refused ones, and copies of others in the machine journal.
+    @ivar mortal: those of them that can expire.
+    @ivar refusals: the messages that were not enqueued; all others were.
+    @ivar journaled: the positions of messages that have arrived and are journaled at their source then.
+    @ivar copies: dead letters of some refused ones, and copies of others in the machine journal.
     """
 
     changes: list[Change] = attrs.field(factory=list)
@@ -70,11 +70,11 @@ class Admission:
     mortal: list[MessagePosition] = attrs.field(factory=list)
     refusals: list[EnqueueRefusal] = attrs.field(factory=list)
     journaled: list[tuple[Queue, int]] = attrs.field(factory=list)
-    letters: list[MessagePosition] = attrs.field(factory=list)
+    copies: list[MessagePosition] = attrs.field(factory=list)
 
     @property
     def positions(self) -> Iterator[MessagePosition]:
-        """What came in, queue by queue."""
+        """The positions of enqueued messages, by queue."""
         return (position for positions in self.groups.values() for position in positions)
 
 
@@ -84,7 +84,7 @@ def admit(
     holdings: Holdings,
     now: Moment,
 ) -> Admission:
-    """Put messages in their queues, in state ARRIVING, and charge their bytes.
+    """Enqueue messages, in state ARRIVING, and charge their bytes.
 
     @param first: the SequentialID of the first; the others follow.
     """
@@ -120,7 +120,7 @@ def admit(
         packet = view.packet
         due: int | None = None
         if size > free or size > room or packet[limit] != forever:
-            # Most were sent in the same second, and have the same time.
+            # Most were sent in the same second, and have the same expiry.
             stamp = packet[limit] + packet[SENT_TIME]
             if stamp != last_stamp or size > free or size > room:
                 status = judge(target, view, free, room, now)
@@ -129,7 +129,7 @@ def admit(
                     continue
                 last_stamp, last_due = stamp, due_time(target, view)
             due = last_due
-        # Slots of the view, not its properties: this line is run for every message.
+        # Slots of the view, not its properties, since this line runs for every message.
         priority = view.base_flags & _PR
         if view.flags & _TH_JP:
             if view.flags & _TH:
@@ -148,7 +148,7 @@ def admit(
             changes.append(PutMessage(identifier, lookup_id, packet, arrived, due))
         elif size > express_room:
             if target in fresh:
-                # Either of the two batches may be committed first, or fail, so each contains the queue.
+                # Either of two batches may be committed first, or fail, so each contains the queue.
                 holdings.keep_queue(target, changes)
                 admission.overflow.append(PutQueue(target.definition))
             holdings.overflow(position, admission.overflow)
@@ -167,10 +167,10 @@ def admit(
 
 
 def judge(queue: Queue, view: UserMessageView, free: int, room: int, now: Moment) -> EnqueueStatus:
-    """Whether a message may come into a queue, and why not.
+    """Whether a message is admitted to a queue, or the reason why not.
 
-    @param free: bytes that the queue manager has room for.
-    @param room: bytes that the queue has room for.
+    @param free: bytes that QueueManagerQuota still allows.
+    @param room: bytes that Quota of the queue still allows.
     """
     if queue.is_deleted:
         return EnqueueStatus.QUEUE_DELETED

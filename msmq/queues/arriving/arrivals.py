@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.9 Enqueue Message: messages come in, in two steps."""
+"""[MS-MQDMPR] 3.1.7.1.9 Enqueue Message, in two steps: admission, and commit once it is stored."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ if TYPE_CHECKING:
 _BURIED = UserHeader.JN | UserHeader.TH
 
 
-def wants_burial(view: UserMessageView) -> bool:
-    """Whether the sender of a message asked for a dead letter that is kept where the message fails.
+def wants_local_dead_letter(view: UserMessageView) -> bool:
+    """Whether the sender of a message requested a dead letter that is kept where the message fails.
 
-    That is one with negative source journaling which is not transactional, and no acknowledgement.
+    This is so for a message with negative source journaling that is neither transactional nor an
+    acknowledgement.
     """
     return view.flags & _BURIED == UserHeader.JN and not is_quiet(view)
 
 
 @attrs.define(eq=False)
 class QueueArrivals:
-    """Puts messages in their queues, and shows them once they are stored."""
+    """Enqueues messages, and makes them available once they are stored."""
 
     _numbers: MessageNumbers
     _holdings: Holdings
@@ -49,45 +50,45 @@ class QueueArrivals:
     _copying: MessageCopies
 
     def admit(self, arrivals: Sequence[tuple[Queue, UserMessageView]], now: Moment) -> Admission:
-        """[MS-MQDMPR] 3.1.7.1.9 Enqueue Message, for many: put them in their queues, still invisible.
+        """[MS-MQDMPR] 3.1.7.1.9 Enqueue Message, for many: add them to their queues, still invisible.
 
         Either L{commit} or L{withdraw} has to follow, once the changes are stored or were not.
-        If there is an overflow as well, it has to be handed to the store, and L{overflowed} to follow.
+        If there is an overflow as well, it has to be handed to the store, and L{overflowed} has to follow.
         """
         admission = admit(arrivals, self._numbers.sequential.take(len(arrivals)), self._holdings, now)
         if admission.journaled:
             for queue, lookup_id in admission.journaled:
                 copy = self._copying.arrive(queue.positions[lookup_id], admission.changes)
                 if copy is not None:
-                    admission.letters.append(copy)
+                    admission.copies.append(copy)
         admission.changes += self._numbers.reservations()
         return admission
 
-    def bury(
+    def dead_letter_refused(
         self,
         view: UserMessageView,
         message_class: MessageClass,
         now: Moment,
-        letters: list[MessagePosition],
+        dead_letters: list[MessagePosition],
         changes: list[Change],
     ) -> bool:
         """[MS-MQQB] 3.1.5.8.8, reading 64: keep a message that was refused on arrival as a dead letter.
 
-        @param view: a message for which L{wants_burial} is true.
-        @param letters: gets the dead letter, which is shown once C{changes} are stored (L{commit}), or
-            withdrawn with the admission that both become part of (L{withdraw}).
+        @param view: a message for which L{wants_local_dead_letter} is true.
+        @param dead_letters: the result is appended to it; it becomes available once C{changes} are stored
+            (L{commit}), or is withdrawn with the admission of which both become part (L{withdraw}).
         @return: whether it is kept; false if a limit is reached.
         """
         letter = self._copying.keep_refused(view, message_class, now.wall, changes)
         if letter is None:
             return False
-        letters.append(letter)
+        dead_letters.append(letter)
         return True
 
     def commit(self, admission: Admission, now: Moment) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.2.2 the changes are stored: the messages are available to all who wait.
+        """[MS-MQDMPR] 3.1.7.2.2 the changes are stored: the messages become available.
 
-        Those that have expired already never become so (3.1.2.4, reading 31).
+        Those that have expired already do not (3.1.2.4, reading 31).
         """
         self._numbers.stored(admission.changes)
         effects: list[Effect] = []
@@ -104,27 +105,27 @@ class QueueArrivals:
                 effects += self._showing.serve(queue, positions, now)
                 if admission.changes or admission.overflow:
                     self._showing.cache(positions)
-        if admission.letters:
-            effects += self._showing.show(admission.letters, now)
+        if admission.copies:
+            effects += self._showing.show(admission.copies, now)
         return effects
 
     def withdraw(self, admission: Admission) -> list[Change]:
-        """The changes were not stored: the messages were never here.
+        """The changes were not stored: the messages are discarded.
 
-        @return: what the store has to forget if it was handed the overflow; it is not waited for.
+        @return: the changes that delete the overflow if the store has it; their commit is not awaited.
         """
         for position in admission.positions:
             self._holdings.unlink(position)
-        self._copying.withdraw(admission.letters)
-        forget_queues(admission.changes, (*admission.groups, *(each.queue for each in admission.letters)))
+        self._copying.withdraw(admission.copies)
+        forget_queues(admission.changes, (*admission.groups, *(each.queue for each in admission.copies)))
         return removals(
             position for position in admission.positions if position.kept is PacketHolder.OVERFLOW
         )
 
     def overflowed(self, admission: Admission, *, is_stored: bool) -> None:
-        """The store has the express messages for which memory had no room, or could not take them.
+        """The store has the express messages beyond the memory limit, or has failed to store them.
 
-        In the second case memory keeps them all the same.
+        In the second case they stay in memory nevertheless.
         """
         for position in admission.positions:
             if (

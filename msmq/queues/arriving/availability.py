@@ -23,9 +23,9 @@ _lookup_id = attrgetter("lookup_id")
 
 @attrs.define(eq=False)
 class Availability:
-    """Makes messages that have come into a queue, or returned to it, available to readers and to transfer.
+    """Makes messages that were added or returned to a queue available to readers and to transfer.
 
-    @ivar dead_letters: messages that came into a dead-letter queue since the process began, by class.
+    @ivar dead_letters: messages that entered a dead-letter queue since the process began, by class.
     """
 
     _holdings: Holdings
@@ -36,10 +36,10 @@ class Availability:
     def show(
         self, positions: Iterable[MessagePosition], now: Moment, *, is_return: bool = False
     ) -> list[Effect]:
-        """Let readers find messages that have come into their queues, except expired ones.
+        """Make messages available in their queues, except expired ones.
 
-        @param is_return: they were there before; the last goes first, so that each goes in front of those
-            behind it.
+        @param is_return: they were in the queue before; they are inserted from the last to the first, so that
+            each precedes those after it.
         """
         fresh, departures = self._expiry.sift(positions, now)
         effects: list[Effect] = [*departures]
@@ -62,7 +62,7 @@ class Availability:
                     self.dead_letters[position.view.message_class] += 1
 
     def serve(self, queue: Queue, fresh: Sequence[MessagePosition], now: Moment) -> list[Effect]:
-        """Tell those who wait for a queue of messages that are available there."""
+        """Complete waiting reads of a queue, or report an outgoing queue, for newly available messages."""
         effects = self._readers.serve(queue, fresh, now) if queue.readers else []
         if isinstance(queue, OutgoingQueue):
             effects.append(OutgoingReady(queue))

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.12 Message: what an application hands over to be sent."""
+"""[MS-MQDMPR] 3.1.1.12 Message: the properties of a message to be sent."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Delivery(enum.Enum):
 
 
 class Acknowledge(enum.IntFlag):
-    """[MS-MQMQ] 2.2.19.3 Flags: which acknowledgements the administration queue is to get."""
+    """[MS-MQMQ] 2.2.19.3 Flags: the requested administration acknowledgements."""
 
     NONE = 0
     POSITIVE_ARRIVAL = 0x01
@@ -58,35 +58,36 @@ class Acknowledge(enum.IntFlag):
     NEGATIVE_RECEIVE = 0x08
 
 
-# Without slots, because attrs fills those of a frozen class one call at a time, which takes twice as long.
+# Without slots, because attrs assigns those of a frozen class with one call each, which takes twice as long.
 @attrs.frozen(slots=False)
 class Message:
     """[MS-MQDMPR] 3.1.1.12 the attributes of a message that its sender chooses.
 
-    @ivar body_type: a PROPVARIANT type ([MS-MQMQ] 2.2.19.3 BodyType); 0 says nothing about the body.
-    @ivar priority: 0 to 7, 7 first; a transactional message travels with 0 whatever this says.
+    @ivar body_type: a PROPVARIANT type ([MS-MQMQ] 2.2.19.3 BodyType); 0 means unspecified.
+    @ivar priority: 0 to 7, 7 first; a transactional message is sent with 0 regardless.
     @ivar transactional: it is sent in a transaction, and is recoverable too.
     @ivar time_to_reach_queue: seconds; C{INFINITE} never expires, C{None} is the default of the enterprise
         or of the queue manager that sends it (reading 70).
-    @ivar time_to_be_received: seconds, counted with the way; C{INFINITE} never expires.
+    @ivar time_to_be_received: seconds, including the time in transit; C{INFINITE} never expires.
     @ivar journal: the sending queue manager keeps a copy once the message is delivered.
     @ivar dead_letter: the sending queue manager keeps a copy if it cannot be delivered.
-    @ivar dead_letter_queue: the path of a queue of the sending queue manager that gets this copy; if it is
-        empty, or no queue for such a message by then, a dead-letter queue of the system does.
-    @ivar acknowledge: needs an C{admin_queue}, which no message without it carries.
-    @ivar correlation_id: 20 bytes that only applications give a meaning to.
+    @ivar dead_letter_queue: the path of a queue of the sending queue manager for this copy; if it is empty,
+        or unsuitable for the message by then, a dead-letter queue of the system is used.
+    @ivar acknowledge: needs an C{admin_queue}, which is not sent without it.
+    @ivar correlation_id: 20 bytes for applications.
     @ivar trace: the public queue for report messages; C{None} for no reports.
-    @ivar message_class: [MS-MQMQ] 2.2.18.1.6; an application may make up others of the bits 0xE1FF.
-    @ivar authentication_level: which signature it gets; one to several queues gets that of MSMQ 3.0 whichever
-        this says.
-    @ivar sender_certificate: the beginning of the SHA-256 of the certificate that it is signed with, in hex
-        digits; by default the queue manager takes the one of its sender.
-    @ivar sender_identifier_type: which identifier of its sender it carries. C{None} is the SID of one that is
-        signed, and else what the queue manager is told; with NONE the receiver takes it as nobody's.
+    @ivar message_class: [MS-MQMQ] 2.2.18.1.6; an application may define others with the bits 0xE1FF.
+    @ivar authentication_level: the version of its signature; a message to several queues gets that of MSMQ
+        3.0 regardless.
+    @ivar sender_certificate: a prefix of the SHA-256 of the signing certificate, in hex digits; by default
+        the queue manager chooses the one of its sender.
+    @ivar sender_identifier_type: the type of the sender identifier in it. C{None} means the SID if the
+        message is signed, and otherwise the setting of the queue manager; with NONE the message is anonymous
+        to the receiver.
     @ivar hash_algorithm: used if the message is signed.
-    @ivar privacy_level: how strongly the body is encrypted at least, on its way to another queue manager; the
-        packet that waits here has it in clear.
-    @ivar encryption_algorithm: what the sender would like; what is used depends on the keys of the receiver
+    @ivar privacy_level: the minimum encryption of the body in transit to another queue manager; the
+        packet in the outgoing queue has it in clear.
+    @ivar encryption_algorithm: the preferred algorithm; the one used depends on the keys of the receiver
         ([MS-MQQB] 3.1.7.1.5).
     @raise MQError: a value is outside the range of its property, which the error names.
     """
@@ -121,7 +122,7 @@ class Message:
     def __attrs_post_init__(self) -> None:
         if not 0 <= self.priority <= 7:
             raise _illegal("priority", self.priority, "0..7")
-        # Of all five at once, because every message is asked: what is left is a bit too many, or a sign.
+        # All five at once, because this runs for every message: the rest is an excess bit, or a sign.
         if (
             self.body_type
             | self.time_to_be_received
@@ -150,13 +151,13 @@ class Message:
 
     @property
     def is_recoverable(self) -> bool:
-        """Whether it has to be on disk before it is acknowledged; a transactional one always."""
+        """Whether it has to be on disk before it is acknowledged; always if it is transactional."""
         return self.transactional or self.delivery is Delivery.RECOVERABLE
 
     def _check_privacy(self) -> None:
         """[MS-MQMQ] 2.2.19.3 EncryptionAlgorithm: RC2 and RC4 are for the levels 1 and 3, AES is for 5.
 
-        C{ENCRYPTION_AES_256} is what a message has that does not choose, so it goes with every level.
+        C{ENCRYPTION_AES_256} is the default, so it is allowed with every level.
         """
         if self.privacy_level not in _LEVELS:
             raise _illegal("privacy level", self.privacy_level, "0, 1, 3, 5")
@@ -167,7 +168,7 @@ class Message:
             allowed = "AES" if self.privacy_level == PrivacyLevel.ADVANCED else "RC2 and RC4"
             raise MQError(
                 Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
-                f"encryption algorithm 0x{chosen:04X} does not go with privacy level"
+                f"encryption algorithm 0x{chosen:04X} cannot be used with privacy level"
                 f" {int(self.privacy_level)}, which is for {allowed}",
             )
 
@@ -180,7 +181,7 @@ class Message:
         return _illegal(name.replace("_", " "), number, "0..0xFFFFFFFF")
 
     def _check_label(self) -> None:
-        # No character is more than two code units, so only of a long label they have to be counted.
+        # No character has more than two code units, so they are counted only in a long label.
         if len(self.label) > LABEL_LENGTH // 2:
             units = len(self.label.encode("utf-16-le", "surrogatepass")) // 2
             if units > LABEL_LENGTH:
@@ -189,7 +190,7 @@ class Message:
                     f"the label has {units} characters; a message takes at most {LABEL_LENGTH}",
                 )
         if "\0" in self.label:
-            raise MQError(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, "the label holds a NUL")
+            raise MQError(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, "the label contains a NUL")
 
 
 def _illegal(name: str, value: int, allowed: str) -> MQError:

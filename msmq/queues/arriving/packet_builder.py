@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.30 and 3.1.7.1.32: a UserMessage packet made of a message and its destination."""
+"""[MS-MQDMPR] 3.1.7.1.30 and 3.1.7.1.32: builds UserMessage packets from messages and destinations."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ _PROPERTIES_SIZE: Final = MessagePropertiesHeader.FIXED_SIZE
 
 @attrs.frozen
 class _Names:
-    """What depends on the queues that a message names, and on nothing else in it.
+    """The parts of a packet that depend only on the queue names of a message.
 
     @ivar layout: BaseHeader, UserHeader with its names, TransactionHeader, and the fixed part of the
         MessagePropertiesHeader.
-    @ivar variable: what stands between the fixed part of the UserHeader and the MessagePropertiesHeader.
+    @ivar variable: the bytes between the fixed part of the UserHeader and the MessagePropertiesHeader.
     @ivar names_end: where the UserHeader ends.
     """
 
@@ -75,11 +75,11 @@ class _Names:
 
 
 class PacketBuilder:
-    """Makes packets for one destination; what they have in common is laid out once.
+    """Builds packets for one destination; their common parts are encoded once.
 
-    No SecurityHeader is written, nor a SessionHeader.
-    The TransactionHeader of a transactional message says number 1 of sequence 0 until the message
-    gets its place in a sequence.
+    They have no SecurityHeader and no SessionHeader.
+    The TransactionHeader of a transactional message has number 1 of sequence 0 until the message gets its
+    position in a sequence.
     """
 
     def __init__(
@@ -91,14 +91,14 @@ class PacketBuilder:
         destinations: bytes = b"",
         time_to_reach_queue: int = TIME_TO_REACH_QUEUE,
     ) -> None:
-        """Lay out what all packets to C{destination} have in common.
+        """Encode the common parts of all packets to C{destination}.
 
-        @param source: the GUID of the queue manager that sends.
+        @param source: the GUID of the sending queue manager.
         @param destination_queue_manager: the GUID of the queue manager that hosts the queue; needed for
             a public name, taken from a private one, and unused for a direct one.
-        @param destinations: what L{list_of_destinations} makes of all names that a message is sent to, this
-            one among them; empty for a message that is sent to this name only.
-        @param time_to_reach_queue: seconds, for messages that do not say.
+        @param destinations: the result of L{list_of_destinations} for all names to which a message is sent,
+            including this one; empty for a message to this name only.
+        @param time_to_reach_queue: default in seconds.
         @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION if no packet can go to such a name.
         """
         self._source = source
@@ -111,18 +111,18 @@ class PacketBuilder:
         self._last = self._plain = self._make_names(*self._last_key)
 
     def build(self, message: Message, *, message_id: int, sent_time: int) -> bytes:
-        """One packet, as L{view} makes it."""
+        """One packet, as of L{view}."""
         return self.view(message, message_id, sent_time).packet
 
     def view(self, message: Message, message_id: int, sent_time: int) -> UserMessageView:
-        """One packet, with all that is known of it already.
+        """One packet, as a view with known offsets.
 
         @param message_id: MessageID, unsigned 32 bits; no other message of the source has it.
         @param sent_time: SentTime, seconds since 1970-01-01 UTC.
         @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES if the packet would be larger than 4 MiB,
-            MQ_ERROR_INSUFFICIENT_PROPERTIES if an acknowledgement is asked for without an
-            administration queue, MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION if the administration or
-            response queue cannot be told to anyone.
+            MQ_ERROR_INSUFFICIENT_PROPERTIES if an acknowledgement is requested without an
+                administration queue, MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION if the name of the
+                administration or response queue cannot be sent.
         @raise LocalProtocolError: C{message_id} or C{sent_time} does not fit its field.
         """
         acknowledge = int(message.acknowledge)
@@ -298,21 +298,21 @@ def build_packet(
     message_id: int,
     sent_time: int,
 ) -> bytes:
-    """One packet, for a destination to which no more are sent: L{PacketBuilder} explains all."""
+    """One packet, for a destination to which no more are sent; see L{PacketBuilder}."""
     builder = PacketBuilder(destination, source=source, destination_queue_manager=destination_queue_manager)
     return builder.build(message, message_id=message_id, sent_time=sent_time)
 
 
 def list_of_destinations(names: Iterable[FormatName]) -> bytes:
-    """[MS-MQDMPR] 3.1.7.1.27 DestinationMultiQueueFormatName: the header that each copy of a message carries.
+    """[MS-MQDMPR] 3.1.7.1.27 DestinationMultiQueueFormatName: the header in each copy of a message.
 
-    @param names: all names that the message is sent to, in their order.
+    @param names: all names to which the message is sent, in order.
     @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION if no packet can go to one of them, or if they
         are more than a list can have.
     """
     header = MultiQueueFormatHeader.of(map(_element, names))
     if header.destination.element_count > MAXIMUM_ELEMENTS:
-        raise _unsupported(f"a message goes to at most {MAXIMUM_ELEMENTS} queues at once")
+        raise _unsupported(f"a message can be sent to at most {MAXIMUM_ELEMENTS} queues")
     return header.to_bytes()
 
 

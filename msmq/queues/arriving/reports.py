@@ -1,7 +1,7 @@
-"""[MS-MQQB] 3.1.5.8.9 and 3.1.7.1.7: report messages, which tell where a traced message has been.
+"""[MS-MQQB] 3.1.5.8.9 and 3.1.7.1.7: report messages about the hops of traced messages.
 
-Label and body are texts that applications parse, so they stand here as the documents print them: C{received
-by} on sending too, the first sender as the computer, a blank before C{</HOP COUNT>} (reading 74).
+Label and body are texts that applications parse, so they are formatted as the documents print them:
+C{received by} on sending too, the first sender as the computer, a blank before C{</HOP COUNT>} (reading 74).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LARGEST_BODY: Final = 100_000
 
 @attrs.frozen
 class TraceReport:
-    """A report that is to be sent.
+    """A report message to be sent.
 
     @ivar destination: the public queue that the traced message names.
     """
@@ -57,7 +57,7 @@ class Hop:
     @ivar identifier: of the traced message.
     @ivar hop_count: how many routing servers it had passed.
     @ivar target_queue: the format name of its destination.
-    @ivar next_hop: the address that it was sent to; C{None} if it arrived.
+    @ivar next_hop: the address to which it was sent; C{None} if it arrived.
     """
 
     identifier: MessageIdentifier
@@ -71,10 +71,10 @@ def report(
 ) -> TraceReport | None:
     """The report about a message that has arrived or, if there is a next hop, was sent.
 
-    C{None} for a message that is not traced or names no queue for reports, and for a report.
+    C{None} for a message that is not traced or has no queue for reports, and for a report.
 
-    @param queue_manager: who reports; a null QueueManagerAddress means this.
-    @param next_hop: the IP address of the peer that a message was sent to.
+    @param queue_manager: the reporting one; a null QueueManagerAddress means this.
+    @param next_hop: the IP address of the peer to which a message was sent.
     """
     if not view.is_traced or view.message_class == MessageClass.REPORT:
         return None
@@ -111,7 +111,7 @@ def read_report(view: UserMessageView) -> Hop | None:
 
 
 def parse_report(label: str, body: bytes | memoryview) -> Hop | None:
-    """The content of a report, from its label and body; C{None} if they are not those of a report."""
+    """Parse a report from its label and body; C{None} if they are not those of a report."""
     if len(body) > _LARGEST_BODY:
         return None
     head = _LABEL.fullmatch(label)
@@ -124,10 +124,10 @@ def parse_report(label: str, body: bytes | memoryview) -> Hop | None:
 
 
 def destination_of(view: UserMessageView, queue_manager: UUID) -> FormatName | str | None:
-    """The name of the queue that a message is for; C{None} if the packet has none.
+    """The name of a message's destination queue; C{None} if the packet has none.
 
-    @param queue_manager: what a null QueueManagerAddress means.
-    @return: a direct name that names no queue as it came.
+    @param queue_manager: the one that a null QueueManagerAddress means.
+    @return: an invalid direct name is returned unchanged.
     """
     try:
         name = view.destination_format_name()
@@ -140,7 +140,7 @@ def destination_of(view: UserMessageView, queue_manager: UUID) -> FormatName | s
 
 
 def _time(now: Moment) -> str:
-    """In UTC, with twelve hours to each half of a day, since AM or PM follows."""
+    """In UTC, on a 12-hour clock with AM or PM."""
     time = datetime.fromtimestamp(now.wall, UTC)
     half = "AM" if time.hour < 12 else "PM"
     day, month = _DAYS[time.weekday()], _MONTHS[time.month - 1]

@@ -1,1 +1,1 @@
-"""Removal of messages: transactions, expiry, moves, purge, deletion. [MS-MQDMPR] 3.1.7."""
+"""Removal of messages from queues: transactions, expiry, moves, purge, deletion. [MS-MQDMPR] 3.1.7."""

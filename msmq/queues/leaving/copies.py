@@ -1,4 +1,4 @@
-"""Copies that are kept of messages: journals of what was received, dead letters of what was not."""
+"""Copies of messages: journals of received messages, dead letters of undelivered ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EVENTS = {
     MessageClass.NACK_Q_DELETED: "deleted",
     MessageClass.NACK_COULD_NOT_ENCRYPT: "unencrypted",
 }
-"""What the event log calls the ways in which a message leaves its queue; every other is C{rejected}."""
+"""The kinds of events in the event log for the removal of a message; every other is C{rejected}."""
 
 _JOURNALED = UserHeader.JP | UserHeader.TH
 _BY_HAND = (MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED)
@@ -39,11 +39,11 @@ _BY_HAND = (MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED)
 class MessageCopies:
     """[MS-MQDMPR] 3.1.1.12, and readings 45 and 46.
 
-    @ivar source: the GUID of this queue manager, as it stands in packets.
+    @ivar source: the GUID of this queue manager, as in packets.
     @ivar deadletter: SystemDeadletterQueue.
     @ivar deadxact: SystemTransactionalDeadletterQueue.
-    @ivar find: the queue of this queue manager that a path means.
-    @ivar machine_journal: the journal of what this queue manager sent, and what arrived.
+    @ivar find: returns the local queue with a path.
+    @ivar machine_journal: the journal of messages that this queue manager sent and that arrived.
     @ivar dropped: copies that were not made because their queue was full.
     """
 
@@ -56,9 +56,9 @@ class MessageCopies:
     dropped: int = 0
 
     def receive(self, positions: list[MessagePosition], departures: list[Departure]) -> Removal:
-        """[MS-MQDMPR] 3.1.7.2.1 messages leave because they were received.
+        """[MS-MQDMPR] 3.1.7.2.1 remove received messages.
 
-        Where the queue keeps a journal, and there is room in it, the store turns the message into its copy.
+        Where the queue keeps a journal, and there is room in it, the store moves the message there.
         """
         changes: list[Change] = []
         copies: list[MessagePosition] = []
@@ -82,7 +82,7 @@ class MessageCopies:
         return Removal(positions, changes, departures, copies)
 
     def settle(self, departure: Departure, now: float) -> DepartureCommit:
-        """What has to be stored for messages to leave unread: their removal, dead letters, events.
+        """The changes that remove messages unread: their removal, dead letters, events.
 
         @param departure: the packets of its messages are in memory, as far as they could be read.
         @param now: seconds since 1970-01-01 UTC.
@@ -91,7 +91,7 @@ class MessageCopies:
         return DepartureCommit(departure, changes, copies)
 
     def delete(self, positions: Sequence[MessagePosition], now: float) -> Removal:
-        """The same for messages of a queue that is gone."""
+        """The same for messages of a deleted queue."""
         if not positions:
             return Removal((), [])
         departure = Departure(positions[0].queue, positions, MessageClass.NACK_Q_DELETED)
@@ -101,7 +101,7 @@ class MessageCopies:
     def _leave(self, departure: Departure, now: float) -> tuple[list[Change], list[MessagePosition]]:
         changes: list[Change] = []
         copies: list[MessagePosition] = []
-        if not departure.is_told:
+        if not departure.is_reported:
             copies = self.lose(departure.positions, departure.message_class, changes, now, departure.reason)
         if copies:
             self.holdings.reserve(changes)
@@ -116,14 +116,14 @@ class MessageCopies:
         now: float,
         why: str = "",
     ) -> list[MessagePosition]:
-        """The dead letters and events of messages that are lost, for the store to have them together.
+        """The dead letters and events of lost messages, for one batch of the store.
 
-        @param why: why, in words, where the class does not say it all.
+        @param why: the reason, where the class is not sufficient.
         """
         copies: list[MessagePosition] = []
         for position in positions:
             dropped = self.dropped
-            copy = self.bury(position, message_class, changes)
+            copy = self.dead_letter_failed(position, message_class, changes)
             reason = ""
             if copy is not None:
                 copies.append(copy)
@@ -134,12 +134,12 @@ class MessageCopies:
             changes.append(departure_event(position, message_class, now, told))
         return copies
 
-    def bury(
+    def dead_letter_failed(
         self, position: MessagePosition, message_class: MessageClass, changes: list[Change]
     ) -> MessagePosition | None:
-        """A dead letter of a message that has failed here, if its sender asked for one and there is room.
+        """Create a dead letter of a failed message, if its sender requested one and there is room.
 
-        Those of transactional messages are kept where they were sent from alone (reading 68); any other is
+        Those of transactional messages are kept only at their source (reading 68); any other is
         kept where it fails, in transit if L{msmq.structures.packet.kept_packet} marks it (reading 64). A
         transactional message has failed unless it was received; any other was delivered when an
         administrator removes it from the queue that it was for (reading 46).
@@ -149,12 +149,12 @@ class MessageCopies:
             return None
         if view.is_transactional or isinstance(position.queue, OutgoingQueue):
             if view.source_queue_manager != self.source:
-                return self._bury_in_transit(position, view, message_class, changes)
+                return self._dead_letter_in_transit(position, view, message_class, changes)
         elif message_class in _BY_HAND:
             return None
-        return self.letter(view, message_class, position, changes)
+        return self.dead_letter(view, message_class, position, changes)
 
-    def _bury_in_transit(
+    def _dead_letter_in_transit(
         self, position: MessagePosition, view: UserMessageView, message_class: int, changes: list[Change]
     ) -> MessagePosition | None:
         if view.is_transactional or not is_marked_for_dead_letters(view.packet):
@@ -164,20 +164,20 @@ class MessageCopies:
     def _copy_of_peer(
         self, view: UserMessageView, message_class: int, source: MessagePosition, changes: list[Change]
     ) -> MessagePosition | None:
-        """A dead letter of a message of another queue manager; C{None} beyond their limit."""
+        """A dead letter of another queue manager's message; C{None} beyond the limit for these."""
         letter = UserMessageView(packet_of(patch_message_class(view, message_class)))
-        limit = self.holdings.storage.peer_letters
+        limit = self.holdings.storage.peer_dead_letters
         if limit is not None and self.deadletter.total_bytes + letter.size > limit:
             self.dropped += 1
             return None
         return self.copy(self.deadletter, letter, source, changes)
 
-    def letter(
+    def dead_letter(
         self, view: UserMessageView, message_class: int, source: MessagePosition, changes: list[Change]
     ) -> MessagePosition | None:
         """A dead letter in its queue, still invisible; C{None} if the quota is exceeded.
 
-        That is ApplicationDeadletterQueue if its sender, who is here, named one that can take it.
+        The queue is ApplicationDeadletterQueue if its sender, on this queue manager, set a suitable one.
         """
         own = self._application_queue(view)
         if own is not None:
@@ -213,7 +213,7 @@ class MessageCopies:
         self, queue: Queue, view: UserMessageView, source: MessagePosition, changes: list[Change]
     ) -> MessagePosition | None:
         """A copy in a system queue, still invisible; C{None} if the queue is full."""
-        if view.size > min(room_in(queue), self.holdings.storage.letter_room):
+        if view.size > min(room_in(queue), self.holdings.storage.dead_letter_room):
             self.dropped += 1
             return None
         return self._put(queue, view, source, changes)
@@ -230,7 +230,7 @@ class MessageCopies:
         if not _is_copied(position):
             return None
         if isinstance(position.queue, OutgoingQueue):
-            # Routers keep nothing of what passes through them (reading 68).
+            # Routing servers keep no copies of forwarded messages (reading 68).
             if position.view is None or position.view.source_queue_manager != self.source:
                 return None
             journal = self.machine_journal
@@ -239,15 +239,15 @@ class MessageCopies:
         return self._turn_into(journal, position, self.holdings.storage.journal_room, changes)
 
     def keep_proven(self, position: MessagePosition, changes: list[Change]) -> MessagePosition | None:
-        """The copy in the machine journal of a message that an acknowledgement has proven.
+        """Move a message to the machine journal after the acknowledgement that proves its delivery.
 
-        The message leaves the queue where it is.
+        The message is removed from its queue.
 
-        @return: C{None} if the journal is full, so that the message leaves without a copy.
+        @return: C{None} if the journal is full, so that the message is removed without a copy.
         """
-        room = self.holdings.storage.letter_room
+        room = self.holdings.storage.dead_letter_room
         if position.queue.is_system:
-            # It counts against the same limit where it waits.
+            # It counts against the same limit while it is pending.
             room += position.size
         copy = self._turn_into(self.machine_journal, position, room, changes)
         if copy is None:
@@ -257,7 +257,7 @@ class MessageCopies:
     def _turn_into(
         self, journal: Queue, position: MessagePosition, room: int, changes: list[Change]
     ) -> MessagePosition | None:
-        """Make a copy in a journal out of the message itself, as far as the store has it."""
+        """Turn a message into its copy in a journal, within the store if possible."""
         if position.size > min(room_in(journal), room):
             self.dropped += 1
             return None
@@ -267,9 +267,9 @@ class MessageCopies:
         return copy
 
     def arrive(self, position: MessagePosition, changes: list[Change]) -> MessagePosition | None:
-        """[MS-MQDMPR] 3.1.1.12 PositiveJournalingRequested of a message that is in its queue here.
+        """[MS-MQDMPR] 3.1.1.12 PositiveJournalingRequested of a message that has arrived in its local queue.
 
-        Only if it was sent here. A transactional one waits until it is received (reading 68).
+        It is journaled only if it was sent here; a transactional one when it is received (reading 68).
         """
         view = position.view
         if position.queue.is_system or view is None or is_quiet(view):
@@ -288,13 +288,13 @@ class MessageCopies:
     def keep_refused(
         self, view: UserMessageView, message_class: int, now: float, changes: list[Change]
     ) -> MessagePosition | None:
-        """[MS-MQQB] 3.1.5.8.8 a dead letter of a message from elsewhere that was refused on arrival.
+        """[MS-MQQB] 3.1.5.8.8 a dead letter of a peer's message that was refused on arrival.
 
-        Other dead letters replace a message that was here. This one is additional, so every limit applies to
-        it; C{None} if one is reached.
+        Other dead letters replace a stored message. This one is additional, so every limit applies to it;
+        C{None} if one is reached.
 
-        @param message_class: why it was refused.
-        @param now: when it came, in seconds since 1970-01-01 UTC.
+        @param message_class: the reason of the refusal.
+        @param now: when it arrived, in seconds since 1970-01-01 UTC.
         """
         storage = self.holdings.storage
         if view.size > (storage.free if view.is_recoverable else min(storage.free, storage.express_room)):
@@ -306,13 +306,13 @@ class MessageCopies:
         return copy
 
     def withdraw(self, copies: Iterable[MessagePosition]) -> None:
-        """The changes were not stored: there never were these copies."""
+        """The changes were not stored: the copies are discarded."""
         for copy in copies:
             self.holdings.unlink(copy)
 
 
 def _any_copied(positions: Iterable[MessagePosition]) -> bool:
-    """Whether a copy is kept of any of these; every message that leaves is asked for."""
+    """Whether a copy is kept of any of these; called for every message that is removed."""
     plain: Queue | None = None
     for position in positions:
         if position.queue is not plain:
@@ -329,7 +329,7 @@ def _any_copied(positions: Iterable[MessagePosition]) -> bool:
 
 
 def _is_journaled_here(position: MessagePosition) -> bool:
-    """Whether a transactional message was in the queue that it was for, and its sender wants a copy now."""
+    """Whether a transactional message was in its destination queue, and is journaled at its source now."""
     queue, view = position.queue, position.view
     return (
         view is not None
@@ -343,11 +343,11 @@ def _is_journaled_here(position: MessagePosition) -> bool:
 def _is_copied(position: MessagePosition) -> bool:
     """Whether a copy is kept of a message when it has been received, or has been delivered.
 
-    [MS-MQQB] 3.1.5.5.4 Source Journaling: of a delivered message, the system journal of its source.
+    [MS-MQQB] 3.1.5.5.4 Source Journaling: a delivered message is copied to the system journal of its source.
     """
     queue = position.queue
     if isinstance(queue, OutgoingQueue):
-        # A copy of a transactional message waits for what becomes of it (reading 68).
+        # A transactional message is copied when its final result is known (reading 68).
         view = position.view
         return view is not None and view.flags & _JOURNALED == UserHeader.JP and not is_quiet(view)
     return queue.main.definition.journal

@@ -1,8 +1,8 @@
 """Expiry deadlines: [MS-MQDMPR] 3.1.2.4 in a queue, [MS-MQQB] 3.1.7.1.2 in transit.
 
-Both times are counted from SentTime, which the wall clock of the sender stamped, so they are compared with
-the wall clock here. The arithmetic is signed and of any width: SentTime may lie ahead of us, and what was
-sent then is fresh (reading 64).
+Both times are relative to SentTime, by the wall clock of the sender, so they are compared with the wall clock
+of this computer. The arithmetic is signed and does not overflow: SentTime may be in the future, and such a
+message has not expired (reading 64).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 def time_limit(queue: Queue) -> slice:
-    """Where a packet holds the time that counts in this queue: on the way the one, at its end the other."""
+    """Offset of the limit for this queue: TimeToReachQueue in transit, otherwise TimeToBeReceived."""
     return TIME_TO_REACH_QUEUE if isinstance(queue, OutgoingQueue) else TIME_TO_BE_RECEIVED
 
 
 def due_time(queue: Queue, view: UserMessageView) -> int | None:
-    """When a message has to leave this queue, in seconds since 1970-01-01 UTC; C{None} for never.
+    """When a message expires in this queue, in seconds since 1970-01-01 UTC; C{None} for never.
 
-    What lies in a system queue, a journal or dead-letter queue among them, never has to (reading 31).
+    Messages in system queues, such as journals and dead-letter queues, never expire (reading 31).
     """
     if view.packet[time_limit(queue)] == FOREVER or queue.definition.type is QueueType.SYSTEM:
         return None
@@ -46,9 +46,9 @@ def due_time(queue: Queue, view: UserMessageView) -> int | None:
 
 @attrs.define(eq=False)
 class ExpiringMessages:
-    """The messages in queues that do not live forever, by the second at which each is due.
+    """The messages in queues that can expire, by the second at which each expires.
 
-    All others cost nothing here.
+    Messages that never expire have no cost here.
     """
 
     _by_second: dict[int, dict[MessagePosition, None]] = attrs.field(factory=dict, init=False)
@@ -57,11 +57,11 @@ class ExpiringMessages:
     _most_seconds: int = attrs.field(default=1024, init=False)
 
     def __bool__(self) -> bool:
-        """Whether there may be any."""
+        """Whether there may be such messages."""
         return bool(self._by_second or self._overdue)
 
     def of(self, due: int) -> dict[MessagePosition, None]:
-        """The messages that have to leave at a time, to put one in at once."""
+        """The bucket of the messages that expire at a time, to which one can be added."""
         same_second = self._by_second.get(due)
         if same_second is None:
             self._forget_empty()
@@ -70,11 +70,11 @@ class ExpiringMessages:
         return same_second
 
     def add(self, position: MessagePosition, due: int) -> None:
-        """Remember a message by the time at which it has to leave."""
+        """Add a message with the time at which it expires."""
         self.of(due)[position] = None
 
     def discard(self, positions: Iterable[MessagePosition]) -> None:
-        """Forget messages that are gone; those that never were in here are passed over."""
+        """Remove messages; unknown ones are ignored."""
         if not self._by_second:
             return
         for position in positions:
@@ -83,7 +83,7 @@ class ExpiringMessages:
                 self._by_second[due].pop(position, None)
 
     def next_due(self) -> int | None:
-        """When the next one is due, in seconds since 1970-01-01 UTC; 0 if some are overdue."""
+        """When the next one expires, in seconds since 1970-01-01 UTC; 0 if some are overdue."""
         if self._overdue:
             return 0
         seconds = self._seconds
@@ -92,9 +92,9 @@ class ExpiringMessages:
         return seconds[0] if seconds else None
 
     def take_due(self, now: float, count: int) -> list[MessagePosition]:
-        """Forget up to C{count} that have expired, and answer them in that order.
+        """Remove up to C{count} expired messages, and return them in the order of expiry.
 
-        Some of them may be gone already, as their states tell.
+        Some of them may have left their queue already, according to their state.
         """
         taken: list[MessagePosition] = []
         while len(taken) < count and (due := self.next_due()) is not None and due <= now:
@@ -105,7 +105,7 @@ class ExpiringMessages:
         return taken
 
     def _forget_empty(self) -> None:
-        # Messages that were received leave their seconds behind; most never come.
+        # Received messages leave empty buckets behind; most of them are never due.
         if len(self._seconds) >= self._most_seconds:
             self._by_second = {due: positions for due, positions in self._by_second.items() if positions}
             self._seconds = sorted(self._by_second)

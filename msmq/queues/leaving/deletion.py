@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.4 Delete Queue, and what becomes of the messages in one."""
+"""[MS-MQDMPR] 3.1.7.1.4 Delete Queue, and the removal of its messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from msmq.queues.reading.readers import Readers
 
 @attrs.define(eq=False)
 class QueueDeletion:
-    """Takes queues out, and then their messages, which may be millions, slice by slice."""
+    """Deletes queues, and then their messages, which may be millions, slice by slice."""
 
     _collection: QueueCollection
     _holdings: Holdings
@@ -33,7 +33,7 @@ class QueueDeletion:
     _copying: MessageCopies
 
     def delete(self, queue: Queue) -> Deletion:
-        """A queue is gone at once, with its journal and its subqueues.
+        """Delete a queue at once, with its journal and its subqueues.
 
         @raise MQError: as L{QueueCollection.remove}.
         """
@@ -57,7 +57,7 @@ class QueueDeletion:
         return Deletion(queue, fence, deletion_of(family), effects, deque(gone))
 
     def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> Removal:
-        """What has to be stored for messages of a deleted queue to be gone, each with its event.
+        """The changes that remove messages of a deleted queue, each with its event.
 
         These are DELETED from now on; their packets are in memory, as far as they could be read.
         Messages with a pending enqueue or removal stay, since that operation reports them.
@@ -86,7 +86,7 @@ class QueueDeletion:
 
 
 def _is_under_way(position: MessagePosition) -> bool:
-    """Whether something is being stored for a message; what a transaction has only sent is nowhere else."""
+    """Whether a change for a message is being stored; uncommitted messages are only in memory."""
     if position.state is PositionState.DELETED:
         return False
     owner = position.owner

@@ -14,23 +14,23 @@ from msmq.structures.packet.message_class import MessageClass
 
 @attrs.frozen
 class Departure:
-    """Messages that are being removed unread from one queue, and are locked meanwhile.
+    """Messages that are being removed unread from one queue, and are locked until then.
 
-    @ivar message_class: why, as the negative acknowledgement puts it.
-    @ivar is_told: the event log tells of it already, and the dead letters are there.
-    @ivar reason: an addition to the event, in words.
+    @ivar message_class: the class of the negative acknowledgement.
+    @ivar is_reported: their events and dead letters are stored already.
+    @ivar reason: an additional text for the event.
     """
 
     queue: Queue = attrs.field(repr=False)
     positions: Sequence[MessagePosition] = attrs.field(repr=False)
     message_class: MessageClass
-    is_told: bool = False
+    is_reported: bool = False
     reason: str = ""
 
 
 @attrs.frozen
 class DepartureCommit:
-    """What has to be stored for a departure; its messages are out of their queue once it is.
+    """The changes of a departure; its messages are out of their queue once they are stored.
 
     @ivar copies: the dead letters; they are in their queue, still invisible.
     """
@@ -42,11 +42,11 @@ class DepartureCommit:
 
 @attrs.frozen
 class Removal:
-    """Messages that were received; they leave their queues when the changes are stored.
+    """Received messages, which leave their queues when the changes are stored.
 
-    @ivar departures: messages whose queue was purged while their readers had them; they leave for that
-        reason, whatever becomes of the others.
-    @ivar copies: those for the journals of the queues, still invisible.
+    @ivar departures: messages whose queue was purged while readers had locked them; they are removed for
+        that reason.
+    @ivar copies: the journal copies, still invisible.
     """
 
     positions: Sequence[MessagePosition] = attrs.field(repr=False)
@@ -58,29 +58,29 @@ class Removal:
 def departure(
     positions: Sequence[MessagePosition], message_class: MessageClass, reason: str = ""
 ) -> Departure:
-    """Of at least one message, all of one queue."""
+    """The departure of at least one message, all of one queue."""
     return Departure(positions[0].queue, positions, message_class, reason=reason)
 
 
-def gone_with_queue(positions: Iterable[MessagePosition], *, is_told: bool = False) -> list[Departure]:
-    """Messages that were on their way into queues, or out of them, when these were deleted: they leave.
+def gone_with_queue(positions: Iterable[MessagePosition], *, is_reported: bool = False) -> list[Departure]:
+    """The departures of messages that were being added or removed when their queues were deleted.
 
     The deletion itself reports all others.
 
-    @param is_told: so does the event log of these already.
+    @param is_reported: their events and dead letters are stored already.
     """
     gone = by_queue(positions)
     for same_queue in gone.values():
         for position in same_queue:
             position.state = PositionState.LEAVING
     return [
-        Departure(queue, same_queue, MessageClass.NACK_Q_DELETED, is_told)
+        Departure(queue, same_queue, MessageClass.NACK_Q_DELETED, is_reported)
         for queue, same_queue in gone.items()
     ]
 
 
 def removals(positions: Iterable[MessagePosition]) -> list[Change]:
-    """What the store has to forget for these messages to be out of their queues."""
+    """The changes that remove these messages from the store."""
     stored: dict[tuple[Queue, bool], list[int]] = {}
     for position in positions:
         if position.kept is not PacketHolder.MEMORY:
@@ -93,7 +93,7 @@ def removals(positions: Iterable[MessagePosition]) -> list[Change]:
 
 
 def by_queue(positions: Iterable[MessagePosition]) -> dict[Queue, list[MessagePosition]]:
-    """The same positions, those of each queue together."""
+    """The positions, grouped by queue."""
     queues: dict[Queue, list[MessagePosition]] = {}
     for position in positions:
         queues.setdefault(position.queue, []).append(position)

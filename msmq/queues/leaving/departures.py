@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.2.1 and 3.1.7.2.2: two-step removal of messages, or return to the queue."""
+"""[MS-MQDMPR] 3.1.7.2.1 and 3.1.7.2.2: two-step removal of messages, or their return to the queue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from msmq.structures.packet.message_class import MessageClass
 
 @attrs.define(eq=False)
 class Departures:
-    """Removes messages, received or unread, and returns those that stay to their queue."""
+    """Removes received and unread messages, and returns locked ones to their queue."""
 
     _numbers: MessageNumbers
     _holdings: Holdings
@@ -38,14 +38,14 @@ class Departures:
     _expiry: Expiry
     _showing: Availability
 
-    # Messages were received
+    # Received messages
 
     def remove(self, positions: Iterable[MessagePosition]) -> Removal:
-        """[MS-MQDMPR] 3.1.7.2.1 ask that locked messages leave; their readers have them.
+        """[MS-MQDMPR] 3.1.7.2.1 request the removal of locked messages, which their readers have confirmed.
 
-        Either L{removed} has to follow, or L{restored} if the changes were not stored. Positions that are
-        not locked (any more), because their queue was deleted for example, are passed over; but the store
-        forgets them at once as well, since their reader will get an error.
+        Either L{removed} has to follow, or L{restored} if the changes were not stored. Positions that are not
+        locked (any more), because their queue was deleted for example, are skipped; but they are removed from
+        the store at once as well, since their reader gets an error.
         """
         removing = PositionState.REMOVING
         leaving: list[MessagePosition] = []
@@ -67,7 +67,7 @@ class Departures:
         return Removal(removal.positions, changes, removal.departures, removal.copies)
 
     def removed(self, removal: Removal, now: Moment) -> list[Effect]:
-        """The changes of a removal are stored: the messages are out of their queues, the copies are there."""
+        """The changes of a removal are stored: the messages are removed, and the copies become available."""
         self._numbers.stored(removal.changes)
         for position in removal.positions:
             position.queue.received_count += 1
@@ -76,13 +76,13 @@ class Departures:
         return self._showing.show(removal.copies, now) if removal.copies else []
 
     def restored(self, removal: Removal, now: Moment) -> list[Effect]:
-        """The changes of a removal were not stored: its messages return to the queue."""
+        """The changes of a removal were not stored: its messages return to their queues."""
         self._copying.withdraw(removal.copies)
         forget_queues(removal.changes, (copy.queue for copy in removal.copies))
         return self.release(removal.positions, now)
 
     def release(self, positions: Iterable[MessagePosition], now: Moment) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.2.2 give locked messages back, each in its place, to all who wait.
+        """[MS-MQDMPR] 3.1.7.2.2 release locked messages, which become available at their positions.
 
         Those that have expired, or whose queue was purged meanwhile, are removed instead.
         """
@@ -109,12 +109,12 @@ class Departures:
     ) -> list[Departure]:
         """[MS-MQDMPR] 3.1.1.12 NackReceiveRejected: the reader rejects messages that it has locked.
 
-        They leave, with what follows for whoever asked to be told. Of a queue that was purged or deleted
-        meanwhile they leave for that reason.
+        They are removed, with the acknowledgements that were requested. If their queue was purged or deleted,
+        that is the reason of their removal.
 
-        @param message_class: why, for those who are told: L{NACK_COULD_NOT_ENCRYPT
+        @param message_class: the class of the acknowledgement: L{NACK_COULD_NOT_ENCRYPT
             <MessageClass.NACK_COULD_NOT_ENCRYPT>} if a session cannot send them.
-        @param reason: the same in words, for the event log.
+        @param reason: a text for the event log.
         """
         rejected: list[MessagePosition] = []
         purged: list[MessagePosition] = []
@@ -131,9 +131,9 @@ class Departures:
         return [*departures, *finish_purge(purged)]
 
     def lost(self, positions: Iterable[MessagePosition]) -> list[Departure]:
-        """The store no longer has these messages, found damaged for example: they leave unread.
+        """The store has lost these messages, found damaged for example: they are removed unread.
 
-        Positions that leave already are passed over.
+        Positions that are being removed already are skipped.
         """
         leaving: list[MessagePosition] = []
         for position in positions:
@@ -153,22 +153,22 @@ class Departures:
     def disposed(
         self, position: MessagePosition, copies: Iterable[MessagePosition], now: Moment
     ) -> list[Effect]:
-        """A message that was locked is out of its queue, and its copies are there."""
+        """A locked message was removed from its queue, and its copies become available."""
         self._holdings.unlink(position)
         self._expiry.forget((position,))
         return self._showing.show(copies, now)
 
-    # Messages leave unread
+    # Removal of unread messages
 
     def settle(self, departure: Departure, now: Moment) -> DepartureCommit:
-        """What has to be stored for messages to leave unread; either L{settled} or L{stay} has to follow.
+        """The changes that remove messages unread; either L{settled} or L{stay} has to follow.
 
-        Whoever can has read their packets before, so that they can be told of and kept as dead letters.
+        Their packets are to be read before as far as possible, for acknowledgements and dead letters.
         """
         return self._copying.settle(departure, now.wall)
 
     def settled(self, settlement: DepartureCommit, now: Moment) -> list[Effect]:
-        """The changes of a departure are stored: its messages are out of their queue."""
+        """The changes of a departure are stored: its messages are removed."""
         self._numbers.stored(settlement.changes)
         positions = settlement.departure.positions
         self._holdings.unlink_all(positions)
@@ -176,12 +176,12 @@ class Departures:
         return self._showing.show(settlement.copies, now) if settlement.copies else []
 
     def unsettle(self, settlement: DepartureCommit) -> None:
-        """The changes of a departure were not stored: there are no copies, its messages are still leaving."""
+        """The changes of a departure were not stored: the copies are discarded, the removal stays pending."""
         self._copying.withdraw(settlement.copies)
         forget_queues(settlement.changes, (copy.queue for copy in settlement.copies))
 
     def stay(self, departure: Departure, now: Moment) -> list[Effect]:
-        """A departure did not come about: its messages are back in their places."""
+        """A departure is cancelled: its messages return to their positions."""
         for position in departure.positions:
             if position.state is PositionState.LEAVING:
                 position.state = PositionState.REMOVING

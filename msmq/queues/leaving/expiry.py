@@ -1,4 +1,4 @@
-"""Removes expired messages from their queues."""
+"""Expiry of messages: removal after TimeToReachQueue or TimeToBeReceived."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXPIRED_AT_ONCE = 50
 """The number of expired messages that are removed in one step, with their effects."""
 
 LONGEST_TRUST = 60.0
-"""Seconds after which the wall clock is looked at again while messages wait for a time of it."""
+"""Seconds between readings of the wall clock while messages can expire."""
 
 
 @attrs.define(eq=False)
@@ -26,7 +26,7 @@ class Expiry:
     """[MS-MQDMPR] 3.1.7.2.7 and [MS-MQQB] 3.1.7.1.2, for all queues of a queue manager.
 
     A message that a reader has locked may still be received; it expires when it is released (reading 32).
-    One that a session has sent, and whose acknowledgement is missing, leaves (reading 76).
+    One that a session has sent, and that is not acknowledged, expires (reading 76).
     """
 
     _messages: ExpiringMessages = attrs.field(factory=ExpiringMessages, init=False)
@@ -34,7 +34,7 @@ class Expiry:
     def sift(
         self, positions: Iterable[MessagePosition], now: Moment
     ) -> tuple[list[MessagePosition], list[Departure]]:
-        """Those whose time is not over, which is remembered, and how the others leave."""
+        """The messages that have not expired, now scheduled, and the departures of the others."""
         late: list[MessagePosition] = []
         fresh: list[MessagePosition] = []
         wall = now.wall
@@ -62,10 +62,10 @@ class Expiry:
     def find(
         self, look: Callable[[], list[MessagePosition]], now: Moment
     ) -> tuple[list[MessagePosition], list[Departure]]:
-        """What C{look} finds, without expired messages, and how these leave.
+        """What C{look} finds, without expired messages, and the departures of these.
 
-        It looks again if there is nothing else, but not without an end: who finds nothing although
-        something lies behind what leaves, has to wait.
+        It repeats the search if all found messages have expired, but only a bounded number of times: after
+        that the caller has to wait although there may be more messages.
         """
         departures: list[Departure] = []
         found = look()
@@ -80,7 +80,7 @@ class Expiry:
         return found, departures
 
     def gave_up(self, found: Sequence[MessagePosition], departures: Sequence[Departure]) -> bool:
-        """Whether L{find}, which answered so, stopped before it had seen everything."""
+        """Whether L{find}, with this result, stopped before the end."""
         return not found and sum(len(each.positions) for each in departures) >= EXPIRED_AT_ONCE
 
     def expire(self, now: Moment) -> list[Departure]:
@@ -88,13 +88,13 @@ class Expiry:
         return _leave(filter(_may_leave, self._messages.take_due(now.wall, EXPIRED_AT_ONCE)))
 
     def forget(self, positions: Iterable[MessagePosition]) -> None:
-        """These messages are gone."""
+        """These messages were removed."""
         self._messages.discard(positions)
 
     def deadline(self, now: Moment) -> float | None:
-        """When L{expire} has something to do next, in seconds of the monotonic clock.
+        """When L{expire} has to be called next, in seconds of the monotonic clock.
 
-        Messages expire by the other clock, which may be set, so it is looked at again every minute.
+        Messages expire by the wall clock, which may be set, so it is read again every minute.
         """
         due = self._messages.next_due()
         if due is None:

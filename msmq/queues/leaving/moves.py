@@ -54,13 +54,13 @@ class Moves:
         return relocation
 
     def moved(self, relocation: Relocation, now: Moment) -> list[Effect]:
-        """The changes of a move are stored: the messages are in their new queues, for all who wait there."""
+        """The changes of a move are stored: the messages are available in their new queues."""
         self._numbers.stored(relocation.changes)
         self._expiry.forget(position for position, _ in relocation.moves)
         return self._showing.show(finish_move(self._holdings, relocation), now)
 
     def unmove(self, relocation: Relocation, now: Moment) -> list[Effect]:
-        """The changes of a move were not stored: the messages are where they were."""
+        """The changes of a move were not stored: the messages are in their former queues."""
         undo_move(self._holdings, relocation)
         forget_queues(relocation.changes, (place.queue for _, place in relocation.moves))
         return self._departures.release((position for position, _ in relocation.moves), now)

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.7 Purge Queue."""
+"""[MS-MQDMPR] 3.1.7.1.7 Purge Queue: removal of available messages, and later of locked ones."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _LOOKUP_ID: Final = Struct("<Q")
 
 @attrs.define(eq=False)
 class PurgePending:
-    """The messages that readers had when their queues were purged: a crash must not bring them back.
+    """The messages that readers had locked when their queues were purged; they must not survive a crash.
 
-    After a start there are no readers that could decide: the messages are removed then (reading 9).
-    A list is kept until its queue is purged again, or deleted; what has left meanwhile does no harm in it.
+    After a start there are no readers: the messages are removed then (reading 9).
+    A list is kept until its queue is purged again, or deleted; removed messages in it are harmless.
     """
 
     _stored: set[UUID] = attrs.field(factory=set, init=False)
 
     def keep(self, queue: Queue) -> list[Change]:
-        """What has to be stored when a purge is done."""
+        """The changes to store when a purge is done."""
         pending = [
             position.lookup_id
             for position in queue.positions.values()
@@ -44,7 +44,7 @@ class PurgePending:
         return [PutState(_name(identifier), b"".join(map(_LOOKUP_ID.pack, pending)))]
 
     def forget(self, queue: Queue) -> list[Change]:
-        """What has to be stored for no message of a queue to be meant."""
+        """The changes that delete the list of a queue."""
         identifier = queue.definition.identifier
         if identifier not in self._stored:
             return []
@@ -52,7 +52,7 @@ class PurgePending:
         return [RemoveState(_name(identifier))]
 
     def restore(self, queue: Queue, state: Mapping[str, bytes]) -> set[int]:
-        """The LookupIdentifiers of what has to leave a queue that was found in a store."""
+        """The LookupIdentifiers of messages to remove from a restored queue."""
         identifier = queue.definition.identifier
         value = state.get(_name(identifier))
         if value is None:
@@ -62,7 +62,7 @@ class PurgePending:
 
 
 def fence(queue: Queue) -> list[Change]:
-    """Changes nothing; when it is stored, so is what was leaving before, which others have asked for."""
+    """An empty change; when it is stored, all earlier removals are stored too."""
     under_way = (PositionState.REMOVING, PositionState.LEAVING)
     if any(position.is_stored and position.state in under_way for position in queue.positions.values()):
         return [RemoveMessages(queue.definition.identifier, ())]
@@ -76,16 +76,16 @@ def _name(identifier: UUID) -> str:
 def purge_available(queue: Queue, through: int, count: int) -> Departure | None:
     """Remove up to C{count} available messages; C{None} if none are left.
 
-    @param through: what is younger than this SequentialID stays.
+    @param through: the SequentialID of the youngest message to remove.
     """
     leaving = queue.take_through(through, count)
     return departure(leaving, _reason(queue)) if leaving else None
 
 
 def purge_locked(queue: Queue, through: int) -> None:
-    """Mark the messages that readers have: they leave whatever their readers decide.
+    """Mark the messages that readers have locked: they are removed whatever the readers decide.
 
-    Messages that are being stored are not touched and survive.
+    Messages that are being stored are not affected and remain.
     """
     for position in queue.positions.values():
         if position.state is PositionState.LOCKED_READER and position.lookup_id & SEQUENTIAL_MASK <= through:
@@ -93,12 +93,12 @@ def purge_locked(queue: Queue, through: int) -> None:
 
 
 def finish_purge(purged: Sequence[MessagePosition]) -> list[Departure]:
-    """The readers of these have decided: they leave."""
+    """The readers of these have decided: they are removed."""
     for position in purged:
         position.state = PositionState.LEAVING
     return [departure(positions, _reason(queue)) for queue, positions in by_queue(purged).items()]
 
 
 def _reason(queue: Queue) -> MessageClass:
-    # What is in an outgoing queue has not arrived.
+    # Messages in an outgoing queue have not arrived.
     return MessageClass.NACK_DELETED if isinstance(queue, OutgoingQueue) else MessageClass.NACK_Q_PURGED

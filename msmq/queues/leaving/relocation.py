@@ -18,7 +18,7 @@ from msmq.structures.status import MQError, Status
 class Relocation:
     """Messages that are moved when the changes are stored.
 
-    @ivar moves: each message with its place in the target, still invisible.
+    @ivar moves: each message with its position in the target, still invisible.
     """
 
     moves: list[tuple[MessagePosition, MessagePosition]] = attrs.field(factory=list, repr=False)
@@ -26,27 +26,30 @@ class Relocation:
 
 
 def check_move(source: Queue, target: Queue, *, is_transactional: bool) -> None:
-    """See that messages may be moved from the one to the other.
+    """Check that messages can be moved from the one queue to the other.
 
-    @raise MQError: MQ_ERROR_QUEUE_NOT_AVAILABLE if one is gone, MQ_ERROR_INVALID_PARAMETER for queues
-        that have nothing to do with each other, MQ_ERROR_TRANSACTION_USAGE for a transactional move into
-        a system queue.
+    @raise MQError: MQ_ERROR_QUEUE_NOT_AVAILABLE if one is deleted, MQ_ERROR_INVALID_PARAMETER for unrelated
+        queues, MQ_ERROR_TRANSACTION_USAGE for a transactional move into a system queue.
     """
     for queue in (source, target):
         if queue.is_deleted:
             raise MQError(Status.MQ_ERROR_QUEUE_NOT_AVAILABLE, f"{queue.definition.path} is deleted")
     names = f"from {source.definition.path} to {target.definition.path}"
     if source is target:
-        raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, f"{source.definition.path} is both ends of the move")
+        raise MQError(
+            Status.MQ_ERROR_INVALID_PARAMETER,
+            f"{source.definition.path} is both the source and the target of the move",
+        )
     if target.is_system:
         if target.parent is not None:
             raise MQError(
                 Status.MQ_ERROR_INVALID_PARAMETER,
-                f"{names}: a journal takes what was received, and nothing is moved there",
+                f"{names}: a journal accepts received messages only, messages cannot be moved into it",
             )
         if is_transactional:
             raise MQError(
-                Status.MQ_ERROR_TRANSACTION_USAGE, f"{names}: no transaction moves into a system queue"
+                Status.MQ_ERROR_TRANSACTION_USAGE,
+                f"{names}: messages cannot be moved into a system queue in a transaction",
             )
     elif source.main is not target.main:
         raise MQError(
@@ -56,7 +59,7 @@ def check_move(source: Queue, target: Queue, *, is_transactional: bool) -> None:
 
 
 def check_available(position: MessagePosition) -> None:
-    """See that a message can be taken to be moved.
+    """Check that a message is available, so that it can be moved.
 
     @raise MQError: MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION.
     """
@@ -70,10 +73,10 @@ def check_available(position: MessagePosition) -> None:
 def relocate(
     holdings: Holdings, pairs: Iterable[tuple[MessagePosition, Queue]], relocation: Relocation
 ) -> None:
-    """Give locked messages their places in other queues, still invisible.
+    """Create the positions of locked messages in other queues, still invisible.
 
-    Among a queue and its subqueues they keep their LookupIdentifier (reading 6).
-    Both places are charged until the move is stored, but not against the quota.
+    Within a queue and its subqueues they keep their LookupIdentifier (reading 6).
+    Both positions are charged until the move is stored, but not against the quota.
     """
     for position, target in pairs:
         place = _place(holdings, position, target)
@@ -104,7 +107,7 @@ def _place(holdings: Holdings, position: MessagePosition, target: Queue) -> Mess
 
 
 def finish_move(holdings: Holdings, relocation: Relocation) -> list[MessagePosition]:
-    """The changes are stored: the messages are out of their queues; answers with their new places."""
+    """The changes are stored: the messages are removed from their queues; returns their new positions."""
     arrived: list[MessagePosition] = []
     for position, place in relocation.moves:
         place.view = position.view
@@ -114,6 +117,6 @@ def finish_move(holdings: Holdings, relocation: Relocation) -> list[MessagePosit
 
 
 def undo_move(holdings: Holdings, relocation: Relocation) -> None:
-    """The changes were not stored: there never were these places."""
+    """The changes were not stored: the new positions are discarded."""
     for _, place in relocation.moves:
         holdings.unlink(place)

@@ -1,9 +1,8 @@
 """[MS-MQDMPR] 3.1.1.14 Transaction and 3.1.1.13 TransactionalOperation, with 3.1.4.3 to 3.1.4.5.
 
-Until it is committed a transaction exists in memory alone: what it sends is in its queue and what it
-receives or moves is locked, but the store knows of nothing.
-Its commit is one batch of the store; whatever happens before that is stored has aborted it (readings 9,
-47 and 49).
+Until it is committed a transaction exists only in memory: the messages that it sends are in their queues and
+those that it receives or moves are locked, but nothing is stored.
+Its commit is one batch of the store; a crash before that is stored aborts it (readings 9, 47 and 49).
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from msmq.structures.status import MQError, Status
 
 
 class TransactionState(enum.Enum):
-    """Where a transaction stands.
+    """The state of a transaction.
 
-    ACTIVE: takes more operations.
-    PREPARED: takes none; commit and abort are open.
+    ACTIVE: accepts operations.
+    PREPARED: accepts none; can be committed or aborted.
     COMMITTING: its batch is being stored.
     COMMITTED, ABORTED: it has ended.
     """
@@ -65,7 +64,7 @@ Operation: TypeAlias = Enqueue | Dequeue | Move
 
 @attrs.define
 class Uncommitted:
-    """What transactions have sent to one queue and not committed yet.
+    """Uncommitted messages that transactions have sent to one queue.
 
     @ivar size: the bytes of the packets.
     """
@@ -79,12 +78,12 @@ NOTHING_UNCOMMITTED: Final = Uncommitted()
 
 @attrs.define(eq=False)
 class Transaction:
-    """[MS-MQDMPR] 3.1.1.14 Transaction, an internal one (SinglePhase): there is one resource manager, us.
+    """[MS-MQDMPR] 3.1.1.14 Transaction, internal (SinglePhase): this is its only resource manager.
 
     @ivar identifier: TransactionIdentifier.
-    @ivar began: when, seconds since 1970-01-01 UTC.
-    @ivar operations: TransactionalOperationCollection, in the order in which they were asked for.
-    @ivar uncommitted: how much of what it sends is in each queue.
+    @ivar began: when it began, seconds since 1970-01-01 UTC.
+    @ivar operations: TransactionalOperationCollection, in the order in which they were requested.
+    @ivar uncommitted: the messages that it sends, by queue.
     """
 
     identifier: UUID
@@ -94,7 +93,7 @@ class Transaction:
     uncommitted: dict[Queue, Uncommitted] = attrs.field(factory=dict, init=False, repr=False)
 
     def add_sent(self, positions: Sequence[MessagePosition]) -> None:
-        """These messages, which are in their queues, are sent when it commits."""
+        """Add messages, which are in their queues and are sent when it commits."""
         self.operations += map(Enqueue, positions)
         for position in positions:
             counted = self.uncommitted.get(position.queue)
@@ -105,7 +104,7 @@ class Transaction:
 
     @property
     def may_end(self) -> bool:
-        """Whether it can be committed, or aborted: it has not ended, and is not about to."""
+        """Whether it can be committed or aborted: it has not ended, and is not being committed."""
         return self.state in (TransactionState.ACTIVE, TransactionState.PREPARED)
 
     def sent(self) -> list[MessagePosition]:
@@ -113,7 +112,7 @@ class Transaction:
         return [operation.position for operation in self.operations if isinstance(operation, Enqueue)]
 
     def received(self) -> list[MessagePosition]:
-        """The messages that it receives, without those whose queue was deleted meanwhile."""
+        """The messages that it receives, without those whose queue was deleted."""
         return [
             operation.position
             for operation in self.operations
@@ -121,7 +120,7 @@ class Transaction:
         ]
 
     def received_from_deleted(self) -> list[MessagePosition]:
-        """The messages that it receives from queues that were deleted meanwhile."""
+        """The messages that it receives from queues that were deleted."""
         return [
             operation.position
             for operation in self.operations
@@ -129,7 +128,7 @@ class Transaction:
         ]
 
     def moved(self) -> list[Move]:
-        """The moves that it makes, without those of messages whose queue was deleted meanwhile."""
+        """Its moves, without those of messages whose queue was deleted."""
         return [
             operation
             for operation in self.operations
@@ -137,7 +136,7 @@ class Transaction:
         ]
 
     def deleted_sources(self) -> set[Queue]:
-        """The queues that were deleted meanwhile and from which it was to move messages."""
+        """The deleted queues from which it was to move messages."""
         return {
             operation.position.queue
             for operation in self.operations
@@ -145,26 +144,26 @@ class Transaction:
         }
 
     def check_active(self) -> None:
-        """See that it takes more operations.
+        """Check that it accepts operations.
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE.
         """
         if self.state is not TransactionState.ACTIVE:
             raise MQError(
                 Status.MQ_ERROR_TRANSACTION_SEQUENCE,
-                f"transaction {self.identifier} is {self.state.value} and takes nothing more",
+                f"transaction {self.identifier} is {self.state.value} and accepts no more operations",
             )
 
 
 @attrs.frozen
 class Commitment:
-    """What has to be stored for a transaction to be committed.
+    """The changes that commit a transaction.
 
-    @ivar before: what the state of the transaction was.
+    @ivar before: the former state of the transaction.
     @ivar sent: the messages that become available, queue by queue.
     @ivar lost: sent messages whose queue was deleted before the commit.
     @ivar purged: received messages whose queue was purged before the commit.
-    @ivar back: messages that are not moved, because the queue they were to go to is gone.
+    @ivar back: messages that are not moved, because the target queue is deleted.
     """
 
     transaction: Transaction
@@ -180,12 +179,12 @@ class Commitment:
 
 @attrs.frozen
 class Abortion:
-    """What becomes of the messages of a transaction that is aborted.
+    """The results for the messages of an aborted transaction.
 
-    @ivar back: received and moved messages that go back to their places.
-    @ivar poisonous: those that were aborted too often, which are moved aside instead.
-    @ivar changes: their counts, which need not be waited for.
-    @ivar departures: messages whose queue was purged meanwhile.
+    @ivar back: received and moved messages that return to their positions.
+    @ivar poisonous: poison messages, which are moved to the subqueue C{poison} instead.
+    @ivar changes: their abort counts, whose commit need not be awaited.
+    @ivar departures: messages whose queue was purged.
     """
 
     back: list[MessagePosition] = attrs.field(repr=False)
@@ -205,7 +204,7 @@ class TransactionCollection:
         return iter(self._transactions.values())
 
     def create(self, identifier: UUID, now: float) -> Transaction:
-        """[MS-MQDMPR] 3.1.7.1.8 Create Transaction; the one that there is, if there is one (reading 47)."""
+        """[MS-MQDMPR] 3.1.7.1.8 Create Transaction, or return the existing one (reading 47)."""
         transaction = self._transactions.get(identifier)
         if transaction is None:
             transaction = self._transactions[identifier] = Transaction(identifier, now)
@@ -224,7 +223,7 @@ class TransactionCollection:
         return transaction
 
     def prepare(self, transaction: Transaction) -> None:
-        """[MS-MQDMPR] 3.1.4.3 Prepare: nothing more is taken.
+        """[MS-MQDMPR] 3.1.4.3 Prepare: no more operations are accepted.
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is being committed.
         """
@@ -246,7 +245,7 @@ class TransactionCollection:
         transaction.state = state
 
     def end(self, transaction: Transaction, state: TransactionState) -> None:
-        """It has ended."""
+        """The transaction has ended."""
         transaction.state = state
         transaction.operations.clear()
         self._transactions.pop(transaction.identifier, None)

@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     from msmq.structures.packet.user_message_view import UserMessageView
 
 Numbering: TypeAlias = Callable[[Queue, Sequence[MessagePosition]], Sequence[Change]]
-"""Gives the messages that a transaction sends to a queue their places in a sequence: patches their packets,
-and answers with what has to be stored for that."""
+"""Assigns sequence numbers to the messages that a transaction sends to a queue: patches their packets, and
+returns the changes to store."""
 
 
 @attrs.define(eq=False)
 class QueueTransactions:
     """The transactions of a queue manager.
 
-    @ivar poison_after: how many aborted transactions a message may have been received in; 0 for any number.
+    @ivar poison_after: the number of aborted transactions after which a message is poison; 0 for never.
     @ivar transactions: those that have not ended.
     """
 
@@ -57,16 +57,16 @@ class QueueTransactions:
     poison_after: int = 0
     transactions: TransactionCollection = attrs.field(factory=TransactionCollection, init=False)
 
-    # What is done in a transaction
+    # Operations in a transaction
 
     def send(
         self, transaction: Transaction, arrivals: Iterable[tuple[Queue, UserMessageView]], now: Moment
     ) -> list[EnqueueRefusal]:
-        """[MS-MQDMPR] 3.1.7.1.9 put messages in their queues, invisible before the commit.
+        """[MS-MQDMPR] 3.1.7.1.9 enqueue messages, invisible before the commit.
 
-        If one is refused, none is put.
+        If one is refused, none is enqueued.
 
-        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if the transaction takes nothing more.
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if the transaction accepts no more operations.
         """
         transaction.check_active()
         sent: list[MessagePosition] = []
@@ -91,7 +91,7 @@ class QueueTransactions:
         return refusals
 
     def uncommitted(self) -> dict[Queue, Uncommitted]:
-        """What open transactions have sent to each queue; it takes as long as there are transactions."""
+        """The uncommitted messages of each queue; takes time proportional to the number of transactions."""
         found: dict[Queue, Uncommitted] = {}
         for transaction in self.transactions:
             for queue, counted in transaction.uncommitted.items():
@@ -103,7 +103,7 @@ class QueueTransactions:
     def receive(self, transaction: Transaction, positions: Iterable[MessagePosition]) -> None:
         """[MS-MQDMPR] 3.1.7.1.10 these messages, locked by a read, are received when it commits.
 
-        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if the transaction takes nothing more.
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if the transaction accepts no more operations.
         """
         transaction.check_active()
         for position in positions:
@@ -113,8 +113,8 @@ class QueueTransactions:
     def move(self, transaction: Transaction, position: MessagePosition, target: Queue) -> None:
         """[MS-MQDMPR] 3.1.7.1.16 this message, locked by its mover, is moved when it commits.
 
-        @raise MQError: as L{check_move}, or MQ_ERROR_TRANSACTION_SEQUENCE if the transaction takes nothing
-            more.
+        @raise MQError: as L{check_move}, or MQ_ERROR_TRANSACTION_SEQUENCE if the transaction accepts no more
+            operations.
         """
         transaction.check_active()
         check_move(position.queue, target, is_transactional=True)
@@ -134,13 +134,13 @@ class QueueTransactions:
         position.state = PositionState.LOCKED_READER
         self.move(transaction, position, target)
 
-    # How a transaction ends
+    # End of a transaction
 
     def unmoved(self, transaction: Transaction) -> list[Departure]:
-        """Messages that it was to move, and that leave since their queue was purged or deleted meanwhile.
+        """Messages that it was to move, and that are removed since their queue was purged or deleted.
 
-        They have to have left before it commits: else a crash right after that could bring them back to where
-        they were, which is neither what was committed nor what was purged or deleted.
+        Their removal has to be stored before the commit: otherwise a crash right after the commit could
+        restore them in their old queue, which neither the commit nor the purge or deletion allows.
         """
         if not transaction.may_end:
             return []
@@ -156,7 +156,7 @@ class QueueTransactions:
         return [*gone_with_queue(deleted), *finish_purge(purged)]
 
     def commit(self, transaction: Transaction, numbering: Numbering, now: Moment) -> Commitment:
-        """[MS-MQDMPR] 3.1.4.4 Commit: what has to be stored, as one batch.
+        """[MS-MQDMPR] 3.1.4.4 Commit: the changes to store, as one batch.
 
         Either L{msmq.queues.model.QueueManagerModel.committed} or L{uncommit} has to follow.
 
@@ -175,7 +175,7 @@ class QueueTransactions:
         try:
             for queue, positions in sent.items():
                 if isinstance(queue, OutgoingQueue):
-                    # Others may have committed since these were sent; they leave in the order of the commits.
+                    # Others may have committed since; messages are sent in the order of the commits.
                     for position in positions:
                         queue.renumber(position, 7 << 56 | self._holdings.sequential.take(1))
                 changes += numbering(queue, positions)
@@ -201,9 +201,9 @@ class QueueTransactions:
         relocate(self._holdings, pairs, relocation)
         changes += removal.changes
         changes += relocation.changes
-        # Their queues are being deleted, but whoever commits is told that they are received by now.
+        # Their queues are being deleted, but the result of the commit says that they were received.
         changes += removals(transaction.received_from_deleted())
-        # What is just being deleted is stored as gone before whoever commits is told.
+        # A pending deletion is stored before the result of the commit is returned.
         changes += (
             RemoveMessages(queue.definition.identifier, ()) for queue in transaction.deleted_sources()
         )
@@ -215,13 +215,13 @@ class QueueTransactions:
     def _moves(
         self, transaction: Transaction
     ) -> tuple[list[MessagePosition], list[MessagePosition], list[tuple[MessagePosition, Queue]]]:
-        """What its moves come to: messages that go back, that were purged, and that move."""
+        """The results of its moves: messages that return, that were purged, and that are moved."""
         back: list[MessagePosition] = []
         purged: list[MessagePosition] = []
         pairs: list[tuple[MessagePosition, Queue]] = []
         for move in transaction.moved():
             if not move.position.is_at_rest:
-                # It has left, or is about to.
+                # It was removed, or its removal is pending.
                 continue
             if move.position.state is PositionState.PURGE_PENDING:
                 purged.append(move.position)
@@ -233,9 +233,9 @@ class QueueTransactions:
         return back, purged, pairs
 
     def uncommit(self, commitment: Commitment) -> list[Departure]:
-        """The changes were not stored: the transaction goes on as it was; it can be committed again.
+        """The changes were not stored: the transaction is in its former state, and can be committed again.
 
-        @return: what it had taken from queues that were deleted meanwhile.
+        @return: the departures of messages that it had received from queues deleted since.
         """
         transaction, changes = commitment.transaction, commitment.changes
         removal, moves = commitment.removal, commitment.relocation.moves
@@ -263,7 +263,7 @@ class QueueTransactions:
         self.transactions.end(commitment.transaction, TransactionState.COMMITTED)
 
     def abort(self, transaction: Transaction, now: Moment) -> Abortion:
-        """[MS-MQDMPR] 3.1.4.5 Abort: what it sent was never here, what it received goes back.
+        """[MS-MQDMPR] 3.1.4.5 Abort: sent messages are discarded, received ones return to their queues.
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is being committed.
         """
@@ -304,7 +304,7 @@ class QueueTransactions:
         return Abortion(back, poisonous, changes, departures)
 
     def poison(self, abortion: Abortion, now: Moment) -> list[Relocation]:
-        """Move poisonous messages to the subqueue C{poison} of their queues; each as L{relocate} has it."""
+        """Move poison messages to the subqueue C{poison} of their queues, with L{relocate}."""
         relocations: list[Relocation] = []
         for queue, positions in by_queue(abortion.poisonous).items():
             if queue.is_deleted:

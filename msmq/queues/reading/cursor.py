@@ -1,7 +1,7 @@
-"""[MS-MQDMPR] 3.2 Cursor: a place in a queue from which a reader goes on.
+"""[MS-MQDMPR] 3.2 Cursor: a position in a queue from which a reader continues.
 
-The machine is that of figure 3 (3.2.1.1).  Its place is a LookupIdentifier and no position, so that it
-survives the message there (reading 8).
+The state machine is that of figure 3 (3.2.1.1).  The cursor stores a LookupIdentifier rather than a
+MessagePosition, so that it survives the removal of the message (reading 8).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class CursorState(enum.Enum):
 
 
 class CursorAnswer(enum.Enum):
-    """[MS-MQDMPR] 3.2.7.2 to 3.2.7.4 rStatus: what comes of asking a cursor for a message."""
+    """[MS-MQDMPR] 3.2.7.2 to 3.2.7.4 rStatus: the result of a request for a message by cursor."""
 
     SUCCEEDED = "Succeeded"
     ALREADY_RECEIVED = "AlreadyReceived"
@@ -40,10 +40,10 @@ class CursorAnswer(enum.Enum):
 
 
 class Finder(Protocol):
-    """How a cursor finds messages; what is found to be received is locked by that."""
+    """Finds messages for a cursor; messages to be received are locked by that."""
 
     def ahead(self) -> MessagePosition | None:
-        """The first message in front of the cursor."""
+        """The first message after the cursor."""
 
     def here(self) -> MessagePosition | None:
         """The message at the cursor's position, if it is still available."""
@@ -56,12 +56,12 @@ class Cursor:
     @ivar handle: Handle, unique among the cursors of this queue manager.
     @ivar descriptor: OpenQueueDescriptorReference.
     @ivar place: MessagePositionReference, the LookupIdentifier of a message, C{START} or C{END}.
-    @ivar since: at C{END}, the number of the insertion after which the cursor came there.
-    @ivar answer: rStatus of what was asked last.
+    @ivar since: at C{END}, the insertion number at which the cursor arrived there.
+    @ivar answer: rStatus of the last request.
     @ivar position: rPosition; C{None} unless the answer is SUCCEEDED.
-    @ivar passes_end: it waits for a peek-next, which leaves its place even if nothing comes (reading 40).
-    @ivar waiting: the tag of the read that waits with it, if one does.
-    @ivar inputs: its machine.
+    @ivar passes_end: it waits for a peek-next, which advances it even if no message arrives (reading 40).
+    @ivar waiting: the tag of its waiting read, if there is one.
+    @ivar inputs: its state machine.
     @ivar is_open: it was not closed.
     """
 
@@ -82,29 +82,29 @@ class Cursor:
         self.inputs = CURSOR_MACHINE(self)
 
     def ahead(self, now: Moment, *, is_peek: bool) -> MessagePosition | None:
-        """[MS-MQDMPR] 3.1.7.3.2 the first message in front of it.
+        """[MS-MQDMPR] 3.1.7.3.2 the first message after it.
 
-        From the end these are the messages that became available since it came there, wherever they lie:
-        one that waited at the end would have been given them (readings 41 and 42).
+        From the end these are the messages that became available since it arrived there, at any position:
+        a waiting read at the end would have received them (readings 41 and 42).
         """
         if self.place == END:
             return self.queue.first_since(self.since)
         return seek(self.queue, self.place, now, is_peek=is_peek)
 
     def move_to(self, position: MessagePosition) -> None:
-        """Its place is that of a message."""
+        """Set it to the position of a message."""
         self._leave_end()
         self.place = position.lookup_id
 
     def move_to_end(self) -> None:
-        """Its place is behind all that is in the queue now."""
+        """Set it behind all messages that are in the queue now."""
         if self.place != END:
             self.place = END
             self.queue.ends += 1
         self.since = self.queue.insertions
 
     def close(self) -> None:
-        """[MS-MQDMPR] 3.1.7.1.2 it is not used any more."""
+        """[MS-MQDMPR] 3.1.7.1.2 close it."""
         self._leave_end()
         self.is_open = False
 
@@ -115,7 +115,7 @@ class Cursor:
 
 
 class CursorInputs(Protocol):
-    """All that can happen to a cursor."""
+    """The inputs of a cursor's state machine."""
 
     def get_message_for_peek(self, finder: Finder) -> None:
         """[MS-MQDMPR] 3.2.7.2 Get Message For Peek."""
@@ -133,16 +133,16 @@ class CursorInputs(Protocol):
         """[MS-MQDMPR] 3.2.7.6 Wait Time Expired, or ended otherwise without a message."""
 
     def peek_reaches_message(self, position: MessagePosition) -> None:
-        """A look has found a message."""
+        """A peek has found a message."""
 
     def peek_reaches_end(self) -> None:
-        """A look has found nothing."""
+        """A peek has found no message."""
 
     def receive_takes_message(self) -> None:
-        """The message that was looked at is received."""
+        """The peeked message is received."""
 
     def receive_reaches_end(self) -> None:
-        """There is nothing to receive, and it is waited for."""
+        """There is no message to receive, and the read waits."""
 
 
 def _build() -> TypeMachineBuilder[CursorInputs, Cursor]:
@@ -217,7 +217,7 @@ def _build() -> TypeMachineBuilder[CursorInputs, Cursor]:
     @wait_receive.upon(CursorInputs.wait_time_expired).to(unread)
     def stop_waiting(inputs: CursorInputs, cursor: Cursor, is_cut_short: bool) -> None:
         cursor.state = CursorState.UNREAD
-        # What may still lie ahead must not be passed.
+        # Messages that may still be ahead must not be skipped.
         if cursor.passes_end and not is_cut_short:
             cursor.move_to_end()
 

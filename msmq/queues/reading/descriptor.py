@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.16 OpenQueueDescriptor, and with what access and share mode a queue is open."""
+"""[MS-MQDMPR] 3.1.1.16 OpenQueueDescriptor, with access and share mode of an open queue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msmq.structures.names.format_name import FormatName
 
 
 class QueueOperation(enum.Enum):
-    """What is done through a handle."""
+    """An operation through a handle."""
 
     PEEK = "peek"
     RECEIVE = "receive"
@@ -24,9 +24,9 @@ class QueueOperation(enum.Enum):
 
 
 class QueueAccessType(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.17 QueueAccessType: what a queue is open for.
+    """[MS-MQDMPR] 3.1.1.17 QueueAccessType: the operations for which a queue is opened.
 
-    The two of administrators read outgoing queues as well.
+    The two administrative ones allow reading outgoing queues as well.
     """
 
     RECEIVE = "ReceiveAccess"
@@ -38,12 +38,12 @@ class QueueAccessType(enum.Enum):
 
     @property
     def operations(self) -> frozenset[QueueOperation]:
-        """What it allows."""
+        """The allowed operations."""
         return _ALLOWED[self]
 
     @property
     def is_reader(self) -> bool:
-        """Whether messages may be looked at or received."""
+        """Whether messages may be peeked or received."""
         return QueueOperation.PEEK in self.operations
 
     @property
@@ -53,7 +53,7 @@ class QueueAccessType(enum.Enum):
 
     @property
     def is_admin(self) -> bool:
-        """Whether outgoing queues can be opened so."""
+        """Whether outgoing queues can be opened with it."""
         return self in (QueueAccessType.RECEIVE_ADMIN, QueueAccessType.PEEK_ADMIN)
 
 
@@ -85,7 +85,7 @@ class RemoteReadState(enum.Enum):
 
 
 class ReaderKind(enum.Enum):
-    """What counts of a reader's handle when a queue is shared; those who send or move do not count."""
+    """The properties of a reader's handle that matter for sharing; handles for sending or moving do not."""
 
     PEEK = QueueShareMode.DENY_NONE, False
     RECEIVE = QueueShareMode.DENY_NONE, True
@@ -100,7 +100,7 @@ class ReaderKind(enum.Enum):
 
 
 ShareTable: TypeAlias = frozenset[tuple[ReaderKind, ReaderKind]]
-"""Which handle that there is refuses which new one."""
+"""Which existing handle refuses which new one."""
 
 SHARED: Final[ShareTable] = frozenset(
     {
@@ -111,10 +111,10 @@ SHARED: Final[ShareTable] = frozenset(
         *((ReaderKind.DENYING_RECEIVE, kind) for kind in ReaderKind),
     }
 )
-"""[MS-MQDMPR] 3.1.7.1.5 with what 3.1.1.17 says of DenyReceive (reading 18)."""
+"""[MS-MQDMPR] 3.1.7.1.5 with DenyReceive of 3.1.1.17 (reading 18)."""
 
 SHARED_AS_WRITTEN: Final[ShareTable] = SHARED - {(ReaderKind.DENYING_RECEIVE, ReaderKind.PEEK)}
-"""The same, literally: a handle that denies receiving does not refuse those that peek."""
+"""The same, literally: a handle that denies receiving does not refuse peeking ones."""
 
 SHARED_STRICTLY: Final[ShareTable] = frozenset(
     (there, new)
@@ -122,16 +122,16 @@ SHARED_STRICTLY: Final[ShareTable] = frozenset(
     for new in ReaderKind
     if QueueShareMode.DENY_RECEIVE in (there.value[0], new.value[0])
 )
-"""[MS-MQMP] 3.1.4.17: who denies receiving is the only reader."""
+"""[MS-MQMP] 3.1.4.17: a handle that denies receiving is the only reader."""
 
 
 @attrs.define(eq=False)
 class OpenQueueDescriptor:
     """[MS-MQDMPR] 3.1.1.16 an open handle of one queue, or of several to send to.
 
-    @ivar handle: Handle, unique on this queue manager as long as it runs.
+    @ivar handle: Handle, unique on this queue manager while it runs.
     @ivar context_value: ContextValue, the same.
-    @ivar names: the format names that were opened; several of a parent.
+    @ivar names: the opened format names; a parent has several.
     @ivar is_multiple: Multiple, whether it is a parent, which has no queue but C{children}.
     @ivar children: OpenQueueDescriptorCollection, one for each of C{names}, in their order.
     @ivar cursors: CursorCollection, as handles in the order in which they were opened.
@@ -154,15 +154,15 @@ class OpenQueueDescriptor:
 
     @property
     def queue(self) -> Queue | None:
-        """QueueReference; C{None} of a parent, and once the queue was deleted (3.1.7.1.4)."""
+        """QueueReference; C{None} for a parent, and after the queue was deleted (3.1.7.1.4)."""
         return None if self.opened is None or self.opened.is_deleted else self.opened
 
     @property
     def format_name(self) -> str:
-        """FormatName; several with commas."""
+        """FormatName; several are separated by commas."""
         return ",".join(map(str, self.names))
 
     @property
     def reader_kind(self) -> ReaderKind | None:
-        """What counts of it for others who open the queue."""
+        """Its kind for the check of share modes."""
         return ReaderKind.of(self.access, self.share_mode)

@@ -1,6 +1,6 @@
 """[MS-MQDMPR] 3.1.7.1.5 Open Queue and 3.1.7.1.6 Close Queue; reads through handles.
 
-Nothing here is stored: a restart ends all handles, cursors and reads.
+This state is volatile: a restart ends all handles, cursors and reads.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from msmq.structures.status import MQError, Status
 class OpenQueueDescriptors:
     """The handles of a queue manager.
 
-    Opening raises an L{MQError}.  A read never does: whatever is wrong comes as L{ReadFailed} of its tag,
-    MQ_ERROR_INVALID_HANDLE for what is closed, MQ_ERROR_ACCESS_DENIED for what a queue is not open for
-    and MQ_ERROR_QUEUE_NOT_AVAILABLE for a queue that was deleted among them.
+    Opening raises an L{MQError}.  A read never does: it fails with L{ReadFailed} of its tag, for example with
+    MQ_ERROR_INVALID_HANDLE for a closed handle, MQ_ERROR_ACCESS_DENIED for an operation for which the queue
+    is not open, and MQ_ERROR_QUEUE_NOT_AVAILABLE for a deleted queue.
     """
 
     def __init__(self, collection: QueueCollection, readers: Readers, *, table: ShareTable = SHARED) -> None:
@@ -54,14 +54,14 @@ class OpenQueueDescriptors:
         self._numbers = itertools.count(1)
 
     def __len__(self) -> int:
-        """How many there are, children included."""
+        """The number of handles, including children."""
         return len(self._open)
 
     def __iter__(self) -> Iterator[OpenQueueDescriptor]:
-        """Those that are open, in the order of opening, children included."""
+        """The open handles, in the order of opening, including children."""
         return iter(self._open.values())
 
-    # Queues are opened and closed
+    # Open and close
 
     def open(
         self,
@@ -73,15 +73,14 @@ class OpenQueueDescriptors:
     ) -> OpenQueueDescriptor:
         """[MS-MQDMPR] 3.1.7.1.5 Open Queue.
 
-        A subqueue that is not there is made if it is opened otherwise than for sending, an outgoing queue
-        if it is opened for that.
+        A missing subqueue is created unless it is opened for sending, and a missing outgoing queue if it is
+        opened for sending.
 
-        @param names: one, or several (a multiple-element format name) that can only be opened together for
-            sending.
+        @param names: one, or several (a multiple-element format name), which can be opened for sending only.
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND; MQ_ERROR_SHARING_VIOLATION if another handle does not allow
-            it; MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for an access that is not possible by such a name;
+            it; MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for an access that is impossible with such a name;
             MQ_ERROR_UNSUPPORTED_ACCESS_MODE if a sender denies receiving; MQ_ERROR_NO_DS for the public name
-            of a queue that is not ours.
+            of a remote queue.
         """
         expanded = expand(names)
         if len(expanded) > 1:
@@ -98,7 +97,7 @@ class OpenQueueDescriptors:
         access: QueueAccessType,
         share_mode: QueueShareMode = QueueShareMode.DENY_NONE,
     ) -> OpenQueueDescriptor:
-        """The same for a queue that was found already, by whatever name.
+        """The same for a queue that was resolved already.
 
         @raise MQError: as L{open}.
         """
@@ -139,7 +138,10 @@ class OpenQueueDescriptors:
                 "several queues can be opened together for sending only",
             )
         if share_mode is not QueueShareMode.DENY_NONE:
-            raise MQError(Status.MQ_ERROR_UNSUPPORTED_ACCESS_MODE, "who sends cannot deny receiving")
+            raise MQError(
+                Status.MQ_ERROR_UNSUPPORTED_ACCESS_MODE,
+                "a queue that is opened for sending cannot deny receiving",
+            )
         parent = self._new(names, access, share_mode)
         parent.is_multiple = True
         try:
@@ -172,9 +174,8 @@ class OpenQueueDescriptors:
     def close(self, descriptor: OpenQueueDescriptor) -> list[Effect]:
         """[MS-MQDMPR] 3.1.7.1.6 Close Queue, with its cursors; its waits end (readings 23 and 24).
 
-        A subqueue in which nothing lies may go after that
-        (L{msmq.queues.collection.QueueCollection.forget_empty}).
-        Closing what is closed does nothing.
+        An empty subqueue may be deleted after that (L{msmq.queues.collection.QueueCollection.forget_empty}).
+        Closing a closed handle has no effect.
         """
         if self._open.pop(descriptor.handle, None) is None:
             return []
@@ -201,7 +202,7 @@ class OpenQueueDescriptors:
     # Cursors
 
     def open_cursor(self, descriptor: OpenQueueDescriptor) -> Cursor | None:
-        """[MS-MQDMPR] 3.1.7.1.1 Open Cursor, in front of all messages; C{None} if the queue is gone.
+        """[MS-MQDMPR] 3.1.7.1.1 Open Cursor, before all messages; C{None} if the queue is deleted.
 
         @raise MQError: MQ_ERROR_INVALID_HANDLE if the descriptor is closed, MQ_ERROR_ACCESS_DENIED if it is
             not open for reading.
@@ -235,10 +236,10 @@ class OpenQueueDescriptors:
         cursor.close()
         return effects
 
-    # Queues are used
+    # Operations
 
     def queues_for(self, descriptor: OpenQueueDescriptor, operation: QueueOperation) -> list[Queue]:
-        """The queue on which an operation is allowed; of a parent those of its children.
+        """The queue on which an operation is allowed; for a parent those of its children.
 
         @raise MQError: MQ_ERROR_INVALID_HANDLE, MQ_ERROR_ACCESS_DENIED or MQ_ERROR_QUEUE_NOT_AVAILABLE.
         """
@@ -265,15 +266,15 @@ class OpenQueueDescriptors:
     ) -> list[Effect]:
         """[MS-MQDMPR] 3.1.7.1.10 Dequeue Message and 3.1.7.1.11 Dequeue Message Begin.
 
-        The messages are locked in any case; L{tests.queues.two_phase.dequeue_end} or the transaction which is
-        their owner decides.
+        The messages are locked in any case; L{tests.queues.two_phase.dequeue_end} or the owning transaction
+        confirms or releases them.
 
-        @param tag: by which the effects name this read; no other read may wait under it.
-        @param count: the most messages; with a cursor it is one.
-        @param deadline: when it stops waiting, in seconds of the monotonic clock; C{None} for never.  What
-            lies not after C{now} lets it not wait at all: it fails with MQ_ERROR_IO_TIMEOUT, with a cursor
+        @param tag: identifies this read in effects; no other waiting read may have it.
+        @param count: the maximum number of messages; one with a cursor.
+        @param deadline: when it stops waiting, in seconds of the monotonic clock; C{None} for never.  With
+            one that is not after C{now} it does not wait: it fails with MQ_ERROR_IO_TIMEOUT, with a cursor
             with MQ_ERROR_MESSAGE_NOT_FOUND (reading 35).
-        @param owner: whose locks those on its messages are, a transaction for example; by default the tag.
+        @param owner: the owner of the locks on its messages, a transaction for example; by default the tag.
         @param allow_peek: AllowPeekWhenLocked of its messages.
         @param on_taken: as L{WaitingReader}.
         """
@@ -295,9 +296,9 @@ class OpenQueueDescriptors:
         count: int = 1,
         deadline: float | None = None,
     ) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.1.15 Peek Message, with a cursor the one at its place.
+        """[MS-MQDMPR] 3.1.7.1.15 Peek Message, with a cursor the message at its position.
 
-        The parameters are those of L{receive}; what may not wait fails with MQ_ERROR_IO_TIMEOUT here.
+        The parameters are those of L{receive}; a read that may not wait fails with MQ_ERROR_IO_TIMEOUT here.
         """
         queue = _usable(descriptor, QueueOperation.PEEK, cursor)
         if isinstance(queue, Status):
@@ -314,7 +315,7 @@ class OpenQueueDescriptors:
         now: Moment,
         deadline: float | None = None,
     ) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.1.14 Peek Next Message, with a cursor that has looked at one already."""
+        """[MS-MQDMPR] 3.1.7.1.14 Peek Next Message, with a cursor that has peeked a message already."""
         queue = _usable(descriptor, QueueOperation.PEEK, cursor)
         if isinstance(queue, Status):
             return [ReadFailed(tag, queue)]
@@ -334,9 +335,9 @@ class OpenQueueDescriptors:
         allow_peek: bool = False,
         on_taken: OnTaken | None = None,
     ) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.1.13 Read Message By Lookup Identifier, which ends at once.
+        """[MS-MQDMPR] 3.1.7.1.13 Read Message By Lookup Identifier, which never waits.
 
-        @param lookup_id: the message that C{action} starts from; it has no meaning for FIRST and LAST.
+        @param lookup_id: the message to which C{action} is relative; ignored for FIRST and LAST.
         @raise LocalProtocolError: a peek is to lock a message.
         """
         operation = QueueOperation.PEEK if peek else QueueOperation.RECEIVE

@@ -19,26 +19,26 @@ ENDED_AT_ONCE: Final = 500
 """The number of expired waits that end in one step."""
 
 OnTaken: TypeAlias = Callable[[Sequence[MessagePosition]], None]
-"""Called with messages at the moment they are locked for a read."""
+"""Called with messages when they are locked for a read."""
 
 
 @attrs.define(eq=False)
 class WaitingReader:
-    """[MS-MQDMPR] 3.1.1.10 one read, while it waits and before.
+    """[MS-MQDMPR] 3.1.1.10 a read, waiting or about to begin.
 
-    @ivar tag: Tag, by which its caller knows it; no two that wait have the same.
+    @ivar tag: Tag, which identifies it to its caller; unique among waiting reads.
     @ivar is_peek: the opposite of DestructiveRead.
-    @ivar count: the most messages that it takes when there are some.
+    @ivar count: the maximum number of messages.
     @ivar deadline: when it stops waiting, in seconds of the monotonic clock; C{None} for never.
-    @ivar owner: whose locks those on its messages are: its tag, or a transaction.
+    @ivar owner: the owner of the locks on its messages: its tag, or a transaction.
     @ivar is_owned: the owner is not the tag.
     @ivar allow_peek: AllowPeekWhenLocked of the messages that it locks.
-    @ivar on_taken: told of the messages that it locks; if it raises an L{MQError}, they are given back and
+    @ivar on_taken: called with the messages that it locks; if it raises an L{MQError}, they are released and
         the read fails with that status.
-    @ivar cursor: CursorReference; it takes one message then.
-    @ivar descriptor: the handle that it came through; the read ends when that is closed.
-    @ivar is_cut_short: what it found had to leave because it had expired; there may be more behind that.
-    @raise LocalProtocolError: C{count} is below 1, or a peek is to lock messages for someone.
+    @ivar cursor: CursorReference; the read is of one message then.
+    @ivar descriptor: its handle; the read ends when that is closed.
+    @ivar is_cut_short: it found only expired messages, which are removed; there may be more after them.
+    @raise LocalProtocolError: C{count} is below 1, or a peek has an owner for locks.
     """
 
     tag: Hashable
@@ -55,9 +55,11 @@ class WaitingReader:
 
     def __attrs_post_init__(self) -> None:
         if self.count < 1:
-            raise LocalProtocolError(f"a read takes at least one message, not {self.count}")
+            raise LocalProtocolError(f"a read is of at least one message, not {self.count}")
         if self.is_peek and (self.owner is not None or self.on_taken is not None):
-            raise LocalProtocolError("a peek locks nothing, neither for a transaction nor for another owner")
+            raise LocalProtocolError(
+                "a peek locks no messages, neither for a transaction nor for another owner"
+            )
         if self.owner is None:
             self.owner = self.tag
 
@@ -67,7 +69,7 @@ class WaitingReader:
         return self.owner is not self.tag
 
     def may_wait(self, now: float) -> bool:
-        """Whether its time is not over.
+        """Whether its deadline has not passed.
 
         @param now: seconds of the monotonic clock.
         """
@@ -76,7 +78,7 @@ class WaitingReader:
 
 @attrs.define(eq=False)
 class WaitingReaders:
-    """Every reader that waits anywhere, by tag, and when the next one stops waiting."""
+    """All waiting reads, by tag and by deadline."""
 
     by_tag: dict[Hashable, WaitingReader] = attrs.field(factory=dict)
     cut_short: dict[Hashable, WaitingReader] = attrs.field(factory=dict)
@@ -93,7 +95,7 @@ class WaitingReaders:
             raise LocalProtocolError(f"a reader waits under the tag {quoted(tag)} already")
 
     def add(self, reader: WaitingReader) -> None:
-        """[MS-MQDMPR] 3.1.7.3.4 let a read wait behind the others; no other may wait under its tag."""
+        """[MS-MQDMPR] 3.1.7.3.4 append a waiting read; its tag must be unique."""
         tag = reader.tag
         self.by_tag[tag] = reader
         reader.queue.readers[tag] = None
@@ -148,7 +150,7 @@ class WaitingReaders:
         return self.by_tag.get(reader.tag) is reader
 
     def _forget_stale(self) -> None:
-        # Readers that found a message leave their deadlines behind; most never come due.
+        # Completed reads leave their deadlines behind; most of them are never due.
         if len(self._deadlines) > 2 * len(self.by_tag) + 64:
             self._deadlines = [entry for entry in self._deadlines if self._is_waiting(entry[2])]
             heapify(self._deadlines)

@@ -24,7 +24,7 @@ _OFFERED = (DirectProtocol.TCP, DirectProtocol.OS)
 
 
 def expand(names: Iterable[FormatName]) -> tuple[FormatName, ...]:
-    """[MS-MQDMPR] 3.1.7.3.8 Expand Format Name: each name once whatever its case, in alphabetical order.
+    """[MS-MQDMPR] 3.1.7.3.8 Expand Format Name: each name once regardless of case, in alphabetical order.
 
     @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a distribution list, whose members only a
         directory knows, and if there is no name at all (readings 22 and 58).
@@ -32,7 +32,7 @@ def expand(names: Iterable[FormatName]) -> tuple[FormatName, ...]:
     found: dict[str, FormatName] = {}
     for name in names:
         if isinstance(name, DistributionListFormatName):
-            raise _unsupported(name, "a directory has to say which queues these are")
+            raise _unsupported(name, "a distribution list can be used only with a directory")
         found.setdefault(str(name).lower(), name)
     if not found:
         raise MQError(Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, "there is no name of a queue")
@@ -40,7 +40,7 @@ def expand(names: Iterable[FormatName]) -> tuple[FormatName, ...]:
 
 
 def check_name(name: FormatName, access: QueueAccessType, share_mode: QueueShareMode) -> None:
-    """[MS-MQDMPR] 3.1.7.1.5 see that a queue with such a name can be opened so.
+    """[MS-MQDMPR] 3.1.7.1.5 check that a queue with such a name can be opened with this access.
 
     @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION or MQ_ERROR_UNSUPPORTED_ACCESS_MODE.
     """
@@ -49,13 +49,13 @@ def check_name(name: FormatName, access: QueueAccessType, share_mode: QueueShare
         case DirectFormatName() if name.protocol not in _OFFERED:
             if not is_sender:
                 raise _unsupported(name, "such a queue can be opened for sending only")
-            raise _unsupported(name, f"the {name.protocol.name} transport is not offered")
+            raise _unsupported(name, f"the {name.protocol.name} transport is not supported")
         case DirectFormatName() if is_sender and name.subqueue is not None:
             raise _unsupported(name, "messages are moved to a subqueue, and not sent")
         case MulticastFormatName():
             if not is_sender:
                 raise _unsupported(name, "such a queue can be opened for sending only")
-            raise _unsupported(name, "multicast is not offered")
+            raise _unsupported(name, "multicast is not supported")
         case MachineFormatName() if is_sender:
             raise _unsupported(name, "messages cannot be sent to a system queue")
         case ConnectorFormatName() if is_sender:
@@ -63,18 +63,20 @@ def check_name(name: FormatName, access: QueueAccessType, share_mode: QueueShare
     if is_sender and is_read_only(name):
         raise _unsupported(name, "messages cannot be sent to a journal or dead-letter queue")
     if is_sender and share_mode is QueueShareMode.DENY_RECEIVE:
-        raise MQError(Status.MQ_ERROR_UNSUPPORTED_ACCESS_MODE, "who sends cannot deny receiving")
+        raise MQError(
+            Status.MQ_ERROR_UNSUPPORTED_ACCESS_MODE,
+            "a queue that is opened for sending cannot deny receiving",
+        )
 
 
 def find_queue(collection: QueueCollection, name: FormatName, access: QueueAccessType, now: Moment) -> Queue:
-    """[MS-MQDMPR] 3.1.7.1.5 the queue that is opened by a name that can be opened so.
+    """[MS-MQDMPR] 3.1.7.1.5 the queue to open for a checked name.
 
-    Of another queue manager's it is the outgoing queue, which is made for who sends, and which
-    administrators can open if it is there.
-    That of a public queue is there already if a directory is asked where such queues are.
+    For a remote queue it is the outgoing queue, which is created for sending, and which administrators can
+    open if it exists. That of a public queue exists already if public queues are looked up in a directory.
 
     @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND; MQ_ERROR_NO_DS for sending to the public name of a queue that is
-        not ours, without a directory; or what L{QueueCollection.subqueue} raises.
+        remote, without a directory; or what L{QueueCollection.subqueue} raises.
     """
     names = collection.names
     queue = names.find(name)
@@ -98,7 +100,7 @@ def find_queue(collection: QueueCollection, name: FormatName, access: QueueAcces
     if outgoing is None:
         raise MQError(
             Status.MQ_ERROR_QUEUE_NOT_FOUND,
-            f"{name} is not a queue of this queue manager; only sending reaches others",
+            f"{name} is not a queue of this queue manager; remote queues can be opened for sending only",
         )
     return outgoing
 

@@ -1,7 +1,7 @@
 """[MS-MQDMPR] 3.1.7.1.10 to 3.1.7.1.17: reads of messages, immediate or waiting.
 
-Choosing a message, locking it and satisfying who waits for it are one step, so that no two readers get
-the same (readings 37 and 38).
+Choosing a message, locking it and completing the waiting read are one step, so that no two readers get
+the same message (readings 37 and 38).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CursorFinder:
     departures: list[Departure] = attrs.field(factory=list, init=False)
 
     def ahead(self) -> MessagePosition | None:
-        """The first message in front of the cursor."""
+        """The first message after the cursor."""
         return self._find(lambda: self.cursor.ahead(self.now, is_peek=self.reader.is_peek))
 
     def here(self) -> MessagePosition | None:
@@ -75,19 +75,19 @@ class CursorFinder:
 class Readers:
     """The reads of all queues of a queue manager.
 
-    Each begins with one call.  Its effects hold a L{ReadCompleted} or a L{ReadFailed} of its tag if it
-    has ended, or else those of a later call do.
+    Each begins with one call.  The effects of this call, or of a later one, contain a L{ReadCompleted} or a
+    L{ReadFailed} with its tag when it ends.
     """
 
     _expiry: Expiry
     _waiting: WaitingReaders = attrs.field(factory=WaitingReaders, init=False)
 
-    # Reads begin
+    # Begin
 
     def read(self, reader: WaitingReader, now: Moment) -> list[Effect]:
         """[MS-MQDMPR] 3.1.7.1.10 Dequeue Message and 3.1.7.1.15 Peek Message, without a cursor.
 
-        What is available completes the read at once, up to C{count} messages.
+        Available messages complete the read at once, up to C{count}.
 
         @raise LocalProtocolError: a reader waits under its tag.
         """
@@ -168,21 +168,20 @@ class Readers:
     def take(
         self, queue: Queue, count: int, owner: Hashable, now: Moment
     ) -> tuple[list[MessagePosition], list[Effect]]:
-        """Lock what is available, up to C{count} messages, without waiting.
+        """Lock up to C{count} available messages, without waiting.
 
-        Expired messages are not among them; the effects let them leave.
+        Expired messages are excluded; the effects remove them.
         """
         found, departures = self._expiry.find(lambda: queue.take(count, owner), now)
         return found, [*departures]
 
-    # Messages come
+    # New messages
 
     def serve(self, queue: Queue, fresh: Collection[MessagePosition], now: Moment) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.2.2, 3.1.7.3.6, 3.1.7.3.7: give new messages to the reads that wait, in order.
+        """[MS-MQDMPR] 3.1.7.2.2, 3.1.7.3.6, 3.1.7.3.7: give new messages to waiting reads, in order.
 
-        Each gets one message, or a look at it; what is left then goes to the same receivers in equal parts,
-        up to the count that each asked for.
-        A cursor is given the first of these messages, wherever it lies (reading 42).
+        Each receives or peeks one message; the rest is distributed to the same receivers in equal parts, up
+        to the count of each. A cursor gets the first of these messages, at any position (reading 42).
         """
         if not queue.readers:
             return []
@@ -205,7 +204,7 @@ class Readers:
             self._end(reader, found)
             served.append((reader, found))
         effects += self._share(queue, served, now)
-        # Who got more than others will wait behind them.
+        # A reader that received more than others is moved behind them.
         for reader, found in sorted(served, key=_number_found):
             effects += self._give(reader, found, now)
         return effects
@@ -213,9 +212,10 @@ class Readers:
     def _share(
         self, queue: Queue, served: Iterable[tuple[WaitingReader, list[MessagePosition]]], now: Moment
     ) -> list[Effect]:
-        """Lock what is left for the receivers that want more than one message, in equal parts.
+        """Lock the remaining messages for the receivers of more than one, in equal parts.
 
-        None gets all of a burst because it waited first; what one has no use for goes to the others.
+        The first waiting reader does not get all of a burst; what exceeds the count of one goes to the
+        others.
         """
         effects: list[Effect] = []
         wanting = [
@@ -238,12 +238,12 @@ class Readers:
             wanting = more_wanting
         return effects
 
-    # Reads end without a message
+    # End without a message
 
     def cancel(self, tag: Hashable, status: Status = Status.MQ_ERROR_OPERATION_CANCELLED) -> list[Effect]:
-        """End the wait of one read, which costs no message.
+        """Cancel one waiting read, without loss of a message.
 
-        @return: nothing if no read waits under this tag (any more).
+        @return: empty if no read with this tag is waiting (any more).
         """
         reader = self._waiting.by_tag.get(tag)
         return [] if reader is None else [self._fail(reader, status)]
@@ -260,7 +260,7 @@ class Readers:
     def cancel_owned(
         self, owner: Hashable, status: Status = Status.MQ_ERROR_OPERATION_CANCELLED
     ) -> list[Effect]:
-        """End every wait that would lock a message for this owner, a transaction that ends for example."""
+        """Cancel all waiting reads of this owner, a transaction that ends for example."""
         return self.end(self._waiting.owned(owner), status)
 
     def end(self, readers: Iterable[WaitingReader], status: Status) -> list[Effect]:
@@ -276,20 +276,20 @@ class Readers:
         return self.end([self._waiting.by_tag[tag] for tag in tags], status)
 
     def queue_deleted(self, queue: Queue) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.1.4 end the waits at a queue that is gone (reading 17)."""
+        """[MS-MQDMPR] 3.1.7.1.4 end the waiting reads of a deleted queue (reading 17)."""
         return self.end_waiting(queue.readers, Status.MQ_ERROR_QUEUE_DELETED)
 
     def deadline(self, now: Moment) -> float | None:
-        """When L{expire} has something to do next, in seconds of the monotonic clock."""
+        """When L{expire} has to be called next, in seconds of the monotonic clock."""
         return now.monotonic if self._waiting.cut_short else self._waiting.deadline()
 
     def expire(self, now: Moment) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.6.3 end the waits that have expired; of very many, only some with each call."""
+        """[MS-MQDMPR] 3.1.6.3 end the expired reads; of very many, some with each call."""
         timed_out = Status.MQ_ERROR_IO_TIMEOUT
         return [self._fail(reader, timed_out) for reader in self._waiting.due(now.monotonic)]
 
     def look_again(self, now: Moment) -> list[Effect]:
-        """Let those look again who found nothing but what had to leave, since there may be more behind it."""
+        """Repeat the search of reads that found only expired messages, since there may be more after them."""
         effects: list[Effect] = []
         for reader in list(self._waiting.cut_short.values()):
             if reader.cursor is None:
@@ -307,12 +307,12 @@ class Readers:
                 effects += self._give(reader, found, now)
         return effects
 
-    # Steps
+    # Implementation
 
     def _look(
         self, reader: WaitingReader, count: int, now: Moment
     ) -> tuple[list[MessagePosition], list[Departure]]:
-        """What a read without a cursor finds, locked unless it is a peek."""
+        """The messages for a read without a cursor, locked unless it is a peek."""
         queue = reader.queue
         if reader.is_peek:
             found, departures = self._expiry.find(lambda: look(queue, count, now), now)
@@ -322,13 +322,13 @@ class Readers:
         return found, departures
 
     def _end(self, reader: WaitingReader, found: Sequence[MessagePosition]) -> None:
-        """A read that waited has found something."""
+        """End the wait of a read that has found messages."""
         self._waiting.discard(reader)
         if reader.cursor is not None:
             reader.cursor.inputs.message_available(found[0])
 
     def _give(self, reader: WaitingReader, found: list[MessagePosition], now: Moment) -> list[Effect]:
-        """Let a read, which does not wait any more, have what was locked for it."""
+        """Complete a read, which waits no longer, with the messages locked for it."""
         if not reader.is_peek:
             if reader.on_taken is not None:
                 try:
@@ -353,7 +353,7 @@ def _number_found(served: tuple[WaitingReader, list[MessagePosition]]) -> int:
 
 
 def _locked(reader: WaitingReader, position: MessagePosition | None) -> list[MessagePosition]:
-    """This position, locked unless it is only looked at."""
+    """This position, locked unless the read is a peek."""
     if position is None:
         return []
     if not reader.is_peek:
@@ -362,7 +362,7 @@ def _locked(reader: WaitingReader, position: MessagePosition | None) -> list[Mes
 
 
 def _first_visible(arrivals: list[MessagePosition], now: Moment) -> MessagePosition | None:
-    """The last of these that is there; forgets those behind it."""
+    """The last of these that is visible; removes those after it."""
     while arrivals:
         position = arrivals[-1]
         if position.state is PositionState.AVAILABLE and (position.due is None or position.due > now.wall):

@@ -1,6 +1,6 @@
-"""[MS-MQDMPR] 3.1.7.3.2 and 3.1.7.3.3: finding a message from a place in its queue.
+"""[MS-MQDMPR] 3.1.7.3.2 and 3.1.7.3.3: seeks messages relative to a position in their queue.
 
-A place is a LookupIdentifier, of a message that need not be there any more (reading 8), or one of the ends.
+A position is a LookupIdentifier, whose message may have been removed (reading 8), or one of the ends.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.status import Status
 
 START: Final = -1
-"""[MS-MQDMPR] 3.1.1.2 MessagePositionList.Start, the place in front of all messages."""
+"""[MS-MQDMPR] 3.1.1.2 MessagePositionList.Start, the position before all messages."""
 
 END: Final = 1 << 64
-"""[MS-MQDMPR] 3.1.1.2 MessagePositionList.End, the place behind all messages."""
+"""[MS-MQDMPR] 3.1.1.2 MessagePositionList.End, the position after all messages."""
 
 
 class MessageSeekAction(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.17 MessageSeekAction: which message a lookup reads, relative to the one it names."""
+    """[MS-MQDMPR] 3.1.1.17 MessageSeekAction: the message to read, relative to a LookupIdentifier."""
 
     FIRST = "SeekFirst"
     PREVIOUS = "SeekPrevious"
@@ -34,10 +34,10 @@ class MessageSeekAction(enum.Enum):
 
 
 def is_visible(position: MessagePosition, now: Moment, *, is_peek: bool) -> bool:
-    """Whether a read may find this position: it is available, or locked and may be looked at.
+    """Whether a read may find this position: it is available, or locked and may be peeked.
 
-    AllowPeekWhenLocked counts for the locks of readers alone (reading 39), and what is locked does not
-    leave when it expires, but is not shown then.
+    AllowPeekWhenLocked applies to the locks of readers only (reading 39); a locked message that has expired
+    is not removed, but hidden.
     """
     if position.state is PositionState.AVAILABLE:
         return True
@@ -54,7 +54,7 @@ def is_visible(position: MessagePosition, now: Moment, *, is_peek: bool) -> bool
 def seek(
     queue: Queue, place: int, now: Moment, *, is_peek: bool, is_backward: bool = False
 ) -> MessagePosition | None:
-    """[MS-MQDMPR] 3.1.7.3.2 Seek Available Message Position; C{None} stands for the end that is reached."""
+    """[MS-MQDMPR] 3.1.7.3.2 Seek Available Message Position; C{None} at the end."""
     found = queue.before(place) if is_backward else queue.after(place)
     if not is_peek or queue.peekable is None:
         return found
@@ -80,9 +80,9 @@ def seek_with_id(
 ) -> MessagePosition | Status:
     """[MS-MQDMPR] 3.1.7.3.3 Seek Available Message Position With Id, or why there is none (reading 43).
 
-    @param lookup_id: has no meaning for FIRST and LAST.
-    @return: MQ_ERROR_MESSAGE_NOT_FOUND; of CURRENT also MQ_ERROR_TRANSACTION_USAGE for a message that a
-        reader has, and MQ_ERROR_MESSAGE_ALREADY_RECEIVED for one that is just leaving, received.
+    @param lookup_id: ignored for FIRST and LAST.
+    @return: MQ_ERROR_MESSAGE_NOT_FOUND; for CURRENT also MQ_ERROR_TRANSACTION_USAGE for a locked message, and
+        MQ_ERROR_MESSAGE_ALREADY_RECEIVED for a received one whose removal is pending.
     """
     match action:
         case MessageSeekAction.FIRST:
