@@ -25,7 +25,7 @@ def installed_decoders() -> BodyDecoders:
 
 
 def reading(choice: str, *, headers: bool = False) -> BodyReaders:
-    """How rows are read if bodies are asked for in this way.
+    """How rows are read with this option for bodies.
 
     @param choice: C{auto}, the name of a decoder, or C{none}.
     @param headers: whether the headers in the extension are asked for.

@@ -1,7 +1,7 @@
 """Many packets at once as columns, without looking at each by itself.
 
 Most packets are alike: they have no signature, no headers behind the body, and nothing kept behind them.
-Their numbers stand at places that are known after two steps, so that one operation of numpy reads a field of
+Their fields are at offsets that are known after two steps, so that one operation of numpy reads a field of
 all of them; texts that many have in common, such as the names of queues, are made once.
 Whatever is not of that kind, the damaged among them, is left to L{msmq.pipeline.rows}, which reads any packet
 and says the same of these.
@@ -120,7 +120,7 @@ class Columns:
         self._extensions = (label_places + 2 * labels)[self.rows]
 
     def array(self, name: str, type_: pyarrow.DataType) -> pyarrow.Array | None:
-        """A column of these packets; C{None} if only the single packets tell."""
+        """A column of these packets; C{None} if each packet has to be parsed for it."""
         made = _COLUMNS.get(name)
         if made is None:
             return None
@@ -128,7 +128,7 @@ class Columns:
         return found if isinstance(found, pyarrow.Array) and found.type == type_ else _typed(found, type_)
 
     def stored(self, name: str) -> pyarrow.Array | list[Any]:
-        """A column that the store knows, or that nobody does."""
+        """A column from the store, or null."""
         packets = self.packets
         match name:
             case "timestamp":
@@ -144,7 +144,7 @@ class Columns:
         return [None] * len(packets) if take is None else [take(one) for one in packets]
 
     def _at(self, places: Numbers, size: int) -> Numbers:
-        """So many bytes from each of these places on."""
+        """A number of bytes from each of these offsets on."""
         limit = len(self._data) - size
         return self._data[numpy.minimum(places, limit)[:, None] + numpy.arange(size)]
 
@@ -326,7 +326,7 @@ _STORED: Final[dict[str, Callable[[StoredPacket], Any]]] = {
     "move_count": lambda one: one.moves,
     "packet": lambda one: one.packet,
 }
-"""The columns that the store tells, but for times and LookupIdentifier."""
+"""The columns from the store, except times and LookupIdentifier."""
 
 _COLUMNS: Final[dict[str, Callable[[Columns], Any]]] = {
     "value": Columns.bodies,
@@ -362,4 +362,4 @@ _COLUMNS: Final[dict[str, Callable[[Columns], Any]]] = {
     "time_to_reach_queue": lambda columns: columns.limits(12),
     "time_to_be_received": lambda columns: columns.limits(48),
 }
-"""The columns that packets tell."""
+"""The columns from packets."""

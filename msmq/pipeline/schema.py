@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 """The version of the record format; it rises when a column changes its meaning or goes."""
 VERSION_KEY: Final = b"msmq.record_format"
-"""The key under which a schema in Arrow, and so a Parquet file, tells the version."""
+"""The metadata key of the version in a schema of Arrow, and so in a Parquet file."""
 
 BINARY: Final = "BINARY"
 BOOLEAN: Final = "BOOLEAN"
@@ -56,13 +56,13 @@ _KAFKA: Final = (
         "offset",
         BIGINT,
         "the sequence number in the message log or event log; of a message that lies in a queue, its"
-        " lookup_id without the priority, which rises as messages come in; in a capture, the place of the"
+        " lookup_id without the priority, which rises with each arrival; in a capture, the position of the"
         " packet",
     ),
     Column(
         "timestamp",
         TIMESTAMP,
-        "when it arrived in the queue, happened, or was captured; null if a capture does not tell",
+        "when it arrived in the queue, happened, or was captured; null if a capture has no time",
         nullable=True,
     ),
     Column("timestampType", INT, "1 where the queue manager stamped the time, 0 in a capture"),
@@ -101,7 +101,7 @@ MESSAGE_COLUMNS: Final = (
     Column("extension_base64", STRING, "the extension in base64"),
     Column("authenticated", BOOLEAN, "whether the queue manager authenticated it"),
     Column("sender_id", STRING, "SID or GUID of the sender", nullable=True),
-    Column("transaction", TRANSACTION, "its place in its sequence, if it is transactional", nullable=True),
+    Column("transaction", TRANSACTION, "its number in its sequence, if it is transactional", nullable=True),
     Column("time_to_reach_queue", BIGINT, "seconds; null without a limit", nullable=True),
     Column("time_to_be_received", BIGINT, "seconds; null without a limit", nullable=True),
     Column("abort_count", BIGINT, "AbortCount; null in a message log and a capture", nullable=True),
@@ -114,7 +114,7 @@ MESSAGE_COLUMNS: Final = (
 PACKET_COLUMN: Final = Column(
     "packet", BINARY, "the packet as it is stored, from which everything else was read"
 )
-"""What a message in an exported file has beside the columns of a message, so that it can be imported."""
+"""The additional columns of a message in an exported file, which an import needs."""
 
 EXPORTED_COLUMNS: Final = (*MESSAGE_COLUMNS, PACKET_COLUMN)
 """The columns of a message in an exported file."""

@@ -36,7 +36,7 @@ def signed(number: int) -> int:
 
 
 def text(value: str) -> str:
-    """The text, with U+FFFD in place of what is not Unicode text, which no column can hold."""
+    """The text, with U+FFFD for unpaired surrogates, which a column cannot contain."""
     try:
         value.encode()
     except UnicodeEncodeError:

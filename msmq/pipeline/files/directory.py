@@ -1,7 +1,7 @@
 """A directory of Parquet files, C{date=2026-01-31/NAME.parquet}: each is there as a whole or not at all.
 
 What is in the directory is all that an export knows of what was exported before.
-A file holds rows of one topic and one date; its name tells which rows.
+A file contains rows of one topic and one date; its name identifies the rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from msmq.durable import sync
 from msmq.pipeline.files.errors import FilesError, parquet
 
 LOCK_NAME: Final = "_msmq_export.lock"
-"""Held by whoever writes; names with _ or . before them are no data for anybody."""
+"""The lock of the writer; readers of the data ignore names that begin with _ or a dot."""
 
 NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
 """The date of what has none, as Hive, and so everybody, writes it."""
@@ -69,7 +69,7 @@ class TopicFiles:
     """The files of one topic.
 
     @param topic: as people read it.
-    @param whose: what tells it from all others that have the same name.
+    @param whose: distinguishes it from all others of the same name.
     """
 
     def __init__(self, directory: Path, topic: str, whose: Sequence[str]) -> None:
@@ -156,9 +156,9 @@ class NewFile:
 
 @contextmanager
 def writing_into(directory: Path) -> Iterator[None]:
-    """Have a directory for oneself, without what somebody left who was killed.
+    """Lock a directory, and remove the files of a writer that was killed.
 
-    @raise FilesError: it cannot be made, or somebody else writes there.
+    @raise FilesError: it cannot be created, or another process writes there.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)

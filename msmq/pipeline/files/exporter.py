@@ -50,7 +50,7 @@ class ExportRequest:
 
 @attrs.define
 class Exported:
-    """What was exported, as people and programs are told.
+    """The result of an export, for people and programs.
 
     @ivar damaged: rows of packets that cannot be read, which have their bytes.
     @ivar trimmed: the first and the last number of a log that went before they could be exported; not all
@@ -67,7 +67,7 @@ class Exported:
 
 @contextmanager
 def store_at(place: str) -> Iterator[StoreReader]:
-    """The store at a place, to export from.
+    """Open the store at a path or URL, to export from.
 
     @param place: a data directory, a file of SQLite, or C{postgresql://...}.
     @raise StorageError: there is none.
@@ -110,7 +110,7 @@ class Exporter:
     """Writes into one directory, which it has for itself meanwhile.
 
     @param reading: how bodies are read.
-    @param on_rows: told now and then how many more rows there are.
+    @param on_rows: called now and then with the number of further rows.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Exporter:
         return self._store.message_cuts(queue, 0, LEVELS * LEVEL, _ALL)[1]
 
     def run(self, wishes: Sequence[ExportRequest]) -> Iterator[Exported]:
-        """Export one after the other, and tell of each when all of it is there.
+        """Export one after the other, and report each when it is complete.
 
         @raise FilesError: something cannot be written.
         @raise StorageError: the store cannot be read.

@@ -33,7 +33,7 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 
 PROGRESS_NAME: Final = "_msmq_import"
-"""Names of files that tell how far an import came begin so; they are no data for anybody."""
+"""The prefix of files with the progress of an import; readers of the data ignore them."""
 
 _NEEDED: Final = ("packet", "topic", "offset")
 _KEPT: Final = ("label", "body_type", "priority", "response_queue", "application_tag")
@@ -145,7 +145,7 @@ def record_of(
     properties = {name: known[name] for name in _KEPT if known[name] is not None}
     properties["delivery"] = known["delivery"] if keep_express else "recoverable"
     if not names_queue(str(properties.get("response_queue"))):
-        # Nobody can answer to what its sender wrote there.
+        # The sender's text is not the name of a queue, so responses are impossible.
         properties.pop("response_queue", None)
     if correlation != _NO_CORRELATION:
         properties["correlation_id"] = known["correlation_id"]
@@ -242,8 +242,8 @@ class Importer:
     @param keep_express: copies of express messages are express too, so that a restart of the server loses
         them; otherwise every copy is recoverable.
     @param outstanding: messages that are sent and not taken yet, at most.
-    @param on_skipped: told of a row that cannot be sent, and why.
-    @param on_rows: told how many more rows were looked at.
+    @param on_skipped: called with a row that cannot be sent, and the reason.
+    @param on_rows: called with the number of further rows that were read.
     """
 
     def __init__(
@@ -372,7 +372,7 @@ class Importer:
 def _home(row: Row) -> str:
     """The queue that a row was read from, or whose journal it was read from.
 
-    @raise FilesError: nobody sends there.
+    @raise FilesError: messages cannot be sent there.
     """
     path, _, suffix = row.topic.partition(";")
     if not path.startswith(".\\") or path.lower() == ".\\system$" or suffix not in ("", "journal"):

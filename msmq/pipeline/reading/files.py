@@ -50,7 +50,7 @@ class FileSlice:
 
 
 def are_files(location: str) -> bool:
-    """Whether there are files at a place, rather than a store.
+    """Whether there are exported files at a path, rather than a store.
 
     @raise ReadingError: there is nothing.
     """
@@ -139,7 +139,7 @@ class FileScan:
                 yield left.select(list(names))
 
     def _needed(self) -> tuple[str, ...]:
-        """What the stream is told by."""
+        """The columns that identify a stream."""
         if self.stream == "report":
             return ("class",)
         return ("abort_count",) if self.stream in ("queue", "log") else ()
@@ -167,7 +167,7 @@ class FileScan:
 
 
 def _is_of(stream: str, row: dict[str, Any]) -> bool:
-    """Whether an exported row is one of a stream, as far as it tells."""
+    """Whether an exported row belongs to a stream, as far as its columns show."""
     topic = row["topic"]
     match stream:
         case "" | "events" | "wire":

@@ -2,7 +2,7 @@
 
 LookupIdentifier is no such offset: its highest byte is the priority, so that a message may come in below one
 that was read already.
-The numbers of the message log are those of the whole store, so one number tells how far all queues were read.
+Entries of the message log are numbered over the whole store, so one number is the progress of all queues.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EVENTS: Final = Topic(NULL_GUID, EVENTS_TOPIC, is_logged=True)
 
 @attrs.frozen
 class LogOffset:
-    """A place in the log.
+    """A position in the log.
 
     @ivar store: the GUID of the queue manager whose store it is.
     @ivar next: the number of the first entry that was not read yet.

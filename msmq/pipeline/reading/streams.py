@@ -95,7 +95,7 @@ def _named(name: str, stream: str, topics: Sequence[Topic], where: str) -> Topic
 
 
 def find_topic(topics: Iterable[Topic], name: str) -> Topic | None:
-    r"""The topic that is meant by a name; whose path that is comes before who is called so for short.
+    r"""The topic with this name; a full path has precedence over a short name.
 
     C{orders} is the public queue of that name, and without one C{.\private$\orders}.
     """
@@ -130,7 +130,7 @@ def is_sendable(topic: str, message_class: int) -> bool:
 
 
 def names_queue(text: str) -> bool:
-    """Whether a text in the place of a format name is one; senders may write anything there."""
+    """Whether a text is a valid format name; senders may write anything in its field."""
     try:
         parse_format_name(text)
     except MQError:

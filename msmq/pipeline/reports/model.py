@@ -11,7 +11,7 @@ import attrs
 Cell: TypeAlias = str | int | float | bool | None
 
 MOST_ROWS: Final = 50
-"""Rows of a table that people read; whoever wants all has them as Parquet."""
+"""Limit on the rows of a table in a report; all rows are available as Parquet."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -20,7 +20,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class Table:
     """A table.
 
-    @ivar left_out: how many rows there are beside these.
+    @ivar left_out: the number of further rows.
     """
 
     title: str
@@ -33,7 +33,7 @@ class Table:
 class Series:
     """The values of one line, or one set of bars.
 
-    @ivar places: where they lie on the horizontal axis: names, numbers, or times in microseconds.
+    @ivar places: their positions on the horizontal axis: names, numbers, or times in microseconds.
     """
 
     name: str
@@ -45,9 +45,9 @@ class Series:
 class Plot:
     """A plot.
 
-    @ivar kind: C{bars} (beside each other), C{stack} (of bars), or C{lines}.
-    @ivar across: what the horizontal axis tells; C{up}, the vertical one.
-    @ivar is_timed: whether the places are times.
+    @ivar kind: C{bars} (side by side), C{stack} (of bars), or C{lines}.
+    @ivar across: the label of the horizontal axis; C{up}, of the vertical one.
+    @ivar is_timed: whether the positions are times.
     """
 
     title: str
@@ -75,7 +75,7 @@ class Section:
 
 @attrs.frozen
 class JobReport:
-    """What a job tells.
+    """The report of a job.
 
     @ivar title: the job.
     @ivar verdict: the answer in one line.
@@ -104,7 +104,7 @@ def cell_text(cell: Cell) -> str:
 
 
 def plain(text: str) -> str:
-    """The text on one line, without what a terminal would obey: strangers choose names and exceptions."""
+    """The text on one line, without control characters, since senders choose names and exceptions."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 

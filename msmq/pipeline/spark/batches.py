@@ -53,7 +53,7 @@ class Batches:
 
     @property
     def are_decoded(self) -> bool:
-        """Whether there are columns that only packets tell, and no exported file."""
+        """Whether there are columns that come from packets only, and not from exported files."""
         asked, headers = self._choice
         reads = asked != NONE and not {"decoded", "decode_error"}.isdisjoint(self.names)
         return reads or (headers and "headers" in self.names)
@@ -65,7 +65,7 @@ class Batches:
                 yield self.fitted(event_batch(page, self.names))
 
     def fitted(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
-        """The batch with the very types that Spark has, which tells even the names of elements apart."""
+        """The batch with exactly Spark's types, which include the names of elements."""
         if batch.schema.equals(self._schema):
             return batch
         columns = [batch.column(field.name).cast(field.type) for field in self._schema]

@@ -43,7 +43,7 @@ INTERRUPTED: Final = 130
 
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _OF_A_CLUSTER: Final = "200"
-"""What it is where nobody said otherwise."""
+"""The default value."""
 _SHARES: Final = 4
 """What it is here instead, for each core."""
 
@@ -58,7 +58,9 @@ class _Parser(ArgumentParser):
 
 def parser() -> ArgumentParser:
     """The command line."""
-    whole = _Parser(prog="python -m msmq.pipeline", description="Jobs on what the queues of an estate tell.")
+    whole = _Parser(
+        prog="python -m msmq.pipeline", description="Analysis jobs on the messages and logs of an estate."
+    )
     verbs = whole.add_subparsers(metavar="JOB", required=True)
     for job in JOBS:
         verb = verbs.add_parser(job.name, help=job.summary, description=job.summary)
@@ -105,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong, in a line; of what Spark found while it ran the cause, which Java tells."""
+    """An error in a line; for a failure within Spark its cause, from the exception of Java."""
     if not isinstance(error, Py4JJavaError):
         return reason(error)
     causes = re.findall(r"^(?:Caused by)?: [\w.$]+: (.+)$", str(error), re.MULTILINE)

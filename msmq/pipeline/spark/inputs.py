@@ -81,7 +81,7 @@ class JobInput:
     """What a job reads.
 
     @ivar streams: the streams of a store.
-    @ivar columns: those that it reads beside the ones that every job does.
+    @ivar columns: those that it reads in addition to the ones that every job reads.
     @ivar headers: whether it reads the headers in extensions.
     @ivar decode: how bodies are read.
     """
@@ -106,7 +106,7 @@ def parse_input(text: str) -> Input:
 
 
 def check_inputs(inputs: Iterable[Input]) -> None:
-    """See that they can be told apart, and are there.
+    """Check that they are distinct, and exist.
 
     @raise ReadingError: one is not.
     """

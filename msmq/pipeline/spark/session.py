@@ -27,7 +27,7 @@ ALWAYS: Final = {
     # Without it Spark asks no data source in Python for less than everything.
     "spark.sql.python.filterPushdown.enabled": "true",
 }
-"""What a session has unless it is told otherwise."""
+"""The defaults of a session."""
 
 LOCAL: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -123,7 +123,7 @@ def find_java() -> Path:
         told = str(error)
     version = _VERSION.search(told)
     if version is None or int(version[1]) < OLDEST_JAVA:
-        what = f"is Java {version[1]}" if version else "does not tell its version"
+        what = f"is Java {version[1]}" if version else "does not show its version"
         raise SparkUnavailable(f"{found} {what}: Spark needs Java {OLDEST_JAVA} or newer")
     return found
 

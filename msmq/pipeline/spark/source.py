@@ -1,4 +1,4 @@
-"""C{spark.read.format("msmq")} and its like: what Spark asks of the data source, and who answers.
+"""The Spark data source, C{spark.read.format("msmq")}: schema, readers and writers.
 
 Spark pickles what is made here and sends it to its Python processes; so all of it is plain values.
 """
@@ -83,7 +83,7 @@ class MsmqReader(DataSourceReader):
         since = options.since if self._stream not in ("log", "events") else None
         self._wanted = attrs.evolve(wanted_columns(self._batches.names, options), since=since)
         # Spark refuses a reader that overrides the method where filters are not pushed down, which is where
-        # nobody has told it to; it looks for the function, which is its own.
+        # the setting is off; it tests whether the class defines the function.
         self.pushFilters = _Pushing(self)  # type: ignore[method-assign]
 
     def push(self, filters: Iterable[Filter]) -> Iterable[Filter]:

@@ -80,7 +80,7 @@ class _Sending:
                 number += 1
 
     def _place(self) -> str:
-        """What tells the rows of this task from those of others, and is the same if it is done again."""
+        """Identifies the rows of this task; the same if the task is repeated."""
         context = TaskContext.get()
         assert context is not None
         query = context.getLocalProperty("sql.streaming.queryId")

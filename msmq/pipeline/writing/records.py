@@ -17,7 +17,7 @@ from msmq.quoting import quoted
 from msmq.structures.status import MQError
 
 OWN: Final = ("destination", "key")
-"""What a row may have beside the columns of a message."""
+"""The optional columns of a row in addition to those of a message."""
 
 _KNOWN: Final = frozenset({*names_of(EXPORTED_COLUMNS), *PROPERTIES, *OWN})
 _TARGETS: Final = ("destination", "destination_queue", "topic")
@@ -65,7 +65,7 @@ class RecordBuilder:
     def record(self, row: Mapping[str, Any], place: str) -> StreamRecord:
         """The message of a row.
 
-        @param place: what tells this row from all others, for its key if it has none.
+        @param place: identifies this row, for its key if it has none.
         @raise ReadingError: it cannot be sent.
         """
         try:
@@ -85,7 +85,7 @@ class RecordBuilder:
         if properties.get("correlation_id") == _NOBODY:
             del properties["correlation_id"]
         if row.get("id") is not None:
-            # It was read from a store, and nobody can answer to what its sender wrote there.
+            # It was read from a store, where the sender's text may not be the name of a queue.
             for name in _ANSWERED:
                 if name in properties and not names_queue(str(properties[name])):
                     del properties[name]

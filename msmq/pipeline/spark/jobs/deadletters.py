@@ -1,7 +1,7 @@
 """Failures in clusters: by class, destination, and the exception that the receiver reported.
 
 A dead-letter queue has what could not be delivered or was not received in time.
-NServiceBus and Rebus move what they could not handle to a queue for errors, and tell why in its headers.
+NServiceBus and Rebus move failed messages to an error queue, with the reason in their headers.
 Others send the exception itself: an object of .NET, or the fault of a service of WCF.
 """
 
@@ -16,7 +16,7 @@ from msmq.pipeline.spark.jobs.estate import ARRIVED, DEAD
 
 EXCEPTION_TYPES: Final = ("NServiceBus.ExceptionInfo.ExceptionType",)
 EXCEPTION_TEXTS: Final = ("NServiceBus.ExceptionInfo.Message", "rbs2-error-details")
-"""The headers that tell of an exception; the first that is there counts."""
+"""The headers about an exception; the first one present is used."""
 
 _EXCEPTION: Final = ("nrbf", "$.value.ClassName", "$.value.Message")
 _FAULTS: Final = (
@@ -27,7 +27,7 @@ _BODIES: Final = (_EXCEPTION, *_FAULTS)
 """Bodies that are exceptions: their format, and where the type and the text stand in what was decoded."""
 
 CLUSTER: Final = ("class_name", "destination", "exception", "pattern")
-"""The columns that tell clusters apart."""
+"""The columns that identify a cluster."""
 
 _LONGEST: Final = 200
 _GUID: Final = r"\{?[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\}?"
@@ -65,7 +65,7 @@ def failures(messages: DataFrame) -> DataFrame:
 def clusters(failures: DataFrame) -> DataFrame:
     """How much failed alike.
 
-    Beside the columns of the cluster: C{messages} (each counted once, in however many queues it is),
+    In addition to the columns of the cluster: C{messages} (each counted once, in however many queues it is),
     C{stores}, C{first} and C{last} (when they were sent) and C{example}, the identifier of one.
     """
     return failures.groupBy(*CLUSTER).agg(
@@ -91,7 +91,7 @@ def _header(*names: str) -> Column:
 
 
 def _decoded(form: str, path: str) -> Column:
-    """What a body in this format has at a place."""
+    """The value at a path in a body of this format."""
     is_such = F.get_json_object("decoded", "$.format") == form
     return F.when(is_such, F.get_json_object("decoded", path))
 

@@ -72,7 +72,7 @@ def messages(rows: DataFrame, store: str, place: str | None = None) -> DataFrame
 
     What is not a sound packet is left out, and what was not read is null.
 
-    @param place: where they were read; C{None} if the rows tell.
+    @param place: where they were read; C{None} if it is in the rows.
     """
     whole = rows.withColumns(
         {
@@ -125,7 +125,7 @@ def events(rows: DataFrame, store: str) -> DataFrame:
 
 
 def place_of() -> Column:
-    """Where a row was read: the path of its queue tells, and what a message log does not keep."""
+    """Where a row was read, from the path of its queue, and from the columns that a message log lacks."""
     name = F.lower("topic")
     return (
         F.when(F.col("timestampType") == 0, WIRE)
@@ -139,7 +139,7 @@ def place_of() -> Column:
 
 
 def is_about_another() -> Column:
-    """Whether a message that arrived tells of another one: an acknowledgement or a report."""
+    """Whether an arrived message is about another one: an acknowledgement or a report."""
     number = F.col("class")
     return number.isin(0x0001, 0x0002, 0x00FF) | (number.bitwiseAND(0xC000) != 0)
 

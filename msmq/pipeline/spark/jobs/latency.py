@@ -1,9 +1,8 @@
 """Latency of messages, bounded in spite of two clocks and sent times in whole seconds.
 
-A message tells when it was sent by the clock of its sender, in whole seconds; its queue tells when it arrived
-by the clock of the receiver.
-So the skew, by which the clock of the receiver is ahead of the sender's, is in the difference, and two facts
-bound it:
+A message has the time when it was sent, by the clock of its sender in whole seconds; its queue, when it
+arrived by the clock of the receiver. So the skew, by which the clock of the receiver is ahead of the
+sender's, is in the difference, and two facts bound it:
 
   - nothing arrives before it was sent: the skew is at most the least of these differences;
   - an acknowledgement arrives after the message that it is about, and after it was sent itself: it bounds
@@ -27,7 +26,7 @@ SECOND: Final = 1_000_000
 PERCENTILES: Final = (50, 90, 99)
 
 ROUTE: Final = ("source", "store")
-"""The columns that tell who sends, by GUID, and where it arrives."""
+"""The columns of a route: the sender, by GUID, and the destination."""
 
 
 def delays(messages: DataFrame) -> DataFrame:
@@ -81,7 +80,7 @@ def delays(messages: DataFrame) -> DataFrame:
 
 
 def owners_of(messages: DataFrame) -> DataFrame:
-    """Whose store is whose: C{told} and C{owner}, the GUID of those who sent what it has a journal of."""
+    """The owner of each store: C{told} and C{owner}, the GUID of the sender of its journaled messages."""
     sent = F.col("place").isin(SOURCE_JOURNAL, *DEAD)
     return (
         messages.where(sent & F.col("source").isNotNull())
@@ -121,7 +120,7 @@ def bounds(delays: DataFrame, skews: DataFrame) -> DataFrame:
     """The least and the longest time that each message can have taken.
 
     To the columns of the delays it adds C{at_least} and C{at_most}, the second null where nothing bounds it.
-    Where a clock was set meanwhile, only the clock of the sender is trusted, which tells when it was
+    Where a clock was set meanwhile, only the clock of the sender is trusted, by which it was
     answered.
     """
     of_route = skews.select(*ROUTE, "skew_at_least", "skew_at_most", "steady")
@@ -139,8 +138,9 @@ def bounds(delays: DataFrame, skews: DataFrame) -> DataFrame:
 def percentiles(bounds: DataFrame) -> DataFrame:
     """How long messages take from each sender into each queue: bounds of each percentile.
 
-    Beside the columns of the route and C{queue}: C{messages}, C{bounded} (of how many the longest time is
-    known), and for each percentile C{pN_at_least} and C{pN_at_most}, also C{max_at_least}, C{max_at_most}.
+    In addition to the columns of the route and C{queue}: C{messages}, C{bounded} (of how many the longest
+    time is known), and for each percentile C{pN_at_least} and C{pN_at_most}, also C{max_at_least},
+    C{max_at_most}.
     """
     wanted = [
         F.percentile(f"at_{side}", number / 100).cast("bigint").alias(f"p{number}_at_{side}")

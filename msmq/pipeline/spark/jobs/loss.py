@@ -1,7 +1,7 @@
 """Result of each sent message: source journals compared with queues, journals and dead letters.
 
 A sender that journals keeps a copy of each message of which its peer has said that it came.
-Such a message must be found where it was sent to, or there must be a trace that tells why it is not there.
+Such a message must be found at its destination, or there must be a record of why it is not.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ DUPLICATED: Final = "duplicated"
 DEAD_LETTER: Final = "dead_letter"
 """It failed, and a dead-letter queue has it."""
 REFUSED: Final = "refused"
-"""A negative acknowledgement tells why it failed."""
+"""A negative acknowledgement has the reason."""
 ACKNOWLEDGED: Final = "acknowledged"
 """It is not in the input, but an acknowledgement says that it was."""
 EXPLAINED: Final = "explained"
-"""It is gone, and an event log tells why."""
+"""It was removed, and an event log has the reason."""
 LOST: Final = "lost"
 """It is gone without a trace, though its queue keeps a journal or a message log, which has others."""
 MISSING: Final = "missing"
 """It is gone, and its queue keeps neither journal nor message log: perhaps it was received."""
 UNSEEN: Final = "unseen"
-"""Nothing for its queue is among the input, which perhaps lacks that queue manager: nobody can say."""
+"""The input has nothing for its queue, and perhaps lacks that queue manager: the result is unknown."""
 
 FATES: Final = (
     DELIVERED,
@@ -66,7 +66,7 @@ def fates(messages: DataFrame, events: DataFrame) -> DataFrame:
 
     The columns are L{FATE_COLUMNS}: C{journaled} says whether its sender has a copy in its journal,
     C{copies} how often it arrived.
-    A message that nobody journaled is there if it was captured, arrived, or is dead.
+    A message that was not journaled is included if it was captured, has arrived, or is a dead letter.
     """
     place = F.col("place")
     is_own = place.isin(SOURCE_JOURNAL, *DEAD) | (place.isin(*ARRIVED, WIRE) & ~is_about_another())

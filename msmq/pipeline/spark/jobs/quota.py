@@ -1,6 +1,6 @@
 """Growth of queues, journals and dead-letter queues, and when they will be full.
 
-What lies there tells when it came, so that the growth of all that nobody took since is known without
+Messages have their arrival times, so that the growth of the messages not received since is known without
 having watched it.
 """
 
@@ -15,7 +15,7 @@ HOUR: Final = 3600
 """Seconds of a step, if nothing else is asked for."""
 
 PLACE: Final = ("store", "queue", "place")
-"""The columns that tell what fills."""
+"""The columns that identify what fills."""
 
 QUOTAS: Final = "store STRING, queue STRING, place STRING, quota BIGINT, held BIGINT"
 """The columns of the quotas: C{quota} in bytes, and C{held}, how many bytes count to it now, if it is known.
@@ -31,8 +31,8 @@ _STILL: Final = 0.001
 def growth(messages: DataFrame, step: int = HOUR) -> DataFrame:
     """What came in each step of time and lies there since.
 
-    Beside the columns of the place: C{since} (the beginning of the step), C{messages}, C{bytes} (of bodies),
-    and C{messages_so_far} and C{bytes_so_far}.
+    In addition to the columns of the place: C{since} (the beginning of the step), C{messages}, C{bytes} (of
+    bodies), and C{messages_so_far} and C{bytes_so_far}.
 
     @param step: its length in seconds.
     """
@@ -52,11 +52,11 @@ def growth(messages: DataFrame, step: int = HOUR) -> DataFrame:
 def forecast(growth: DataFrame, quotas: DataFrame) -> DataFrame:
     """How fast each place fills, and when it is full if that goes on.
 
-    Beside the columns of the place: C{steps}, C{first}, C{last} (the beginnings of steps), C{messages},
-    C{bytes} (of bodies), C{messages_an_hour} and C{bytes_an_hour} (the slopes of the lines through all
-    steps that lie closest to what was there at the end of each; null with less than two), C{quota}, C{held}
-    (as the quotas say it, or else C{bytes}) and C{full_at}, a time; null if there is no quota or no growth.
-    A place that is full already has the time of its last step.
+    In addition to the columns of the place: C{steps}, C{first}, C{last} (the beginnings of steps),
+    C{messages}, C{bytes} (of bodies), C{messages_an_hour} and C{bytes_an_hour} (the slopes of the lines
+    through all steps that lie closest to what was there at the end of each; null with less than two),
+    C{quota}, C{held} (as the quotas say it, or else C{bytes}) and C{full_at}, a time; null if there is no
+    quota or no growth. A place that is full already has the time of its last step.
     """
     hour = 3600 * 1_000_000
     # Seen from the first step, so that the numbers stay small.

@@ -2,7 +2,7 @@
 
 What is sent again is a new message with the same content: it asks for no acknowledgements, keeps no copies
 with its sender, and its time begins anew.
-Its key is the identifier of the old one, so that whoever sends it twice under one name sends it once.
+Its key is the identifier of the old one, so that a replay that is repeated under one name sends it once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The ways that traced messages took, rebuilt from the reports of the queue managers on them.
+"""The routes that traced messages took, rebuilt from the report messages of the queue managers on them.
 
-A report tells of one step: who reports is the sender of the report, its label names the traced message and
+A report is about one hop: the reporting queue manager is its sender, its label has the traced message and
 how many routing servers that had passed, and its body the address to which it went on, or none if it arrived
 ([MS-MQQB] 3.1.5.8.9 and 3.1.7.1.7).
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 REPORT: Final = 0x0001
 
 LEAST_COST: Final = "least_cost"
-"""The way that routing would take."""
+"""The route that routing would choose."""
 EQUAL_COST: Final = "equal_cost"
 """Another, which costs the same."""
 DETOUR: Final = "detour"
@@ -35,7 +35,7 @@ CHEAPER: Final = "cheaper"
 UNFINISHED: Final = "unfinished"
 """No report says that it arrived."""
 UNKNOWN: Final = "unknown"
-"""The enterprise has no way between its ends, does not know one of them, or has no link for a step."""
+"""The enterprise has no route between its ends, lacks one of them, or has no link for a hop."""
 
 VERDICTS: Final = (LEAST_COST, EQUAL_COST, DETOUR, CHEAPER, UNFINISHED, UNKNOWN)
 
@@ -43,7 +43,7 @@ JUDGED: Final = (
     "path ARRAY<STRING>, arrived BOOLEAN, messages BIGINT, expected ARRAY<STRING>, cost BIGINT, least BIGINT,"
     " verdict STRING"
 )
-"""The columns of judged ways; C{cost} and C{least} are null where they are not known."""
+"""The columns of compared routes; C{cost} and C{least} are null where they are unknown."""
 
 _LABEL: Final = (
     r"(?i)^[0-9a-f]{4}:([0-9a-f]{8}):([0-9a-f]{2})"
@@ -53,7 +53,7 @@ _NEXT_HOP: Final = "<NEXT HOP>([^<\r\n]*)</NEXT HOP>"
 
 
 def steps(messages: DataFrame) -> DataFrame:
-    """What the reports tell, each once.
+    """The content of the reports, without duplicates.
 
     The columns are C{id} (of the traced message), C{source} (who sent it), C{reporter}, C{hops}, C{next_hop}
     (an address; null if it arrived) and C{time}, when the report was sent.
@@ -78,11 +78,11 @@ def steps(messages: DataFrame) -> DataFrame:
 
 
 def paths(steps: DataFrame) -> DataFrame:
-    """The way of each traced message, as far as somebody reported it.
+    """The route of each traced message, as far as it was reported.
 
-    The columns are C{id}, C{source}, C{path} (the GUIDs of those who reported, in their order), C{next_hops}
-    (the addresses to which it went on), C{arrived}, C{first} and C{last}, when the first and the last report
-    were sent, each by the clock of who sent it.
+    The columns are C{id}, C{source}, C{path} (the GUIDs of the reporting queue managers, in order),
+    C{next_hops} (the addresses to which it went on), C{arrived}, C{first} and C{last}, when the first and the
+    last report were sent, each by the clock of its sender.
     """
     once = steps.groupBy("id", "source", "reporter").agg(
         F.min("hops").alias("hops"),
@@ -90,7 +90,7 @@ def paths(steps: DataFrame) -> DataFrame:
         F.max_by("next_hop", "time").alias("next_hop"),
         F.min("time").alias("time"),
     )
-    # Who sent it comes first, and where it arrived last; hops are counted by routing servers alone.
+    # The source is first, and the destination last; hops are counted by routing servers only.
     place = F.struct(F.col("reporter") != F.col("source"), "arrived", "hops", "reporter")
     sent_on = F.filter("steps", lambda step: step["next_hop"].isNotNull())
     return (
@@ -116,9 +116,9 @@ def paths(steps: DataFrame) -> DataFrame:
 
 
 def judged(paths: DataFrame, topology: Topology) -> DataFrame:
-    """Each way that was taken, how many messages took it, and what routing would have done.
+    """Each route that was taken, with its number of messages, and what routing would have done.
 
-    The columns are L{JUDGED}; the least cost is that of the way between the ends of the one that was taken.
+    The columns are L{JUDGED}; the least cost is that of the best route between the ends of the one taken.
     """
 
     def judge(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -147,7 +147,7 @@ _TYPES: Final = {name: kind for name, _, kind in (column.partition(" ") for colu
 
 
 def judge_path(topology: Topology, path: Sequence[str], arrived: bool) -> dict[str, Any]:
-    """What routing would have done between the ends of a way, and how that compares with it.
+    """Compare a route with the one that routing would have chosen between its ends.
 
     @param path: the GUIDs of the queue managers, from the first sender on.
     """
@@ -176,7 +176,7 @@ def judge_path(topology: Topology, path: Sequence[str], arrived: bool) -> dict[s
 
 
 def _cost_of(topology: Topology, machines: Sequence[UUID]) -> int | None:
-    """What the links on a way cost together; C{None} if there is no link for a step."""
+    """The sum of the costs of the links on a route; C{None} if there is no link for a hop."""
     total = 0
     for here, there in pairwise(machines):
         one, two = topology.queue_manager(here), topology.queue_manager(there)

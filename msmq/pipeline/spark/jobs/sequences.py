@@ -1,7 +1,7 @@
 """Audit of exactly-once, in-order delivery: gaps, duplicates, reordering.
 
 A transactional stream is what one queue manager sends to one queue under one SequenceID.
-Its messages have rising numbers, and each tells the number before its own ([MS-MQMQ] 2.2.20.5); a number
+Its messages have rising numbers, and each has the number of the previous one ([MS-MQMQ] 2.2.20.5); a number
 that expired is passed over by both, so that a hole is a gap only if a message refers into it.
 What is not transactional has no such numbers, but the number in its identifier rises as it is sent: that
 shows duplicates and reordering, and nothing that is missing.
@@ -19,13 +19,13 @@ from pyspark.sql import functions as F
 from msmq.pipeline.spark.jobs.estate import ARRIVED, JOURNAL, LOG, WIRE, is_about_another, ordinal
 
 STREAM: Final = ("store", "queue", "source", "destination", "sequence_id", "priority")
-"""The columns that tell streams apart; of C{sequence_id} and C{priority} one is null.
+"""The columns that identify a stream; of C{sequence_id} and C{priority} one is null.
 
 What is not transactional keeps its order only among messages of one priority.
 """
 
 GAP: Final = "gap"
-"""Messages before this one are missing, as many numbers as C{missing} tells; some may have expired."""
+"""C{missing} numbers before this message are missing; some of these messages may have expired."""
 DUPLICATE: Final = "duplicate"
 """The number arrived before."""
 REORDERED: Final = "reordered"
@@ -40,9 +40,9 @@ _WHOLE: Final = 1 << 32
 
 
 def numbered(messages: DataFrame) -> DataFrame:
-    """The messages that arrived, or were captured, each with its place in its stream.
+    """The messages that arrived, or were captured, each with its position in its stream.
 
-    Beside the columns of the stream and C{id} there are C{turn}, the order of arrival from 1 on, and
+    In addition to the columns of the stream and C{id} there are C{turn}, the order of arrival from 1 on, and
     C{number} and C{before}, its number and the one before it without the wrap-around; C{before} is null at
     the beginning of a stream, and where nothing is known of it.
     Where there is a message log only that is looked at; otherwise what was received came before what still
@@ -127,9 +127,9 @@ def findings(numbered: DataFrame) -> DataFrame:
 def audit(numbered: DataFrame, findings: DataFrame) -> DataFrame:
     """The streams, each with how many messages it has and how much is wrong.
 
-    Beside the columns of the stream: C{messages}, C{first}, C{last}, C{gaps}, C{missing}, C{duplicates},
-    C{reordered}, C{begins_late} and C{exactly_once}; the last is null for a stream that is not transactional,
-    of which nobody promised that.
+    In addition to the columns of the stream: C{messages}, C{first}, C{last}, C{gaps}, C{missing},
+    C{duplicates}, C{reordered}, C{begins_late} and C{exactly_once}; the last is null for a stream that is not
+    transactional, for which order is not guaranteed.
     """
     counted = numbered.groupBy(*STREAM).agg(
         F.count("*").alias("messages"), F.min("number").alias("first"), F.max("number").alias("last")

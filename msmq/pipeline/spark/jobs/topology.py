@@ -25,9 +25,9 @@ TABLE: Final = "source STRING, destination STRING, next STRING, cost BIGINT, tie
 """The columns of the tables: GUIDs of sites, the cost, and whether another next site would cost the same."""
 
 UNREACHABLE: Final = "unreachable"
-"""There is no way any more."""
+"""There is no longer a route."""
 REACHABLE: Final = "reachable"
-"""There was no way before."""
+"""There was no route before."""
 DEARER: Final = "dearer"
 CHEAPER: Final = "cheaper"
 MOVED: Final = "moved"
@@ -95,7 +95,7 @@ def _changed(topology: Topology, change: Change) -> Topology:
 
 
 def tables(spark: SparkSession, topology: Topology, shares: int | None = None) -> DataFrame:
-    """From every site the least-cost way to every site that can be reached; the columns are L{TABLE}.
+    """The least-cost route from every site to every reachable site; the columns are L{TABLE}.
 
     A site itself is not in its table.
 
@@ -166,5 +166,5 @@ def reach(tables: DataFrame) -> DataFrame:
 
 
 def transit(tables: DataFrame) -> DataFrame:
-    """How many ways go out over each link: C{site}, C{next}, C{ways}; the two directions apart."""
+    """How many routes use each link, by direction: C{site}, C{next}, C{ways}."""
     return tables.groupBy(F.col("source").alias("site"), "next").agg(F.count("*").alias("ways"))

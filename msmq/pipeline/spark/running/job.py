@@ -51,7 +51,7 @@ class JobOutcome:
 class Job:
     """A job.
 
-    @ivar summary: what it tells, in a line.
+    @ivar summary: its description, in a line.
     @ivar wanted: what it reads; C{None} if it takes no input.
     @ivar add_options: its own options.
     @ivar needs_enterprise: whether it cannot do without an enterprise file.

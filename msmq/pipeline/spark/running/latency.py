@@ -64,7 +64,7 @@ def _run(setting: JobContext) -> JobOutcome:
         [
             Section(
                 "Routes",
-                "Seconds. A message tells only the whole second in which it was sent, so that every time"
+                "Seconds. A message has only the whole second in which it was sent, so that every time"
                 " lies between two bounds; without acknowledgements nothing bounds it from above.",
                 tables=[
                     shown(

@@ -134,7 +134,7 @@ def _run(setting: JobContext) -> JobOutcome:
         [
             Section(
                 "Growth",
-                "What lies there tells when it came. Sizes are those of whole packets, which count to a"
+                "Messages have their arrival times. Sizes are those of whole packets, which count to a"
                 " quota; in a message log is also what was received since.",
                 tables=[
                     shown(
