@@ -19,9 +19,9 @@ demo: $(INSTALLED)
 demo-pipeline: $(INSTALLED)
 	$(VENV)/bin/python examples/demo_pipeline.py
 
-# A coroutine that nobody awaited is only a RuntimeWarning; here it fails its test.  So many tests run at once:
-# one more than two cores, as many wait for processes that they have started.
-JOBS ?= 3
+# A coroutine that was never awaited is only a RuntimeWarning; here it fails its test.  So many tests run at once:
+# two more than two cores, as many wait for processes that they have started.
+JOBS ?= 4
 test: $(INSTALLED)
 	PYTHONWARNINGS=error::RuntimeWarning $(VENV)/bin/python -m tests.runner --jobs $(JOBS) \
 		--temp-directory=_trial_temp tests

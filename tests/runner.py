@@ -3,7 +3,7 @@
 trial gives each test to the next worker that is free.
 So each worker starts a JVM for Spark and a domain of Samba of its own, and a long test may well be the last.
 Here the tests of such a server are one group, which one worker runs from its first test to its last; of the
-others each class is a group.
+others each class is a group, or a module or package whose classes share what is costly to make.
 Options, output and exit status are those of trial: C{python -m tests.runner --jobs 3 tests}.
 """
 
@@ -14,7 +14,10 @@ from typing import Any, Final
 
 import attrs
 from twisted.scripts import trial
-from twisted.trial._dist.disttrial import DistTrialRunner
+from twisted.trial._dist.disttrial import DistTrialRunner, WorkerPool
+
+WORKER: Final = ["-m", "tests.worker"]
+"""What a worker runs, of the interpreter's arguments."""
 
 SHARED: Final = {
     "Spark": (
@@ -37,8 +40,9 @@ SHARED: Final = {
         "tests.directory.test_active_directory",
         "tests.directory.test_attribute_table",
     ),
+    "Source tree": ("tests.test_architecture",),
 }
-"""The packages and modules whose tests share a server that takes seconds to start."""
+"""The packages and modules whose tests share what takes seconds to make: a server, or the parsed package."""
 
 LONGEST: Final = (
     "Spark",
@@ -53,11 +57,17 @@ LONGEST: Final = (
     "tests.integration.test_secured_transfer",
     "tests.integration",
     "tests.test_packaging",
+    "tests.service.test_enterprise",
     "tests.storage",
     "tests.estates",
     "tests.directory",
+    "Source tree",
+    "tests.nodes.test_any_network",
+    "tests.structures.test_user_message_view",
+    "tests.routing",
+    "tests.net",
 )
-"""What is handed out first, in this order; the order of the rest decides nothing."""
+"""What is handed out first, in this order, as it waits or takes long; the rest fills the gaps at the end."""
 
 
 def groups(cases: Iterable[Any]) -> list[list[Any]]:
@@ -83,10 +93,22 @@ def _is_within(name: str, packages: Iterable[str]) -> bool:
     return any(name == package or name.startswith(f"{package}.") for package in packages)
 
 
+@attrs.frozen
+class Workers(WorkerPool):
+    """trial's workers, each of which runs L{tests.worker}."""
+
+    def _launchWorkerProcesses(self, spawner: Any, protocols: Any, arguments: Any) -> None:
+        def spawn(protocol: Any, executable: str, args: list[str], **kwargs: Any) -> None:
+            spawner(protocol, executable, args=[executable, *WORKER, *args[2:]], **kwargs)
+
+        super()._launchWorkerProcesses(spawn, protocols, arguments)  # type: ignore[no-untyped-call]
+
+
 @attrs.define
 class GroupsRunner(DistTrialRunner):
     """trial's runner, whose workers take groups of tests."""
 
+    _workerPoolFactory: Any = Workers
     _waiting: list[list[Any]] = attrs.field(init=False, factory=list)
 
     async def _driveWorker(self, result: Any, testCases: Iterable[Any], worker: Any) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import ModuleType
 
 import attrs
+from twisted.trial import _synctest
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.runner import LONGEST, SHARED, groups
+from tests.worker import forget_warnings
 
 PROJECT = Path(__file__).resolve().parent.parent
 STARTS = re.compile(
@@ -90,3 +93,19 @@ class TableTests(SynchronousTestCase):
             and not (PROJECT / name.replace(".", "/")).with_suffix(".py").is_file()
         ]
         self.assertEqual(gone, [])
+
+
+class WorkerTests(SynchronousTestCase):
+    """What a worker does between two tests."""
+
+    def test_warnings_come_again(self) -> None:
+        """A module that has warned warns again in the next test, as trial demands; others are left alone."""
+        wordy, silent = ModuleType("wordy"), ModuleType("silent")
+        wordy.__dict__["__warningregistry__"] = {("text", RuntimeWarning, 1): True}
+        forget_warnings({"wordy": wordy, "silent": silent, "missing": None})
+        self.assertIsNone(wordy.__dict__["__warningregistry__"])
+        self.assertNotIn("__warningregistry__", vars(silent))
+
+    def test_it_is_used(self) -> None:
+        """Trial still sets the attribute by the function that is replaced."""
+        self.assertIn("_setWarningRegistryToNone", _synctest._collectWarnings.__code__.co_names)

@@ -141,9 +141,9 @@ class BadDayTests(SynchronousTestCase):
         self.assertEqual(self.bea.bodies(".\\private$\\orders", 500), bodies)
 
     def queue_deleted(self) -> None:
-        """A queue is deleted while 20,000 messages for it are in transit: every one has a fate."""
+        """A queue is deleted while 5,000 messages for it are in transit: every one has a fate."""
         name = self.bea.create(".\\private$\\doomed", transactional=True)
-        bodies = [b"%d" % number for number in range(20_000)]
+        bodies = [b"%d" % number for number in range(5_000)]
         self.hans.send(name, bodies, transactional=True, dead_letter=True)
         received = self.bea.bodies(".\\private$\\doomed", 500)
         self.bea.client.delete_queue(".\\private$\\doomed")
