@@ -1,4 +1,4 @@
-"""A look through a queue with a cursor, which takes out what it looks for and leaves the rest in its place.
+"""Browses a queue with a cursor, receives the messages that it searches for, and leaves the others.
 
 ::
 
@@ -31,7 +31,7 @@ LETTERS = r".\private$\letters"
 
 
 async def look(manager: QueueManagerService) -> None:
-    """Print what is there; who only looks is in nobody's way."""
+    """Print the messages; peeking does not lock them."""
     async with manager.open_queue(LETTERS, QueueAccessType.PEEK) as letters, letters.cursor() as cursor:
         async for message in cursor:
             print(f"priority {message.view.priority}: {message.view.label}")
@@ -50,7 +50,7 @@ async def work(manager: QueueManagerService) -> None:
     """Look, take some, and look at single messages."""
     await look(manager)
 
-    # Nobody else may receive, or look, as long as this is open.
+    # No other handle can receive or peek while this is open.
     async with manager.open_queue(LETTERS, share_mode=QueueShareMode.DENY_RECEIVE) as letters:
         try:
             await look(manager)
@@ -60,7 +60,7 @@ async def work(manager: QueueManagerService) -> None:
             print("alone with the letters")
         await take_bills(letters)
 
-        # A message can be found again by its place, as long as it is there.
+        # A message can be read again by its lookup identifier, until it is received.
         last = await letters.read(action=MessageSeekAction.LAST, peek=True)
         before = await letters.read(last.lookup_id, MessageSeekAction.PREVIOUS, peek=True)
         print(f"{before.view.label} comes before {last.view.label}")

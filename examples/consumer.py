@@ -33,8 +33,8 @@ ORDERS = r".\private$\orders"
 class Consumer(Service):
     """Hands every message of a queue to a coroutine function, one after the other.
 
-    A message is removed once it was dealt with; if that raises, it is back in its place and the consumer
-    has failed, which C{done} tells.
+    A message is removed once it was processed; if that raises, it returns to its position and the consumer
+        has failed, which is the result of C{done}.
 
     @ivar done: fires when it has stopped.
     """
@@ -58,7 +58,7 @@ class Consumer(Service):
         """Wait no more; done when the message that it has is dealt with."""
         Service.stopService(self)
         if self._queue is not None:
-            # Whoever waits at a queue that is closed is told so.
+            # A read that waits at a queue ends with this error when the queue is closed.
             self._queue.close()
         return self.done
 

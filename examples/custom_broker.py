@@ -51,7 +51,7 @@ class EchoSession(SessionProtocol):
         self._answers: deque[OutgoingPacket] = deque()
 
     def session_opened(self) -> None:
-        """Say who has come."""
+        """Print the peer of a new session."""
         print(f"{self.remote_address}: session with {self.remote_identifier}")
 
     def messages_arriving(self, messages: Sequence[UserMessageView], first_recoverable: int) -> None:
@@ -86,7 +86,7 @@ class EchoSession(SessionProtocol):
 class EchoFactory(SessionFactory):
     """Accepts sessions, and makes answers.
 
-    @param identifier: who we are to our peers; it should be the same in each run.
+    @param identifier: the GUID of this queue manager; it should be the same in each run.
     """
 
     protocol = EchoSession

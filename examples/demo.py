@@ -8,7 +8,7 @@ with status 0 only if every promise held:
   - within a priority, messages arrive in the order in which they were sent;
   - the largest body that fits is delivered, and one byte more is refused;
   - nothing is left behind, in no queue of either side;
-  - the witness on the wire, who counts the packets between them, counts as many of each kind as both
+  - the witness, a proxy that counts the packets between them, counts as many of each kind as both
     servers say.
 
 Then ALPHA sends 500 recoverable and 500 transactional messages to BETA, which is killed with SIGKILL in the
@@ -63,7 +63,7 @@ def destination(address: str) -> str:
 
 
 def exchange(ways: Sequence[Way], threads: ThreadPoolExecutor) -> list[list[Arrival]]:
-    """Send and receive everything in both directions at once; what arrived on each way."""
+    """Send and receive everything in both directions at once; return the arrivals by direction."""
     arriving = [threads.submit(receive, way.receiver.client, len(way.parcels)) for way in ways]
     leaving = [threads.submit(send, way.sender.client, way.destination, way.parcels) for way in ways]
     for sending in leaving:

@@ -1,7 +1,7 @@
-"""The meddler of the pipeline demo: a proxy that loses, repeats and swaps express messages, and tells which.
+"""The meddler of the pipeline demo: a proxy that loses, repeats and swaps express messages, and reports them.
 
 A session counts its messages and knows no other numbers of express ones.
-So the meddler sends another message in the place of each one that it loses, the one before it: as many come
+So the meddler replaces each message that it loses by the previous one: as many arrive
 as were sent, and no queue manager notices.
 """
 

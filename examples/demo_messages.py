@@ -24,7 +24,7 @@ PATIENCE = 20.0
 
 @attrs.frozen
 class Parcel:
-    """A message that is to be sent; its label tells it from all others."""
+    """A message to be sent; its label is unique."""
 
     label: str
     priority: int
@@ -44,7 +44,7 @@ class Arrival:
 def largest_body(label: str, destination: str) -> int:
     """How many bytes fit into a packet of 4 MiB behind the headers of such a message.
 
-    A packet that holds one byte tells where its body begins.
+    The offset of the body is taken from a packet with one byte.
     """
     packet = build_packet(
         Message(body=b"x", label=label),

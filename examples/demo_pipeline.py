@@ -6,12 +6,12 @@ exchange
   - 20,000 express messages, through a proxy that loses some, lets others come more than once, of which BETA
     keeps one, and swaps some;
   - 20,000 transactional and 8,000 recoverable messages, to which nothing happens;
-  - 1,000 messages that nobody receives in time, and 1,000 for a host that is dead.
+  - 1,000 messages that are not received in time, and 1,000 for an unreachable host.
 
-The jobs read both stores beside the running servers and, as Parquet, what the proxy saw.  What they find is
+The jobs read both stores while the servers run and, as Parquet, what the proxy saw.  What they find is
 compared, message by message, with what was done.
 Then the records of the transactional messages are exported and edited: some are removed, some are there
-twice, some have changed places; and the jobs are asked again.
+twice, some are swapped; and the jobs run again.
 
 Their reports go to the directory that is given as argument, or to C{_demo_pipeline}; status 0 means that
 everything was found, and nothing else.

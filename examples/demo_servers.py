@@ -53,7 +53,7 @@ class QueueManager:
             self._process.wait()
 
     def stop(self) -> None:
-        """End the process in an orderly way."""
+        """Stop the process cleanly."""
         if self._process is not None:
             _stop(self._process)
 

@@ -1,7 +1,7 @@
 """The witness of the demo: a proxy between two queue managers that counts the packets it passes on.
 
 It knows nothing of queues and sessions; it cuts both directions of every connection into packets and
-tells them apart, with the same two functions that any program may use.
+classifies them, with the same two functions that any program may use.
 """
 
 from __future__ import annotations

@@ -29,11 +29,11 @@ async def work(manager: QueueManagerService, address: str) -> None:
         [Message(body=b"three boxes", priority=5), Message(body=b"a crate", priority=5)],
     )
 
-    # The simple way: a message is removed for good before it is answered.
+    # Simple: a message is removed before it is answered.
     message = await manager.receive(QUEUE, timeout=5)
     print(f"received {bytes(message.body)!r}")
 
-    # The careful way: messages are locked until the work is done, and go back if it fails.
+    # Safe: messages are locked until the work is done, and return to the queue if it fails.
     reservation = await manager.reserve(QUEUE, count=10, timeout=5)
     try:
         for reserved in reservation.messages:

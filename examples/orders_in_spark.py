@@ -45,7 +45,7 @@ def keep_orders(spark: SparkSession, data: str, directory: str) -> StreamingQuer
 
 
 def send_dead_letters_again(spark: SparkSession, data: str) -> None:
-    """Send what failed to where it was going; who runs this twice sends it once."""
+    """Send failed messages to their destinations again; running this twice sends each once."""
     dead = spark.read.format("msmq").option("stream", "dead_letter").load(data)
     messages = dead.select("id", "value", "label", "destination_queue")
     messages.write.format("msmq").mode("append").option("control", data).option("key", "again").save()

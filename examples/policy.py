@@ -1,4 +1,4 @@
-"""A whole queue manager that lets in whom it knows, and shuts out who sends what it does not want.
+"""A queue manager that admits known peers only, and blocks a peer that sends a forbidden message.
 
 Name the identifiers of the queue managers that may come, as C{msmq status} shows them there::
 
@@ -22,10 +22,10 @@ from msmq import CloseReason, Overrides, Server, SessionProtocol, UserMessageVie
 
 @attrs.define
 class Policy:
-    """Who may come, and what nobody may send.
+    """The admitted peers, and the forbidden label.
 
     @ivar known: the queue managers that may open a session.
-    @ivar forbidden_label: whoever sends a message with this label is not let in again.
+    @ivar forbidden_label: a peer that sends a message with this label is not admitted again.
     """
 
     known: frozenset[UUID]
@@ -41,7 +41,7 @@ class GuardedSession(SessionProtocol):
         self._policy = policy
 
     def may_open(self) -> bool:
-        """An initiator that may not is told so in the handshake ([MS-MQQB] 2.2.1 CS)."""
+        """Refuse an initiator in the handshake ([MS-MQQB] 2.2.1 CS)."""
         policy, who = self._policy, self.remote_identifier
         return super().may_open() and who in policy.known and who not in policy.shut_out
 

@@ -3,8 +3,8 @@
 C{python examples/enterprise/three_sites.py} starts them all from C{enterprise.toml}, or from another file
 with the same names, on six addresses of this host.
 ANNA in Berlin sends transactional messages to the public queue C{orders} of LUCA in Rome.
-The gate of Paris, through which the cheapest way leads, is killed with SIGKILL in the middle, and started
-again at the end: acknowledgements may lie in it that nobody else has.
+The gate of Paris, on the least-cost route, is killed with SIGKILL in the middle, and started
+again at the end: acknowledgements may be in its store only.
 It ends with status 0 only if every promise held:
 
   - each message arrives exactly once, and in the order of sending;
@@ -42,14 +42,14 @@ COUNT = 100
 TOGETHER = 10
 PATIENCE = 60.0
 SETTINGS = "[timers]\nsession_retry = 0.5"
-"""A gate that has lost a session tries again before it looks for another way; here it does so soon."""
+"""A gate that has lost a session reconnects before it uses an alternate; here it does so soon."""
 ORDERS = r"LUCA\orders"
 JOURNAL = r".\system$;journal"
 
 
 @attrs.frozen
 class Arrived:
-    """What is told of one message that arrived."""
+    """The record of one message that arrived."""
 
     label: str
     hops: int
@@ -98,7 +98,7 @@ def settled(sender: QueueManager) -> list[str]:
 
 
 def show_route(sender: QueueManager) -> None:
-    """The way, as C{msmq route ANNA LUCA} tells it."""
+    """The route, as C{msmq route ANNA LUCA} prints it."""
     route = sender.client.route("ANNA", "LUCA")
     print(f"from ANNA to LUCA, cost {route['cost']}:")
     for hop in route["hops"]:

@@ -1,8 +1,8 @@
-"""A durable message store in one file, as somebody else's package would add it.
+"""A durable message store in one file, as a third-party package would add it.
 
 Every batch of changes becomes one entry at the end of the file, is forced to the disk, and only then is it
 done.  A start reads all entries again; an entry that was being written when the machine stopped was never
-promised to anybody, and is cut off.
+acknowledged, and is cut off.
 
 It is small rather than good: everything is held in memory as well, the file only grows, and writing holds
 up the reactor for as long as the disk takes.
@@ -43,9 +43,9 @@ _ENTRY = Struct("<II")
 
 @implementer(IMessageStore)
 class JournalMessageStore:
-    """Keeps everything in memory, and the way there in a file.
+    """Keeps everything in memory, and the changes in a file.
 
-    @param path: the file; nobody else may write to it, since pickles are programs.
+    @param path: the file; other users must not be able to write to it, since pickles are programs.
     """
 
     name = "journal"
@@ -73,7 +73,7 @@ class JournalMessageStore:
             self._file.truncate(self._end)
         except OSError as error:
             return fail(self._failure(error))
-        # The memory told nobody yet; opening it again tells us.
+        # The memory store has not reported its state yet; opening it again does.
         self._memory.close()
         return self._memory.open()
 
@@ -144,7 +144,7 @@ def _append(file: BinaryIO, end: int, entry: bytes) -> None:
 
 
 def _entries(file: BinaryIO) -> Iterator[tuple[int, list[Change]]]:
-    """The whole entries of a file, each with the place where it ends."""
+    """The complete entries of a file, each with its end offset."""
     data = memoryview(file.read())
     position = 0
     while len(data) - position >= _ENTRY.size:

@@ -68,7 +68,7 @@ def is_quiet(view: UserMessageView) -> bool:
 
 @attrs.frozen
 class Acknowledgement:
-    """An administration acknowledgement to be sent.
+    """[MS-MQQB] 1.3.5.2 an administration acknowledgement to be sent.
 
     @ivar destination: the administration queue.
     """

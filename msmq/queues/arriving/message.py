@@ -42,7 +42,10 @@ _NUMBERS: Final = (
 
 
 class Delivery(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.12 DeliveryGuarantee: an express message may be lost, a recoverable one not."""
+    """[MS-MQDMPR] 3.1.1.12 DeliveryGuarantee: an express message may be lost, a recoverable one not.
+
+    [MS-MQQB] 1.3.2.1.1 and 1.3.2.1.2; a transactional message (1.3.2.1.3) is recoverable.
+    """
 
     EXPRESS = "express"
     RECOVERABLE = "recoverable"

@@ -37,7 +37,9 @@ _BY_HAND = (MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED)
 
 @attrs.define(eq=False)
 class MessageCopies:
-    """[MS-MQDMPR] 3.1.1.12, and readings 45 and 46.
+    """[MS-MQDMPR] 3.1.1.12 and [MS-MQQB] 1.3.4.1 and 1.3.4.2 source journaling, positive and negative.
+
+    See readings 45 and 46.
 
     @ivar source: the GUID of this queue manager, as in packets.
     @ivar deadletter: SystemDeadletterQueue.

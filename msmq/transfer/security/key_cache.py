@@ -47,8 +47,8 @@ class SymmetricKeyCache:
     """[MS-MQQB] 3.1.1.3 symmetric key cache with its cleanup timer (3.1.2.10, 3.1.2.11, 3.1.6.10, 3.1.6.11).
 
     It holds as many keys as fit, and none much longer than its lifetime.
-    The timer is L{deadline}, at which the caller calls L{expire}.  There is no cache of base keys (3.1.2.12).
-    A key is used until that happens, even if it is a little older than its lifetime.
+    The timer is L{deadline}, at which the caller calls L{expire}.  There is no cache of base keys (3.1.2.12,
+    3.1.6.12). A key is used until that happens, even if it is a little older than its lifetime.
     """
 
     def __init__(self, size: int, lifetime: float = SYMMETRIC_KEY_SHORT_LIFETIME) -> None:
