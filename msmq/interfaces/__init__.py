@@ -1,5 +1,6 @@
 """The zope interfaces behind which storage, the clock and what stands behind the sessions can be replaced."""
 
+from msmq.interfaces.access_administration import IAccessAdministration
 from msmq.interfaces.access_summaries import AccessList, AccessVerdict, CertificateSummary
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
@@ -19,7 +20,6 @@ from msmq.interfaces.plugins import IStorageFactory, IStorageProbe
 from msmq.interfaces.queue_manager import (
     ExplainedRoute,
     Explanation,
-    IAccessAdministration,
     IAdministration,
     IInspection,
     IMessaging,

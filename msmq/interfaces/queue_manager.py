@@ -9,7 +9,7 @@ from uuid import UUID
 import attrs
 from zope.interface import Attribute, Interface
 
-from msmq.interfaces.access_summaries import AccessList, AccessVerdict, CertificateSummary
+from msmq.interfaces.access_administration import IAccessAdministration
 from msmq.interfaces.storage import LogExtent
 from msmq.interfaces.summaries import (
     ManagerStatus,
@@ -330,79 +330,6 @@ class IAdministration(Interface):
         @param event: a word.
         @param reason: a text for people.
         @param message: whose event it is, and who explains it; by default the queue manager's own.
-        """
-
-
-class IAccessAdministration(Interface):
-    """Operators grant and deny rights, and keep the certificates that sign messages.
-
-    Every refusal is an L{msmq.structures.status.MQError}.
-    """
-
-    def acl(path: str) -> Awaitable[AccessList]:
-        """Who may do what with a queue, or with the queue manager itself, which is named C{.}.
-
-        MQ_ERROR_ILLEGAL_OPERATION if this queue manager has no access control, as of all methods about it.
-        """
-
-    def allow(path: str, principal: str, rights: Sequence[str]) -> Awaitable[AccessList]:
-        """Grant a principal rights, durably; answers what L{acl} would.
-
-        @param principal: a SID or a name.
-        @param rights: words, C{send} for example, or names of [MS-MQMQ] 2.2.24.
-        @raise MQError: MQ_ERROR_COULD_NOT_GET_USER_SID for an unknown principal,
-            MQ_ERROR_INVALID_PARAMETER for an unknown right, MQ_ERROR_PROPERTY_NOTALLOWED where a rule of the
-            configuration replaces the descriptor, MQ_ERROR_NO_DS for a public queue while the directory is
-            away.
-        """
-
-    def deny(path: str, principal: str, rights: Sequence[str]) -> Awaitable[AccessList]:
-        """Deny a principal rights, durably; as L{allow}."""
-
-    def revoke(path: str, principal: str) -> Awaitable[AccessList]:
-        """Remove all entries of a principal; as L{allow}."""
-
-    def why(path: str, principal: str, right: str) -> Awaitable[AccessVerdict]:
-        """Whether a principal has a right, and what decides it."""
-
-    def certificates() -> Sequence[CertificateSummary]:
-        """The certificates that messages can be signed with, without their keys.
-
-        MQ_ERROR_CERTIFICATE_NOT_PROVIDED if the queue manager has no store for them.
-        """
-
-    def certificate(fingerprint: str = "") -> CertificateSummary:
-        """One of them, by the first eight hex digits or more; by default the one that is signed with.
-
-        MQ_ERROR_CERTIFICATE_NOT_PROVIDED if there is none.
-        """
-
-    def create_certificate(
-        *, sid: str = "", name: str = "", days: int = 3650, renew: bool = False
-    ) -> Awaitable[CertificateSummary]:
-        """[MS-MQDMPR] 3.1.1.19 generate a key and the internal certificate of a user, who has one at most.
-
-        MQ_ERROR_INTERNAL_USER_CERT_EXIST if there is one; with C{renew} the new one takes its place.
-
-        @param sid: of the user; by default that of local senders.
-        @param name: for people to read; by default the SID.
-        """
-
-    def import_certificate(
-        data: bytes, *, password: bytes | None = None, sid: str = ""
-    ) -> CertificateSummary:
-        """Take over a certificate with its key from a file: PEM, DER or PKCS#12.
-
-        MQ_ERROR_INVALID_CERTIFICATE with the reason.
-        """
-
-    def delete_certificate(fingerprint: str) -> CertificateSummary:
-        """Forget a certificate and its key; a directory still has it."""
-
-    def publish_certificate(fingerprint: str = "") -> Awaitable[CertificateSummary]:
-        """[MS-MQDMPR] 3.1.1.15 register a certificate with its user in the directory.
-
-        MQ_ERROR_NO_DS without a directory, MQ_ERROR_DS_ERROR if it does not take it.
         """
 
 

@@ -44,6 +44,7 @@ from msmq.manager.peers.acknowledgements import Acknowledgements
 from msmq.manager.peers.acknowledging_peers import AcknowledgingPeers
 from msmq.manager.peers.answer_limits import AnswerLimits
 from msmq.manager.peers.arrival_commits import ArrivalCommits
+from msmq.manager.peers.arrival_refusals import ArrivalRefusals
 from msmq.manager.peers.arrivals import Arrivals
 from msmq.manager.peers.connectors import Connectors
 from msmq.manager.peers.dispatcher import Dispatcher
@@ -269,15 +270,19 @@ class Parts:
         arrivals = Arrivals(
             performer,
             outbox,
-            self.events,
             self.turns,
             Forwarding(performer, role, gate, self.answer_room, connectors),
             self.inspector,
-            PeerDeadLetters(performer, gate, over_quota=policy.dead_letter_over_quota),
             self.express_history,
             Acknowledgements(performer, self.sequences, receivers, acknowledging, guesses, refusals),
             gate,
-            refusals,
+            ArrivalRefusals(
+                performer,
+                self.events,
+                PeerDeadLetters(performer, gate, over_quota=policy.dead_letter_over_quota),
+                self.express_history,
+                refusals,
+            ),
             reports,
             connectors,
             self.source_journal,

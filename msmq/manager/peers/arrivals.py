@@ -10,16 +10,14 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from msmq.interfaces.session import ISession
-from msmq.manager.events import EventLog
-from msmq.manager.log_summaries import RefusalLog
 from msmq.manager.outbox import Outbox
 from msmq.manager.peers.acknowledgements import Acknowledgements
 from msmq.manager.peers.arrival_batch import ArrivalBatch
 from msmq.manager.peers.arrival_commits import ArrivalCommits
+from msmq.manager.peers.arrival_refusals import ArrivalRefusals
 from msmq.manager.peers.connectors import Connectors
 from msmq.manager.peers.express_history import ExpressHistory
 from msmq.manager.peers.forwarding import Forwarding
-from msmq.manager.peers.peer_dead_letters import PeerDeadLetters
 from msmq.manager.peers.source_journal import SourceJournal
 from msmq.manager.performer import Performer
 from msmq.manager.securing.inspection import Inspection, Inspector
@@ -27,13 +25,11 @@ from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.manager.states import as_changes
 from msmq.manager.trace_reports import Reports
 from msmq.moment import Moment
-from msmq.persistence.changes import AppendEvent, Change
-from msmq.queues.arriving.admission import Admission, EnqueueStatus
+from msmq.persistence.changes import Change
+from msmq.queues.arriving.admission import Admission
 from msmq.queues.arriving.reported import reported_arrivals
-from msmq.queues.arriving.reports import destination_of
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
-from msmq.quoting import shown
 from msmq.session.effects import CloseReason
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -49,12 +45,6 @@ from msmq.transfer.decisions.arrival_decision import (
 )
 from msmq.transfer.decisions.forwarding_decision import passing_refusal
 from msmq.wire.guid import NULL_GUID
-
-_REFUSED = {
-    EnqueueStatus.QUEUE_QUOTA_EXCEEDED: MessageClass.NACK_Q_EXCEED_QUOTA,
-    EnqueueStatus.TIMED_OUT_IN_TRANSIT: MessageClass.NACK_REACH_QUEUE_TIMEOUT,
-    EnqueueStatus.QUEUE_DELETED: MessageClass.NACK_BAD_DST_Q,
-}
 
 GATHERED_OF_ONE = 1024 * 1024
 """Bytes of a session's messages in commits after which it has to wait."""
@@ -72,15 +62,13 @@ class Arrivals:
         self,
         performer: Performer,
         outbox: Outbox,
-        events: EventLog,
         turns: ArrivalCommits,
         forwarding: Forwarding,
         inspector: Inspector,
-        dead_letters: PeerDeadLetters,
         express: ExpressHistory,
         acknowledgements: Acknowledgements,
         gate: TrustedPeers,
-        refusals: RefusalLog,
+        refusals: ArrivalRefusals,
         reports: Reports | None,
         connectors: Connectors,
         source_journal: SourceJournal,
@@ -89,6 +77,7 @@ class Arrivals:
     ) -> None:
         """Take messages by these rules.
 
+        @param refusals: records messages that are not accepted.
         @param gate: the addresses whose messages are taken although nothing verifies their sender.
         @param reports: reports of traced messages; C{None} if none are sent.
         @param connectors: find the queues of messages for foreign sites.
@@ -96,12 +85,10 @@ class Arrivals:
         @param trusts_identifiers: whether a peer may bring messages of another queue manager by direct names.
         """
         self._express = express
-        self._dead_letters = dead_letters
         self._inspector = inspector
         self._turns = turns
         self._performer = performer
         self._outbox = outbox
-        self._events = events
         self._connectors = connectors
         self._source_journal = source_journal
         self._own_addresses = (NULL_GUID.bytes_le, performer.model.identifier.bytes_le)
@@ -109,9 +96,9 @@ class Arrivals:
         self._gate = gate
         self._forwarding = forwarding
         self._reports = reports
+        self._refusals = refusals
         self.refused = refusals.counts
         """Messages that were not taken, by the name of their reason."""
-        self._lines = refusals.lines
         self._acknowledgements = acknowledgements
         self._gathering: dict[ISession, int] = {}
         self._gathered = 0
@@ -275,38 +262,27 @@ class Arrivals:
                     arrivals.append((routes[message], passing))
                 case Fate.ACKNOWLEDGEMENT:
                     if not self._acknowledgements.take(batch, message):
-                        self._refuse(batch, message, MessageClass.NACK_BAD_DST_Q)
+                        self._refusals.refuse(batch, message, MessageClass.NACK_BAD_DST_Q)
                     elif batch.is_cut:
                         decision = cut_at(decision, messages, index)
                         batch.is_cut = False
                         batch.close = batch.close or CloseReason.GUESSING
                 case Fate.NO_ROOM:
-                    self._no_room(batch, message)
+                    self._refusals.no_stream(
+                        batch,
+                        message,
+                        self._turns.history.streams.held_by(f"TCP:{batch.session.remote_address}"),
+                    )
                 case Fate.IGNORED:
                     self._express.take_back((message,))
                 case ArrivalRefusal(why, detail, is_sent_again):
-                    self._refuse(batch, message, why, detail, comes_again=is_sent_again)
+                    self._refusals.refuse(batch, message, why, detail, is_sent_again=is_sent_again)
                 case fate:
                     self.refused[fate.name] += 1
         if len(decision.outcomes) < len(messages):
             self._express.take_back(messages[len(decision.outcomes) :])
         batch.last_recoverable += decision.acknowledged
         return arrivals
-
-    def _no_room(self, batch: ArrivalBatch, message: UserMessageView) -> None:
-        """The limit on streams is reached for one host; the log has the first message of a batch."""
-        if batch.is_short_of_streams:
-            self.refused[Fate.NO_ROOM.name] += 1
-            return
-        batch.is_short_of_streams = True
-        held = self._turns.history.streams.held_by(f"TCP:{batch.session.remote_address}")
-        self._refuse(
-            batch,
-            message,
-            Fate.NO_ROOM.name,
-            f": {held} streams come from there, and no host may have more than are left of [limits] "
-            "incoming_streams; it comes again",
-        )
 
     def _admit(
         self,
@@ -320,7 +296,7 @@ class Arrivals:
         performer = self._performer
         admission = performer.model.admit(arrivals, now)
         reached = reported_arrivals(admission.groups)
-        if self._report(batch, admission):
+        if self._refusals.of_admission(batch, admission):
             batch.close = CloseReason.NO_RESOURCES
         admission.copies += batch.dead_letters
         admission.changes += batch.changes
@@ -425,68 +401,3 @@ class Arrivals:
             self._source_journal.answered(batch.proofs)
         # What happens to the messages in their queues comes after their arrival.
         self._performer.perform(effects, now)
-
-    def _report(self, batch: ArrivalBatch, admission: Admission) -> bool:
-        """Trace what was refused; whether the queue manager itself is full.
-
-        Over the queue manager's quota nothing is acknowledged: the session closes, and the sender
-        tries again later ([MS-MQQB] 3.1.5.8.8, reading 67).
-        """
-        is_full = False
-        for refusal in admission.refusals:
-            if refusal.status is EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED:
-                is_full = True
-                self._express.take_back((refusal.view,))
-                self._refuse(batch, refusal.view, refusal.status.name)
-            else:
-                self._refuse(batch, refusal.view, _REFUSED[refusal.status])
-        return is_full
-
-    def _refuse(
-        self,
-        batch: ArrivalBatch,
-        message: UserMessageView,
-        why: MessageClass | str,
-        addition: str = "",
-        *,
-        comes_again: bool = False,
-    ) -> None:
-        """Leave a trace of a message that is not taken, even where the protocol forbids an answer.
-
-        @param why: the class of the negative acknowledgement, or a name of our own if there is none.
-        @param addition: an addition to the event.
-        @param comes_again: it is not acknowledged, so its sender keeps it.
-        """
-        kept = "" if comes_again else self._dead_letters.keep(batch, message, why)
-        if isinstance(why, MessageClass):
-            reason = why.name
-            only_at = batch.session.remote_address if message in batch.unverified else None
-            batch.answers.tell((message,), why, is_refusal=True, only_at=only_at)
-        else:
-            reason = why
-        session = batch.session
-        self.refused[reason] += 1
-        destination = shown(str(destination_of(message, self._performer.model.identifier) or ""))
-        event = AppendEvent(
-            self._performer.clock.now().wall,
-            message.identity,
-            "refused",
-            f"{reason} from {session.remote_address}{addition}{kept}",
-            int(why) if isinstance(why, MessageClass) else 0,
-            destination,
-        )
-        if message.is_recoverable and isinstance(why, MessageClass) and not comes_again:
-            # It is acknowledged, so its trace is stored with that, and neither lost by a crash nor repeated.
-            batch.changes += self._events.trim([event])
-        else:
-            self._events.record(event)
-        if (others := self._lines.take(self._performer.clock.now())) is not None:
-            self.log.warn(
-                "message {message} for {destination} from {address} not taken: {reason}{others}",
-                message=message.identifier,
-                destination=destination,
-                address=session.remote_address,
-                reason=reason,
-                others=others,
-            )
-        session.message_rejected(message, reason)

@@ -16,8 +16,8 @@ from msmq.control.server.http.responses import json_answer
 from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import shown, text
 from msmq.control.server.resources.context import ResourceContext, without_parameters
+from msmq.interfaces.access_administration import IAccessAdministration
 from msmq.interfaces.access_summaries import AccessList
-from msmq.interfaces.queue_manager import IAccessAdministration
 
 _KEYS: Final = "action, principal and rights"
 _ACTIONS: Final = ("allow", "deny", "revoke")

@@ -1,0 +1,135 @@
+"""Records of arriving messages that are not accepted: answers, events, dead letters, counts, log lines."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from twisted.logger import Logger
+
+from msmq.manager.events import EventLog
+from msmq.manager.log_summaries import RefusalLog
+from msmq.manager.peers.arrival_batch import ArrivalBatch
+from msmq.manager.peers.express_history import ExpressHistory
+from msmq.manager.peers.peer_dead_letters import PeerDeadLetters
+from msmq.manager.performer import Performer
+from msmq.persistence.changes import AppendEvent
+from msmq.queues.arriving.admission import Admission, EnqueueStatus
+from msmq.queues.arriving.reports import destination_of
+from msmq.quoting import shown
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.decisions.arrival_decision import Fate
+
+_REFUSED = {
+    EnqueueStatus.QUEUE_QUOTA_EXCEEDED: MessageClass.NACK_Q_EXCEED_QUOTA,
+    EnqueueStatus.TIMED_OUT_IN_TRANSIT: MessageClass.NACK_REACH_QUEUE_TIMEOUT,
+    EnqueueStatus.QUEUE_DELETED: MessageClass.NACK_BAD_DST_Q,
+}
+
+
+class ArrivalRefusals:
+    """Leaves a record of each message that is not accepted, even where the protocol forbids an answer.
+
+    @param express: forgets express messages that are sent again.
+    @param refusals: counts, and the limit on log lines.
+    @ivar counts: messages that were not accepted, by the name of their reason.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        performer: Performer,
+        events: EventLog,
+        dead_letters: PeerDeadLetters,
+        express: ExpressHistory,
+        refusals: RefusalLog,
+    ) -> None:
+        self._performer = performer
+        self._events = events
+        self._dead_letters = dead_letters
+        self._express = express
+        self.counts = refusals.counts
+        self._lines = refusals.lines
+
+    def no_stream(self, batch: ArrivalBatch, message: UserMessageView, held: int) -> None:
+        """The limit on streams is reached for one host; the log has the first message of a batch.
+
+        @param held: how many streams come from that host.
+        """
+        if batch.is_short_of_streams:
+            self.counts[Fate.NO_ROOM.name] += 1
+            return
+        batch.is_short_of_streams = True
+        self.refuse(
+            batch,
+            message,
+            Fate.NO_ROOM.name,
+            f": {held} streams come from there, and no host may have more than are left of [limits] "
+            "incoming_streams; it is sent again",
+        )
+
+    def of_admission(self, batch: ArrivalBatch, admission: Admission) -> bool:
+        """Trace what was refused; whether the queue manager itself is full.
+
+        Over the queue manager's quota nothing is acknowledged: the session closes, and the sender
+        tries again later ([MS-MQQB] 3.1.5.8.8, reading 67).
+        """
+        is_full = False
+        for refusal in admission.refusals:
+            if refusal.status is EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED:
+                is_full = True
+                self._express.take_back((refusal.view,))
+                self.refuse(batch, refusal.view, refusal.status.name)
+            else:
+                self.refuse(batch, refusal.view, _REFUSED[refusal.status])
+        return is_full
+
+    def refuse(
+        self,
+        batch: ArrivalBatch,
+        message: UserMessageView,
+        why: MessageClass | str,
+        addition: str = "",
+        *,
+        is_sent_again: bool = False,
+    ) -> None:
+        """Leave a trace of a message that is not taken, even where the protocol forbids an answer.
+
+        @param why: the class of the negative acknowledgement, or a name of our own if there is none.
+        @param addition: an addition to the event.
+        @param is_sent_again: it is not acknowledged, so its sender keeps it.
+        """
+        kept = "" if is_sent_again else self._dead_letters.keep(batch, message, why)
+        if isinstance(why, MessageClass):
+            reason = why.name
+            only_at = batch.session.remote_address if message in batch.unverified else None
+            batch.answers.tell((message,), why, is_refusal=True, only_at=only_at)
+        else:
+            reason = why
+        session = batch.session
+        self.counts[reason] += 1
+        destination = shown(str(destination_of(message, self._performer.model.identifier) or ""))
+        event = AppendEvent(
+            self._performer.clock.now().wall,
+            message.identity,
+            "refused",
+            f"{reason} from {session.remote_address}{addition}{kept}",
+            int(why) if isinstance(why, MessageClass) else 0,
+            destination,
+        )
+        if message.is_recoverable and isinstance(why, MessageClass) and not is_sent_again:
+            # It is acknowledged, so its trace is stored with that, and neither lost by a crash nor repeated.
+            batch.changes += self._events.trim([event])
+        else:
+            self._events.record(event)
+        if (others := self._lines.take(self._performer.clock.now())) is not None:
+            self.log.warn(
+                "message {message} for {destination} from {address} not taken: {reason}{others}",
+                message=message.identifier,
+                destination=destination,
+                address=session.remote_address,
+                reason=reason,
+                others=others,
+            )
+        session.message_rejected(message, reason)
