@@ -101,7 +101,7 @@ class Workers(WorkerPool):
         def spawn(protocol: Any, executable: str, args: list[str], **kwargs: Any) -> None:
             spawner(protocol, executable, args=[executable, *WORKER, *args[2:]], **kwargs)
 
-        super()._launchWorkerProcesses(spawn, protocols, arguments)  # type: ignore[no-untyped-call]
+        super()._launchWorkerProcesses(spawn, protocols, arguments)
 
 
 @attrs.define
