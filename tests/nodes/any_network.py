@@ -69,10 +69,10 @@ Step = tuple[Any, ...]
 class Batch:
     """Messages that were sent together.
 
-    @ivar first: the number of the first message, which is unique in the world; the others follow.
+    @ivar first: the number of the first message, unique over all hosts; the others follow.
     @ivar reach: TimeToReachQueue in seconds.
     @ivar received: TimeToBeReceived in seconds.
-    @ivar is_confirmed: the sender was told that they are taken; C{None} while nobody knows.
+    @ivar is_confirmed: the send was confirmed to the sender; C{None} while that is not known.
     @ivar first_id: the MessageID of the first, if it is known; those of the others follow.
     """
 
@@ -112,9 +112,9 @@ def wish(number: int) -> Acknowledge:
 
 @attrs.define(eq=False)
 class Receipt:
-    """Messages that somebody had in hand, by LookupIdentifier.
+    """Messages that a reader has received, by LookupIdentifier.
 
-    @ivar is_confirmed: they are received for good, or are back; C{None} if nobody knows.
+    @ivar is_confirmed: they were received permanently, or returned; C{None} if that is not known.
     """
 
     views: dict[int, UserMessageView]
@@ -257,7 +257,7 @@ class World:
         return result
 
     def pair(self, number: int) -> tuple[Host, Host]:
-        """One of the ways from a host to another."""
+        """One direction between two hosts."""
         count = len(self.hosts)
         sender = number % count
         return self.hosts[sender], self.hosts[(sender + 1 + number // count % (count - 1)) % count]
@@ -358,7 +358,7 @@ class World:
             yield from (message.view for message in reservation.messages)
 
     def events(self, host: Host) -> Counter[tuple[bytes, str, int]]:
-        """What the event log of a host tells: who left, how, and by which class."""
+        """The removals in the event log of a host: which message, how, and by which class."""
         found: list[StoredEvent] = []
         host.disk.read_events(0, 1_000_000).addCallback(found.extend)
         events = (each.event for each in found)

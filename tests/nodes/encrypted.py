@@ -26,7 +26,7 @@ SECRET = b"for the reader of the queue alone"
 
 
 class EncryptionTestCase(EnterpriseTestCase):
-    """ALPHA sends to a queue of BETA, which is in its site; everybody has keys.
+    """ALPHA sends to a queue of BETA in its site; all queue managers have keys.
 
     @ivar wire: the packets that ALPHA has sent, in their order.
     @ivar weak: whether weak ciphers may be used.
@@ -60,7 +60,7 @@ class EncryptionTestCase(EnterpriseTestCase):
         return node
 
     def more_options(self, name: str) -> dict[str, Any]:
-        """What a queue manager is given beside ciphers."""
+        """What a queue manager is given besides ciphers."""
         return {}
 
     def recording(self, *arguments: Any) -> SessionProtocol:
@@ -106,7 +106,7 @@ class EncryptionTestCase(EnterpriseTestCase):
         return [f"{event.event}: {event.reason}" for event in explanation.events]
 
     def plain(self, number: int = 1) -> bytes:
-        """A packet of ALPHA for the queue, from another hand, that nobody has encrypted."""
+        """An unencrypted packet of ALPHA for the queue, made by another program."""
         return user_packet(
             SECRET,
             private_number=int(self.name.rpartition("\\")[2], 16),

@@ -1,4 +1,4 @@
-"""What was promised to those who sent messages, held against what has become of the messages."""
+"""What was promised to the senders of messages, compared with what became of the messages."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Broken(Exception):
 
 @attrs.define
 class Found:
-    """What lies in the queues of one host that tell of the messages that it sent.
+    """Contents of the queues of one host that report on messages that it sent.
 
-    Each is told of by the numbers of the messages; acknowledgements and dead letters with their class.
+    Each is listed by the numbers of the messages; acknowledgements and dead letters with their class.
     """
 
     acknowledgements: Counter[tuple[int, int]] = attrs.field(factory=Counter)
@@ -62,10 +62,11 @@ class Found:
 
 
 class Judge:
-    """Receives everything that is still there, and looks whether it is what it should be.
+    """Receives all remaining messages, and compares them with what should remain.
 
-    While a store is full, copies and acknowledgements are not made, which its log tells; so in a world in
-    which one was, there may be fewer of them, but still no others.
+    While a store is full, copies and acknowledgements are not made, which its log records; so after a full
+    store
+    there may be fewer of them, but still no others.
     """
 
     def __init__(self, world: World) -> None:
@@ -167,7 +168,7 @@ class Judge:
                 self._expect(batch, number, fate)
 
     def _fates(self, batch: Batch, number: int) -> set[str]:
-        """What has become of a message; more than one thing only if its time was over on the way."""
+        """The permitted fates of a message; more than one only if it expired in transit."""
         if batch.first_id is None:
             return set()
         identity = batch.sender.guid.bytes_le + (batch.first_id + number - batch.first).to_bytes(4, "little")

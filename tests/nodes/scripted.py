@@ -1,8 +1,8 @@
-"""A plain peer for whole queue managers: it says bytes of the tests' own encoder, and hears bytes.
+"""A plain peer for whole queue managers: it sends and receives bytes of the tests' own encoder.
 
 Nothing of the package is in it.
-It keeps the counts of a session as [MS-MQQB] 3.1.1.4 wants them, and acknowledges nothing by itself unless it
-is told to.
+It keeps the counts of a session as [MS-MQQB] 3.1.1.4 requires, and acknowledges only what a test makes it
+acknowledge.
 """
 
 from __future__ import annotations
@@ -165,13 +165,13 @@ class Peer(Protocol):
 
     @param identifier: of the queue manager that it pretends to be.
     @param is_initiator: it dialled.
-    @param window: the WindowSize that it tells.
+    @param window: the WindowSize that it sends.
     @ivar parameters: RecoverableAckTimeout, AckTimeout, Reserved and WindowSize, as they came.
     @ivar heard: the user packets, in order.
     @ivar acks: the SessionHeaders of the SessionAcks that came, in order.
-    @ivar is_prompt: acknowledge whatever comes, at once.
+    @ivar is_prompt: acknowledge all that comes, at once.
     @ivar is_mute: leave the handshake where it is.
-    @ivar is_open: the handshake is over.
+    @ivar is_open: the handshake has ended.
     @ivar is_lost: the connection is gone.
     """
 
@@ -338,7 +338,7 @@ def transactional(
     is_transactional: bool = True,
     is_recoverable: bool = True,
 ) -> bytes:
-    """[MS-MQMQ] 2.2.20 a message, transactional unless it is said to be none, from the byte layouts alone.
+    """[MS-MQMQ] 2.2.20 a message, transactional by default, from the byte layouts alone.
 
     @param place: TxSequenceID as a number, TxSequenceNumber and PreviousTxSequenceNumber.
     @param message_id: by default the number in the sequence, of an express message one that no other has.
@@ -403,7 +403,7 @@ def order_ack(sequence: int, number: int, **kwargs: Any) -> bytes:
 
 
 def final_ack(message: Heard, message_class: int = ACK_RECEIVE, **kwargs: Any) -> bytes:
-    """A FinalAck of a message that was heard."""
+    """A FinalAck of a message that was received."""
     body = struct.pack("<QII", *message.place)
     body += kwargs.pop("about", message.source).bytes_le + struct.pack("<I", message.message_id)
     return acknowledgement(message_class, body, **kwargs)
@@ -492,7 +492,7 @@ class ScriptedTestCase(NodesTestCase):
         return sum(queue.messages for queue in node.service.inspection.outgoing())
 
     def there(self, node: Node, path: str) -> Sequence[bytes]:
-        """What lies in a queue, which stays there."""
+        """The messages in a queue, which stay in it."""
         if not node.service.inspection.queue(path).messages:
             return []
         reservation = self.run_to_end(node.service.reserve(path, count=1000, timeout=0, peek=True))

@@ -50,7 +50,8 @@ class CountedDirectory(MemoryDirectory):
 
 
 class SigningTestCase(ScriptedTestCase):
-    """BETA in a directory that knows the certificate of one user, and GAMMA who signs as it likes.
+    """BETA in a directory that knows the certificate of one user, and GAMMA, whose signatures the tests
+    choose.
 
     @ivar policy: of BETA.
     """

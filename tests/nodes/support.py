@@ -162,7 +162,7 @@ class NodesTestCase(SynchronousTestCase):
         self.run_to_end(node.service.send(destination, messages))
 
     def take(self, node: Node, path: str, count: int = 1000) -> list[UserMessageView]:
-        """Receive what is there for good."""
+        """Receive the waiting messages permanently."""
         found: list[UserMessageView] = []
         while len(found) < count and node.service.inspection.queue(path).messages:
             reservation = self.run_to_end(node.service.reserve(path, count=count, timeout=0))
@@ -171,12 +171,12 @@ class NodesTestCase(SynchronousTestCase):
         return found
 
     def bodies(self, node: Node, path: str) -> list[bytes]:
-        """The bodies of what is there, received for good."""
+        """The bodies of the waiting messages, received permanently."""
         return [bytes(view.body) for view in self.take(node, path)]
 
 
 class _Talking(Protocol):
-    """A peer that says what it is told to."""
+    """A peer that sends what the test hands it."""
 
     def __init__(self) -> None:
         self.heard = b""

@@ -1,4 +1,4 @@
-"""Who may send: signed messages of users of a directory, from addresses that nobody trusts."""
+"""Access by signed messages: users of a directory, sending from untrusted addresses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOR_CLERKS = f"O:BAD:(A;;0x4;;;{format_sid(CLERKS)})"
 
 
 class SignedAccessTests(SigningTestCase):
-    """BETA's queue is for the clerks of the directory, of whom alice is one and bob is none."""
+    """BETA's queue grants rights to the clerks of the directory; alice is one of them, bob is not."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -49,7 +49,7 @@ class SignedAccessTests(SigningTestCase):
         return reason
 
     def test_a_clerk(self) -> None:
-        """Whose signature holds is known, wherever he sends from, and may what his group may.
+        """A verified signature identifies the sender from any address, with the rights of its groups.
 
         MQQB-5.1-03.
         """
@@ -67,20 +67,24 @@ class SignedAccessTests(SigningTestCase):
             f" {format_sid(OTHER_SID)} or its groups, by its descriptor",
         )
 
-    def test_who_signs_as_somebody_else(self) -> None:
-        """Bob's key proves nothing about alice."""
+    def test_signature_by_the_key_of_another_user(self) -> None:
+        """A signature by bob's key does not authenticate alice."""
         self.say(self.signed(self.to_closed(), by=self.bob))
         self.assertEqual(self.arrived(self.closed), [])
         self.assertTrue(self.only().startswith(f"NACK_BAD_SIGNATURE from {STRANGER}: "))
 
-    def test_a_signature_that_names_nobody(self) -> None:
-        """It holds, and says nothing of who made it: its sender is as strange as that of an unsigned one."""
+    def test_a_signature_without_a_certificate_in_the_directory(self) -> None:
+        """A valid signature without a known owner leaves its sender unauthenticated, as an unsigned message
+        does.
+        """
         self.say(self.signed(self.to_closed(), security_id=b""))
         self.assertEqual(self.arrived(self.closed), [])
         self.assertIn(f'peers = ["{STRANGER}"]', self.only())
 
     def test_groups_change(self) -> None:
-        """Within five minutes; while the directory cannot be asked, who is not remembered is denied."""
+        """Changes count within five minutes; while the directory is unreachable, users that are not cached
+        are denied.
+        """
         self.say(self.signed(self.to_closed()))
         self.accounts.add_account(Account(SID, "alice"))
         self.say(self.signed(self.to_closed()))

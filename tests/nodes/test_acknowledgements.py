@@ -96,7 +96,7 @@ class AcknowledgementTests(NodesTestCase):
         self.assertEqual(self.classes(), [MessageClass.NACK_Q_DELETED])
 
     def test_a_large_queue_goes_in_slices(self) -> None:
-        """Thousands of senders are told without holding the reactor, and all of them are."""
+        """Thousands of senders are notified in slices that do not block the reactor, and each is notified."""
         path = self.queue(self.beta)
         messages = [Message(acknowledge=Acknowledge.NEGATIVE_RECEIVE, admin_queue=ADMIN) for _ in range(1200)]
         self.run_to_end(self.alpha.service.send(TO_BETA, messages))
@@ -115,8 +115,8 @@ class AcknowledgementTests(NodesTestCase):
         self.ask(Acknowledge.NEGATIVE_ARRIVAL)
         self.assertEqual(self.classes(), [MessageClass.NACK_NOT_TRANSACTIONAL_MSG])
 
-    def test_strangers_are_not_told_that_a_queue_is_missing(self) -> None:
-        """NACK_BAD_DST_Q stays here unless insecure acknowledgements are switched on.
+    def test_unauthenticated_peers_learn_of_no_missing_queue(self) -> None:
+        """NACK_BAD_DST_Q is not sent unless insecure acknowledgements are permitted.
 
         MQQB-3.1.7.15-02.
         """
@@ -169,8 +169,8 @@ class AcknowledgementTests(NodesTestCase):
         self.assertEqual(self.bodies(self.beta, path), [b"body"])
         self.assertEqual(self.classes(), [])
 
-    def test_names_of_strangers_make_no_end_of_queues(self) -> None:
-        """Beyond a limit idle outgoing queues make room, and busy ones are not touched."""
+    def test_queues_caused_by_unauthenticated_peers_are_limited(self) -> None:
+        """Beyond a limit idle outgoing queues are deleted, and busy ones are kept."""
         self.patch(answer_room, "MOST_OUTGOING_QUEUES", 4)
         self.queue(self.beta)
         for number in range(6):

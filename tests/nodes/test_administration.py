@@ -64,7 +64,7 @@ class PurgeTests(ManagingTestCase):
         self.assertEqual(self.run_to_end(self.alpha.service.purge_queue(self.path)), 0)
 
     def test_what_a_reader_has(self) -> None:
-        """It leaves as purged whether the reader confirms or gives back; the reader had it all the same.
+        """Its acknowledgement says purged, whether the reader confirms it or returns it.
 
         MQDMPR-3.1.7.1.12-05.
         """
@@ -91,7 +91,7 @@ class PurgeTests(ManagingTestCase):
         self.assertEqual(self.bodies(self.alpha, self.path), [b"new"])
 
     def test_the_store_fails(self) -> None:
-        """Whoever purges is told, and the messages are back."""
+        """The purge fails with an error, and the messages are in the queue again."""
         self.put(b"1", b"2")
         self.disk.is_broken = True
         purging = self.deferred(self.alpha.service.purge_queue(self.path))

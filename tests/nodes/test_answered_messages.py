@@ -94,7 +94,7 @@ class AnswersTestCase(ScriptedTestCase):
 
 
 class DestinationTests(AnswersTestCase):
-    """Each way in which a message names its administration queue."""
+    """Each form in which a message names its administration queue."""
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
         directory = MemoryDirectory(self.clock)
@@ -109,7 +109,7 @@ class DestinationTests(AnswersTestCase):
         return int(self.beta.service.inspection.queue(path).format_name.rpartition("\\")[2], 16)
 
     def test_none(self) -> None:
-        """AQ 0 and every bit set, as in the captured frame: nobody is answered.
+        """AQ 0 and every bit set, as in the captured frame: no acknowledgement is sent.
 
         MQQB-3.1.7.15-01.
         """
@@ -119,8 +119,8 @@ class DestinationTests(AnswersTestCase):
         self.assertEqual(self.told(), [])
         self.assertEqual(self.waiting(self.beta), 0)
 
-    def test_a_name_that_names_nothing(self) -> None:
-        """An empty direct name is none either (MQQB-3.1.7.15-01)."""
+    def test_an_empty_direct_name(self) -> None:
+        """No acknowledgement is sent to an empty direct name either (MQQB-3.1.7.15-01)."""
         self.say(asking(ALL, DIRECT, direct("")))
         self.assertEqual(self.bodies(self.beta, self.path), [b"asks"])
         self.assertEqual(self.told(), [])
@@ -209,7 +209,7 @@ class RemovalTests(AnswersTestCase):
             [(each.message_class, each.is_recoverable) for each in answers], [(0x4000, False), (0x4000, True)]
         )
 
-    def test_five_ways(self) -> None:
+    def test_five_fates(self) -> None:
         """Received, purged, expired, rejected, deleted.
 
         MQQB-3.1.7.2.1-05, MQDMPR-3.1.1.12-13.
@@ -229,9 +229,9 @@ class RemovalTests(AnswersTestCase):
         self.assertEqual(self.classes(), [0x4000, 0xC001, 0xC002, 0xC004, 0xC000])
 
     def test_too_late_to_be_received(self) -> None:
-        """What comes when its time to be received is over leaves as if that had ended in the queue.
+        """A message that arrives after its time to be received is treated as if it had expired in the queue.
 
-        The class of its own that [MC-MQAC] has for this is never told (readings 31 and 63).
+        The class of its own that [MC-MQAC] has for this is never sent (readings 31 and 63).
         """
         now = int(self.clock.now().wall)
         self.say(asking(NEGATIVE_RECEIVE, to_be_received=10, sent_time=now - 20))
@@ -243,7 +243,7 @@ class RemovalTests(AnswersTestCase):
 
 
 class QuietTests(AnswersTestCase):
-    """[MS-MQQB] note 62: nobody is told of messages for administration, notification or order queues."""
+    """[MS-MQQB] note 62: messages for administration, notification and order queues are not acknowledged."""
 
     def test_acknowledgements(self) -> None:
         """No acknowledgement is acknowledged, whatever it asks for; other classes are.
@@ -261,7 +261,8 @@ class QuietTests(AnswersTestCase):
         self.assertEqual(self.classes(), [2, 2])
 
     def test_queues_of_the_system(self) -> None:
-        """What is for the notification queue, or in vain for the order queue, is not told of.
+        """Messages for the notification queue, and unusable ones for the order queue, draw no
+        acknowledgement.
 
         MQQB-3.1.5.8.10-02.
         """

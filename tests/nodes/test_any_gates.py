@@ -82,7 +82,7 @@ class GatesTestCase(EnterpriseTestCase):
             self.run_to_end(self.alpha.service.send(self.names[transactional], [message]))
 
     def send_limited(self, count: int) -> None:
-        """Messages that have forty seconds for their way, and ask for a dead letter."""
+        """Messages with forty seconds to reach their queue, which ask for a dead letter."""
         for _ in range(count):
             body = b"limited %d" % len(self.limited)
             self.limited.append(body)
@@ -92,7 +92,7 @@ class GatesTestCase(EnterpriseTestCase):
             self.run_to_end(self.alpha.service.send(self.names[False], [message]))
 
     def dead_letters(self) -> set[bytes]:
-        """What the dead-letter queues of all queue managers hold, wherever it failed."""
+        """The messages in the dead-letter queues of all queue managers."""
         return {body for node in self.nodes.values() for body in self.bodies(node, DEADLETTER)}
 
     def wait(self, seconds: int) -> None:
@@ -147,7 +147,7 @@ class AnyGatesTests(GatesTestCase):
     @settings(max_examples=RUNS)
     @given(STEPS)
     def test_all_arrive_once(self, steps: list[Step]) -> None:
-        """Whatever happens on the way, each message arrives once, and transactional ones in their order.
+        """Whatever fails in transit, each message arrives once, and transactional ones in their order.
 
         One with a limit of time arrives as well, or has a dead letter where the limit was reached.
         """

@@ -1,10 +1,10 @@
-"""Whatever happens on the way, transactional messages arrive exactly once and in order.
+"""Whatever fails in transit, transactional messages arrive exactly once and in order.
 
 Two or three queue managers with slow stores exchange messages while connections break, hosts are cut off,
 lose power, stop and start again, and stores fail; meanwhile applications receive, and messages expire.
 A run is a schedule, drawn by hypothesis, which prints the shortest that fails, as C{MSMQ_REPLAY} to run it
 again.
-C{MSMQ_SOAK} is the number of runs where it shall be another than usual.
+C{MSMQ_SOAK} is the number of runs where another than usual is wanted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why a message did not arrive, or went before it was received, as its sender is told."""
+"""Negative acknowledgements: why a message did not arrive, or was removed before it was received."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ELSEWHERE = UUID(int=0xE15E)
 
 
 class ArrivalRefusalsTests(SigningTestCase):
-    """BETA is a routing server, tells whatever it may, and has a queue that is not for everybody."""
+    """BETA is a routing server, permits all acknowledgements, and has a queue with restricted access."""
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
         if self.directory is None:

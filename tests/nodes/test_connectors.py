@@ -106,7 +106,8 @@ class ConnectorTests(EnterpriseTestCase):
         )
 
     def test_transactional(self) -> None:
-        """Transactional ones are in a queue of their own, once and in order, whatever dies on the way.
+        """Transactional messages are in a queue of their own, once and in order, whichever server dies in
+        transit.
 
         OrderAcks and FinalAcks come from the connector server; when a message was received its sender
         journals it.

@@ -41,7 +41,7 @@ class OutgoingTransferTests(SenderTestCase):
         assert found is not None
         return found
 
-    def test_places_and_times(self) -> None:
+    def test_positions_and_times(self) -> None:
         """Three are sent and the first is acknowledged two seconds later.
 
         MQDMPR-3.1.1.4-02, MQMQ-2.2.5-02.
@@ -79,7 +79,7 @@ class OutgoingTransferTests(SenderTestCase):
         self.assertEqual((info.eod_no_ack_count, info.eod_no_read_count), (2, 0))
 
     def test_it_ends_with_the_process(self) -> None:
-        """Its next life counts anew, and sends what is left, and no more, in the same places."""
+        """After a restart it counts from 0, and sends only what is left, with the same positions."""
         self.put(b"1", b"2", b"3")
         sequence = self.sequence()
         self.tell(order_ack(sequence, 1))
@@ -143,7 +143,8 @@ class IncomingTransferTests(ReceiverTestCase):
         self.assertEqual((info.sequence_number, info.reject_count), (3, 0))
 
     def test_records_of_a_queue(self) -> None:
-        """Two senders have two records of the queue, beside its subqueue, and their names lead back to it.
+        """Two senders have two records of the queue, apart from its subqueue, and the queue is found by their
+        names.
 
         MQDMPR-3.1.1.2-20, MQDMPR-3.1.1.5-01.
         """
@@ -300,7 +301,7 @@ class SendingTests(SenderTestCase):
         self.assertEqual(self.peer.bodies, [b"1", b"2"])
 
     def test_what_is_local_stays(self) -> None:
-        """A message to a queue of its own makes nobody dial; others leave in their order, once connected.
+        """A message to a local queue causes no connection; others leave in their order, once connected.
 
         MQQB-3.1.7.12-01, MQQB-3.1.7.12-05.
         """
@@ -313,7 +314,7 @@ class SendingTests(SenderTestCase):
         self.put(b"4")
         self.assertEqual(self.peer.bodies, [b"1", b"2", b"3", b"4"])
 
-    def test_places(self) -> None:
+    def test_sequence_numbers(self) -> None:
         """The first message of a sequence has number 1 and follows 0, each other follows the one before.
 
         MQMQ-2.2.20.5-08.

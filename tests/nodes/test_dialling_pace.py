@@ -39,7 +39,9 @@ class FullStoreTests(NodesTestCase):
         return self.successResultOf(running)
 
     def test_each_waits_before_it_dials_again(self) -> None:
-        """Neither that the other dials nor that a session opens makes anybody dial without end."""
+        """Neither a connection by the other side nor an opened session makes a queue manager dial without
+        pauses.
+        """
         here, there = self.queue(self.alpha), self.queue(self.beta)
         bodies = [b"%d" % number for number in range(9)]
         for trouble in (StorageFull("there is no space"), StorageError("the disk is on fire")):

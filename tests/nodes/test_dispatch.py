@@ -44,7 +44,7 @@ class DispatchTestCase(NodesTestCase):
             self.alpha.model.outgoing(destination, self.clock.now(), base_priority=base_priority)
 
     def wait(self, name: str, priority: int, **kwargs: Any) -> None:
-        """Have a message wait, whose body tells what it is."""
+        """Have a message wait, whose body names it."""
         self.send(self.alpha, TO_BETA + name, f"{name} {priority}".encode(), priority=priority, **kwargs)
 
     def connect(self) -> None:
@@ -128,7 +128,7 @@ class OrderTests(DispatchTestCase):
         self.assertEqual(self.sent(), ["first 5", "first 3"])
 
     def test_a_queue_is_emptied(self) -> None:
-        """All that a purged queue holds is out of the way at once; the others keep theirs.
+        """All messages of a purged queue are removed at once; the other queues keep theirs.
 
         MQDMPR-3.1.7.1.34-01.
         """
@@ -141,8 +141,8 @@ class OrderTests(DispatchTestCase):
         self.connect()
         self.assertEqual(self.sent(), ["second 7", "second 5", "second 3"])
 
-    def test_nothing(self) -> None:
-        """With nothing to send nothing is done, not even dialled."""
+    def test_no_session_without_messages(self) -> None:
+        """Without messages to send no connection is opened."""
         self.connect()
         self.assertEqual(self.network.links, [])
 
@@ -154,7 +154,7 @@ class OneByOneTests(DispatchTestCase):
     conditions = Conditions(delay=1.0)
 
     def test_each_goes_when_the_one_before_is_done(self) -> None:
-        """An acknowledged message is out of the way, and the one whose turn it is then is sent; each once.
+        """An acknowledged message is removed, and the next one is sent; each once.
 
         MQDMPR-3.1.7.1.29-01, MQDMPR-3.1.7.3.9-01, MQDMPR-3.1.7.3.9-03.
         """
@@ -213,8 +213,8 @@ class ManyQueuesTests(DispatchTestCase):
 
         return self.calls(work)
 
-    def test_empty_ones_cost_nothing(self) -> None:
-        """Where nothing waits any more nobody looks."""
+    def test_empty_queues_are_not_visited(self) -> None:
+        """A queue without messages is not looked at again."""
         self.connect()
         self.fill(5)
         self.clock.advance(20)

@@ -37,7 +37,9 @@ class SendingTests(EncryptionTestCase):
     """What leaves is encrypted, and arrives in clear."""
 
     def test_body(self) -> None:
-        """MQQB-3.1.7.1.5-01 MQQB-3.1.5.8.3-15: on the way EB is set and the body another, then not."""
+        """MQQB-3.1.7.1.5-01 MQQB-3.1.5.8.3-15: in transit EB is set and the body is encrypted, then it is
+        plain.
+        """
         self.encrypted(SECRET)
         [sent] = self.wire
         self.assertTrue(is_encrypted(sent))
@@ -139,7 +141,7 @@ class SendingTests(EncryptionTestCase):
         self.assertNotEqual(self.key(0), self.key(1))
 
     def test_routing_servers_hand_on_what_they_cannot_read(self) -> None:
-        """MQDMPR-3.1.1.12-53: from ALPHA over the gates to ZETA, whose key alone opens it."""
+        """MQDMPR-3.1.1.12-53: from ALPHA over the gates to ZETA, whose key alone decrypts it."""
         path = self.queue(self.zeta)
         self.kill("EPSILON")
         self.send(self.alpha, self.private_name(self.zeta, path), SECRET, privacy_level=ADVANCED)
@@ -257,7 +259,7 @@ class CacheTests(EncryptionTestCase):
 
 
 class ReceivingTests(EncryptionTestCase):
-    """What cannot be decrypted is refused, and why is told; nothing is heard of it on the wire."""
+    """What cannot be decrypted is refused, the reason is logged, and no acknowledgement is sent."""
 
     def refused(self, packet: bytes) -> str:
         """Why BETA does not take a packet."""
@@ -274,8 +276,8 @@ class ReceivingTests(EncryptionTestCase):
         for number, level in enumerate((0, 2, 4, 6), 1):
             self.assertIn(f"PrivacyLevel is {level}", self.refused(self.foreign(level=level, number=number)))
 
-    def test_ciphers_that_are_none(self) -> None:
-        """MQMQ-2.2.19.3-23: 0x6601 with EB is refused; without it nobody looks."""
+    def test_unknown_cipher(self) -> None:
+        """MQMQ-2.2.19.3-23: 0x6601 with EB is refused; without EB the field is ignored."""
         self.assertIn("0x6601", self.refused(self.foreign(algorithm=0x6601)))
         self.assertIn("0x6801", self.refused(self.foreign(algorithm=0x6801, number=2)))
         plain = bytearray(self.plain(3))
@@ -312,8 +314,8 @@ class ReceivingTests(EncryptionTestCase):
         """MQQB-3.1.5.8.3-19: what was encrypted for GAMMA is nothing for BETA; transactional or not."""
         self.refused(self.foreign(receiver="GAMMA"))
 
-    def test_nobody_hears_of_it(self) -> None:
-        """The NACK that was asked for is not sent, unless the operator wants it."""
+    def test_no_acknowledgement_by_default(self) -> None:
+        """The NACK that the message asks for is not sent, unless the operator permits it."""
         admin = self.queue(self.alpha, "admin")
         view = UserMessageView(self.foreign(level=2))
         self.put(view.packet)
@@ -321,7 +323,9 @@ class ReceivingTests(EncryptionTestCase):
         self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_BAD_ENCRYPTION": 1})
 
     def test_queue_manager_without_keys(self) -> None:
-        """MQQB-1.5-01: whoever has none takes what is plain, and refuses what is not, and says so."""
+        """MQQB-1.5-01: without keys plain messages are accepted; encrypted ones are refused with that
+        reason.
+        """
         self.kill("BETA")
         node = self.nodes["BETA"] = Node(
             self.network,
@@ -339,7 +343,7 @@ class ReceivingTests(EncryptionTestCase):
         self.assertEqual(self.bodies(self.beta, self.path), [SECRET])
 
     def test_acknowledgement_of_an_encrypted_message(self) -> None:
-        """MQMQ-2.2.20.6-05: it is decrypted before anybody is told, and told of under its own name."""
+        """MQMQ-2.2.20.6-05: it is sent after decryption, and names the message by its own identifier."""
         admin = self.queue(self.alpha, "admin")
         self.encrypted(
             SECRET,
@@ -355,7 +359,7 @@ class ReceivingTests(EncryptionTestCase):
         self.assertEqual({is_encrypted(view) for view in answers}, {False})
 
     def test_refusals_tell_no_secret(self) -> None:
-        """What was encrypted on its way in does not go back in clear, whatever becomes of it here.
+        """What came in encrypted is never sent back in clear, whatever becomes of it here.
 
         MQQB-3.1.7.15-13.
         """
@@ -406,7 +410,7 @@ class WeakTests(EncryptionTestCase):
     """Weak ciphers, where they are allowed."""
 
     def use(self, provider: str, preferences: Preferences) -> None:
-        """BETA has published a key of one provider, and everybody else starts anew with this in mind."""
+        """BETA has published a key of one provider, and all others are restarted with it in the directory."""
         self.preferences = preferences
         for name in ("ALPHA", "BETA"):
             self.kill(name)
@@ -452,7 +456,7 @@ class WeakTests(EncryptionTestCase):
         self.assertEqual(self.bodies(self.beta, self.path), [SECRET])
 
     def test_weak_ciphers_by_default(self) -> None:
-        """Nobody sends them, and nobody takes them; the line that would change that is told."""
+        """Weak ciphers are neither sent nor accepted; the error names the setting that permits them."""
         self.use(BASE_PROVIDER, Preferences())
         self.encrypted(SECRET, level=BASE)
         self.assertEqual([view for view in self.wire if view.body_size], [])

@@ -26,7 +26,7 @@ class FailingTests(EncryptionTestCase):
     """[MS-MQQB] 3.1.7.1.5.1: what cannot be encrypted is not sent, and leaves a trace."""
 
     def failed(self, level: PrivacyLevel = ADVANCED, **kwargs: Any) -> tuple[UserMessageView | None, str]:
-        """A message that ALPHA cannot encrypt: its dead letter, and what is told of it."""
+        """A message that ALPHA cannot encrypt: its dead letter, and the reason in the log."""
         [identifier] = self.run_to_end(
             self.alpha.service.send(self.name, [Message(body=SECRET, privacy_level=level, **kwargs)])
         )
@@ -42,7 +42,7 @@ class FailingTests(EncryptionTestCase):
         return (letters[0] if letters else None), event.reason
 
     def test_receiver_without_a_key(self) -> None:
-        """MQQB-3.1.7.1.5.1-01 MQQB-3.1.7.1.5.1-03: nothing is sent, and the history tells."""
+        """MQQB-3.1.7.1.5.1-01 MQQB-3.1.7.1.5.1-03: nothing is sent, and the connection history says why."""
         self.publish("BETA")
         letter, reason = self.failed()
         self.assertIsNone(letter)
@@ -54,8 +54,8 @@ class FailingTests(EncryptionTestCase):
         self.assertEqual(Status(entry.error), Status.MQ_ERROR_PUBLIC_KEY_NOT_FOUND)
         self.assertEqual(entry.addresses, (ADDRESSES["BETA"],))
 
-    def test_dead_letters(self) -> None:
-        """MQQB-3.1.7.1.5.1-02: if its sender wants one; of a transactional message elsewhere."""
+    def test_dead_letters_on_request(self) -> None:
+        """MQQB-3.1.7.1.5.1-02: if its sender asks for one; a transactional message has another queue."""
         self.publish("BETA", BASE_PROVIDER)
         letter, reason = self.failed(dead_letter=True)
         assert letter is not None
@@ -66,7 +66,7 @@ class FailingTests(EncryptionTestCase):
         self.assertEqual((bytes(letter.body), letter.message_class), (SECRET, 0x8008))
 
     def test_transactional(self) -> None:
-        """It leaves its place in the sequence, and what follows arrives."""
+        """Its number in the sequence is left out, and the messages behind it arrive."""
         transactional = self.queue(self.beta, "in_order", transactional=True)
         self.name = self.private_name(self.beta, transactional)
         self.publish("BETA")
@@ -78,7 +78,7 @@ class FailingTests(EncryptionTestCase):
         self.assertEqual(self.bodies(self.beta, transactional), [b"next"])
 
     def test_nack(self) -> None:
-        """MQDMPR-3.1.1.12-11: NackCouldNotEncrypt, 0x8008, for whoever wants to hear of failures."""
+        """MQDMPR-3.1.1.12-11: NackCouldNotEncrypt, 0x8008, if negative acknowledgements were requested."""
         self.publish("BETA")
         admin = self.queue(self.alpha, "admin")
         self.failed(
@@ -89,7 +89,7 @@ class FailingTests(EncryptionTestCase):
         self.assertEqual([(view.message_class, bytes(view.body)) for view in answers], [(0x8008, b"")])
 
     def test_directory_is_away(self) -> None:
-        """MQQB-3.1.7.1.5-03: then nobody knows the key; a little later it is asked again."""
+        """MQQB-3.1.7.1.5-03: the key is unknown meanwhile; the directory is queried again a little later."""
         assert self.directory is not None
         self.directory.is_connected = False
         letter, reason = self.failed(dead_letter=True)
@@ -101,7 +101,7 @@ class FailingTests(EncryptionTestCase):
         self.assertEqual(self.bodies(self.beta, self.path), [SECRET])
 
     def test_others_go_on(self) -> None:
-        """What is plain leaves, in its place."""
+        """Plain messages leave, in their order."""
         self.publish("BETA")
         messages = [
             Message(body=b"%d" % number, privacy_level=ADVANCED if number % 2 else PrivacyLevel.NONE)
@@ -128,7 +128,9 @@ class FailingTests(EncryptionTestCase):
         self.assertEqual(self.bodies(self.beta, self.path), [SECRET])
 
     def test_direct_names_are_refused(self) -> None:
-        """MQQB-5.1-02: whoever sends is told at once; a queue of ours gets it as it is, for it stays here."""
+        """MQQB-5.1-02: the send fails at once; a local queue gets the message as it is, since it stays
+        here.
+        """
         name = f"DIRECT=TCP:{ADDRESSES['BETA']}\\private$\\orders"
         for names in (name, f"{self.name},{name}"):
             failure = self.failureResultOf(

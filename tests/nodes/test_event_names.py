@@ -33,7 +33,7 @@ class RefusedNameTests(NodesTestCase):
         return stored.event.queue
 
     def test_names(self) -> None:
-        """A private and a direct queue; what BETA is told as its own number is its own private name."""
+        """A private and a direct queue; a number that is BETA's own is reported as its own private name."""
         private = f"PRIVATE={format_guid(BETA)}\\00000077"
         # A session is needed, since a private name does not say where BETA is.
         direct = "DIRECT=TCP:127.0.0.3\\private$\\nowhere"

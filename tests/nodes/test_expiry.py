@@ -1,4 +1,4 @@
-"""Messages whose time is over, in their queues and on their way there."""
+"""Expired messages, in their queues and in transit."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class QueueExpiryTests(ExpiryTestCase):
         self.assertEqual(answer.source_queue_manager, BETA.bytes_le)
         self.assertEqual(self.beta.service.inspection.status().expired, {"NACK_RECEIVE_TIMEOUT": 1})
 
-    def test_nobody_asked(self) -> None:
-        """It leaves all the same, and the log has its identifier."""
+    def test_no_dead_letter_requested(self) -> None:
+        """It is removed all the same, and the event log has its identifier."""
         path = self.queue(self.beta)
         lines = self.log_lines()
         messages = [Message(time_to_be_received=10)]
@@ -105,7 +105,9 @@ class QueueExpiryTests(ExpiryTestCase):
         self.assertEqual(self.beta.service.inspection.status().expired, {})
 
     def test_a_message_given_back_too_late(self) -> None:
-        """A reader may take its time, and confirm; if it gives back instead, nobody else gets it."""
+        """A reader may confirm after the expiry; a message that is returned instead reaches no other
+        reader.
+        """
         path = self.queue(self.beta)
         self.ask(b"confirmed", time_to_be_received=10)
         self.ask(b"given back", time_to_be_received=10)
@@ -186,7 +188,7 @@ class TransferExpiryTests(ExpiryTestCase):
         self.assertEqual(str(answer.response_format_name()), TO_BETA)
 
     def test_nothing_is_dialled_for(self) -> None:
-        """When the last message has expired, nobody tries to connect any more."""
+        """When the last message has expired, no further connection is attempted."""
         self.beta.deaf()
         self.ask(b"in vain", time_to_reach_queue=10)
         self.clock.advance(100)
@@ -243,7 +245,7 @@ class TransferExpiryTests(ExpiryTestCase):
 
 
 class SlowLineTests(ExpiryTestCase):
-    """A message that is on its way when its time is over, and arrives."""
+    """A message that is in transit when it expires, and arrives."""
 
     conditions = Conditions(delay=8.0)
 
@@ -269,7 +271,7 @@ class SlowLineTests(ExpiryTestCase):
 
 
 class FailingStore(MemoryMessageStore):
-    """A store whose disk is full now and then."""
+    """A store whose disk is full at times."""
 
     is_full = False
 
@@ -314,7 +316,7 @@ class DurableStoreTests(ExpiryTestCase):
         self.assertTrue(answer.is_recoverable)
 
     def test_the_store_fails_for_a_while(self) -> None:
-        """Nobody gets the message meanwhile; it is told of when it is gone for good, and once."""
+        """No reader gets the message meanwhile; its expiry is logged once, when the removal is stored."""
         path = self.queue(self.beta)
         self.ask(b"unread", delivery=Delivery.RECOVERABLE, time_to_be_received=10)
         self.clock.advance(5)
@@ -331,7 +333,7 @@ class DurableStoreTests(ExpiryTestCase):
         self.assertEqual(self.beta.service.inspection.queue(path).messages, 0)
 
     def test_after_a_restart(self) -> None:
-        """A stored message that nobody has read yet is tested when it is."""
+        """A stored message that was not loaded yet is tested when it is read."""
         path = self.queue(self.beta)
         self.ask(b"unread", delivery=Delivery.RECOVERABLE, time_to_be_received=10)
         self.send(self.alpha, TO_BETA, b"good", delivery=Delivery.RECOVERABLE)

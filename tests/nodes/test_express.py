@@ -224,7 +224,7 @@ class ExpressTests(NodesTestCase):
         self.assertEqual(self.alpha.service.inspection.sessions(), [])
         self.assertEqual(self.beta.service.inspection.sessions(), [])
 
-    def test_connection_history_tells_the_handshake(self) -> None:
+    def test_connection_history_shows_the_handshake(self) -> None:
         """Three entries for a session that opened.
 
         MQQB-3.1.5.2.3-04, MQQB-3.1.5.3.2-06, MQQB-3.1.5.4.2-03, MQQB-3.1.5.2.3-06.

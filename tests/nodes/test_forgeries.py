@@ -1,4 +1,4 @@
-"""Messages that somebody forges from an address that is not taken at its word: nobody else is harmed."""
+"""Forged messages from an unauthenticated address: no other sender is harmed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def letter(body: bytes, message_id: int, **kwargs: Any) -> bytes:
 
 
 class ForgeryTestCase(ReceiverTestCase):
-    """GAMMA is known to BETA; a stranger is at an address that BETA takes nothing unsigned from."""
+    """GAMMA is known to BETA; the forger is at an address from which BETA accepts nothing unsigned."""
 
     insecure_nacks = False
 
@@ -48,8 +48,8 @@ class ForgeryTestCase(ReceiverTestCase):
 class ForgeryTests(ForgeryTestCase):
     """What it says of itself takes nothing from GAMMA."""
 
-    def test_the_places_of_a_sequence(self) -> None:
-        """Whoever says that he is GAMMA takes none of them from GAMMA."""
+    def test_positions_of_a_sequence(self) -> None:
+        """A forged GAMMA uses up no position of GAMMA's sequence."""
         self.say(*chain(1, 2))
         self.forge(*chain(3, 4), *chain(1, 1, X + 1))
         self.say(*chain(3, 5))
@@ -71,8 +71,8 @@ class ForgeryTests(ForgeryTestCase):
         self.say(letter(b"1", 1))
         self.assertEqual(self.taken(), ([], [b"1"]))
 
-    def test_what_is_told_of_them(self) -> None:
-        """GAMMA is told nothing of what it did not send, whatever session is left."""
+    def test_no_acknowledgements_for_forged_messages(self) -> None:
+        """GAMMA gets no acknowledgement of what it did not send, on any session."""
         self.say(*chain(1, 1))
         self.clock.advance(1)
         self.peer.acknowledge()
@@ -84,8 +84,8 @@ class ForgeryTests(ForgeryTestCase):
         self.assertEqual(len(self.peer.heard), heard)
         self.assertEqual(other.order_acks, [])
 
-    def test_who_is_merely_not_listed(self) -> None:
-        """It is told nothing, and nothing is kept for it: what it sends waits until it is listed."""
+    def test_unlisted_sender(self) -> None:
+        """It gets no acknowledgement, and nothing is stored for it: its messages wait until it is listed."""
         stranger = self.forge(*chain(1, 2, source=NOBODY), identifier=NOBODY)
         self.clock.advance(5)
         self.assertEqual(
@@ -99,7 +99,7 @@ class ForgeryTests(ForgeryTestCase):
         self.assertEqual(again.order_acks, [(X, 2, 1)])
 
     def test_the_log_is_not_filled(self) -> None:
-        """The event log, which has an end, has each of them; the log of the process tells of some."""
+        """The event log, which is bounded, has each of them; the log of the process has a sample."""
         stranger = self.dial(host=self.network.host(STRANGER), identifier=NOBODY)
         with capturedLogs() as captured:
             for first in range(1, 1000, 20):
@@ -114,12 +114,12 @@ class ForgeryTests(ForgeryTestCase):
 
 
 class ToldTests(ForgeryTestCase):
-    """C{permit_insecure_nacks}: a stranger may know that he is refused."""
+    """C{permit_insecure_nacks}: an unauthenticated peer is notified of a refusal."""
 
     insecure_nacks = True
 
-    def test_who_is_there_says_that_it_is_another(self) -> None:
-        """BETA dials the stranger's address to answer there, and what it hears does not lead it to GAMMA."""
+    def test_listener_claims_another_identifier(self) -> None:
+        """BETA dials the forger's address to answer there, and its answer does not lead BETA to GAMMA."""
         self.patch(support, "ADDRESSES", {**support.ADDRESSES, "STRANGER": STRANGER})
         self.peer.acknowledge()
         self.listen(self.network.host(STRANGER))

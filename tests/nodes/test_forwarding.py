@@ -64,7 +64,7 @@ class ForwardingTests(EnterpriseTestCase):
         self.assertEqual(self.bodies(self.zeta, self.path), [b"kept"])
 
     def test_time_is_over(self) -> None:
-        """What comes to a gate too late goes no further, and its sender is told."""
+        """A message that expires before it reaches a gate is not forwarded, and its sender is notified."""
         answers = self.queue(self.alpha, "answers")
         self.kill("BETA")
         self.kill("DELTA")

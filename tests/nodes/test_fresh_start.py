@@ -65,8 +65,8 @@ class FreshStartTests(ScriptedTestCase):
 class NamesThatAreNotDialledTests(ScriptedTestCase):
     """[MS-MQQB] 3.1.7.12: multicast and HTTP have transports of their own, which are not offered."""
 
-    def test_nobody_is_dialled(self) -> None:
-        """Sending is refused, no outgoing queue is there, and the host of the name hears nothing.
+    def test_no_connection_is_attempted(self) -> None:
+        """Sending is refused, no outgoing queue is there, and the host of the name is not contacted.
 
         MQQB-3.1.7.12-02
         """

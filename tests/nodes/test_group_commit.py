@@ -1,4 +1,4 @@
-"""While messages are being stored more come, and share the next turn: a slow disk stops no session."""
+"""Group commit: arrivals during a commit share the next one, and a slow disk stops no session."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def message(body: bytes, **kwargs: Any) -> bytes:
 
 
 class GatheringTests(ScriptedTestCase):
-    """GAMMA sends to BETA, whose disk takes two seconds for whatever has come when it begins."""
+    """GAMMA sends to BETA, whose disk takes two seconds for the batch that it has when it begins."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -61,8 +61,8 @@ class GatheringTests(ScriptedTestCase):
     def named(self, peer: Peer) -> int:
         return sum(flags.bit_count() for _, _, flags, *_ in peer.acks)
 
-    def test_they_share_a_turn(self) -> None:
-        """Ten that come one by one while the first is being stored are there one turn after it."""
+    def test_they_share_a_commit(self) -> None:
+        """Ten that come one by one during the first commit are stored one commit later."""
         for number in range(11):
             self.say(message(b"%d" % number), seconds=0.05)
         self.assertEqual(self.stored(), [])

@@ -99,7 +99,7 @@ class HoldTests(NodesTestCase):
         self.assertEqual(self.there(), 4)
 
     def test_case_of_names(self) -> None:
-        """A pause that is ended by the name in other letters stays ended after a restart."""
+        """A pause that is ended by a name in another case stays ended after a restart."""
         self.post(TO_BETA, b"1")
         self.done(self.alpha.service.pause_outgoing(TO_BETA.replace("orders", "ORDERS")))
         self.done(self.alpha.service.resume_outgoing(TO_BETA))

@@ -1,4 +1,4 @@
-"""Peers that acknowledge what they were not sent, again and again, wrongly, or in the place of another."""
+"""Peers that acknowledge what they did not receive, repeatedly, wrongly, or in the name of another peer."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class HostileTests(SenderTestCase):
         self.assertEqual(self.there(self.alpha, JOURNAL), [])
 
     def test_an_acknowledgement_from_another_queue_manager(self) -> None:
-        """Only who got the messages of a direct name acknowledges them."""
+        """Only the receiver of the messages of a direct name can acknowledge them."""
         self.put(b"1", b"2", journal=True)
         message = self.peer.messages[0]
         sequence = self.sequence()

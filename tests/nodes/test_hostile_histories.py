@@ -1,4 +1,4 @@
-"""A hostile peer beside a healthy pair: whatever it says, it harms nobody but itself."""
+"""A hostile peer next to a healthy pair: whatever it sends, only its own messages suffer."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _STEP = st.one_of(
 
 
 class HostileHistoryTests(ScriptedTestCase):
-    """ALPHA sends to BETA, who receives, and to the lair of a hostile peer."""
+    """ALPHA sends to BETA, which receives, and to the address of a hostile peer."""
 
     def setUp(self) -> None:
         """Each history makes its own."""
@@ -179,7 +179,7 @@ class HostileHistoryTests(ScriptedTestCase):
     @example([step for n in range(6, 10) for step in (("dial", ALPHA, False), ("forge", n, True))])
     @example([step for n in range(1, 15) for step in (("dial", ALPHA, False), ("forge", n, False))])
     @given(st.lists(_STEP, min_size=1, max_size=25))
-    def test_nobody_else_is_harmed(self, steps: list[tuple[Any, ...]]) -> None:
+    def test_other_peers_are_not_harmed(self, steps: list[tuple[Any, ...]]) -> None:
         """What ALPHA sent to BETA arrives once and in order, is journaled once, and nothing is a dead letter.
 
         What it sent to the hostile peer is there until that has acknowledged it, or in one of its copies.

@@ -38,7 +38,9 @@ class AttributesCase(NodesTestCase):
 
 
 class AcknowledgementsRequestedTests(AttributesCase):
-    """[MS-MQDMPR] 3.1.1.12 AcknowledgementsRequested: which fates of a message its sender is told."""
+    """[MS-MQDMPR] 3.1.1.12 AcknowledgementsRequested: the fates of a message that its sender is notified
+    of.
+    """
 
     def fates(self) -> dict[str, tuple[str, dict[str, int], Callable[[], object]]]:
         """What may become of a message: where it is sent, how long it lives, and what is done with it."""
@@ -83,7 +85,7 @@ class AcknowledgementsRequestedTests(AttributesCase):
         )
 
     def test_none(self) -> None:
-        """MQDMPR-3.1.1.12-31: by default nobody is told anything."""
+        """MQDMPR-3.1.1.12-31: by default no acknowledgement is requested."""
         self.assertEqual(Message().acknowledge, Acknowledge.NONE)
         self.expect(0, [], [], [], [])
 
@@ -110,7 +112,7 @@ class AcknowledgementsRequestedTests(AttributesCase):
 
 
 class ContentTests(AttributesCase):
-    """What an application says, and what nobody on the way touches."""
+    """Properties that the application sets, and that no queue manager changes."""
 
     def arrived(self, *messages: Message) -> list[UserMessageView]:
         """What BETA gets."""
@@ -158,8 +160,9 @@ class ContentTests(AttributesCase):
         [plain, custom] = self.arrived(Message(), Message(message_class=0x0123))
         self.assertEqual((plain.message_class, custom.message_class), (MessageClass.NORMAL, 0x0123))
 
-    def test_who_sent_it(self) -> None:
-        """The first queue manager and that of the destination are named, the second by names that tell it.
+    def test_source_and_destination(self) -> None:
+        """The first queue manager and that of the destination are named, the second only by names that
+        contain it.
 
         MQDMPR-3.1.1.12-29.
         """
@@ -182,7 +185,7 @@ class ContentTests(AttributesCase):
 
 
 class SequenceTests(AttributesCase):
-    """Places in sequences."""
+    """Positions in sequences."""
 
     def setUp(self) -> None:
         super().setUp()

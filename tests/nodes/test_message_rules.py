@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.12: attributes of messages on their way, and who is told of their fate."""
+"""[MS-MQDMPR] 3.1.1.12: attributes of messages in transit, and the acknowledgements of their fate."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FULL_RECEIVE = NACK_RECEIVE | Acknowledge.POSITIVE_RECEIVE
 
 
 class AskingTests(NodesTestCase):
-    """[MS-MQDMPR] 3.1.1.12 AcknowledgementsRequested: who asks is told that, and no more."""
+    """[MS-MQDMPR] 3.1.1.12 AcknowledgementsRequested: requested classes are sent, and no others."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -74,14 +74,14 @@ class AskingTests(NodesTestCase):
         return self.answers()
 
     def expired_there(self, acknowledge: Acknowledge) -> list[int]:
-        """What is answered to a message that nobody receives in time, beside its arrival."""
+        """What is sent for a message that expires unread, besides its arrival."""
         self.ask(acknowledge, time_to_be_received=5)
         self.answers()
         self.clock.advance(10)
         return self.answers()
 
     def purged(self, acknowledge: Acknowledge) -> list[int]:
-        """What is answered to a message that is purged, beside its arrival."""
+        """What is sent for a message that is purged, besides its arrival."""
         self.ask(acknowledge)
         self.answers()
         self.run_to_end(self.beta.service.purge_queue(self.orders))
@@ -99,13 +99,13 @@ class AskingTests(NodesTestCase):
         }
 
     def check(self, acknowledge: Acknowledge, **told: MessageClass) -> None:
-        """Of these fates the sender is told once each, and of no other."""
+        """The sender is notified of each of these fates once, and of no other."""
         expected = {name.replace("_", " "): [int(value)] for name, value in told.items()}
         found = self.fates(acknowledge)
         self.assertEqual({name: classes for name, classes in found.items() if classes}, expected)
 
-    def test_nothing(self) -> None:
-        """Who asks for nothing, as a message does of itself, is told nothing, whatever happens.
+    def test_no_acknowledgement_requested(self) -> None:
+        """A message that requests none, as by default, draws none, whatever its fate.
 
         MQDMPR-3.1.1.12-31.
         """
@@ -140,7 +140,7 @@ class AskingTests(NodesTestCase):
         self.assertEqual((self.expired_there(FULL_REACH), self.purged(FULL_REACH)), ([], []))
 
     def test_negative_receive(self) -> None:
-        """That nobody received it, wherever it failed, and nothing if somebody did.
+        """A message that was not received, wherever it failed, and none if it was received.
 
         MQDMPR-3.1.1.12-36.
         """
@@ -149,7 +149,7 @@ class AskingTests(NodesTestCase):
         )
 
     def test_full_receive(self) -> None:
-        """Whether somebody received it.
+        """Whether it was received.
 
         MQDMPR-3.1.1.12-37.
         """
@@ -163,10 +163,10 @@ class AskingTests(NodesTestCase):
 
 
 class IdentityTests(ScriptedTestCase):
-    """Which message it is, and whose."""
+    """Identity of a message, and of its queue managers."""
 
     def test_identifiers(self) -> None:
-        """No two messages of two senders have the same, and each keeps its own on the way.
+        """No two messages of two senders have the same, and each keeps its own in transit.
 
         The number alone may well be the same; the queue manager belongs to the identifier.
         MQDMPR-3.1.1.12-03.
@@ -182,9 +182,9 @@ class IdentityTests(ScriptedTestCase):
         self.assertEqual(set(found), set(sent))
 
     def test_queue_managers(self) -> None:
-        """A message says who sent it first, and to which queue manager it goes if its name says that.
+        """A message has its source, and the destination's queue manager if the name has one.
 
-        Whoever brings it, as a routing server would, changes neither.
+        A forwarding queue manager, such as a routing server, changes neither.
         MQDMPR-3.1.1.12-29.
         """
         orders = self.queue(self.beta)
@@ -224,7 +224,7 @@ class OpaqueTests(ScriptedTestCase):
         return self.run_to_end(self.beta.service.receive(".\\private$\\orders", timeout=0))
 
     def test_defaults(self) -> None:
-        """What nobody said is nothing at the other end too.
+        """Properties that are not set are not set at the other end either.
 
         MQDMPR-3.1.1.12-28, MQDMPR-3.1.1.12-30.
         """
@@ -420,7 +420,7 @@ class ClassTests(ScriptedTestCase):
         self.clock.advance(1)
 
     def test_kinds_of_queues(self) -> None:
-        """A queue takes messages of its own kind; of the other kind they are refused, and why is told.
+        """A queue takes messages of its own kind; the others are refused with the reason.
 
         MQDMPR-3.1.1.2-12.
         """

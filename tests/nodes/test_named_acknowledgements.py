@@ -1,4 +1,4 @@
-"""Who is believed that says what became of messages to a queue that no address names."""
+"""Accepted sources of acknowledgements for messages to a queue that is not named by an address."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class NamedTestCase(ScriptedTestCase):
         self.sequence = self.peer.messages[-1].place[0]
 
     def other(self, host: str = FAR, identifier: UUID = STRANGER) -> Peer:
-        """A session of somebody else."""
+        """A session of another queue manager."""
         return self.dial("ALPHA", host=self.network.host(host), identifier=identifier)
 
     def say(self, peer: Peer, *packets: bytes) -> None:
@@ -54,22 +54,24 @@ class NamedTestCase(ScriptedTestCase):
 
 
 class SourceTests(NamedTestCase):
-    """An acknowledgement has to say that it is the receiver's, whoever brings it."""
+    """An acknowledgement has to carry the receiver's identifier, whichever session it comes on."""
 
-    def test_another_who_says_so(self) -> None:
-        """It did not get the messages."""
+    def test_another_identifier(self) -> None:
+        """Its acknowledgement does not count, as it did not receive the messages."""
         self.put(b"1", b"2")
         self.say(self.other(), order_ack(self.sequence, 2, source=STRANGER))
         self.assertEqual((self.waiting(self.alpha), self.refused), (2, {"ACKNOWLEDGEMENT_BY_ANOTHER": 1}))
 
     def test_a_router_brings_it(self) -> None:
-        """By another way than that of the messages, from an address of which nothing is known."""
+        """By another route than that of the messages, from an address of which nothing is known."""
         self.put(b"1", b"2")
         self.say(self.other(), order_ack(self.sequence, 2))
         self.assertEqual((self.waiting(self.alpha), self.refused), (0, {}))
 
-    def test_nothing_leaves_before_somebody_has_it(self) -> None:
-        """What nothing vouches for takes only what is stored where it was sent to; the rest follows."""
+    def test_nothing_leaves_before_it_is_stored_elsewhere(self) -> None:
+        """Unverified acknowledgements release only messages that the receiver has stored; the rest
+        follows.
+        """
         self.peer.is_prompt = False
         self.put(b"1", b"2", b"3")
         self.say(self.other(), order_ack(self.sequence, 2))
@@ -81,7 +83,7 @@ class SourceTests(NamedTestCase):
         self.assertEqual(self.waiting(self.alpha), 0)
 
     def test_nothing_is_lost_with_its_session(self) -> None:
-        """It is sent again, for all that anybody says, until it is stored."""
+        """It is sent again until it is stored, whatever other peers acknowledge."""
         self.peer.is_prompt = False
         self.put(b"1", b"2")
         self.say(self.other(), order_ack(self.sequence, 2))
@@ -93,15 +95,15 @@ class SourceTests(NamedTestCase):
         self.clock.advance(0.1)
         self.assertEqual(self.waiting(self.alpha), 0)
 
-    def test_who_is_taken_at_his_word(self) -> None:
-        """Stands for the session as well (reading 53)."""
+    def test_trusted_address(self) -> None:
+        """Its acknowledgement counts for the session as well (reading 53)."""
         self.peer.is_prompt = False
         self.put(b"1")
         self.say(self.other("127.0.0.9"), order_ack(self.sequence, 1))
         self.assertEqual(self.waiting(self.alpha), 0)
 
-    def test_a_gate_on_the_way_says_that_it_did_not_arrive(self) -> None:
-        """That it was received, or purged, only its receiver can say."""
+    def test_a_gate_in_between_reports_a_failed_arrival(self) -> None:
+        """That it was received, or purged, only its receiver can acknowledge."""
         self.put(b"1", b"2", dead_letter=True, journal=True)
         one, two = self.peer.messages
         gate = self.other()
@@ -112,7 +114,7 @@ class SourceTests(NamedTestCase):
         self.assertEqual((self.there(self.alpha, JOURNAL), self.there(self.alpha, DEADXACT)), ([], [b"2"]))
 
     def test_after_a_restart(self) -> None:
-        """It is known whose the messages are that wait for their FinalAcks."""
+        """The receivers of messages that wait for their FinalAcks are known after a restart."""
         self.put(b"1", journal=True)
         [message] = self.peer.messages
         self.say(self.peer, order_ack(self.sequence, 1))
@@ -126,7 +128,7 @@ class SourceTests(NamedTestCase):
 
 
 class GuessTests(NamedTestCase):
-    """A sequence can be guessed; who is wrong too often is not heard."""
+    """A sequence can be guessed; a peer that is wrong too often is ignored."""
 
     def test_too_many_that_are_wrong(self) -> None:
         """Then a right one does not count either, until there was time."""
@@ -151,7 +153,7 @@ class GuessTests(NamedTestCase):
         self.assertEqual(self.waiting(self.alpha), 0)
 
     def test_a_final_acknowledgement_comes_again(self) -> None:
-        """Nobody sends it twice, so its session ends and does not acknowledge it."""
+        """A FinalAck is not sent twice, so the session that carries it ends without acknowledging it."""
         self.put(b"1", journal=True)
         [message] = self.peer.messages
         far = self.other()
@@ -176,7 +178,7 @@ class GuessTests(NamedTestCase):
 
 
 class AcknowledgersTests(NamedTestCase):
-    """C{acknowledgements_from}: nobody else may."""
+    """C{acknowledgements_from}: no other address may acknowledge."""
 
     gate = TrustedPeers(peers=AddressSet.of(["10.0.2.0/24"]), acknowledgers=AddressSet.of(["10.0.1.0/24"]))
 
@@ -192,7 +194,7 @@ class AcknowledgersTests(NamedTestCase):
         self.assertEqual(self.waiting(self.alpha), 0)
 
     def test_direct_names(self) -> None:
-        """They are acknowledged by who got them, wherever he is."""
+        """They are acknowledged by their receiver, from any address."""
         ADDRESSES["OMEGA"] = FAR
         self.addCleanup(ADDRESSES.pop, "OMEGA")
         self.listen(self.network.host(FAR))
@@ -205,16 +207,18 @@ class AcknowledgersTests(NamedTestCase):
 
 
 class EnterpriseTests(EnterpriseTestCase):
-    """Who may answer for whom, by the directory."""
+    """Who may acknowledge for whom according to the directory."""
 
     def is_answered_for(self, identifier: UUID) -> bool:
-        """Whether ALPHA believes of anybody that he answers for this queue manager."""
+        """Whether ALPHA accepts acknowledgements for this queue manager from another one."""
         work: Any = self.alpha.service._work
         answer: bool = work.foreign_sites.is_answered_for(identifier)
         return answer
 
     def test_a_foreign_site(self) -> None:
-        """Somebody connects it, and answers for all in it; or for whom the directory does not know."""
+        """A connector acknowledges for all in its site; or for queue managers that the directory does not
+        have.
+        """
         assert self.directory is not None
         foreign, abroad = UUID(int=0xAA), UUID(int=0xAB)
         self.assertFalse(self.is_answered_for(IDENTIFIERS["ZETA"]))

@@ -21,7 +21,7 @@ TO_GAMMA_ITSELF = str(PrivateFormatName(GAMMA, 1))
 
 
 class OddPeersTestCase(ReceiverTestCase):
-    """GAMMA is known to BETA at 127.0.0.4; somebody else is at 127.0.0.9."""
+    """GAMMA is known to BETA at 127.0.0.4; another peer is at 127.0.0.9."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -43,7 +43,7 @@ class OddPeersTestCase(ReceiverTestCase):
         return session
 
     def events(self, source: UUID = GAMMA) -> list[tuple[str, str]]:
-        """What BETA tells of a message of a queue manager."""
+        """BETA's events about a message of a queue manager."""
         explanation = self.run_to_end(self.beta.service.inspection.explain(MessageIdentifier(source, 1)))
         return [(event.event, event.reason) for event in explanation.events]
 
@@ -51,7 +51,7 @@ class OddPeersTestCase(ReceiverTestCase):
 class CloneTests(OddPeersTestCase):
     """A second peer with a known identifier at another address."""
 
-    def test_it_is_told(self) -> None:
+    def test_it_is_reported(self) -> None:
         """In the log once, in the list of sessions at both of them, and where a message is explained."""
         self.assertEqual(self.shown("127.0.0.4").other_addresses, [])
         clones = [self.dial(host=self.elsewhere) for _ in range(3)]
@@ -73,7 +73,7 @@ class CloneTests(OddPeersTestCase):
         self.assertEqual((self.told, self.events()), ([], []))
 
     def test_our_own_identifier(self) -> None:
-        """Who has it was cloned from us, or we from it."""
+        """A peer with our identifier is a clone of ours, or we are one of it."""
         for _ in range(2):
             self.dial(host=self.elsewhere, identifier=BETA)
         self.assertEqual(len(self.told), 1)
@@ -106,12 +106,12 @@ class CloneTests(OddPeersTestCase):
 
 
 class TrustingTests(OddPeersTestCase):
-    """C{trust_identifiers}: whoever says that he is GAMMA is GAMMA."""
+    """C{trust_identifiers}: the identifier of a peer is trusted at any address."""
 
     settings = SessionSettings(trust_identifiers=True)
 
     def test_it_gets_what_waits(self) -> None:
-        """It is told all the same."""
+        """Its peer is reported all the same."""
         self.peer.hang_up()
         self.clock.advance(1)
         other = self.dial(host=self.elsewhere)
@@ -148,7 +148,7 @@ class ClockTests(OddPeersTestCase):
         self.say(self.at(0))
         self.assertIsNone(self.shown("127.0.0.4").clock_skew)
 
-    def test_a_minute_is_nothing(self) -> None:
+    def test_a_minute_is_no_skew(self) -> None:
         """Clocks differ."""
         self.say(self.at(60), self.at(-60))
         self.assertEqual((self.told, self.shown("127.0.0.4").clock_skew), ([], None))
@@ -160,10 +160,10 @@ class ClockTests(OddPeersTestCase):
 
 
 class AcknowledgementTests(ReceiverTestCase):
-    """OrderAcks leave on a session of whom they are for."""
+    """OrderAcks leave on a session of the sequence's sender."""
 
     def test_two_queue_managers_at_one_address(self) -> None:
-        """Each is told of its own messages, although both are behind one name."""
+        """Each gets acknowledgements of its own messages, although both are behind one name."""
         other = self.dial(identifier=STRANGER)
         other.send(*chain(1, 3, X + 1, source=STRANGER))
         self.say(*chain(1, 2))
@@ -195,8 +195,8 @@ class AcknowledgementTests(ReceiverTestCase):
         self.assertEqual(self.beta.service.inspection.queue(self.path).messages, 0)
         self.assertEqual(self.beta.service.inspection.status().refused, {"NOT_FROM_ITS_SENDER": 1})
 
-    def test_another_at_the_same_address_is_no_way(self) -> None:
-        """Where only somebody else is connected, a connection is made to whom it is for."""
+    def test_another_at_the_same_address_is_not_used(self) -> None:
+        """Where only another queue manager is connected, a connection to the right one is opened."""
         other = self.dial(identifier=STRANGER)
         self.listen()
         self.say(chain(1, 1)[0])
@@ -207,13 +207,15 @@ class AcknowledgementTests(ReceiverTestCase):
 
 
 class ForgedAcknowledgementTests(SenderTestCase):
-    """Somebody at another address says that he is GAMMA, to whom ALPHA has sent."""
+    """A peer at another address claims to be GAMMA, to which ALPHA has sent."""
 
     def impostor(self, identifier: UUID = GAMMA) -> Any:
         return self.dial("ALPHA", host=self.network.host("127.0.0.9"), identifier=identifier)
 
     def test_what_it_acknowledges_stays(self) -> None:
-        """It did not get it; who did acknowledges it, on whatever session from its address."""
+        """It did not receive the messages; their receiver acknowledges them, on any session from its
+        address.
+        """
         self.put(b"1", b"2", journal=True)
         sequence, message = self.sequence(), self.peer.messages[0]
         self.impostor().send(order_ack(sequence, 2), final_ack(message))
@@ -224,8 +226,8 @@ class ForgedAcknowledgementTests(SenderTestCase):
         self.clock.advance(1)
         self.assertEqual(self.remaining(), 0)
 
-    def test_who_answers_elsewhere_as_another(self) -> None:
-        """A queue manager that ALPHA dials for something else, and that says that it is GAMMA."""
+    def test_dialled_peer_claims_another_identifier(self) -> None:
+        """A queue manager that ALPHA dials for another queue, and that claims to be GAMMA."""
         self.put(b"1", b"2")
         sequence = self.sequence()
         self.beta.deaf()
@@ -237,7 +239,7 @@ class ForgedAcknowledgementTests(SenderTestCase):
         self.assertEqual([queue.messages for queue in self.alpha.service.inspection.outgoing()], [2, 1])
 
     def test_after_a_restart_before_anything_is_sent_again(self) -> None:
-        """ALPHA still knows who got what is on its way."""
+        """ALPHA still knows the receivers of the messages in transit."""
         self.put(b"1", b"2")
         sequence, message = self.sequence(), self.peer.messages[0]
         self.deafen()
@@ -250,7 +252,7 @@ class ForgedAcknowledgementTests(SenderTestCase):
         self.assertEqual(self.peer.bodies, [b"1", b"2"])
 
     def test_after_a_restart_what_arrived(self) -> None:
-        """And who may say what became of it."""
+        """And which peer may acknowledge them."""
         self.put(b"1", journal=True)
         sequence, message = self.sequence(), self.peer.messages[0]
         self.tell(order_ack(sequence, 1))
@@ -265,7 +267,7 @@ class ForgedAcknowledgementTests(SenderTestCase):
         self.assertNotEqual(self.receivers_of_sequences(), [])
 
     def test_what_a_start_forgets(self) -> None:
-        """A start removes from the store who got sequences of which no message waits any more."""
+        """A start removes from the store the receivers of sequences without waiting messages."""
         self.put(b"1", journal=True)
         sequence, message = self.sequence(), self.peer.messages[0]
         self.tell(order_ack(sequence, 1))
@@ -276,7 +278,7 @@ class ForgedAcknowledgementTests(SenderTestCase):
         self.assertEqual(self.receivers_of_sequences(), [])
 
     def receivers_of_sequences(self) -> list[str]:
-        """Stop ALPHA; the values of its store that say who got which sequence."""
+        """Stop ALPHA; the values of its store for the receiver of each sequence."""
         self.alpha.service.stopService()
         store = self.alpha.store
         state = self.successResultOf(store.open()).state
@@ -311,7 +313,9 @@ class AtOnceTests(SenderTestCase):
         self.assertEqual(self.peer.bodies, [b"1"])
 
     def test_a_session_that_it_opened_will_do(self) -> None:
-        """Once it was dialled, so that it is known who is at this name, its own session serves as well."""
+        """Once a name was dialled and its queue manager is known, a session that this opened serves as
+        well.
+        """
         self.put(b"1")
         self.tell(order_ack(self.sequence(), 1))
         self.deafen()

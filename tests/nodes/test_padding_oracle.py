@@ -1,4 +1,4 @@
-"""Nobody learns from our refusals what a body says that was encrypted by another."""
+"""Refusals reveal nothing of a body that another sender has encrypted."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class OracleTests(SigningTestCase):
         return super().node(name, identifier, options=options, **kwargs)
 
     def told(self, text: bytes, key: bytes | None = None, *, signature: bytes = b"rubbish") -> int:
-        """The class that GAMMA hears of a message with this cipher text."""
+        """The class that GAMMA receives for a message with this cipher text."""
         self.sent += 1
         packet = transactional(b"x", (SEQUENCE, self.sent, self.sent - 1))
         if signature:
@@ -84,7 +84,7 @@ class OracleTests(SigningTestCase):
         return bytes(text)
 
     def test_signed(self) -> None:
-        """A padding that is right and one that is not are told alike; here it is known which is which.
+        """A valid padding and an invalid one draw the same refusal; the log here distinguishes them.
 
         MQQB-3.1.5.8.3-06.
         """
@@ -103,7 +103,9 @@ class OracleTests(SigningTestCase):
         self.assertEqual(sum("are no AES_256 under its key" in reason for reason in reasons), len(wrong))
 
     def test_what_is_remembered(self) -> None:
-        """Whether a key has to be decrypted again, which takes its time, tells nothing of the body either."""
+        """Whether a key is cached, which changes the time of a refusal, reveals nothing of the body
+        either.
+        """
         for text in (self.changed(len(self.text) - 17), self.text):
             self.ciphers.recovered = 0
             self.told(text)
@@ -111,8 +113,8 @@ class OracleTests(SigningTestCase):
             self.assertLessEqual(self.ciphers.recovered, 1)
         self.assertEqual(self.ciphers.recovered, 0)
 
-    def test_whoever_signs_what_cannot_be_read(self) -> None:
-        """A signature over the cipher text itself helps nobody: neither is it taken, nor told otherwise."""
+    def test_signature_over_the_cipher_text(self) -> None:
+        """A signature over the cipher text itself is of no use: it is refused in the same words."""
         text = self.changed(len(self.text) - 17)
         self.sent += 1
         plain = transactional(text, (SEQUENCE, self.sent, self.sent - 1))
@@ -123,6 +125,6 @@ class OracleTests(SigningTestCase):
         self.assertEqual(self.arrived(self.path), [])
 
     def test_unsigned(self) -> None:
-        """What nobody has signed is told of by the class of encryption (MQQB-3.1.5.8.3-19)."""
+        """Without a signature the class is that of encryption (MQQB-3.1.5.8.3-19)."""
         text = self.changed(len(self.text) - 17)
         self.assertEqual(self.told(text, signature=b""), MessageClass.NACK_BAD_ENCRYPTION)

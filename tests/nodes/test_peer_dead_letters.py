@@ -37,7 +37,7 @@ DENIED = TrustedPeers(Unauthenticated.DENY)
 
 
 def letters(case: NodesTestCase, node: Node) -> list[tuple[bytes, int]]:
-    """What the dead-letter queue of a queue manager holds, which stays there."""
+    """The messages in the dead-letter queue of a queue manager, which stay in it."""
     reading = case.deferred(node.service.reserve(DEADLETTER, count=1000, timeout=0, peek=True))
     if isinstance(reading.result, Failure):
         case.failureResultOf(reading, MQError)
@@ -121,7 +121,7 @@ class ReasonTests(ArrivalTests):
         self.assertEqual(reasons(self, self.beta), ["NOT_FOR_US from 127.0.0.4; kept as a dead letter"])
 
     def test_not_asked_for(self) -> None:
-        """Nothing is kept of what asks for no dead letter, nor of a transactional message."""
+        """No dead letter of a message that does not ask for one, nor of a transactional message."""
         self.say(self.message(user_flags=0))
         self.say(transactional(b"t", (7, 1, 0), destination=TO_NOWHERE, user_flags=NEGATIVE))
         self.assertEqual(letters(self, self.beta), [])
@@ -143,7 +143,7 @@ class ReasonTests(ArrivalTests):
         self.assertEqual(len(reasons(self, self.beta)), 1)
 
     def test_sent_again(self) -> None:
-        """One that was not acknowledged comes again, and there is one dead letter still."""
+        """A message that was not acknowledged comes again, and there is still one dead letter."""
         self.say(self.message())
         self.peer.hang_up()
         self.peer = self.dial()
@@ -184,8 +184,8 @@ class LimitTests(ArrivalTests):
         self.say(self.message(b"later", message_id=9))
         self.assertEqual(letters(self, self.beta), [(b"later", MessageClass.NACK_BAD_DST_Q)])
 
-    def test_own_dead_letters(self) -> None:
-        """Dead letters of BETA's own messages are not limited by it."""
+    def test_own_messages_are_not_limited(self) -> None:
+        """The limit for peers does not count BETA's own messages."""
         for number in range(8):
             self.send(
                 self.beta,
@@ -233,7 +233,7 @@ class SignedTests(SigningTestCase):
         return self.fields(destination="TCP:127.0.0.3\\private$\\closed", dead_letter=True)
 
     def test_authenticated_sender(self) -> None:
-        """Refused by access: the signature proves who sent it, so it is kept."""
+        """Refused by access control: the signature proves its sender, so it is kept."""
         self.say(self.signed(self.to_closed(), by=self.bob, security_id=OTHER_SID))
         self.assertEqual(letters(self, self.beta), [(b"the body", MessageClass.NACK_ACCESS_DENIED)])
 
@@ -279,7 +279,7 @@ class GateTests(EnterpriseTestCase):
         self.send(self.alpha, self.name, body, dead_letter=True, **kwargs)
 
     def test_expired_at_a_gate(self) -> None:
-        """A message whose time ends at a gate is kept there, whatever its delivery, and not at its sender."""
+        """A message that expires at a gate is kept there, whatever its delivery, and not at its sender."""
         self.stop_the_others()
         self.letter(b"express", time_to_reach_queue=30, delivery=Delivery.EXPRESS)
         self.letter(b"recoverable", time_to_reach_queue=30)
@@ -313,7 +313,7 @@ class GateTests(EnterpriseTestCase):
         self.assertEqual(letters(self, self.gate), [])
 
     def test_passed_on_as_it_came(self) -> None:
-        """What reaches its queue over gates is the packet that was sent, and still asks for a dead letter."""
+        """A queue behind gates gets the packet as it was sent, which still asks for a dead letter."""
         self.letter()
         self.wait(5)
         [view] = self.take(self.zeta, ".\\private$\\orders")
@@ -321,7 +321,7 @@ class GateTests(EnterpriseTestCase):
         self.assertEqual(view.dead_letter_queue, "")
 
     def test_no_such_queue_behind_gates(self) -> None:
-        """It is kept by the queue manager that it was for, and nowhere on the way."""
+        """It is kept by the queue manager of its destination, and nowhere in between."""
         self.run_to_end(self.zeta.service.delete_queue(".\\private$\\orders"))
         self.letter()
         self.wait(5)
@@ -343,7 +343,7 @@ class GateTests(EnterpriseTestCase):
         self.assertEqual(letters(self, self.gate), [(b"tired", MessageClass.NACK_HOP_COUNT_EXCEEDED)])
 
     def test_explained_by_its_sender(self) -> None:
-        """The sender knows up to which next hop: whom it was handed over to, and where to ask."""
+        """The sender knows the next hop, and says where to ask further."""
         self.stop_the_others()
         body = Message(body=b"x", delivery=Delivery.RECOVERABLE, dead_letter=True, time_to_reach_queue=30)
         number = self.run_to_end(self.alpha.service.send(self.name, [body]))[0]

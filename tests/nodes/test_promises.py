@@ -1,4 +1,4 @@
-"""The judge of simulated networks notices each way in which a promise can be broken."""
+"""The judge of simulated networks notices each kind of broken promise."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class PlantedTests(SynchronousTestCase):
             self.take(self.world.hosts[number], queue)
             self.assert_broken(what)
 
-    def test_dead_letters_of_each_kind(self) -> None:
+    def test_dead_letters_of_each_class(self) -> None:
         """At the receiver those of no such queue, of an expiry in the queue, and of a late arrival."""
         for kind in range(3):
             self.setUp()

@@ -54,7 +54,9 @@ def admin_ack(
     owner: UUID = GAMMA,
     admin: str | int = "TCP:127.0.0.2\\private$\\admin",
 ) -> bytes:
-    """[MS-MQQB] 3.1.7.15 an administration acknowledgement of what was heard, from the byte layouts alone."""
+    """[MS-MQQB] 3.1.7.15 an administration acknowledgement of a received message, from the byte layouts
+    alone.
+    """
     name = message.destination
     if isinstance(name, str):
         kind, about = 7, _direct(name)
@@ -141,12 +143,12 @@ class ProvenTestCase(ScriptedTestCase):
         self.clock.advance(1)
 
     def kept(self, path: str) -> list[tuple[bytes, int]]:
-        """The copies in a queue of the system of ALPHA, received for good: bodies and classes."""
+        """The copies in a system queue of ALPHA, received permanently: bodies and classes."""
         return [(bytes(view.body), view.message_class) for view in self.take(self.alpha, path)]
 
     @property
     def journal(self) -> list[bytes]:
-        """The bodies of the copies in the journal of ALPHA, received for good."""
+        """The bodies of the copies in the journal of ALPHA, received permanently."""
         return [body for body, _ in self.kept(JOURNAL)]
 
     @property
@@ -167,7 +169,7 @@ class ProvenTestCase(ScriptedTestCase):
 
 
 class TwoServersTests(ProvenTestCase):
-    """ALPHA sends to BETA, whose acknowledgements come as they do."""
+    """ALPHA sends to BETA, which acknowledges at its own pace."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -190,7 +192,9 @@ class TwoServersTests(ProvenTestCase):
         self.assertEqual(self.reasons(), ([kept] * 3 + [lost] * 7) * 2)
 
     def test_receipt(self) -> None:
-        """Who asks for the acknowledgement of receipt gets the copy on receipt, and not on arrival."""
+        """A sender that asks for the acknowledgement of receipt gets the copy on receipt, and not on
+        arrival.
+        """
         self.ask(TO_BETA, b"read", b"purged", acknowledge=RECEIPT | ARRIVAL, dead_letter=True)
         self.clock.advance(5)
         self.assertEqual((self.journal, self.unproven), ([], 2))
@@ -401,7 +405,7 @@ class OrderTests(ReceiverTestCase):
 
 
 class BeliefTests(ReceiverTestCase):
-    """Who may say what became of a message."""
+    """Trusted and untrusted sources of acknowledgements."""
 
     def test_forged_before_the_send(self) -> None:
         """What another peer says about a message that is about to leave is not believed."""
@@ -492,7 +496,7 @@ class NamedTests(ReceiverTestCase):
 
 
 class SessionEndTests(ReceiverTestCase):
-    """A session ends while messages are on their way out."""
+    """A session ends while messages are being removed from the outgoing queue."""
 
     def test_while_messages_leave(self) -> None:
         """Messages that leave when the session closes leave once, and are not sent again."""
@@ -515,7 +519,7 @@ class SessionEndTests(ReceiverTestCase):
         self.verify_nothing_left()
 
     def test_expiry_while_messages_leave(self) -> None:
-        """A message whose time to reach the queue ends while it is being moved waits on like any other."""
+        """A message that expires while it is being moved waits on like any other."""
         store = self.alpha.store
         assert isinstance(store, CutStore)
         self.ask(self.to, b"1", dead_letter=True, time_to_reach_queue=3)

@@ -40,7 +40,7 @@ class DirectoryTestCase(NodesTestCase):
         return self.node("GAMMA", GAMMA, store=self.disk, directory=directory)
 
     def make_directory(self, **kwargs: Any) -> MemoryDirectory:
-        """One that knows nobody yet."""
+        """A directory without objects."""
         directory = MemoryDirectory(self.clock, **kwargs)
         directory.add(EnterpriseObject(identifier=UUID(int=0xE1), name="estate"))
         return directory
@@ -287,7 +287,9 @@ class QueueManagerTests(DirectoryTestCase):
         return [each.event.event for each in self.successResultOf(node.store.read_events(0, 100))]
 
     def test_a_directory_that_gives_identifiers(self) -> None:
-        """It would call us by a name under which is unknown us, so the start fails and tells so."""
+        """A directory that would assign us an identifier that is not ours: the start fails with that
+        reason.
+        """
         directory = self.make_directory(assigns_identifiers=True)
         fresh = self.node("BETA", BETA, directory=directory)
         failed = self.failureResultOf(self.deferred(fresh.service.open()), MQError).value

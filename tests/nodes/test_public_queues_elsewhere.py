@@ -18,7 +18,7 @@ from tests.nodes.test_routing import IDENTIFIERS, ORDERS, EnterpriseTestCase
 
 
 class PublicQueuesElsewhereTests(EnterpriseTestCase):
-    """The queue ZETA\\orders, for everybody else."""
+    """The queue ZETA\\orders, as the other queue managers see it."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -45,7 +45,7 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         assert isinstance(error, MQError)
         return error.status
 
-    def test_queue_that_nobody_has(self) -> None:
+    def test_unknown_public_queue(self) -> None:
         """MQDMPR-3.1.7.1.5-16: by its format name it is refused, when it is sent to."""
         name = f"PUBLIC={UUID(int=0x77)}"
         self.assertEqual(self.refused(name), Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION)
@@ -63,9 +63,9 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         self.assertEqual(self.alpha.service.inspection.outgoing(), [])
 
     def test_directory_is_away(self) -> None:
-        """What is sent by a format name waits until it can be asked where the queue is; a path is refused.
+        """Messages to a format name wait until the directory can be asked for the queue; a path is refused.
 
-        Also over a restart; and gates on the way get to know for whom it is.
+        Also over a restart; and gates in between learn its destination.
         MQQB-3.1.7.4-03
         """
         assert self.directory is not None
@@ -158,8 +158,8 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         self.assertEqual([view.message_class for view in answers], [MessageClass.ACK_REACH_QUEUE] * 2)
         self.assertEqual(answers[0].queue_manager_address, IDENTIFIERS["ZETA"].bytes_le)
 
-    def test_administration_queue_that_nobody_has(self) -> None:
-        """The message is there all the same, and nobody waits for the acknowledgement."""
+    def test_unknown_administration_queue(self) -> None:
+        """The message arrives all the same, and its acknowledgement does not wait."""
         path = self.queue(self.nodes["GAMMA"])
         self.send(
             self.alpha,
@@ -195,7 +195,7 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         self.assertEqual(report.message_class, MessageClass.REPORT)
 
     def test_restart_while_the_directory_is_away(self) -> None:
-        """What waits for a public queue waits until somebody knows where that is, and goes by itself."""
+        """Messages for a public queue wait until its location is known, and leave by themselves."""
         assert self.directory is not None
         self.kill("BETA")
         self.send(self.alpha, self.name, b"kept", delivery=Delivery.RECOVERABLE)
@@ -249,7 +249,7 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         self.assertEqual([view.hop_count for view in views], [3, 0])
 
     def test_what_is_read(self) -> None:
-        """MQMQ-2.1.4-02 MQMQ-2.1.3-03: of a private queue nothing is looked up; both ways are routed."""
+        """MQMQ-2.1.4-02 MQMQ-2.1.3-03: a private queue needs no look-up; both names are routed."""
         asked: list[type[DirectoryObject]] = []
         assert self.directory is not None
         read = self.directory.read

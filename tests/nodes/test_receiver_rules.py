@@ -27,7 +27,7 @@ class RecoverableTests(ReceiverTestCase):
     """[MS-MQQB] 3.1.5.8.7: recoverable messages are counted once, stored, and named."""
 
     def test_counted_once(self) -> None:
-        """Beside express ones it is one more of the recoverable, and the peer's true counts fit.
+        """Among express messages it counts as one recoverable, and the peer's true counts match.
 
         MQQB-3.1.5.8.2-14.
         """
@@ -143,7 +143,7 @@ class SlowStoreTests(ReceiverTestCase):
 
 
 class EventTests(ReceiverTestCase):
-    """[MS-MQQB] 3.1.7: what the protocol is told by the queues."""
+    """[MS-MQQB] 3.1.7: events of the queues that the protocol handles."""
 
     def test_what_happens_in_queues_is_heard(self) -> None:
         """A message that comes, one that leaves, a queue that is paused and resumed (MQQB-3.1.7-01)."""

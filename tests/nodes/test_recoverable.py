@@ -65,7 +65,7 @@ class DurableStoreTests(NodesTestCase):
         self.assertEqual(session.statistics.recoverable_received, 200)
 
     def test_an_acknowledgement_names_what_is_stored(self) -> None:
-        """The peer is told the number of each recoverable message once it is in the store."""
+        """The SessionAck names each recoverable message once it is in the store."""
         self.queue(self.beta)
         packets = (
             establish(ALPHA, BETA),

@@ -18,7 +18,7 @@ TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\payments"
 
 
 class Redirecting(Node):
-    """Goes to another address for BETA, as C{[hosts]} tells it to."""
+    """Connects to another address for BETA, as C{[hosts]} says."""
 
     async def _lookup(self, name: str) -> Sequence[NextHopAddress]:
         if name != "127.0.0.3":
@@ -27,7 +27,7 @@ class Redirecting(Node):
 
 
 class RedirectedTests(NodesTestCase):
-    """ALPHA sends to BETA, whose acknowledgements come by whichever session BETA likes."""
+    """ALPHA sends to BETA, which acknowledges on a session of its choice."""
 
     def setUp(self) -> None:
         super().setUp()

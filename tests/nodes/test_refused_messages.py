@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.8: dead letters of what a queue has no room for, where that queue is."""
+"""[MS-MQQB] 3.1.5.8.8: dead letters of messages that exceed a queue's quota, where that queue is."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RefusedTestCase(ScriptedTestCase):
         self.clock.advance(seconds)
 
     def letters(self, path: str = DEADLETTER) -> list[tuple[bytes, int]]:
-        """What lies among the dead letters, which stays there."""
+        """The messages in the dead-letter queue, which stay in it."""
         reading = self.deferred(self.beta.service.reserve(path, count=100, timeout=0, peek=True))
         if isinstance(reading.result, Failure):
             self.failureResultOf(reading, MQError)
@@ -81,7 +81,7 @@ class LetterTests(RefusedTestCase):
     """Messages that are not transactional."""
 
     def test_express(self) -> None:
-        """JN: it is refused, counted and told of as ever, and lies among the dead letters here.
+        """JN: it is refused, counted and acknowledged as ever, and is in the dead-letter queue here.
 
         MQQB-3.1.5.8.8-02.
         """
@@ -114,7 +114,7 @@ class LetterTests(RefusedTestCase):
         self.assertEqual(len(self.reasons), 1)
 
     def test_it_comes_again(self) -> None:
-        """One that was not acknowledged comes again, and there is one dead letter still."""
+        """A message that was not acknowledged comes again, and there is still one dead letter."""
         self.say(self.message(recoverable=True))
         self.peer.hang_up()
         self.say(self.message(recoverable=True), peer=self.dial())
@@ -134,8 +134,8 @@ class LetterTests(RefusedTestCase):
         self.beta = self.restart(self.beta)
         self.assertEqual(self.letters(), [(b"1", OVER_QUOTA)])
 
-    def test_nobody_asked(self) -> None:
-        """Without JN nothing is kept."""
+    def test_without_negative_source_journaling(self) -> None:
+        """Without JN no dead letter is kept."""
         self.say(self.message(user_flags=0), self.message(2, recoverable=True, user_flags=0))
         self.assertEqual(self.letters(), [])
         self.assertEqual(self.told(), [OVER_QUOTA, OVER_QUOTA])
@@ -154,7 +154,7 @@ class TransactionalTests(RefusedTestCase):
     is_transactional = True
 
     def test_none_here(self) -> None:
-        """Its sender keeps it, who is told by a FinalAck."""
+        """Its sender keeps it, on a FinalAck."""
         self.say(self.message())
         self.assertEqual((self.letters(), self.letters(DEADXACT)), ([], []))
         self.assertEqual(
@@ -163,7 +163,7 @@ class TransactionalTests(RefusedTestCase):
 
 
 class NoRoomTests(RefusedTestCase):
-    """There is no room for dead letters either."""
+    """The quota of dead letters is exceeded too."""
 
     limits = {"journal_quota": 0}  # noqa: RUF012
 
@@ -181,7 +181,7 @@ class NoMemoryTests(RefusedTestCase):
     limits = {"express_memory": 0}  # noqa: RUF012
 
     def test_dropped(self) -> None:
-        """A stranger's dead letters take none beyond what is allowed."""
+        """Dead letters of unauthenticated peers stay within their limit."""
         self.say(self.message(), self.message(2, recoverable=True))
         self.assertEqual(self.letters(), [(b"2", OVER_QUOTA)])
         self.assertEqual(self.beta.service.inspection.status().copies_dropped, 1)

@@ -1,8 +1,8 @@
-"""Messages that find their way through sites: who hands them on, and what becomes of their acknowledgements.
+"""Routing between sites: forwarding, and the acknowledgements that come back.
 
-Three sites, each with a gate and with somebody else: ALPHA and the gate BETA, GAMMA and the gate DELTA, ZETA
+Three sites, each with a gate and another member: ALPHA and the gate BETA, GAMMA and the gate DELTA, ZETA
 and the gate EPSILON.
-The cheapest way from the first to the third leads through the second.
+The cheapest route from the first to the third leads through the second.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class ForwardingTests(EnterpriseTestCase):
         self.assertEqual([self.passed(name) for name in ("BETA", "DELTA", "EPSILON", "GAMMA")], [2, 2, 2, 0])
 
     def test_within_a_site(self) -> None:
-        """Who shares a site is reached without anybody between."""
+        """A member of the same site is reached directly."""
         path = self.queue(self.nodes["EPSILON"])
         self.send(self.zeta, self.private_name(self.nodes["EPSILON"], path), b"near")
         self.clock.advance(5)
@@ -166,7 +166,9 @@ class ForwardingTests(EnterpriseTestCase):
         self.assertEqual((bytes(view.body), view.hop_count), (b"near", 0))
 
     def test_public_queue(self) -> None:
-        """MQQB-3.1.7.4-02 MQQB-3.1.7.4-03: the directory knows whose it is, by format name and by path."""
+        """MQQB-3.1.7.4-02 MQQB-3.1.7.4-03: the directory has its queue manager, by format name and by
+        path.
+        """
         self.run_to_end(self.zeta.service.create_queue("ZETA\\orders"))
         assert self.directory is not None
         name: str = self.zeta.service.inspection.queue("ZETA\\orders").format_name
@@ -178,8 +180,8 @@ class ForwardingTests(EnterpriseTestCase):
         self.assertEqual([bytes(view.body) for view in views], [b"by name", b"by path"])
         self.assertEqual(views[0].queue_manager_address, IDENTIFIERS["ZETA"].bytes_le)
 
-    def test_public_queue_that_nobody_has(self) -> None:
-        """The sender is told, and so is one who names a path while the directory is away."""
+    def test_unknown_public_queue(self) -> None:
+        """The send fails, also by a path while the directory is unreachable."""
         assert self.directory is not None
         unknown = f"PUBLIC={UUID(int=0x77)}"
         for name, is_connected, status in (
@@ -194,7 +196,7 @@ class ForwardingTests(EnterpriseTestCase):
             self.assertEqual(failure.value.status, status)
 
     def test_transactional(self) -> None:
-        """Exactly once and in order from end to end; the acknowledgements find their way back."""
+        """Exactly once and in order from end to end; the acknowledgements are routed back."""
         path = self.queue(self.zeta, transactional=True)
         name = self.private_name(self.zeta, path)
         expected = [b"%d" % number for number in range(40)]
@@ -254,7 +256,7 @@ class ForwardingTests(EnterpriseTestCase):
         self.assertEqual((waiting.messages, waiting.transit), (1, True))
 
     def test_not_a_routing_server(self) -> None:
-        """Who is none any more hands nothing on, though others still think so; the event log says it."""
+        """A former routing server forwards nothing, though others still use it; the event log says so."""
         assert self.directory is not None
         path = self.queue(self.zeta)
         self.kill("BETA")
@@ -270,7 +272,7 @@ class ForwardingTests(EnterpriseTestCase):
         self.assertEqual(beta.service.inspection.status().refused, {"NOT_FOR_US": 1})
 
     def test_number_of_transit(self) -> None:
-        """Nobody can send to what only holds messages of others."""
+        """The identifier of a transit queue is not a destination for applications."""
         failure = self.failureResultOf(
             self.deferred(
                 self.alpha.service.send(str(transit_name(IDENTIFIERS["ZETA"])), [Message(body=b"x")])
@@ -312,7 +314,7 @@ class HopCountTests(EnterpriseTestCase):
         self.assertEqual(view.hop_count, MAXIMUM_HOP_COUNT)
 
     def test_one_hop_too_many(self) -> None:
-        """MQQB-3.1.5.8.2-12: it goes no further, and its sender is told."""
+        """MQQB-3.1.5.8.2-12: it is not forwarded, and its sender is notified."""
         self.arrive(
             MAXIMUM_HOP_COUNT - 1,
             acknowledge=Acknowledge.NEGATIVE_ARRIVAL,
@@ -337,7 +339,7 @@ class HopCountTests(EnterpriseTestCase):
 
 
 class ChangingTests(EnterpriseTestCase):
-    """Ways that end, and new ones."""
+    """Routes that end, and new ones."""
 
     def test_cheaper_gate_is_gone(self) -> None:
         """What cannot go by Paris goes straight to Rome, and by Paris again when its gate is back."""
@@ -359,7 +361,9 @@ class ChangingTests(EnterpriseTestCase):
         self.assertEqual((bytes(view.body), view.hop_count), (b"through", 3))
 
     def test_gate_dies_with_messages_in_it(self) -> None:
-        """They are sent again another way, and those that the gate still has come to nothing later."""
+        """They are sent again by another route, and the copies that the gate still has change nothing
+        later.
+        """
         path = self.queue(self.zeta, transactional=True)
         name = self.private_name(self.zeta, path)
         self.kill("EPSILON")
@@ -386,7 +390,7 @@ class ChangingTests(EnterpriseTestCase):
         )
 
     def test_the_only_gate_is_gone(self) -> None:
-        """It is waited for, since there is no other way."""
+        """Messages wait for it, since there is no other route."""
         path = self.queue(self.zeta)
         self.kill("BETA")
         self.send(self.alpha, self.private_name(self.zeta, path), b"late", delivery=Delivery.RECOVERABLE)
@@ -444,7 +448,7 @@ class ChangingTests(EnterpriseTestCase):
         self.assertNotEqual(queue.state, "NEED VALIDATION")
 
     def test_unknown_queue_manager(self) -> None:
-        """MQQB-3.1.7.5-03: without a way a message waits; when the directory knows one, it goes."""
+        """MQQB-3.1.7.5-03: without a route a message waits; when the directory has one, it leaves."""
         assert self.directory is not None
         other = UUID(int=0xA0FF)
         self.send(self.alpha, f"PRIVATE={other}\\00000005", b"x")
@@ -484,10 +488,10 @@ class ChangingTests(EnterpriseTestCase):
 
 
 class ManagingTests(EnterpriseTestCase):
-    """What people are told."""
+    """What operators see."""
 
     def test_route(self) -> None:
-        """The way, with its reasons, by names."""
+        """The route, with its reasons, by names."""
         answer = self.run_to_end(self.alpha.service.inspection.route("ALPHA", "zeta.example.com")).route
         self.assertEqual([hop.name for hop in answer.hops], ["BETA", "DELTA", "EPSILON", "ZETA"])
         self.assertEqual(answer.cost, 2)
@@ -499,7 +503,7 @@ class ManagingTests(EnterpriseTestCase):
         self.assertEqual(len(answer.queue_managers), 6)
 
     def test_without_a_directory(self) -> None:
-        """Nobody knows anything."""
+        """No route is known."""
         self.kill("ALPHA")
         alone = Node(self.network, self.clock, "ALPHA", UUID(int=9), self.settings)
         alone.start()

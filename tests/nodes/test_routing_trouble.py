@@ -1,4 +1,4 @@
-"""A routing server whose store fails, and what it keeps of what it hands on."""
+"""A routing server whose store fails, and what it stores of the messages that it forwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.nodes.test_routing import IDENTIFIERS, ORDERS, EnterpriseTestCase
 
 
 class RouterTroubleTests(EnterpriseTestCase):
-    """ALPHA sends to ZETA by way of the gate BETA."""
+    """ALPHA sends to ZETA through the gate BETA."""
 
     def member(self, name: str) -> Node:
         node = super().member(name)

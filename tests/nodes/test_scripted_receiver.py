@@ -31,7 +31,7 @@ def chain(first: int, last: int, sequence: int = X, **kwargs: Any) -> list[bytes
 
 
 class ReceiverTestCase(ScriptedTestCase):
-    """GAMMA dials BETA, who has a transactional queue and another."""
+    """GAMMA dials BETA, which has a transactional queue and another."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -170,7 +170,7 @@ class OrderTests(ReceiverTestCase):
         self.assertEqual(self.bodies(self.beta, self.path), [b"1", b"2", b"1", b"1", b"3"])
 
     def test_a_message_for_another_queue_manager(self) -> None:
-        """Its sequence is not one of ours: nothing is said about it, and the place in ours is not touched."""
+        """Its sequence is not one of ours: it draws no acknowledgement, and our position is unchanged."""
         self.say(*chain(1, 1))
         self.say(transactional(b"theirs", (X, 9, 8), queue_manager=ALPHA, number=3))
         self.say(*chain(2, 2))
@@ -178,8 +178,10 @@ class OrderTests(ReceiverTestCase):
         self.assertEqual(self.peer.order_acks, [(X, 2, 1)])
         self.assertEqual(self.bodies(self.beta, self.path), [b"1", b"2"])
 
-    def test_nobody_is_dialled_for_an_order_acknowledgement(self) -> None:
-        """Whose last session has gone comes again with what is owed ([MS-MQQB] 3.1.6.9, reading 27)."""
+    def test_order_acknowledgements_open_no_connection(self) -> None:
+        """A peer whose last session has ended comes again and gets what is owed ([MS-MQQB] 3.1.6.9, reading
+        27).
+        """
         self.listen()
         self.say(*chain(1, 2))
         self.peer.hang_up()
@@ -205,7 +207,7 @@ class OrderTests(ReceiverTestCase):
         self.assertEqual(session.remote_address, "127.0.0.4")
 
     def test_what_is_known_of_a_sequence(self) -> None:
-        """Who sends to which queue by which name, how far it is, and what was not taken since.
+        """Its sender, queue, format name and position, and the refusals since.
 
         MQQB-3.1.5.8.8-05, MQQB-3.1.5.8.8-06.
         """
@@ -261,7 +263,7 @@ class RefusalTests(ReceiverTestCase):
         self.check_counts()
 
     def test_no_such_queue(self) -> None:
-        """FinalAck 0x8000, and to strangers the same if they are told; the sequence goes on.
+        """FinalAck 0x8000, also to unauthenticated peers if that is permitted; the sequence continues.
 
         MQQB-3.1.5.8.2-07, MQQB-3.1.5.8.2-13, MQQB-3.1.1.1.1.8-01, MQQB-2.2.5-01.
         """
@@ -409,8 +411,8 @@ class FateTests(ReceiverTestCase):
         self.clock.advance(10)
         self.assertEqual(self.peer.heard, [])
 
-    def test_nobody_knows_where_to(self) -> None:
-        """When the sender's order queue cannot be had nothing is sent, and another OrderAck is drawn later.
+    def test_unreachable_order_queue(self) -> None:
+        """Without a name for the sender's order queue nothing is sent, and another OrderAck is drawn later.
 
         MQQB-3.1.7.17-08.
         """
@@ -423,7 +425,7 @@ class FateTests(ReceiverTestCase):
         self.assertEqual(self.peer.order_acks, [(X, 1, 0)])
 
     def test_a_final_acknowledgement_is_dialled_for(self) -> None:
-        """It is sent once and is recoverable, so it finds its own way (MQQB-1.3.5.1-01)."""
+        """It is sent once and is recoverable, so it is routed by itself (MQQB-1.3.5.1-01)."""
         self.say(*chain(1, 1, user_flags=POSITIVE), seconds=2)
         self.peer.hang_up()
         self.listen(is_prompt=True)

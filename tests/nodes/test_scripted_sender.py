@@ -30,7 +30,7 @@ TO_GAMMA = "DIRECT=TCP:127.0.0.4\\private$\\orders"
 
 
 class SenderTestCase(ScriptedTestCase):
-    """ALPHA sends to GAMMA, who listens."""
+    """ALPHA sends to GAMMA, which listens."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -91,7 +91,7 @@ class NumberTests(SenderTestCase):
         self.assertGreater(self.peer.messages[-1].message_id, first + 2)
 
     def test_a_number_is_never_used_for_another_message(self) -> None:
-        """A sequence begins at 1; after a restart messages keep their places, and new ones get new ones.
+        """A sequence begins at 1; after a restart messages keep their positions, and new ones get new ones.
 
         MQQB-3.1.1.3.1-08.
         """
@@ -188,7 +188,7 @@ class AcknowledgementTests(SenderTestCase):
         self.assertEqual(self.remaining(), 3)
 
     def test_a_session_acknowledgement_alone_keeps_it(self) -> None:
-        """It is on its way until its OrderAck comes, also over a restart.
+        """It is pending until its OrderAck comes, also over a restart.
 
         MQQB-3.1.1.6.2-07, MQQB-3.1.1.3.1.2-03, MQQB-3.1.1.1.1.7-01.
         """
@@ -222,7 +222,7 @@ class AcknowledgementTests(SenderTestCase):
         self.assertEqual(self.remaining(), 0)
 
     def test_what_is_sent_again_is_a_new_message_of_the_session(self) -> None:
-        """It counts once more, has the same place and MessageID, and waits for an acknowledgement again.
+        """It counts once more, has the same position and MessageID, and waits for an acknowledgement again.
 
         MQQB-3.1.6.5-02, MQQB-3.1.1.6-01.
         """
@@ -402,7 +402,7 @@ class StoreTests(SenderTestCase):
         self.assertEqual(self.numbers(), [(1, 0)])
 
     def test_a_final_acknowledgement_is_acknowledged_when_its_message_has_gone(self) -> None:
-        """Nobody sends it twice, so the session names it only when what follows from it is stored."""
+        """A FinalAck is not sent twice, so the session names it only when its effect is stored."""
         sending = self.deferred(
             self.alpha.service.send(TO_GAMMA, [Message(body=b"1", transactional=True, journal=True)])
         )
@@ -417,9 +417,9 @@ class StoreTests(SenderTestCase):
         self.assertEqual(self.peer.acks[-1][1:3], (1, 1))
 
     def test_a_final_acknowledgement_that_comes_while_the_store_fails(self) -> None:
-        """It is not lost: its message is found although it could not be put aside yet.
+        """It is not lost: its message is found although it could not be moved yet.
 
-        And nobody is told that it was heard before what follows from it is stored.
+        And it is not acknowledged before its effect is stored.
         """
         messages = [
             Message(body=b"1", transactional=True),

@@ -125,7 +125,7 @@ class SecuredTests(SecuredTestCase):
                 self.assertEqual(len(found), is_encrypted in taken, (privacy, is_encrypted))
 
     def test_past_others(self) -> None:
-        """Who hands messages on looks at no signature; what it is told of one is worth nothing there either.
+        """A forwarding queue manager verifies no signature, and trusts none.
 
         MQQB-3.1.5.8.3-01.
         """
@@ -162,7 +162,7 @@ class SecuredTests(SecuredTestCase):
         self.assertIn("NACK_BAD_SIGNATURE", " ".join(event.reason for event in told.events))
 
     def test_what_has_expired(self) -> None:
-        """A message whose time is over is not encrypted, nor sent (MQQB-3.1.7.1-04)."""
+        """An expired message is neither encrypted nor sent (MQQB-3.1.7.1-04)."""
         self.kill("BETA")
         self.clock.advance(5)
         self.secured(self.name, SECRET, time_to_reach_queue=3, dead_letter=True)

@@ -64,7 +64,7 @@ class ExpressTests(SenderTestCase):
         self.assertEqual(self.peer.bodies, [b"e"])
 
     def test_a_broken_link_and_a_stop(self) -> None:
-        """They outlive the link, may come twice, and are gone after a stop, of which nobody complains.
+        """They outlive the connection, may come twice, and end with a stop, without an error.
 
         MQQB-1.3.2.1.1-01.
         """
@@ -112,8 +112,8 @@ class ExpressTests(SenderTestCase):
         self.assertEqual(self.there(self.alpha, JOURNAL), [])
         self.assertEqual(self.there(self.alpha, DEADXACT), [])
 
-    def test_the_time_is_over(self) -> None:
-        """One that asks for it becomes a dead letter, the other is gone (MQMQ-2.2.19.2-15)."""
+    def test_expired_express(self) -> None:
+        """One that asks for it becomes a dead letter, the other is removed (MQMQ-2.2.19.2-15)."""
         self.deafen()
         self.put_others(b"mourned", recoverable=False, time_to_reach_queue=5, dead_letter=True)
         self.put_others(b"gone", recoverable=False, time_to_reach_queue=5)
@@ -322,8 +322,8 @@ class DispatchTests(SenderTestCase):
         self.clock.advance(1)
         self.assertEqual(self.alpha.service.inspection.outgoing()[1].state, "NEED VALIDATION")
 
-    def test_a_window_of_nothing(self) -> None:
-        """A peer that says 0 gets one message at a time, and what it is told is 40 00.
+    def test_a_window_of_zero(self) -> None:
+        """A peer that sends 0 gets one message at a time, and the WindowSize that it gets is 40 00.
 
         MQMQ-2.2.20.4-10.
         """
@@ -426,7 +426,7 @@ class TroubleTests(SenderTestCase):
         return sending
 
     def test_nothing_leaves_that_was_not_stored(self) -> None:
-        """Who sends is told, and nothing is on the wire; when the store is back, all is as before."""
+        """The send fails, and nothing is on the wire; when the store is back, all is as before."""
         for trouble in self.TROUBLES:
             self.store.trouble = trouble
             for properties in ({"transactional": True}, {"delivery": Delivery.RECOVERABLE}):
@@ -461,7 +461,9 @@ class TroubleTests(SenderTestCase):
         self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 5)
 
     def test_killed_before_it_is_forgotten(self) -> None:
-        """The next life sends it again, with the same MessageID and place, by which the receiver knows it."""
+        """After a restart it is sent again, with the same MessageID and position, by which the receiver
+        detects it.
+        """
         self.try_to_send(delivery=Delivery.RECOVERABLE)
         self.try_to_send(transactional=True)
         self.store.trouble = self.TROUBLES[1]

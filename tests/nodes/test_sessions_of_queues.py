@@ -30,7 +30,7 @@ class WaysTests(ScriptedTestCase):
         addresses = {session.remote_address for session in self.alpha.service.inspection.sessions()}
         self.assertEqual(addresses, {"127.0.0.3", "127.0.0.4"})
 
-    def test_a_new_session_owes_nothing(self) -> None:
+    def test_a_new_session_is_limited_to_its_window(self) -> None:
         """Of a hundred messages that waited a window is sent at once when it opens (MQQB-3.1.3.2-08)."""
         stop = self.listen()
         self.send(self.alpha, TO_GAMMA, *[b"%d" % number for number in range(100)])
@@ -53,7 +53,7 @@ class WaysTests(ScriptedTestCase):
         self.assertEqual([message.message_id for message in messages], [0xFFFFFFFF, 1])
         self.assertEqual([bytes(message.body) for message in messages], [b"last", b"first"])
 
-    def test_a_pause_is_told_to_the_peer(self) -> None:
+    def test_a_pause_is_sent_to_the_peer(self) -> None:
         """It is to send one message at a time, until the queue is resumed."""
         self.listen()
         self.send(self.alpha, TO_GAMMA, b"1")
@@ -89,7 +89,7 @@ class IdentityTests(ScriptedTestCase):
     """QueueManager.Identifier, as peers see it."""
 
     def introduced(self, directory: Path) -> UUID:
-        """The ClientGuid of a queue manager whose data are in this directory."""
+        """The ClientGuid of a queue manager whose data is in this directory."""
         node = Node(self.network, self.clock, "ALPHA", load_identity(directory), self.settings)
         node.start()
         self.send(node, TO_GAMMA, b"hello")

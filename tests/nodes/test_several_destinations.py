@@ -77,7 +77,7 @@ class SendTests(SeveralTestCase):
         self.assertEqual(len({view.identifier for view in views}), 1)
 
     def test_each_has_a_copy(self) -> None:
-        """Each copy is for one queue, and tells of all.
+        """Each copy is for one queue, and names all.
 
         MQDMPR-3.1.1.12-25, MQDMPR-3.1.7.1.27-02, MQDMPR-3.1.7.1.30-06, MQMQ-2.2.20.1-02.
         """
@@ -101,7 +101,7 @@ class SendTests(SeveralTestCase):
         self.assert_copies(self.arrived())
 
     def test_one_queue(self) -> None:
-        """A message to one queue tells of no others, by however many names that was given.
+        """A message to one queue names no others, by however many names that was given.
 
         MQDMPR-3.1.7.1.30-06.
         """
@@ -146,7 +146,7 @@ class RefusalTests(SeveralTestCase):
         self.assertIn(why, str(error))
 
     def test_one_queue(self) -> None:
-        """Whoever has one queue open is told what became of the message there.
+        """A sender that has one queue open gets the result of the message there.
 
         MQDMPR-3.1.7.1.27-01.
         """
@@ -158,7 +158,7 @@ class RefusalTests(SeveralTestCase):
         self.assertEqual([view.identifier for view in self.take(self.alpha, self.local)], [identifier])
 
     def test_the_second_of_three(self) -> None:
-        """Who sends is told so, and nobody gets the message: a send is all or nothing.
+        """The send fails, and no queue gets the message: a send is all or nothing.
 
         MQDMPR-3.1.7.1.27-04 (reading 29).
         """

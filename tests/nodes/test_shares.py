@@ -19,7 +19,7 @@ STRANGER = UUID("57a40000-0000-4000-8000-000000000009")
 
 
 class SharesTestCase(ReceiverTestCase):
-    """GAMMA on 127.0.0.4, and somebody else on 127.0.0.9."""
+    """GAMMA on 127.0.0.4, and another peer on 127.0.0.9."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -75,7 +75,7 @@ class AnswerTests(SharesTestCase):
         self.patch(answer_room, "MOST_OUTGOING_QUEUES", 8)
 
     def ask(self, peer: Peer, name: str, source: UUID = GAMMA) -> None:
-        """A message that wants to be acknowledged at a host that nobody reaches."""
+        """A message that asks for acknowledgements to a host that cannot be reached."""
         plain = "TCP:127.0.0.3\\private$\\plain"
         admin = f"OS:{name}\\private$\\admin"
         self.say_by(
@@ -93,7 +93,7 @@ class AnswerTests(SharesTestCase):
         return len(self.beta.service.inspection.outgoing()) - before
 
     def test_one_host_leaves_room_for_others(self) -> None:
-        """The log tells of what is not acknowledged, and the messages arrive all the same."""
+        """The log names acknowledgements that are dropped, and the messages arrive all the same."""
         self.assertEqual(self.asked(self.peer, "a"), 5)
         self.assertEqual(self.asked(self.other, "b", STRANGER), 2)
         self.assertEqual(self.beta.service.inspection.queue(self.plain).messages, 24)
@@ -105,7 +105,7 @@ class AnswerTests(SharesTestCase):
         )
 
     def test_in_the_name_of_another(self) -> None:
-        """A stranger who says that he is somebody else has that one answer for nothing."""
+        """Forged source identifiers do not count against another host's limit."""
         far = self.dial(host=self.network.host("10.0.0.9"), identifier=GAMMA)
         self.ask(self.peer, "a0")
         work: Any = self.beta.service._work
@@ -125,14 +125,14 @@ class AnswerTests(SharesTestCase):
         self.assertEqual(first.messages, 2)
 
     def test_direct_names_have_an_end_before(self) -> None:
-        """Each may be an address that somebody is to be flooded at; other hosts have theirs."""
+        """Each may be an address that a peer wants flooded; other hosts have limits of their own."""
         self.patch(answer_room, "MOST_OUTGOING_QUEUES", 100)
         self.patch(answer_room, "MOST_DIALLED_FOR_A_HOST", 3)
         self.assertEqual(self.asked(self.peer, "a"), 3)
         self.assertEqual(self.asked(self.other, "b", STRANGER), 3)
 
     def test_those_in_which_nothing_waits_do_not_count(self) -> None:
-        """They make room; once somebody is there, his queue is empty."""
+        """They are replaced; once their host is reachable its queue is empty."""
         self.patch(answer_room, "MOST_DIALLED_FOR_A_HOST", 3)
         plain = "TCP:127.0.0.3\\private$\\plain"
         self.listen(is_prompt=True)

@@ -37,7 +37,7 @@ class ArrivingTests(SigningTestCase):
     """[MS-MQQB] 3.1.5.8.3."""
 
     def test_each_level(self) -> None:
-        """What a signature was made over is found, and told.
+        """The level of a signature is found, and shown.
 
         MQQB-3.1.5.8.3-02, MQQB-3.1.5.8.3-03, MQQB-3.1.5.8.3-04, MQMQ-2.2.20.6-15, MQDMPR-3.1.1.12-15.
         """
@@ -189,7 +189,7 @@ class ArrivingTests(SigningTestCase):
         self.assertEqual(len(self.arrived()), 1)
 
     def test_providers(self) -> None:
-        """A signature of a provider that nobody knows has a class of its own; those of Windows sign alike.
+        """A signature of an unknown provider has a class of its own; those of Windows sign alike.
 
         MQQB-3.1.5.8.3-22, MQMQ-2.2.20.6-06, MQMQ-2.2.20.6-23, MQDMPR-3.1.1.12-55.
         """
@@ -215,7 +215,7 @@ class ArrivingTests(SigningTestCase):
         self.assertEqual(len(self.arrived()), 1)
 
     def test_no_sender(self) -> None:
-        """A signature without a sender holds or not, and authenticates nobody."""
+        """A signature without a sender is valid or not, and authenticates no user."""
         message = self.fields()
         self.say(self.signed(message, security_id=b"", flags=0x00C0))
         [view] = self.arrived()
@@ -293,7 +293,7 @@ class ArrivingTests(SigningTestCase):
             ],
         )
 
-    def test_the_sender_is_told(self) -> None:
+    def test_the_sender_is_notified(self) -> None:
         """A refused transactional message draws a FinalAck of its class (MQQB-3.1.5.8.3-06)."""
         from tests.nodes.scripted import transactional
 
@@ -305,7 +305,7 @@ class ArrivingTests(SigningTestCase):
 
 
 class CacheTests(SigningTestCase):
-    """[MS-MQQB] 3.1.1.3 UserCertCache, as whoever asks the directory sees it."""
+    """[MS-MQQB] 3.1.1.3 UserCertCache, as queries to the directory show it."""
 
     def asked(self) -> int:
         """How often users were asked for, since this was asked last."""
@@ -334,10 +334,10 @@ class CacheTests(SigningTestCase):
         self.say(self.signed(self.fields()))
         self.assertEqual((len(self.arrived()), self.asked()), (1, 1))
 
-    def test_strangers(self) -> None:
-        """Whoever is not whom he says costs the directory two questions in three seconds at most.
+    def test_forged_senders_cause_few_queries(self) -> None:
+        """False identities cost the directory at most two queries in three seconds.
 
-        Those that the directory has are believed meanwhile, and what is published is so within that time.
+        Senders that the directory has are authenticated meanwhile, new certificates within that time.
         """
         carol = self.make_credentials(2)
         self.register(SID, self.alice, carol)
@@ -359,8 +359,8 @@ class CacheTests(SigningTestCase):
         self.say(self.signed(self.fields(), by=new))
         self.assertEqual(len(self.arrived()), 1)
 
-    def test_strangers_whom_nobody_knows(self) -> None:
-        """So it is with a user, or a queue manager, that the directory does not have."""
+    def test_unknown_senders_cause_few_queries(self) -> None:
+        """The same holds for a user, or a queue manager, that the directory does not have."""
         assert self.directory is not None
         nobody = SID[:-1] + b"\x7f"
         self.asked()
@@ -373,8 +373,8 @@ class CacheTests(SigningTestCase):
         self.assertEqual(len(self.arrived()), 20)
         self.assertEqual(self.directory.reads.count(QueueManagerObject), 1)
 
-    def test_many_strangers(self) -> None:
-        """Whose a certificate is, which the reason alone tells, is asked ten times in a second."""
+    def test_many_unknown_certificates(self) -> None:
+        """The owner of a certificate, which only the reason shows, is looked up ten times in a second."""
         for number in range(30):
             self.register(SID[:-2] + number.to_bytes(2, "little"), self.alice)
         self.asked()
@@ -395,7 +395,7 @@ class CacheTests(SigningTestCase):
         self.assertIn("not confirmed as that of S-1-5-21-1-2-3-1002: the directory does not answer", reason)
 
     def hold(self) -> Deferred[None]:
-        """From now on the directory tells nothing of users before this fires."""
+        """From now on the directory answers no query for users before this fires."""
         assert self.directory is not None
         held: Deferred[None] = Deferred()
         read = self.directory.read
@@ -435,7 +435,7 @@ class CacheTests(SigningTestCase):
 
 
 class WeakTests(SigningTestCase):
-    """An operator who lets weak hashes pass."""
+    """An operator that permits weak hashes."""
 
     policy = SigningPolicy(hashes=frozenset(HashAlgorithm))
 
@@ -494,7 +494,7 @@ class RunTogetherTests(SigningTestCase):
 
 
 class VersionTests(RunTogetherTests):
-    """An operator who believes signatures of MSMQ 2.0 alone."""
+    """An operator that accepts signatures of MSMQ 2.0 alone."""
 
     policy = SigningPolicy(versions=frozenset({AuthenticationLevel.SIG_2_0}))
 
@@ -515,7 +515,7 @@ class VersionTests(RunTogetherTests):
 
 
 class LongKeyTests(SigningTestCase):
-    """An operator who wants longer keys than there are."""
+    """An operator that requires longer keys than exist."""
 
     policy = SigningPolicy(smallest_key=4096)
 
@@ -534,7 +534,7 @@ class RefusedExpressTests(SigningTestCase):
         return super().node(name, identifier, options={"send_insecure_nacks": self.permits}, **kwargs)
 
     def test_figure_6(self) -> None:
-        """Each is told of if its sender asked for it, the classes that help to probe only if permitted.
+        """Each is acknowledged if its sender asked for it, the classes that help to probe only if permitted.
 
         MQQB-3.1.1.1.1.4-01, MQQB-3.1.5.8.3-06, MQDMPR-3.1.1.12-11.
         """

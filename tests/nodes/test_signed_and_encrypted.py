@@ -79,7 +79,7 @@ class SignedAndEncryptedTests(EncryptionTestCase):
         self.assertEqual({view.authentication_level for view in sent}, {AuthenticationLevel.NONE})
 
     def test_what_the_queue_demands(self) -> None:
-        """Signed and in clear is not enough, nor is encrypted by nobody; both sides can tell why."""
+        """Signed but in clear is not enough, nor is encrypted but unsigned; both sides log the reason."""
         for message, why in (
             (Message(body=SECRET, transactional=True, privacy_level=ADVANCED), "not signed"),
             (
@@ -96,7 +96,7 @@ class SignedAndEncryptedTests(EncryptionTestCase):
             self.assertTrue(here.events, "the sender can tell nothing")
 
     def test_third_party(self) -> None:
-        """One whose certificate the directory does not know is refused, though he could encrypt."""
+        """A sender whose certificate the directory does not have is refused, though it could encrypt."""
         [identifier] = self.run_to_end(self.nodes["DELTA"].service.send(self.name, [self.message(SECRET)]))
         self.clock.advance(60)
         self.assertEqual(self.take(self.beta, self.path), [])
@@ -106,7 +106,7 @@ class SignedAndEncryptedTests(EncryptionTestCase):
         self.assertEqual(here.events[-1].message_class, 0x8006)
 
     def test_another_body_under_the_same_key(self) -> None:
-        """Whoever knows the key of the receiver, as everybody does, cannot change what was signed."""
+        """Knowledge of the receiver's key, which is public, does not suffice to change what was signed."""
         self.run_to_end(self.alpha.service.send(self.name, [self.message(SECRET)]))
         self.clock.advance(30)
         self.take(self.beta, self.path)

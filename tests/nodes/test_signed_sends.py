@@ -110,7 +110,7 @@ class SendingTests(SigningTestCase):
             self.assertEqual((bool(multi_queue.signature.signature), security.signature), (True, b""))
 
     def test_here(self) -> None:
-        """A queue of the same queue manager knows who has signed, and demands it of whoever sends."""
+        """A local queue knows the signer, and demands a signature of local senders too."""
         path = self.queue(self.alpha, "strict", authenticate=True)
         self.send(self.alpha, path, b"signed", authentication_level=AuthenticationLevel.SIG_2_0)
         [view] = self.take(self.alpha, path)
@@ -169,8 +169,9 @@ class SendingTests(SigningTestCase):
         told = self.run_to_end(self.alpha.service.inspection.explain(letter.identifier))
         self.assertIn("NACK_BAD_SIGNATURE", " ".join(event.reason for event in told.events))
 
-    def test_who_sends(self) -> None:
-        """A signed message says the SID of its sender by default; any message says what it is told to.
+    def test_sender_identifier(self) -> None:
+        """A signed message carries the SID of its sender by default; any message carries what the caller
+        sets.
 
         MQDMPR-3.1.1.12-49, MQDMPR-3.1.1.12-51, MQMQ-2.2.20.6-03, MQMQ-2.2.20.6-04.
         """
@@ -209,7 +210,7 @@ class SendingTests(SigningTestCase):
         [view] = self.arrived_from_alpha(self.plain)
         self.assertEqual((view.sender_id, message_json(view)["authenticated"]), (None, False))
 
-    def test_dead_letters_are_signed_again(self) -> None:
+    def test_resent_dead_letters_are_signed_again(self) -> None:
         """A dead letter that is sent again is signed as it was, since its certificate is here."""
         path = self.queue(self.beta, "payments", transactional=True, authenticate=True)
         for level in LEVELS:
@@ -232,10 +233,10 @@ class SendingTests(SigningTestCase):
             self.assertIs(view.authentication_level, level)
             self.clock.advance(1300)
 
-    def test_letters_of_others_are_not_signed(self) -> None:
-        """Nothing is signed that was not signed here before, though its sender has put our certificate in.
+    def test_messages_of_others_are_not_signed(self) -> None:
+        """Only what was signed here is signed again, even if its sender attached our certificate.
 
-        What a queue has no room for becomes a dead letter, whoever has sent it.
+        A message beyond a quota becomes a dead letter, whichever peer sent it.
         """
         self.own_stores["BETA"].add(KeptCertificate(self.alice, SID, is_internal=True))
         self.beta.service._parts.securing.open()
@@ -251,7 +252,7 @@ class SendingTests(SigningTestCase):
         self.assertFalse(message_json(view)["authenticated"])
 
     def test_in_the_name_of_another(self) -> None:
-        """Whoever acts as bob signs with a certificate of bob's, and says of nobody else that he sends."""
+        """A caller that acts as bob signs with a certificate of bob's, and names no other user as sender."""
         self.own_stores["BETA"].add(KeptCertificate(self.alice, SID, is_internal=True))
         self.own_stores["BETA"].add(KeptCertificate(self.bob, OTHER_SID, is_internal=True))
         service = self.beta.service
@@ -281,7 +282,7 @@ class SendingTests(SigningTestCase):
         self.assertEqual([view.sender_id for view in self.take(self.beta, self.plain)], [format_sid(SID)])
 
     def test_a_third_party(self) -> None:
-        """What somebody else sends with ALPHA's certificate, which anybody can see, is refused."""
+        """What another peer sends with ALPHA's certificate, which is public, is refused."""
         reason = self.refused(self.fields().with_security(SID, b"no signature", self.alice.certificate))
         self.assertIn("its signature is not that of its certificate", reason)
 

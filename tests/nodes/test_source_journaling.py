@@ -1,4 +1,4 @@
-"""[MS-MQQB] 1.3.4: copies that the queue manager of the sender keeps, in the journal or as dead letters."""
+"""[MS-MQQB] 1.3.4: copies that the sending queue manager keeps, in the journal or as dead letters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class JournalTestCase(ScriptedTestCase):
     """ALPHA sends to GAMMA."""
 
     def kept(self, path: str, node: Node | None = None) -> list[tuple[bytes, int]]:
-        """The copies in a queue of the system, received for good: bodies and classes."""
+        """The copies in a system queue, received permanently: bodies and classes."""
         return [(bytes(view.body), view.message_class) for view in self.take(node or self.alpha, path)]
 
     @property
@@ -40,7 +40,7 @@ class ExpiryTests(JournalTestCase):
     """TimeToReachQueue is over."""
 
     def expect(self, kind: dict[str, Any]) -> None:
-        """A dead letter, in its queue, if one was asked for; nothing was a success."""
+        """A dead letter, in its queue, if one was asked for; none is a success."""
         is_transactional = bool(kind.get("transactional"))
         letters = [(b"kept", TIMEOUT)]
         self.assertEqual(self.kept(DEADXACT), letters if is_transactional else [])
@@ -49,7 +49,7 @@ class ExpiryTests(JournalTestCase):
         self.assertEqual(self.waiting(self.alpha), 0)
 
     def test_waiting_to_send(self) -> None:
-        """There is nobody to send to.
+        """The destination does not listen.
 
         MQQB-3.1.1.1.1.3-02, MQQB-3.1.7.1.2-05, MQQB-3.1.7.1.2-06, MQQB-3.1.1.1.1.7-02.
         """
@@ -80,7 +80,7 @@ class ExpiryTests(JournalTestCase):
             self.expect(kind)
 
     def test_expiry_in_its_queue(self) -> None:
-        """Who does not receive a transactional message in time makes it fail; who does makes it none.
+        """A transactional message that is not received in time fails; one that is received does not.
 
         MQQB-1.3.4.2-01.
         """
@@ -206,8 +206,8 @@ class SeveralTests(JournalTestCase):
         self.assertEqual(str(letter.destination_format_name()), TO_GAMMA.replace("orders", "payments"))
         self.assertEqual((self.kept(JOURNAL), letter.message_class), ([], 0xC001))
 
-    def test_each_is_told_of(self) -> None:
-        """Each queue answers for itself, and says which it was."""
+    def test_each_is_acknowledged(self) -> None:
+        """Each queue answers for itself, and names itself."""
         self.listen(is_prompt=True)
         self.queue(self.alpha, "here")
         here = self.alpha.service.inspection.queue(".\\private$\\here").format_name

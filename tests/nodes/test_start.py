@@ -43,7 +43,7 @@ class SystemQueueTests(StartingTestCase):
     """[MS-MQDMPR] 3.1.3: the queues of the system."""
 
     def test_three(self) -> None:
-        """The dead-letter queues and the machine journal are there from the start, and keep what is in them.
+        """The dead-letter queues and the machine journal exist from the start, and keep their messages.
 
         MQDMPR-3.1.1.1-34, MQDMPR-3.1.3-20.
         """
@@ -62,8 +62,8 @@ class SystemQueueTests(StartingTestCase):
                 self.assertTrue(self.alpha.model.system_queue(suffix).is_system)
             self.restart()
 
-    def test_two_that_nobody_opens(self) -> None:
-        """Those for order acknowledgements and change notifications can neither be opened nor made.
+    def test_two_that_cannot_be_opened(self) -> None:
+        """Those for order acknowledgements and change notifications can be neither opened nor created.
 
         MQDMPR-3.1.3-21.
         """
@@ -125,7 +125,7 @@ class VolatileTests(StartingTestCase):
 
 
 class OutgoingStateTests(StartingTestCase):
-    """[MS-MQDMPR] 3.1.1.3 State, as C{msmq outgoing show} tells it."""
+    """[MS-MQDMPR] 3.1.1.3 State, as C{msmq outgoing show} shows it."""
 
     conditions = Conditions(delay=1.0)
 
@@ -161,8 +161,8 @@ class OutgoingStateTests(StartingTestCase):
             ["INACTIVE", "WAITING", "CONNECTED", "ONHOLD", "CONNECTED", "DISCONNECTING", "DISCONNECTED"],
         )
 
-    def test_nobody_knows_the_way(self) -> None:
-        """NeedValidation: the name is not found, or nothing tells how to reach a queue manager.
+    def test_unknown_route(self) -> None:
+        """NeedValidation: the name is not found, or no route to a queue manager is known.
 
         MQDMPR-3.1.1.3-03.
         """

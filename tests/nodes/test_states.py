@@ -160,7 +160,7 @@ class OfflineTests(DurableNodesTestCase):
     def sessions(self) -> list[int]:
         return [len(node.service.inspection.sessions()) for node in (self.alpha, self.beta)]
 
-    def test_who_listens(self) -> None:
+    def test_offline_and_online_receiver(self) -> None:
         """Offline, its sessions end and no other begins; online, others reach it again.
 
         MQDMPR-3.1.4.12-01, MQDMPR-3.1.4.13-01, MQDMPR-3.1.1.1-30.
@@ -183,8 +183,8 @@ class OfflineTests(DurableNodesTestCase):
         self.clock.advance(60)
         self.assertEqual(self.bodies(self.beta, self.path), [b"meanwhile"])
 
-    def test_who_sends(self) -> None:
-        """Offline, what is sent waits, and nobody is dialled; online, it leaves."""
+    def test_offline_and_online_sender(self) -> None:
+        """Offline, messages wait and no connection is opened; online, they leave."""
         service = self.alpha.service
         self.send(self.alpha, TO_BETA, b"before")
         self.clock.advance(60)
@@ -305,7 +305,7 @@ class HardenedTests(DurableNodesTestCase):
         self.assertEqual(self.network.links, [])
 
     def test_nothing_comes_in(self) -> None:
-        """Who connects is sent away before a handshake."""
+        """A peer that connects is disconnected before a handshake."""
         service = self.restart(is_hardened=True)
         self.queue(self.gamma)
         protocol = Dismissed()
@@ -381,10 +381,10 @@ class PauseTests(NodesTestCase):
 
 
 class CoordinatorTests(NodesTestCase):
-    """Transactions that somebody else coordinates."""
+    """Transactions with an external coordinator."""
 
     def test_they_are_refused(self) -> None:
-        """There is no coordinator, and the refusal tells what there is; no trace is left."""
+        """There is no coordinator, and the refusal names what is supported; no trace is left."""
         error = self.assertRaises(MQError, self.alpha.service.enlist, BETA)
         self.assertEqual(error.status, Status.MQ_ERROR_DTC_CONNECT)
         self.assertIn("coordinator", str(error))

@@ -97,7 +97,7 @@ class HopTests(TracingTestCase):
     """One hop, from ALPHA to BETA."""
 
     def test_one_hop(self) -> None:
-        """One report when it is sent, one when it arrives; labels and bodies letter by letter.
+        """One report when it is sent, one when it arrives; labels and bodies verbatim.
 
         MQQB-1.3.6-01, MQQB-3.1.5.8.9-01, MQQB-3.1.7.1.7-01.
         """
@@ -165,7 +165,7 @@ class HopTests(TracingTestCase):
             self.assertEqual(len(views), 300)
 
     def test_not_traced(self) -> None:
-        """Who does not ask has none, and what stays here neither leaves nor arrives."""
+        """A message that does not ask for reports has none, and a local one neither leaves nor arrives."""
         self.send(self.alpha, TO_BETA, b"plain")
         self.queue(self.alpha, "here")
         self.send(self.alpha, ".\\private$\\here", b"local", trace=QUEUE)
@@ -193,7 +193,7 @@ class HopTests(TracingTestCase):
         self.assertIn("<NEXT HOP>127.0.0.4</NEXT HOP>", bytes(views[0].body).decode("utf-16-le"))
 
     def test_explain(self) -> None:
-        """Whoever asks about a message is told of the reports that lie here."""
+        """The explanation of a message has the reports that are stored here."""
         [identifier] = self.send_traced(b"1", label="not this one")
         self.send_traced(b"2")
         self.assertEqual(self.bodies(self.beta, self.path), [b"1", b"2"])
@@ -310,7 +310,7 @@ class FullQueueTests(TracingTestCase):
 
 
 class DefaultTests(TracingTestCase):
-    """Nobody has switched reports on."""
+    """Reports are not switched on."""
 
     options = {}  # noqa: RUF012
 

@@ -1,4 +1,4 @@
-"""Transactional messages between queue managers: exactly once, in order, and their fate is told."""
+"""Transactional messages between queue managers: exactly once, in order, with their result reported."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class TransferTestCase(NodesTestCase):
         return sum(queue.messages for queue in (node or self.alpha).service.inspection.outgoing())
 
     def there(self, node: Node, path: str) -> list[bytes]:
-        """What lies in a queue, which stays there."""
+        """The messages in a queue, which stay in it."""
         reservation = self.run_to_end(node.service.reserve(path, count=1000, timeout=0, peek=True))
         return [bytes(message.view.body) for message in reservation.messages]
 
 
 class TransferTests(TransferTestCase):
-    """Nothing is in the way."""
+    """No failures."""
 
     def test_they_arrive_in_order_and_are_forgotten(self) -> None:
         """What transactions sent arrives once, in order, and leaves its sender with the OrderAck."""
@@ -58,7 +58,7 @@ class TransferTests(TransferTestCase):
         self.assertEqual(numbers, sorted(set(numbers)))
         self.assertEqual(self.beta.service.inspection.status().refused, {})
 
-    def test_their_transactions_can_be_told_apart(self) -> None:
+    def test_transactions_are_marked(self) -> None:
         """The first and the last message of each transaction are marked, and its number is the same."""
         path = self.queue(self.beta, transactional=True)
         self.begin(b"1", b"2", b"3")
@@ -94,7 +94,7 @@ class TransferTests(TransferTestCase):
         self.assertEqual(self.bodies(self.beta, path), [b"c", b"d", b"a", b"b"])
 
     def test_a_thousand(self) -> None:
-        """More than a window, and more than one turn of the store."""
+        """More than a window, and more than one commit of the store."""
         path = self.queue(self.beta, transactional=True)
         bodies = [b"%d" % number for number in range(1000)]
         for start in range(0, 1000, 50):
@@ -120,7 +120,7 @@ class LossTests(TransferTestCase):
         self.assertEqual(self.waiting(), 0)
 
     def test_the_receiver_starts_late(self) -> None:
-        """They wait, and leave when somebody listens."""
+        """They wait, and leave when the receiver listens."""
         path = self.queue(self.beta, transactional=True)
         self.beta.deaf()
         self.begin(b"1", b"2")
@@ -211,7 +211,7 @@ class FateTests(TransferTestCase):
         self.assertEqual(letter.message_class, 0x8009)
 
     def test_purged_and_expired_there(self) -> None:
-        """What becomes of it in the queue of the receiver is told as well."""
+        """Its fate in the queue of the receiver is reported as well."""
         path = self.queue(self.beta, transactional=True)
         self.begin(b"purged", dead_letter=True)
         self.clock.advance(5)
@@ -224,7 +224,7 @@ class FateTests(TransferTestCase):
             [(b"purged", 0xC001), (b"expired", 0xC002)],
         )
 
-    def test_expired_on_the_way(self) -> None:
+    def test_expired_in_transit(self) -> None:
         """What cannot be sent in time stays here, and what follows is delivered."""
         path = self.queue(self.beta, transactional=True)
         self.beta.deaf()

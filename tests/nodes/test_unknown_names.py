@@ -1,4 +1,4 @@
-"""Messages whose sender wrote rubbish where a queue is to be named."""
+"""Messages with malformed or unusable queue names."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ RUBBISH = ("x", "OS:here\\private$\\", "TCP:999.9.9.9\\private$\\q", "OS:a\\priv
 
 
 class SentAgainTests(ReceiverTestCase):
-    """Nobody can answer there, but what is in the message can be read, and sent again."""
+    """No acknowledgement can be sent there, but the message can be read, and sent again."""
 
     def test_a_log_is_replayed_to_its_end(self) -> None:
-        """What a stranger names as the queue for answers or acknowledgements holds up nothing behind it."""
+        """A peer's unusable names of queues for answers or acknowledgements do not stop the replay."""
         again = self.queue(self.beta, "again")
         logged = self.queue(self.beta, "logged", log=True)
         number = 0
