@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gzip
+import io
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
 from msmq.decoding.datagrams_json import ping_record, topology_record
-from msmq.decoding.frames import Address, TcpSegment, is_known_link, read_segment
+from msmq.decoding.frames import Address, TcpSegment, is_known_link, is_tunnelled, read_segment
+from msmq.decoding.hex_dumps import directions, parse_dumps
 from msmq.decoding.hex_text import looks_like_hex, parse_hex
 from msmq.decoding.packet_stream import PacketStream
 from msmq.decoding.pcap import Frame, is_capture, read_frames
@@ -15,6 +19,13 @@ from msmq.decoding.records import Record, malformed_record, note_record
 from msmq.decoding.tcp import Piece, TcpDirection
 from msmq.decoding.values import unix_time
 from msmq.errors import RemoteProtocolError
+
+LARGEST_INPUT = 1 << 30
+"""Bytes that a compressed input may have."""
+
+_GZIP = b"\x1f\x8b"
+_ETHERNET, _RAW_IP = 1, 101
+_CONTROLS = bytes(code for code in (*range(32), 127) if code not in b"\t\n\v\f\r")
 
 SESSION_PORT = 1801
 """[MS-MQQB] 2.1.1, [MS-MQSD] 2.1: TCP for sessions, UDP for directory discovery."""
@@ -28,27 +39,86 @@ def decode(
     """Decode an input of any kind; give a line for each packet, each malformed packet and each gap.
 
     A pcap or pcapng file is recognised by its first bytes, hex text by holding nothing else; a ping
-    or a topology packet may be the whole input; all else is the byte stream of a session.
+    or a topology packet may be the whole input; all else is the byte stream of a session. Any of them
+    may be compressed with gzip, up to L{LARGEST_INPUT} bytes.
     Nothing in the input makes this raise.
 
     @param is_hex: the input is hex text, and a malformed one if it is not.
     @param session_port: in a capture, the TCP port of sessions and the UDP port of discovery.
     @param ping_port: in a capture, the UDP port of pings.
     """
-    if is_hex or looks_like_hex(data):
+    if data[:2] == _GZIP:
+        try:
+            data = _inflated(data)
+        except (OSError, EOFError, zlib.error) as error:
+            yield malformed_record(0, RemoteProtocolError("gzip", "CaptureFile", "gzip", 0, str(error)))
+            return
+    text = None if is_capture(data) or _as_text(data[:4096]) is None else _as_text(data)
+    dumps = None if text is None else parse_dumps(text)
+    both = None if dumps is None else directions(dumps)
+    if both is not None:
+        for number, stream in enumerate(both, 1):
+            for record in decode_stream(stream):
+                yield {"direction": number, **record}
+        return
+    if dumps is not None and (len(dumps) > 1 or _link_type([dumps[0].data]) is not None):
+        yield from _decode_dumps([dump.data for dump in dumps], session_port, ping_port)
+        return
+    if dumps is not None:
+        data = dumps[0].data
+    elif is_hex or looks_like_hex(data):
         try:
             data = parse_hex(data.decode("utf-8", "replace"))
         except RemoteProtocolError as error:
             yield malformed_record(error.offset, error)
             return
+    yield from _decode_bytes(data, session_port, ping_port)
+
+
+def _decode_bytes(data: bytes, session_port: int, ping_port: int) -> Iterator[Record]:
     if is_capture(data):
-        yield from _decode_capture(data, session_port, ping_port)
+        yield from _decode_frames(read_frames(data), session_port, ping_port)
     elif data[2:4] == b"HU" and data[4:8] != b"LIOR":
         yield _datagram_record(data, is_ping=True)
     elif data[:1] == b"\0" and data[1:2] in (b"\1", b"\2"):
         yield _datagram_record(data, is_ping=False)
     else:
         yield from decode_stream(data)
+
+
+def _as_text(data: bytes) -> str | None:
+    """The text that an input is, whatever characters its dumps show; C{None} for bytes."""
+    if data.translate(None, _CONTROLS) != data:
+        return None
+    return data.decode("utf-8", "replace")
+
+
+def _inflated(data: bytes) -> bytes:
+    with gzip.open(io.BytesIO(data)) as file:
+        found = file.read(LARGEST_INPUT + 1)
+    if len(found) > LARGEST_INPUT:
+        raise OSError(f"more than {LARGEST_INPUT} bytes")
+    return found
+
+
+def _link_type(frames: Sequence[bytes]) -> int | None:
+    """Of which link type these frames are, of those that dumps show; C{None} if they are no frames."""
+    for link_type in (_ETHERNET, _RAW_IP):
+        if any(read_segment(link_type, frame) is not None for frame in frames):
+            return link_type
+    return None
+
+
+def _decode_dumps(dumps: Sequence[bytes], session_port: int, ping_port: int) -> Iterator[Record]:
+    """The frames of a capture that was printed, or several inputs of another kind, one after the other."""
+    link_type = _link_type(dumps)
+    if link_type is not None:
+        frames = (Frame(number, None, link_type, data) for number, data in enumerate(dumps, 1))
+        yield from _decode_frames(frames, session_port, ping_port)
+        return
+    for number, data in enumerate(dumps, 1):
+        for record in _decode_bytes(data, session_port, ping_port):
+            yield {"frame": number, **record}
 
 
 def decode_stream(data: bytes) -> Iterator[Record]:
@@ -91,12 +161,13 @@ class _Flow:
         return records
 
 
-def _decode_capture(data: bytes, session_port: int, ping_port: int) -> Iterator[Record]:
+def _decode_frames(frames: Iterable[Frame], session_port: int, ping_port: int) -> Iterator[Record]:
     flows: dict[tuple[Address, Address], _Flow] = {}
     unknown_links: set[int] = set()
+    has_tunnels = False
     last = Frame(0, None, 0, b"")
     try:
-        for last in read_frames(data):
+        for last in frames:
             if not is_known_link(last.link_type):
                 if last.link_type not in unknown_links:
                     unknown_links.add(last.link_type)
@@ -105,6 +176,10 @@ def _decode_capture(data: bytes, session_port: int, ping_port: int) -> Iterator[
                 continue
             segment = read_segment(last.link_type, last.data)
             if segment is None:
+                if not has_tunnels and is_tunnelled(last.link_type, last.data):
+                    has_tunnels = True
+                    note = "packets in GRE tunnels are not understood"
+                    yield {**note_record(0, note, len(last.data)), "frame": last.number}
                 continue
             ports = segment.source[1], segment.destination[1]
             if segment.sequence is None:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import attrs
 from dpkt import Packet
 from dpkt.ethernet import Ethernet
-from dpkt.ip import IP
+from dpkt.ip import IP, IP_PROTO_GRE
 from dpkt.ip6 import IP6
 from dpkt.loopback import Loopback
 from dpkt.sll import SLL
@@ -56,16 +56,29 @@ def read_segment(link_type: int, data: bytes) -> TcpSegment | None:
         return None
 
 
-def _read_segment(link_type: int, data: bytes) -> TcpSegment | None:
+def is_tunnelled(link_type: int, data: bytes) -> bool:
+    """Whether a frame carries an IP packet whose content is a GRE tunnel."""
+    try:
+        packet = _ip_packet(link_type, data)
+    except Exception:
+        return False
+    return packet is not None and packet.p == IP_PROTO_GRE
+
+
+def _ip_packet(link_type: int, data: bytes) -> IP | IP6 | None:
     if link_type in _RAW_IP:
-        packet = IP6(data) if data[0] >> 4 == 6 else IP(data)
-    else:
-        packet = _LINKS[link_type](data)
+        return IP6(data) if data[0] >> 4 == 6 else IP(data)
+    packet = _LINKS[link_type](data)
     while not isinstance(packet, IP | IP6):
         if not isinstance(packet, Packet):
             return None
         packet = packet.data
-    if isinstance(packet, IP) and packet.mf:
+    return packet
+
+
+def _read_segment(link_type: int, data: bytes) -> TcpSegment | None:
+    packet = _ip_packet(link_type, data)
+    if packet is None or (isinstance(packet, IP) and packet.mf):
         return None
     carried = packet.data
     if not isinstance(carried, TCP | UDP):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from msmq.errors import RemoteProtocolError
 
@@ -12,6 +13,9 @@ _DUMP_LINE = re.compile(r"(?:0[xX])?(?P<offset>[0-9A-Fa-f]{4,16}):?(?:\s+(?P<res
 _COLUMNS = re.compile(r"\s{2,}", re.ASCII)
 # White space as C{bytes.fromhex} passes over it, which is not all that Unicode calls so.
 _BYTES = re.compile(r"(?:[0-9A-Fa-f]{2}\s?)+", re.ASCII)
+
+LARGEST_DUMP = 1 << 30
+"""Bytes that equal lines of a dump may stand for."""
 
 
 def looks_like_hex(data: bytes) -> bool:
@@ -37,7 +41,8 @@ def parse_hex(text: str) -> bytes:
         of the character, its rule names the line.
     """
     lines = text.splitlines(keepends=True)
-    dump = _parse_dump([line for line in lines if line.strip() and not line.lstrip().startswith("#")])
+    dumped = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    dump = parse_dump(dumped) if len(dumped) > 1 or ":" in text else None
     if dump is not None:
         return dump
     digits: list[str] = []
@@ -57,28 +62,43 @@ def parse_hex(text: str) -> bytes:
     return bytes.fromhex(joined)
 
 
-def _parse_dump(lines: list[str]) -> bytes | None:
-    """The bytes of a dump, or C{None} if the lines are none: the offsets have to be right."""
-    matches = [_DUMP_LINE.fullmatch(line.strip()) for line in lines]
-    found = [match for match in matches if match is not None]
-    if len(found) != len(matches) or (len(found) < 2 and ":" not in "".join(lines)):
-        return None
-    offsets = [int(match["offset"], 16) for match in found]
+def parse_dump(lines: Sequence[str], start: int = 0) -> bytes | None:
+    """The bytes of one dump, whose lines begin with offsets.
+
+    A line C{*} stands for lines that are equal to the one before.
+
+    @param lines: without the white space around them.
+    @param start: the offset of the first line.
+    @return: C{None} if a line is something else, or its offset is not that of its bytes.
+    """
     data = bytearray()
-    for index, match in enumerate(found):
-        if offsets[index] != len(data):
+    part: bytes | None = b""
+    is_repeated = False
+    following = [_DUMP_LINE.fullmatch(line) for line in lines]
+    for index, match in enumerate(following):
+        if lines[index] == "*":
+            is_repeated = True
+            continue
+        if match is None:
             return None
-        following = offsets[index + 1] - offsets[index] if index + 1 < len(found) else None
+        offset = int(match["offset"], 16) - start
+        if is_repeated:
+            if not part or offset <= len(data) or offset - len(data) > LARGEST_DUMP:
+                return None
+            data += (part * ((offset - len(data)) // len(part) + 1))[: offset - len(data)]
+            is_repeated = False
+        if offset != len(data):
+            return None
+        after = following[index + 1] if index + 1 < len(following) else None
+        size = None if after is None else int(after["offset"], 16) - start - offset
         if match["rest"] is None:
             # hexdump ends with the offset behind the last byte.
-            if following is not None:
-                return None
-        else:
-            part = _dump_line_bytes(match["rest"], following)
-            if part is None:
-                return None
-            data += part
-    return bytes(data)
+            return bytes(data) if index == len(lines) - 1 else None
+        part = _dump_line_bytes(match["rest"], size)
+        if part is None:
+            return None
+        data += part
+    return None if is_repeated else bytes(data)
 
 
 def _dump_line_bytes(text: str, size: int | None) -> bytes | None:
@@ -89,8 +109,9 @@ def _dump_line_bytes(text: str, size: int | None) -> bytes | None:
 
     @param size: how many bytes the line has, as the offset of the next one tells.
     """
-    if "|" in text:
-        before = _COLUMNS.sub(" ", text.partition("|")[0])
+    before, bar, characters_there = text.partition("|")
+    if bar and (characters_there.endswith("|") or before.endswith("  ")):
+        before = _COLUMNS.sub(" ", before)
         return bytes.fromhex(before) if _BYTES.fullmatch(before) else None
     columns = _COLUMNS.split(text)
     part = bytearray()
@@ -100,7 +121,8 @@ def _dump_line_bytes(text: str, size: int | None) -> bytes | None:
             return None
         part += bytes.fromhex(column)
         characters = max(characters - len(column) - 2, 0)
-        if len(part) == size or (size is None and characters <= len(part)):
+        # Some tools part the characters after the eighth, as they do the bytes.
+        if len(part) == size or (size is None and characters <= len(part) + (len(part) > 8)):
             return bytes(part)
     return None
 

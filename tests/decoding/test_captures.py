@@ -1,5 +1,6 @@
 """Capture files and hex text, from their bytes to the lines of C{msmq decode}."""
 
+import gzip
 import json
 from typing import Any
 
@@ -8,8 +9,9 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.decoding.captures import decode
+from msmq.decoding.hex_dumps import parse_dumps
 from msmq.decoding.records import Record, is_malformed
-from tests.decoding.builders import block, link, pcap, pcapng, tcp, udp
+from tests.decoding.builders import block, ip, link, pcap, pcapng, tcp, udp
 from tests.vectors import vector
 
 CLIENT = ("10.0.0.1", 49759)
@@ -254,3 +256,112 @@ class DatagramTests(SynchronousTestCase):
         """Whatever the input is taken for, nothing raises."""
         for record in decode(data):
             json.dumps(record)
+
+
+def dump(data: bytes, line: str, *, width: int = 16, start: int = 0, group: int = 1) -> str:
+    """Lines of a hex dump.
+
+    @param line: with C{offset}, C{hex} and C{text}, the characters of the bytes.
+    """
+    said = []
+    for at in range(0, len(data), width):
+        part = data[at : at + width]
+        text = "".join(chr(byte) if 33 <= byte < 127 else "." for byte in part)
+        digits = part.hex(" ", -group).ljust(width * 2 + width // group - 1)
+        said.append(line.format(offset=start + at, hex=digits, text=text))
+    return "\n".join(said) + "\n"
+
+
+TCPDUMP = "\t0x{offset:04x}:  {hex}  {text}"
+TSHARK = "{offset:04x}  {hex}   {text}"
+FOLLOWED = "{offset:08x}  {hex}  {text}"
+
+
+class PrintedCaptureTests(SynchronousTestCase):
+    """What capture tools print instead of writing a file."""
+
+    def setUp(self) -> None:
+        self.expected = [
+            (record["source"], record["destination"], record["packet"])
+            for record in decode(pcap([link(1, packet) for packet in session()]))
+        ]
+
+    def check(self, text: str) -> None:
+        found = [
+            (record["source"], record["destination"], record["packet"]) for record in decode(text.encode())
+        ]
+        self.assertEqual(found, self.expected)
+
+    def test_tshark(self) -> None:
+        """C{tshark -x} prints a dump for each frame, with a blank line between."""
+        self.check("\n".join(dump(link(1, packet), TSHARK) for packet in session()))
+
+    def test_tcpdump(self) -> None:
+        """C{tcpdump -XX} prints frames and C{-X} IP packets, each below a line that describes it."""
+        for link_type in (1, 101):
+            described = "12:00:00.000000 IP 10.0.0.1.49759 > 10.0.0.2.1801: Flags [P.], length 572\n"
+            self.check("".join(described + dump(link(link_type, one), TCPDUMP, group=2) for one in session()))
+
+    def test_tcpdump_as_printed(self) -> None:
+        """A frame that C{tcpdump -XX} printed, whose characters look like the bars of another tool."""
+        frame = link(1, udp(CLIENT, ("10.0.0.2", 3527), PING))
+        printed = dump(frame, TCPDUMP, group=2).replace("..", "|.")
+        [record] = decode(("00:00:01.5 IP a > b: UDP, length 20\n" + printed).encode())
+        self.assertEqual((record["frame"], record["packet"]), (1, "Ping"))
+
+    def test_followed_stream(self) -> None:
+        """Wireshark prints both directions of a conversation, the second one indented."""
+        there, back = ESTABLISH + PARAMETERS + USER_MESSAGE, RESPONSE + PARAMETERS + SESSION_ACK
+        size = len(ESTABLISH)
+        text = "===\nFollow: tcp,hex\nFilter: tcp.stream eq 0\nNode 0: 10.0.0.1:49759\n"
+        text += dump(there[:size], FOLLOWED) + dump(back[:size], "\t" + FOLLOWED)
+        text += dump(there[size:], FOLLOWED, start=size) + dump(back[size:], "\t" + FOLLOWED, start=size)
+        found = [(record["direction"], record["packet"]) for record in decode((text + "===\n").encode())]
+        expected = [(1, "EstablishConnection"), (1, "ConnectionParameters"), (1, "UserMessage")]
+        expected += [(2, "EstablishConnection"), (2, "ConnectionParameters"), (2, "SessionAck")]
+        self.assertEqual(found, expected)
+
+    def test_several_packets(self) -> None:
+        """Dumps that are no frames are decoded one after the other."""
+        text = "\n\n".join(dump(packet, "{offset:08x}: {hex}  {text}") for packet in (PING, ESTABLISH))
+        found = [(record["frame"], record["packet"]) for record in decode(text.encode())]
+        self.assertEqual(found, [(1, "Ping"), (2, "EstablishConnection")])
+
+    def test_characters_of_any_script(self) -> None:
+        """The characters of a dump may be what a code page has for the bytes."""
+        text = dump(PARAMETERS, FOLLOWED).replace(".", "\u00b7")
+        for encoded in (text.encode(), text.encode("latin-1")):
+            self.assertEqual([record["packet"] for record in decode(encoded)], ["ConnectionParameters"])
+
+    def test_compressed(self) -> None:
+        """An input may be compressed; a damaged one is named."""
+        data = gzip.compress(pcap([link(1, packet) for packet in session()]))
+        self.assertEqual([record["packet"] for record in decode(data)], [each[2] for each in self.expected])
+        [record] = decode(data[:-20])
+        self.assertTrue(is_malformed(record))
+        self.assertEqual((record["header"], record["field"]), ("CaptureFile", "gzip"))
+
+    def test_other_ports(self) -> None:
+        """Sessions and pings on other ports are decoded if these are named."""
+        server = (SERVER[0], 11801)
+        frames = [link(1, packet) for packet in session(server=server)]
+        frames.append(link(1, udp(CLIENT, (SERVER[0], 13527), PING)))
+        self.assertEqual(list(decode(pcap(frames))), [])
+        found = [record["packet"] for record in decode(pcap(frames), session_port=11801, ping_port=13527)]
+        self.assertEqual(found, [*(each[2] for each in self.expected), "Ping"])
+
+    def test_tunnels(self) -> None:
+        """Packets in GRE tunnels are named once; the others are decoded."""
+        inner = tcp(CLIENT, SERVER, 1, ESTABLISH)
+        tunnelled = link(1, ip("192.0.2.1", "192.0.2.2", 47, b"\0\0\x08\0" + inner))
+        records = list(decode(pcap([tunnelled, tunnelled, *(link(1, packet) for packet in session())])))
+        self.assertEqual(records[0]["note"], "packets in GRE tunnels are not understood")
+        self.assertEqual(len(records), len(self.expected) + 1)
+
+    @given(st.lists(st.binary(min_size=1, max_size=80), min_size=1, max_size=4), st.booleans())
+    def test_any_dumps(self, packets: list[bytes], is_grouped: bool) -> None:
+        """Whatever bytes are dumped, they are read back."""
+        line, group = (TCPDUMP, 2) if is_grouped else (TSHARK, 1)
+        found = parse_dumps("\n".join(dump(packet, line, group=group) for packet in packets))
+        assert found is not None
+        self.assertEqual([each.data for each in found], packets)

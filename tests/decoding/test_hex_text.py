@@ -40,6 +40,20 @@ class ParseHexTests(SynchronousTestCase):
         self.assertEqual(parse_hex(XXD), DUMPED)
         self.assertEqual(parse_hex(HEXDUMP), DUMPED)
 
+    def test_equal_lines_of_a_dump(self) -> None:
+        """A line with an asterisk stands for lines that are equal to the one before."""
+        text = (
+            "00000000  5a 5a 5a 5a 5a 5a 5a 5a  5a 5a 5a 5a 5a 5a 5a 5a  |ZZZZZZZZZZZZZZZZ|\n*\n"
+            "00000200  10 00                                             |..|\n00000202\n"
+        )
+        self.assertEqual(parse_hex(text), b"\x5a" * 512 + b"\x10\0")
+        for wrong in (
+            "*\n" + text,
+            text.replace("00000200", "00000008"),
+            text.replace("00000200", "ffffffff"),
+        ):
+            self.assertRaises(RemoteProtocolError, parse_hex, wrong)
+
     def test_characters_that_look_like_digits_are_no_bytes(self) -> None:
         """Beside 61 62 63 64 stands abcd, in whole lines and in the last one."""
         text = "00000000: 6162 6364 3132 3334  abcd1234\n00000008: 6566                 ef\n"

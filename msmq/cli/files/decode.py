@@ -14,12 +14,23 @@ from msmq.cli.output import complain
 @click.command
 @click.argument("file", default="-")
 @click.option("--hex", "is_hex", is_flag=True, help="The input is hex text, whatever it looks like.")
+@click.option(
+    "--port",
+    metavar="N",
+    type=click.IntRange(1, 65535),
+    default=1801,
+    help="The port of sessions in captures.",
+)
+@click.option(
+    "--ping-port", metavar="N", type=click.IntRange(1, 65535), default=3527, help="The port of pings in one."
+)
 @common_options
 @pass_settings
-def decode(settings: Settings, file: str, is_hex: bool) -> int:
+def decode(settings: Settings, file: str, is_hex: bool, port: int, ping_port: int) -> int:
     """Print the packets in FILE as JSON lines; without it, or with -, in standard input.
 
-    FILE holds the bytes of a session, a datagram, either as hex text, or a capture as pcap or pcapng.
+    FILE holds the bytes of a session, a datagram, either as hex text, or a capture as pcap, pcapng or
+    as capture tools print it.  It may be compressed with gzip.
     Status 1 if a packet is malformed.
     """
     settings.refuse_on()
@@ -28,7 +39,8 @@ def decode(settings: Settings, file: str, is_hex: bool) -> int:
 
     output = settings.output
     malformed = 0
-    for record in decode_input(_read(file), is_hex=is_hex):
+    records = decode_input(_read(file), is_hex=is_hex, session_port=port, ping_port=ping_port)
+    for record in records:
         output.object(record)
         malformed += is_malformed(record)
     output.flush()

@@ -168,4 +168,5 @@ class Packet(WholeStructure):
     def too_long(cls, reader: Reader) -> RemoteProtocolError:
         """Create the error that bytes follow the packet, for the caller to raise."""
         with reader.header(BaseHeader.NAME, BaseHeader.SECTION):
-            return reader.malformed("PacketSize", f"{reader.remaining} bytes follow the packet", offset=8)
+            rule = f"{reader.remaining} bytes follow the {reader.position} that it declares"
+            return reader.malformed("PacketSize", rule, offset=8)
