@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
+from msmq.interfaces.directory import IServedDirectory
 from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.interfaces.topology import add_objects
@@ -29,6 +30,7 @@ from msmq.manager.events import EventLog
 from msmq.manager.flow_control import FlowControl
 from msmq.manager.log_summaries import RefusalLog
 from msmq.manager.manager_settings import EnterprisePlace, ManagerRuntime, ManagerSecurity, TransferPolicy
+from msmq.manager.membership.directory_effects import DirectoryEffects
 from msmq.manager.membership.directory_health import DirectoryHealth
 from msmq.manager.membership.directory_router import DirectoryRouter
 from msmq.manager.membership.directory_users import DirectoryUsers
@@ -191,14 +193,23 @@ class Parts:
         self.turns = ArrivalCommits(performer, settings, streams, self.order_acks, reactor)
         local = LocalQueues(performer, outbox, self.events, reactor)
         self.integration: Integration | None = None
+        self.directory_effects: DirectoryEffects | None = None
         if client is not None and self.public is not None:
+            effects = self.directory_effects = DirectoryEffects(
+                performer,
+                local,
+                client.access,
+                self.divergences,
+                IServedDirectory(client.directory, None),
+                security.ciphers,
+            )
             integration = Integration(
                 performer,
                 local,
                 client,
                 reactor,
                 place.host,
-                security.ciphers,
+                effects,
                 self.public,
                 directory_routes,
                 kept_topology,
@@ -463,8 +474,9 @@ class Parts:
         return await self._with_directory.ask(procedure)
 
     async def perform_in_directory(self, effect: DirectoryEffect) -> Any:
-        """See L{Integration.perform}."""
-        return await self._with_directory.perform(effect)
+        """See L{DirectoryEffects.perform}."""
+        assert self.directory_effects is not None, "only procedures of an integration have effects"
+        return await self.directory_effects.perform(effect)
 
     @property
     def _with_directory(self) -> Integration:

@@ -6,24 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 from uuid import UUID
 
-import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from msmq.deadline_timer import DeadlineTimer
-from msmq.interfaces.ciphers import ICiphers
 from msmq.interfaces.directory import IServedDirectory, IWatchedDirectory
 from msmq.interfaces.summaries import PublicQueueSummary
 from msmq.manager.administration.local_queues import LocalQueues
 from msmq.manager.atomic_steps import undivided
+from msmq.manager.membership.directory_effects import DirectoryEffects, own_path
 from msmq.manager.membership.directory_router import DirectoryRouter
 from msmq.manager.membership.divergences import DirectoryDivergences
 from msmq.manager.membership.kept_topology import KeptTopology
 from msmq.manager.membership.membership import Membership
 from msmq.manager.membership.procedure_runner import DirectoryClient
 from msmq.manager.membership.public_names import PublicNames
-from msmq.manager.membership.published_properties import FROM_THE_DIRECTORY, split_properties
+from msmq.manager.membership.published_properties import split_properties
 from msmq.manager.peers.online import OnlineChecks
 from msmq.manager.performer import Performer
 from msmq.manager.public_search import find_public_queues
@@ -39,34 +38,22 @@ from msmq.membership.enumerations import (
 from msmq.membership.initialization import Provisioning, initialize
 from msmq.membership.local import QUEUE_MANAGER, HostIdentity, LocalQueueManager
 from msmq.membership.names import read_machine_sid
-from msmq.membership.objects import NO_KEYS, QueueManagerObject, QueueObject
-from msmq.membership.public_queues import PublicQueues, definition_of
+from msmq.membership.objects import QueueManagerObject, QueueObject
+from msmq.membership.public_queues import PublicQueues
 from msmq.membership.publication import publish_keys, publish_roles
 from msmq.membership.queries import AttributeFilter, equals
 from msmq.membership.requests import (
-    CreateLocally,
-    DeleteLocally,
-    DirectoryEffect,
-    FindDirectoryServers,
-    MakeKeys,
     Outcome,
     Procedure,
-    QueueManagerChanged,
-    QueueManagerKeys,
-    ReportDivergence,
-    Store,
-    UpdateLocally,
 )
 from msmq.membership.upkeep import ask_again, expire
 from msmq.moment import Moment
-from msmq.persistence.changes import Change
-from msmq.persistence.definition import UNLIMITED, quota_in_bytes
+from msmq.persistence.definition import UNLIMITED
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.queue import Queue
 from msmq.structures.directory.public_keys import MqdsPublicKeys
 from msmq.structures.names.path_name import PathName
 from msmq.structures.status import MQError, Status
-from msmq.wire.guid import format_guid
 
 R = TypeVar("R")
 
@@ -74,9 +61,8 @@ _KEYS: Final = "public_encryption_key_list"
 
 
 class Integration:
-    """[MS-MQDMPR] 3.1.1.1 DirectoryIntegrated: does what the directory core asks for.
+    """[MS-MQDMPR] 3.1.1.1 DirectoryIntegrated: runs the procedures of the directory core.
 
-    Without ciphers there are no keys, so a queue manager publishes none, and peers cannot encrypt for it.
     A directory that gives objects identifiers of its own cannot be used, since ours is in what peers have
     heard of us.
 
@@ -93,7 +79,7 @@ class Integration:
         client: DirectoryClient,
         reactor: IReactorTime,
         host: HostIdentity,
-        ciphers: ICiphers | None,
+        effects: DirectoryEffects,
         public_names: PublicNames,
         router: DirectoryRouter | None,
         kept: KeptTopology | None,
@@ -104,6 +90,7 @@ class Integration:
     ) -> None:
         """Follow a directory that is not open yet.
 
+        @param effects: does what procedures ask of this queue manager.
         @param public_names: look again for public queues when the directory is back.
         @param router: is notified when the directory has changed; C{None} if routes do not come from it.
         @param kept: what that router read last; restored when the directory is opened.
@@ -119,12 +106,11 @@ class Integration:
         self._host = host
         self._site = site
         self._routing_server = routing_server
-        self._ciphers = ciphers
+        self._effects = effects
         self._queues = PublicQueues(self.access)
         self._runner = client.runner
         self._reactor = reactor
         self._timer = DeadlineTimer(reactor, performer.clock, self._expire)
-        self._unpublished: dict[str, Mapping[str, Any]] = {}
         self._router = router
         self._public_names = public_names
         self._kept_topology = kept
@@ -156,11 +142,11 @@ class Integration:
             self._served.add_servers(self.access.local.directory_server_list)
         if QUEUE_MANAGER in state:
             # What the directory said last holds, be it away or of the same mind.
-            self._limit(self.access.local.object)
+            self._effects.limit(self.access.local.object)
         provisioning = None if QUEUE_MANAGER in state else Provisioning(self._site)
         await self._run(initialize(self.access, self._host, self._performer.clock.now(), provisioning))
-        if self._ciphers is not None:
-            written = await self._run(publish_keys(self.access, self._keys()))
+        if self._effects.has_keys:
+            written = await self._run(publish_keys(self.access, self._effects.keys()))
             if not written.succeeded:
                 self.log.warn(
                     "the public keys of this queue manager were not published; peers cannot encrypt for it;"
@@ -187,13 +173,6 @@ class Integration:
                 name=own.computer_name,
                 detail=written.detail or written.result.value,
             )
-
-    def _keys(self) -> QueueManagerKeys:
-        """The keys that there are; which those are is decided by the configuration."""
-        ciphers = self._ciphers
-        if ciphers is None:
-            return QueueManagerKeys(NO_KEYS, NO_KEYS)
-        return QueueManagerKeys(ciphers.encryption_keys, ciphers.signing_keys)
 
     async def encryption_keys(self, queue_manager: UUID) -> MqdsPublicKeys:
         """[MS-MQQB] 3.1.7.1.5 RemoteQMPublicKey of a queue manager.
@@ -274,15 +253,11 @@ class Integration:
         published, own = split_properties(properties)
         if security:
             published["security"] = security
-        path = name.queue_path.lower()
         self._performer.model.names.check_free(name.queue_path)
-        self._unpublished[path] = own
-        try:
+        with self._effects.creating(name.queue_path, own):
             procedure = self._queues.create(name, self._performer.clock.now(), **published)
             queue = await undivided(self.ask(procedure))
-        finally:
-            self._unpublished.pop(path, None)
-        return self._found(queue)
+        return self._effects.found(queue)
 
     async def read_security(self, identifier: UUID) -> bytes:
         """[MS-MQQB] 3.1.5.8.3 the Security that the directory has for a queue; nothing if it has none.
@@ -336,7 +311,7 @@ class Integration:
             await undivided(self.ask(self._queues.delete(held)))
         finally:
             if held.identifier not in self.access.local.public_queues:
-                self._divergences.forget(_own_path(held.pathname))
+                self._divergences.forget(own_path(held.pathname))
 
     def _object(self, queue: Queue) -> QueueObject:
         held = self.access.local.public_queues.get(queue.definition.identifier)
@@ -345,12 +320,6 @@ class Integration:
                 Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{queue.definition.path} is not a public queue here"
             )
         return held
-
-    def _found(self, held: QueueObject) -> Queue:
-        queue = self._performer.model.collection.of_identifier(held.identifier)
-        if queue is None:
-            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{held.pathname} no longer exists here")
-        return queue
 
     # Procedures
 
@@ -393,42 +362,6 @@ class Integration:
             except MQError as error:
                 self.log.error("the directory is not used: {error}; it is asked again", error=error)
 
-    async def perform(self, effect: DirectoryEffect) -> Any:
-        """Do what a procedure asks of this queue manager, as L{DirectoryRunner} wants it."""
-        match effect:
-            case Store(changes):
-                await self._performer.commit(changes)
-            case QueueManagerChanged(changed, former_identifier):
-                self._become(changed, former_identifier)
-            case CreateLocally(queue, changes):
-                await self._create(queue, changes)
-            case UpdateLocally(queue, changes):
-                definition = definition_of(queue)
-                properties = {name: getattr(definition, name) for name in FROM_THE_DIRECTORY}
-                await self._local.alter(self._found(queue), properties, changes)
-            case DeleteLocally(queue, changes):
-                await self._delete(queue, changes)
-            case ReportDivergence(path, kept, taken):
-                self._report(path, kept, taken)
-            case FindDirectoryServers():
-                return await self._find_servers()
-            case MakeKeys():
-                return self._keys()
-        return None
-
-    def _report(self, path: str, kept: tuple[str, ...], taken: tuple[str, ...]) -> None:
-        path = _own_path(path)
-        self._divergences.report(path, "object", kept)
-        for text in taken:
-            self._divergences.taken(path, text)
-
-    async def _find_servers(self) -> Sequence[str]:
-        """Do nothing: a directory knows its servers, or has its own discovery."""
-        if self._served is None:
-            return ()
-        await self._served.find_servers()
-        return self._served.servers
-
     def _note_servers(self) -> None:
         """Store the servers that were found, for a start without discovery."""
         local = self.access.local
@@ -437,42 +370,6 @@ class Integration:
         if len(servers) > len(known) and local.queue_manager_state is QueueManagerState.READY:
             local.directory_server_list = tuple(servers)
             self._performer.commit_later([local.settings_change()], "the names of directory servers")
-
-    def _become(self, changed: QueueManagerObject, former: UUID | None) -> None:
-        if former is not None:
-            raise MQError(
-                Status.MQ_ERROR_DS_ERROR,
-                f"the directory calls this queue manager {format_guid(changed.identifier)},"
-                f" which is {format_guid(former)} and stays so",
-            )
-        self._limit(changed)
-
-    def _limit(self, own: QueueManagerObject) -> None:
-        storage = self._performer.model.storage
-        storage.limit = quota_in_bytes(own.queue_manager_quota)
-        storage.journal_limit = quota_in_bytes(own.journal_quota)
-
-    async def _create(self, held: QueueObject, changes: Sequence[Change]) -> None:
-        definition = definition_of(held)
-        own = self._unpublished.get(definition.path.lower(), {})
-        collection = self._performer.model.collection
-        creation = collection.adopt(attrs.evolve(definition, **own))
-        try:
-            await self._performer.commit([*creation.changes, *changes])
-        except BaseException:
-            collection.abandon(creation)
-            raise
-        collection.created(creation)
-
-    async def _delete(self, held: QueueObject, changes: Sequence[Change]) -> None:
-        try:
-            await self._local.remove(self._found(held), changes)
-        except MQError as error:
-            if error.status is not Status.MQ_ERROR_QUEUE_NOT_FOUND:
-                # It is deleted all the same, and will be so in the store; the directory is updated later.
-                local = self.access.local
-                local.deletions[held.identifier] = local.public_queues.pop(held.identifier, held)
-            raise
 
 
 def directory_access(
@@ -489,11 +386,6 @@ def directory_access(
         journal_quota=_kilobytes(model.storage.journal_limit),
     )
     return DirectoryAccess(LocalQueueManager(own, directory_integrated=True), changes)
-
-
-def _own_path(pathname: str) -> str:
-    """The path of a queue of ours as reports have it; empty for the queue manager."""
-    return ".\\" + pathname.partition("\\")[2].lower() if pathname else ""
 
 
 def _kilobytes(limit: int | None) -> int:
