@@ -241,7 +241,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "format": Key(_one_of("text", "json", "journal"), "text"),
         "levels": Key(RoomLevels()),
     },
-    "storage": {"backend": Key(Text(storage_backend, "a store's description"), "sqlite")},
+    "storage": {"backend": Key(Text(storage_backend, "a store's description"), "log")},
     "directory": {
         "backend": Key(Text(directory_backend, "a directory's description"), NO_DIRECTORY),
         "bind_dn": Key(Text(str, "a name in the directory")),

@@ -20,6 +20,7 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import (
     IListeningPort,
     IProtocolFactory,
+    IReactorFromThreads,
     IReactorTime,
 )
 from twisted.logger import Logger
@@ -49,6 +50,7 @@ from msmq.service.identity import has_identity, load_identity
 from msmq.service.log_output import LogOutput
 from msmq.service.reload import ReloadRefused, ReloadResult, reload
 from msmq.service.settings import Configuration
+from msmq.service.store_conversion import convert_former_store
 from msmq.storage.factory import make_store
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import braced
@@ -214,6 +216,10 @@ class Server(Service):
         if web is not None and listen.web is not None:
             # Before the store opens, which may take its time and is then seen here.
             await self._listen_for_web(listen.web, web, tokens, parts)
+        if converted := await convert_former_store(
+            configuration.storage, data, cast(IReactorFromThreads, self._reactor)
+        ):
+            self._tell(converted)
         await parts.manager.open()
         if listen.control is not None:
             await self._listen_for_control(listen.control, parts)

@@ -69,7 +69,7 @@ class Server:
         self._command = [
             os.fspath(Path(sys.executable).with_name("twistd")),
             *("-n", "--pidfile=", "msmq", "--name", name, "--address", address),
-            *("--data", os.fspath(data), "--config", os.fspath(configuration), "--storage", "sqlite"),
+            *("--data", os.fspath(data), "--config", os.fspath(configuration)),
         ]
         self.client = ControlClient(data / "control.sock")
         self._process: subprocess.Popen[bytes] | None = None

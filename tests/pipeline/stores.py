@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from msmq.persistence.changes import AppendEvent, AppendLog, Change, PutMessage, PutQueue, PutState
 from msmq.persistence.definition import QueueDefinition, QueueType
+from msmq.storage.log import LogMessageStore
+from msmq.storage.log.core.scrub_policy import SCRUBBING
+from msmq.storage.log.factory import DIRECTORY_NAME, MARK_NAME
 from msmq.storage.postgresql.database import ServerDatabase as PostgresqlDatabase
 from msmq.storage.sqlite.database import FileDatabase as SqliteDatabase
 from tests.builders import ALPHA, BETA, user_packet
+from tests.contracts.store_history import TurnedReactor
 from tests.servers.postgresql import PostgresqlServer
 from tests.storage.postgresql_support import address_of
 
@@ -34,6 +42,8 @@ QUEUES: Final = (
     *(ORDERS, BILLS, BILLS_JOURNAL, REPORTS, DEAD, DEAD_TRANSACTIONAL, JOURNAL, NOTIFY, OUTGOING),
 )
 ARRIVED: Final = 1_700_000_000.25
+SEGMENT: Final = 1024 * 1024
+"""Bytes of a segment; a file is filled with zeros when it is made."""
 DAMAGED: Final = b"no packet at all"
 
 
@@ -111,6 +121,28 @@ def write_sqlite(directory: Path, *batches: Sequence[Change]) -> Path:
         _check(database.write(batches))
     finally:
         database.close()
+    return directory
+
+
+def write_log(directory: Path, *batches: Sequence[Change]) -> Path:
+    """The same into a record log, the store of a server without a configuration."""
+    directory.mkdir(exist_ok=True, parents=True)
+    reactor = TurnedReactor()
+    store = LogMessageStore(
+        directory / DIRECTORY_NAME,
+        directory / MARK_NAME,
+        clock=lambda: 0.0,
+        now=lambda: ARRIVED,
+        scrubbing=SCRUBBING,
+        segment_bytes=SEGMENT,
+        reactor=reactor,
+    )
+    steps: list[Callable[[], Deferred[Any]]] = [store.open]
+    steps += (partial(store.commit, batch) for batch in batches)
+    for step in (*steps, store.close):
+        outcome = reactor.outcome(step())
+        if isinstance(outcome, Failure):
+            outcome.raiseException()
     return directory
 
 

@@ -21,6 +21,7 @@ from tests.pipeline.stores import (
     log,
     packet,
     put,
+    write_log,
     write_postgresql,
     write_sqlite,
 )
@@ -55,7 +56,7 @@ class EstateCase(BatchCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.path = str(write_sqlite(Path(self.mktemp()).absolute(), estate()))
+        self.path = str(write_log(Path(self.mktemp()).absolute(), estate()))
 
 
 class StreamTests(EstateCase):
@@ -268,6 +269,7 @@ class RefusalTests(EstateCase):
         """A store that a newer version has written is not read."""
         import sqlite3
 
+        self.path = str(write_sqlite(Path(self.mktemp()).absolute(), [PutQueue(ORDERS)]))
         connection = sqlite3.connect(f"{self.path}/msmq.sqlite")
         connection.execute("PRAGMA user_version = 99")
         connection.close()
@@ -275,7 +277,7 @@ class RefusalTests(EstateCase):
 
     def test_trimmed_log(self) -> None:
         """What was trimmed is an error if it is asked for by its number, unless that may be."""
-        write_sqlite(Path(self.path), [TrimLog(ORDERS.identifier, keep_bytes=3 * len(packet(10)))])
+        write_log(Path(self.path), [TrimLog(ORDERS.identifier, keep_bytes=3 * len(packet(10)))])
         some = {"stream": "log", "startingOffsets": '{"orders": {"0": 5}}'}
         self.assertIn(
             "but what is before offset 18 was trimmed (failOnDataLoss is true)", self.refused(**some)
@@ -284,16 +286,17 @@ class RefusalTests(EstateCase):
         self.assertEqual(self.offsets(stream="log"), [18, 19, 20])
 
 
-class BothStoresTests(BatchCase):
-    """The same in both stores."""
+class AllStoresTests(BatchCase):
+    """The same in all stores."""
 
     def test_equal_rows(self) -> None:
-        """SQLite and PostgreSQL give the same rows of every stream, in every column."""
+        """The record log, SQLite and PostgreSQL give the same rows of every stream, in every column."""
         changes = [
             *estate(),
             put(50, content=packet(50, bytes(40_000))),
             put(51, content=packet(51, bytes(9000))),
         ]
+        log = str(write_log(Path(self.mktemp()).absolute(), changes))
         sqlite = str(write_sqlite(Path(self.mktemp()).absolute(), changes))
         server = shared_server()
         self.addCleanup(server.drop, "pipeline")
@@ -303,11 +306,12 @@ class BothStoresTests(BatchCase):
                 if columns and stream == "events":
                     continue
                 found = []
-                for place in (sqlite, postgresql):
+                for place in (log, sqlite, postgresql):
                     self.path = place
                     frame = self.read(columns, stream=stream, minPartitions="3")
                     found.append(sorted(self.rows(frame), key=lambda row: (row["topic"], row["offset"])))
-                self.assertEqual(found[0], found[1], (stream, columns))
+                for other in found[1:]:
+                    self.assertEqual(found[0], other, (stream, columns))
                 self.assertTrue(found[0])
 
     def test_missing_schema(self) -> None:
@@ -322,14 +326,14 @@ class NothingTests(BatchCase):
 
     def test_empty(self) -> None:
         """A queue without messages has no rows, and a log without entries none."""
-        self.path = str(write_sqlite(Path(self.mktemp()).absolute(), [PutQueue(ORDERS)]))
+        self.path = str(write_log(Path(self.mktemp()).absolute(), [PutQueue(ORDERS)]))
         for stream in ("queue", "log", "events", "journal"):
             self.assertEqual(self.offsets(stream=stream), [])
 
     def test_event_and_log_of_one(self) -> None:
         """One of each."""
         self.path = str(
-            write_sqlite(Path(self.mktemp()).absolute(), [PutQueue(ORDERS), log(1), event(1), put(1)])
+            write_log(Path(self.mktemp()).absolute(), [PutQueue(ORDERS), log(1), event(1), put(1)])
         )
         for stream in ("queue", "log", "events"):
             self.assertEqual(self.offsets(stream=stream), [1])

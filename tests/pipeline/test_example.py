@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from tests.faults.server import ServerProcess
 from tests.pipeline.spark_support import SparkTestCase
-from tests.pipeline.stores import estate, write_sqlite
+from tests.pipeline.stores import estate, write_log
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "orders_in_spark.py"
 
@@ -37,7 +37,7 @@ class ExampleTests(SparkTestCase):
 
     def test_reads(self) -> None:
         """It counts what waits, and keeps what came in."""
-        data = str(write_sqlite(self.home / "data", estate()))
+        data = str(write_log(self.home / "data", estate()))
         counts = {
             row["topic"]: row["count(1)"]
             for row in self.module.oldest_by_priority(self.spark, data).collect()

@@ -33,7 +33,6 @@ from msmq.pipeline.files.exporter import Exported, Exporter, store_at, wish
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.streams import Topic, find_topic
 from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, arrow_schema, names_of
-from msmq.storage.sqlite.database import FileDatabase
 from tests.builders import ALPHA, BETA, user_packet
 from tests.cli.support import CommandTestCase
 from tests.pipeline import stores
@@ -106,11 +105,7 @@ class ExportTestCase(CommandTestCase):
 
     def write(self, *batches: Sequence[Change]) -> None:
         """Have the store change, as its server does it."""
-        database = FileDatabase(self.data / "msmq.sqlite")
-        try:
-            self.assertEqual([each for each in database.write(batches) if each is not None], [])
-        finally:
-            database.close()
+        stores.write_log(self.data, *batches)
 
     def export(
         self,
@@ -407,12 +402,15 @@ class StoresTests(ExportTestCase):
         return found
 
     def test_equal(self) -> None:
-        """SQLite and PostgreSQL become the same rows."""
+        """The record log, SQLite and PostgreSQL become the same rows."""
         server = shared_server()
         self.addCleanup(server.drop, "exported")
-        data = stores.write_sqlite(Path(self.mktemp()), stores.estate())
+        data = stores.write_log(Path(self.mktemp()), stores.estate())
         url = stores.write_postgresql(server, "exported", stores.estate())
-        self.assertEqual(self.exported(str(data)), self.exported(url))
+        sqlite = stores.write_sqlite(Path(self.mktemp()), stores.estate())
+        found = self.exported(str(data))
+        for other in (str(sqlite), url):
+            self.assertEqual(found, self.exported(other))
 
 
 class CommandTests(ExportTestCase):
@@ -451,7 +449,7 @@ class CommandTests(ExportTestCase):
         for place in (
             ("--control", str(self.data / "control.sock")),
             ("--store", str(self.data)),
-            ("--store", str(self.data / "msmq.sqlite")),
+            ("--store", str(self.data / "msmq.log")),
         ):
             directory = self.mktemp()
             ended = self.msmq("export", "orders", "--output", directory, *place, "--json")

@@ -17,7 +17,7 @@ from msmq.pipeline.stored_packets import StoredPacket
 from tests.decoding.builders import link, pcap
 from tests.decoding.test_captures import session
 from tests.pipeline.spark_support import SparkTestCase
-from tests.pipeline.stores import ARRIVED, DAMAGED, estate, lookup_id, packet, write_sqlite
+from tests.pipeline.stores import ARRIVED, DAMAGED, estate, lookup_id, packet, write_log
 
 EXPORTED = names_of(EXPORTED_COLUMNS)
 
@@ -58,7 +58,7 @@ class ExportedTests(FileCase):
 
     def test_exporter(self) -> None:
         """What an export of a store writes has every message once, as the store itself has them."""
-        data = write_sqlite(self.directory / "data", estate())
+        data = write_log(self.directory / "data", estate())
         directory = self.directory / "files"
         with store_at(str(data)) as store:
             list(Exporter(store, directory, file_rows=7).run([wish(store, "orders"), wish(store, "Bills")]))

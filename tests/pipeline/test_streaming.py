@@ -16,7 +16,7 @@ from msmq.pipeline.reading.progress import LogProgress
 from msmq.pipeline.spark import reason
 from tests.builders import ALPHA, BETA
 from tests.pipeline.spark_support import SparkTestCase
-from tests.pipeline.stores import BILLS, ORDERS, event, log, lookup_id, packet, write_sqlite
+from tests.pipeline.stores import BILLS, ORDERS, event, log, lookup_id, packet, write_log
 
 OWNER = PutState("queue_manager", ALPHA.bytes)
 
@@ -32,7 +32,7 @@ class StreamingCase(SparkTestCase):
         self.write(OWNER, PutQueue(ORDERS))
 
     def write(self, *changes: Change) -> None:
-        write_sqlite(self.store, changes)
+        write_log(self.store, changes)
 
     def stream(self, columns: str = "", **options: Any) -> DataFrame:
         given = {"path": str(self.store), "startingOffsets": "earliest", **options}

@@ -144,7 +144,7 @@ class LoadTests(ReadingTestCase):
         self.assertEqual(str(configuration.listen.ping), "UDP 127.0.0.1:3527")
         self.assertEqual(str(configuration.listen.discovery), "UDP 127.0.0.1:1801")
         self.assertEqual(configuration.listen.control, data / "control.sock")
-        self.assertEqual((configuration.storage, configuration.directory), ("sqlite", "none"))
+        self.assertEqual((configuration.storage, configuration.directory), ("log", "none"))
         self.assertEqual(configuration.session, SessionSettings())
 
     def test_cleans_up_sooner_on_a_routing_server(self) -> None:

@@ -19,7 +19,9 @@ from msmq.structures.status import MQError, Status
 @click.option("--output", "directory", metavar="DIR", required=True, help="Where the files go.")
 @click.option("--log", is_flag=True, help="Export the message logs of these queues, not what is in them.")
 @click.option(
-    "--store", metavar="PLACE", help="A data directory, a file of SQLite, or postgresql://...; not --data."
+    "--store",
+    metavar="PLACE",
+    help="A data directory, a record log, a file of SQLite, or postgresql://...; not --data.",
 )
 @click.option(
     "--decode", metavar="FORMAT", default="none", help="Read bodies: auto, or the name of a format."

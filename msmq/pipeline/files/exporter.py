@@ -69,7 +69,7 @@ class Exported:
 def store_at(place: str) -> Iterator[StoreReader]:
     """Open the store at a path or URL, to export from.
 
-    @param place: a data directory, a file of SQLite, or C{postgresql://...}.
+    @param place: a data directory, a record log, a file of SQLite, or C{postgresql://...}.
     @raise StorageError: there is none.
     """
     store = open_beside(place)

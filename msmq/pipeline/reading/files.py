@@ -18,7 +18,7 @@ from msmq.pipeline.reading.streams import is_called
 from msmq.pipeline.rows import EVENTS_TOPIC
 from msmq.pipeline.schema import PACKET_COLUMN, VERSION, VERSION_KEY
 from msmq.pipeline.stored_packets import StoredPacket
-from msmq.storage.readers import STORE_FILE
+from msmq.storage.readers import has_store
 from msmq.structures.names.name_text import is_outgoing_path
 from msmq.wire.framer import SIGNATURE
 
@@ -58,7 +58,7 @@ def are_files(location: str) -> bool:
         return False
     path = Path(location)
     if path.is_dir():
-        return not (path / STORE_FILE).exists() and bool(_files(path))
+        return not has_store(path) and bool(_files(path))
     return path.is_file() and _beginning(path)[:16] != _SQLITE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 import attrs
 from zope.interface import implementer
 
-from msmq.interfaces.plugins import IStorageFactory
+from msmq.interfaces.plugins import IStorageFactory, IStorageProbe
 from msmq.interfaces.storage import IMessageStore
 from msmq.storage.log.core.scrub_policy import SCRUBBING
 from msmq.storage.log.store import LogMessageStore
@@ -19,7 +20,7 @@ MARK_NAME: Final = "msmq.log-mark"
 """The file in the data directory that tells which log was used last, and how far it had come."""
 
 
-@implementer(IStorageFactory)
+@implementer(IStorageFactory, IStorageProbe)
 @attrs.frozen
 class LogStorageFactory:
     """C{log}: C{msmq.log} in the data directory; C{log:PATH}: another directory, from there."""
@@ -35,3 +36,13 @@ class LogStorageFactory:
         return LogMessageStore(
             directory, data / MARK_NAME, clock=time.perf_counter, now=time.time, scrubbing=SCRUBBING
         )
+
+    def probe(self, argument: str, data: Path) -> None:
+        """See L{IStorageProbe.probe}: the directory, or the one above it, can be written."""
+        directory = data / (argument or DIRECTORY_NAME)
+        above = directory if directory.exists() else directory.parent
+        if above != data and not above.is_dir():
+            problem = "does not exist" if not above.exists() else "is not a directory"
+            raise ValueError(f"{above}: {problem}")
+        if above.is_dir() and not os.access(above, os.R_OK | os.W_OK | os.X_OK):
+            raise ValueError(f"the directory {above} cannot be written by this user")

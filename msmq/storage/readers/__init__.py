@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from msmq.interfaces.storage import StorageError
+from msmq.persistence.migration_mark import MARK, MigrationRole, read_mark
 from msmq.storage.readers.shape import RowPage, StoreReader
 
-__all__ = ["STORE_FILE", "RowPage", "StoreReader", "open_beside"]
+__all__ = ["RowPage", "StoreReader", "has_store", "open_beside"]
 
 STORE_FILE = "msmq.sqlite"
 """The file of the store in a data directory."""
 LOG_DIRECTORY = "msmq.log"
 """The directory of a record log in a data directory."""
-CHECKPOINT = "checkpoint-a"
-"""A file by which a record log is known."""
+CHECKPOINTS = ("checkpoint-a", "checkpoint-b")
+"""The files by which a record log is known."""
 
 
 def open_beside(location: str) -> StoreReader:
@@ -35,10 +36,42 @@ def open_beside(location: str) -> StoreReader:
 
     path = Path(location)
     for log in (path, path / LOG_DIRECTORY):
-        if (log / CHECKPOINT).is_file():
-            if (path / STORE_FILE).exists():
-                raise StorageError(
-                    f"{path}: there are {STORE_FILE} and {LOG_DIRECTORY}; name the one that is meant"
-                )
+        if is_log(log) and _is_in_log(path / STORE_FILE, log):
             return LogStoreReader(log)
     return SqliteStoreReader(path / STORE_FILE if path.is_dir() else path)
+
+
+def has_store(directory: Path) -> bool:
+    """Whether a directory is a data directory with a store in files, or that of a record log."""
+    return (directory / STORE_FILE).exists() or is_log(directory) or is_log(directory / LOG_DIRECTORY)
+
+
+def is_log(directory: Path) -> bool:
+    """Whether a directory is that of a record log."""
+    return any((directory / name).is_file() for name in CHECKPOINTS)
+
+
+def _is_in_log(file: Path, log: Path) -> bool:
+    """Whether a record log is in use and not the file of SQLite beside it, by the marks of a migration.
+
+    @raise StorageError: both are, as far as can be told.
+    """
+    if not file.exists():
+        return True
+    from msmq.storage.readers.log import LogStoreReader
+    from msmq.storage.sqlite.peek import stored_value
+
+    try:
+        moved = read_mark(stored_value(file, MARK))
+        if moved is not None and moved.role is MigrationRole.MOVED:
+            return True
+        reader = LogStoreReader(log)
+        try:
+            filled = read_mark(reader.values().get(MARK))
+        finally:
+            reader.close()
+    except ValueError as error:
+        raise StorageError(f"{file.parent}: {error}") from error
+    if filled is None:
+        raise StorageError(f"{file.parent}: there are {file.name} and {log.name}; name the one that is meant")
+    return filled.role is not MigrationRole.TARGET

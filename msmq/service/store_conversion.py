@@ -1,0 +1,88 @@
+"""Converts a data directory with a SQLite store to the record log when a server starts on that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from twisted.internet.interfaces import IReactorFromThreads
+
+from msmq.interfaces.storage import StorageError
+from msmq.persistence.migration_mark import MARK, MigrationRole, read_mark
+from msmq.storage.migration.errors import TargetInUse
+from msmq.storage.migration.migration import Migration, MigrationProgress
+from msmq.storage.migration.places import StorePlace, place_of
+from msmq.storage.sqlite.peek import stored_value
+
+FORMER: Final = "sqlite"
+"""The store that was the default before the record log."""
+DEFAULT: Final = "log"
+"""The record log."""
+
+
+def former_store(storage: str, data: Path) -> StorePlace | None:
+    """The SQLite store of a data directory that a server with this storage has to convert before it starts.
+
+    @return: C{None} for another storage, or if there is no such store, or if the messages are not in it.
+    @raise StorageError: the server would start on an empty store, while the data directory has another one.
+    """
+    kind = storage.partition(":")[0]
+    if kind not in (FORMER, DEFAULT):
+        return None
+    configured, former = place_of(storage, data), place_of(FORMER, data)
+    if kind == FORMER:
+        log = place_of(DEFAULT, data)
+        if not configured.exists() and log.exists():
+            raise StorageError(
+                f"{configured.text}: there is no such store, but {log.text}: set [storage] backend to"
+                f' "{DEFAULT}", or move that one with msmq store migrate --to {storage}'
+            )
+        return None
+    if not former.exists():
+        return None
+    try:
+        mark = read_mark(stored_value(Path(former.text), MARK))
+    except ValueError as error:
+        raise StorageError(f"{former.text}: {error}") from error
+    if mark is None:
+        return former
+    if mark.role is MigrationRole.MOVED and not mark.is_finished and mark.other == configured.text:
+        return former
+    if not configured.exists():
+        moved = "was moved to" if mark.role is MigrationRole.MOVED else "is filled from"
+        raise StorageError(
+            f"{configured.text}: there is no such store, and {former.text} {moved} {mark.other}:"
+            " have [storage] backend name that one, or restore what is missing"
+        )
+    return None
+
+
+async def convert_former_store(
+    storage: str,
+    data: Path,
+    reactor: IReactorFromThreads,
+    report: Callable[[MigrationProgress], object] = lambda progress: None,
+) -> str:
+    """Move the SQLite store of a data directory to the record log, if there is one that was not moved.
+
+    The data directory is locked meanwhile. A start that was killed is continued by the next one.
+
+    @return: one line that says what was done; empty if there was nothing to do.
+    @raise StorageError: it cannot be done; no store was changed that a server would start on.
+    """
+    former = former_store(storage, data)
+    if former is None:
+        return ""
+    target = place_of(storage, data)
+    migration = Migration(former, target, reactor, now=time.time, new_identifier=uuid4, report=report)
+    try:
+        summary = await migration.run()
+    except TargetInUse as error:
+        raise StorageError(
+            f"{data}: there are two stores, {former.text} and {target.text}, and neither was made from the"
+            f' other; set [storage] backend to "{FORMER}", or move the one away that is not used any more'
+        ) from error
+    return f"{summary}; the old file stays until msmq store discard {FORMER}"
