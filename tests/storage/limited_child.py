@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,15 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from msmq.interfaces import StorageError
+from msmq.interfaces import IMessageStore, StorageError
 from msmq.persistence.changes import AppendEvent, Change, PutQueue
+from msmq.storage.log import LogMessageStore
+from msmq.storage.log.core.scrub_policy import SCRUBBING
 from msmq.storage.sqlite import SqliteMessageStore
 from tests.contracts.message_store import ORDERS, put
+from tests.contracts.store_contract import remove
+
+SEGMENT = 1024 * 1024
 
 
 def limit_files(size: int) -> None:
@@ -24,7 +30,7 @@ def limit_files(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
 
 
-async def fill(store: SqliteMessageStore) -> dict[str, object]:
+async def fill(store: IMessageStore) -> dict[str, object]:
     """Put messages until nothing more is taken."""
     limit_files(300_000)
     stored: list[int] = []
@@ -43,7 +49,28 @@ async def fill(store: SqliteMessageStore) -> dict[str, object]:
     return {"stored": stored, "errors": errors, "read": len(read)}
 
 
-async def lose_express(store: SqliteMessageStore) -> dict[str, object]:
+async def fill_log(store: IMessageStore) -> dict[str, object]:
+    """Put messages until no segment can be made any more, and remove some; then lift the limit."""
+    limit_files(SEGMENT - 1)
+    stored: list[int] = []
+    errors: list[str] = []
+    while len(errors) < 3:
+        number = len(stored) + len(errors)
+        try:
+            await store.commit([put(number, b"%05d" % number * 5000)])
+            stored.append(number)
+        except StorageError as error:
+            errors.append(str(error))
+    gone, stored = stored[:100], stored[100:]
+    for number in gone:
+        await store.commit([remove(number), AppendEvent(1.0, b"", "gone")])
+    read = await store.read(ORDERS.identifier, stored)
+    limit_files(resource.RLIM_INFINITY)
+    await store.commit([put(1000, b"after")])
+    return {"stored": stored, "errors": errors, "read": len(read)}
+
+
+async def lose_express(store: IMessageStore) -> dict[str, object]:
     """Have only the file for express messages fail, in batches that hold others too."""
     await store.commit([put(number, bytes(100_000), is_express=True) for number in range(30)])
     # It has grown beyond this already; the other file has not.
@@ -79,11 +106,24 @@ async def outcome(asked: Deferred[Any]) -> str:
     return "done"
 
 
-SCENES = {"fill": fill, "lose_express": lose_express}
+SCENES = {"fill": fill, "fill_log": fill_log, "lose_express": lose_express}
+
+
+def made_store(path: Path, scene: str) -> IMessageStore:
+    if scene != "fill_log":
+        return SqliteMessageStore(path)
+    return LogMessageStore(
+        path,
+        path.with_name("mark"),
+        clock=time.perf_counter,
+        now=time.time,
+        scrubbing=SCRUBBING,
+        segment_bytes=SEGMENT,
+    )
 
 
 async def main(path: Path, scene: str) -> None:
-    store = SqliteMessageStore(path)
+    store = made_store(path, scene)
     await store.open()
     await store.commit([PutQueue(ORDERS)])
     told = await SCENES[scene](store)

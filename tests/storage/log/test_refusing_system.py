@@ -1,0 +1,87 @@
+"""A record log on a system that refuses to write: files may not grow, or nothing may be written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+from msmq.persistence.changes import PutQueue
+from tests.contracts.store_contract import ORDERS, put
+from tests.patience import DEADLINE
+from tests.storage.log.support import LogTestCase
+from tests.storage.mounts import PROJECT, READ_ONLY, run_mounted
+
+OPENING = """
+import sys
+from pathlib import Path
+from twisted.internet import reactor
+from msmq.storage.factory import make_store
+
+def told(outcome):
+    print(outcome.getErrorMessage() if hasattr(outcome, "getErrorMessage") else "opened")
+    reactor.stop()
+
+make_store("log", Path(sys.argv[1])).open().addBoth(told)
+reactor.run()
+"""
+
+READING = """
+import sys
+from msmq.storage.readers import open_beside
+
+[queue] = open_beside(sys.argv[1]).queues()
+page = open_beside(sys.argv[1]).messages(queue.identifier, 0, 9, since=None, until=None, bodies=True)
+print([row[-1].decode() for row in page.rows])
+"""
+
+
+class RefusingSystemTests(LogTestCase):
+    """What a start, a commit and a reader do then."""
+
+    segment_bytes = 1024 * 1024
+
+    def test_files_that_may_not_grow(self) -> None:
+        """No message is lost that was taken, removing works, and the log goes on once the limit is lifted."""
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.storage.limited_child", str(self.home / "log"), "fill_log"],
+            cwd=PROJECT,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+        )
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        told = json.loads(done.stdout)
+        self.assertIn("File too large", told["errors"][0])
+        self.assertEqual(told["read"], len(told["stored"]))
+        self.assertGreater(told["read"], 1)
+        snapshot = self.done(self.make_store().open())
+        index = [entry[0] for entry in snapshot.messages[ORDERS.identifier]]
+        self.assertEqual(index, [*told["stored"], 1000])
+
+    def filled(self) -> None:
+        (self.home / "data").mkdir()
+        store = self.opened(PutQueue(ORDERS), put(1, b"one"))
+        self.done(store.close())
+        (self.home / "log").rename(self.home / "data" / "msmq.log")
+        (self.home / "mark").rename(self.home / "data" / "msmq.log-mark")
+
+    def test_file_system_for_reading(self) -> None:
+        """A start says what is wrong and what to do, in one line, and changes nothing."""
+        self.filled()
+        data = self.home / "data"
+        before = {path: path.read_bytes() for path in sorted(data.rglob("*")) if path.is_file()}
+        done = run_mounted(READ_ONLY, data, sys.executable, "-c", OPENING, os.fspath(data))
+        self.assertEqual(done.stderr, "")
+        self.assertIn("Read-only file system; make its file system writable", done.stdout)
+        self.assertEqual(done.stdout.count("\n"), 1)
+        after = {path: path.read_bytes() for path in sorted(data.rglob("*")) if path.is_file()}
+        self.assertEqual(after, before)
+
+    def test_reader_of_a_file_system_for_reading(self) -> None:
+        """A log is read where nothing can be written."""
+        self.filled()
+        data = self.home / "data"
+        done = run_mounted(READ_ONLY, data, sys.executable, "-c", READING, os.fspath(data))
+        self.assertEqual((done.stderr, done.stdout), ("", "['one']\n"))
