@@ -125,5 +125,5 @@ def bodies(positions: Iterable[MessagePosition]) -> list[bytes]:
 
 
 def completions(effects: Sequence[Effect]) -> list[tuple[object, list[bytes]]]:
-    """Who got what, in order."""
+    """Which reader got which messages, in order."""
     return [(effect.tag, bodies(effect.positions)) for effect in effects if isinstance(effect, ReadCompleted)]

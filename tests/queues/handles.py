@@ -56,11 +56,11 @@ class HandleTestCase(SynchronousTestCase):
         return cursor
 
     def put(self, *arrivals: UserMessageView | bytes) -> list[tuple[object, list[bytes]]]:
-        """Let messages come in; who got them."""
+        """Let messages arrive; which readers got them."""
         return completions(put(self.model, self.queue, *arrivals, now=self.now))
 
     def give_back(self, *positions: MessagePosition) -> list[tuple[object, list[bytes]]]:
-        """Release messages; who got them."""
+        """Release messages; which readers got them."""
         return completions(self.model.release(positions, self.now))
 
     def outcome(self, effects: Sequence[Effect], tag: Hashable, *, is_peek: bool = False) -> Outcome:
@@ -146,7 +146,7 @@ class HandleTestCase(SynchronousTestCase):
         return found
 
     def hold(self, body: bytes, **keywords: Any) -> MessagePosition:
-        """Let somebody else receive a message, without deciding."""
+        """Let another reader receive a message, without deciding."""
         tag = self.tag()
         effects = self.descriptors.read_by_lookup_identifier(
             self.handle, self.find(body).lookup_id, tag=tag, now=self.now, **keywords
@@ -155,7 +155,7 @@ class HandleTestCase(SynchronousTestCase):
         return self.taken.pop()
 
     def confirm(self, *positions: MessagePosition) -> None:
-        """Messages leave for good."""
+        """Remove messages permanently."""
         self.model.removed(self.model.remove(positions), self.now)
 
     def wait(self, seconds: float) -> list[tuple[object, Status]]:

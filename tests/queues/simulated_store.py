@@ -14,7 +14,7 @@ from msmq.storage.memory_contents import Contents
 
 @attrs.define(eq=False)
 class Batch:
-    """What is on its way to the store, and what follows when it is there, or is not."""
+    """Changes that are being stored, and what follows when they are, or fail."""
 
     changes: Sequence[Change]
     done: Callable[[], None]

@@ -1,4 +1,4 @@
-"""A queue manager and its store: what is asked of the store is done in turn, at once or later, or fails."""
+"""A queue manager and its store, which executes commits in order, at once or later, or fails them."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _numbers = itertools.count(1)
 class Alpha:
     """ALPHA with its store, doing what a queue manager does with the answers of its model.
 
-    @ivar reads: what came of each read, by its tag.
-    @ivar departures: everything that left unread, in order.
-    @ivar waiting: what the store could not let go.
-    @ivar deleting: how many deleted queues have messages that are still to be told of.
+    @ivar reads: the result of each read, by its tag.
+    @ivar departures: all messages that left unread, in order.
+    @ivar waiting: removals that the store refused.
+    @ivar deleting: how many deleted queues have messages without an event yet.
     @ivar dying: deleted queues that are still in the store.
     @ivar undecided: those of them for which something cannot be decided just now.
-    @ivar on_admitted: told of messages that are about to be stored.
-    @ivar on_arrived: told whether they were.
-    @ivar on_received: told of messages that were received for good.
-    @ivar on_forgotten: told of messages that their readers have, although their queues were deleted.
-    @ivar on_ended: told of transactions whether they were committed.
+    @ivar on_admitted: called with messages that are about to be stored.
+    @ivar on_arrived: called with whether they were.
+    @ivar on_received: called with messages that were received permanently.
+    @ivar on_forgotten: called with messages that their readers have, although their queues were deleted.
+    @ivar on_ended: called with transactions and whether they were committed.
     """
 
     def __init__(self, *, store: Store | None = None, now: Moment = NOW, **limits: Any) -> None:
@@ -391,7 +391,7 @@ class Alpha:
 
     @property
     def events(self) -> list[tuple[str, str]]:
-        """What the event log tells: what happened, and in which queue."""
+        """The entries of the event log: what happened, and in which queue."""
         return [(entry.event.event, entry.event.queue) for entry in self.store.contents.events]
 
     @property
@@ -400,12 +400,12 @@ class Alpha:
         return [entry.event for entry in self.store.contents.events]
 
     def stored(self, queue: Queue) -> list[bytes]:
-        """What the store holds for good of a queue, in order."""
+        """The messages of a queue that the store has durably, in order."""
         kept: Any = self.store.contents.messages.get(queue.definition.identifier, {})
         return [bytes(UserMessageView(kept[number].packet).body) for number in sorted(kept)]
 
     def check(self) -> None:
-        """See that everything adds up, whatever is under way."""
+        """Check that all counts add up, whatever is pending."""
         storage = self.model.storage
         queues = list(self.model.collection.all_queues())
         for queue in queues:
@@ -437,7 +437,7 @@ class Alpha:
             assert storage.cached == sum(position.size for position in everything if position.is_cached)
 
     def check_store(self) -> None:
-        """See that the store has what the model believes that it has; nothing may be under way."""
+        """Check that the store has what the model believes that it has; nothing may be pending."""
         assert not self.store.batches
         contents = self.store.contents
         on_the_way = (PositionState.ARRIVING,)

@@ -40,7 +40,7 @@ class VisibilityTests(SynchronousTestCase):
         self.queue = create(self.model)
 
     def test_unseen_before_commit(self) -> None:
-        """A message that is not stored yet is seen by nobody, and wakes nobody."""
+        """A message that is not stored yet is seen by no reader, and wakes none."""
         self.assertEqual(self.model.receive(self.queue, tag="waiting", now=NOW), [])
         admission = admit(self.model, self.queue, arriving(b"1", recoverable=True))
         self.assertEqual(peek(self.model, self.queue), [])
@@ -117,7 +117,7 @@ class CountTests(SynchronousTestCase):
         self.assertEqual(self.counts(), (0, 0, 0))
 
     def test_release_counts_nothing_twice(self) -> None:
-        """MQDMPR-3.1.7.2.2-01: bytes are charged once, however often a message is given back."""
+        """MQDMPR-3.1.7.2.2-01: bytes are charged once, however often a message is returned."""
         view = arriving(b"x")
         put(self.model, self.queue, view)
         for _ in range(3):
@@ -133,7 +133,7 @@ class CountTests(SynchronousTestCase):
 
 
 class RemovalTests(SynchronousTestCase):
-    """Messages that were received leave for good, or come back."""
+    """Received messages are removed permanently, or returned to the queue."""
 
     def setUp(self) -> None:
         self.model = model()
@@ -166,7 +166,7 @@ class RemovalTests(SynchronousTestCase):
         self.assertEqual(peek(self.model, self.queue), [b"2"])
 
     def test_removal_that_was_not_stored(self) -> None:
-        """If the store fails, the message can be given back in its place."""
+        """If the store fails, the message can be returned to its position."""
         put(self.model, self.queue, b"1", b"2")
         held = receive(self.model, self.queue)
         self.model.remove(held)
@@ -174,7 +174,7 @@ class RemovalTests(SynchronousTestCase):
         self.assertEqual(peek(self.model, self.queue), [b"1", b"2"])
 
     def test_released_twice(self) -> None:
-        """Giving back twice gives back once."""
+        """Returning a message twice returns it once."""
         put(self.model, self.queue, b"1")
         held = receive(self.model, self.queue)
         self.model.release(held, NOW)
@@ -182,7 +182,7 @@ class RemovalTests(SynchronousTestCase):
         self.assertEqual(peek(self.model, self.queue), [b"1"])
 
     def test_release_of_what_another_holds(self) -> None:
-        """What was given back is available at its place, to the next reader."""
+        """A returned message is available at its position, to the next reader."""
         put(self.model, self.queue, b"1", b"2")
         held = receive(self.model, self.queue, tag="first")
         self.model.release(held, NOW)
@@ -230,8 +230,8 @@ class QuotaTests(SynchronousTestCase):
         [refusal] = admit(alpha, queue, arriving(b"x" * 800)).refusals
         self.assertEqual(refusal.status, EnqueueStatus.QUEUE_QUOTA_EXCEEDED)
 
-    def test_quota_of_nothing(self) -> None:
-        """A queue with a quota of 0 takes nothing."""
+    def test_quota_of_zero(self) -> None:
+        """A queue with a quota of 0 takes no message."""
         alpha = model()
         self.assertEqual(len(admit(alpha, create(alpha, quota=0), b"").refusals), 1)
 
@@ -267,7 +267,7 @@ class QuotaTests(SynchronousTestCase):
         self.assertEqual(admit(alpha, queue, b"1").refusals, [])
 
     def test_late_for_transfer(self) -> None:
-        """An outgoing queue takes no message whose TimeToReachQueue is over: status 3.
+        """An outgoing queue takes no message whose TimeToReachQueue has expired: status 3.
 
         MQDMPR-3.1.7.1.9-05
         """
@@ -282,21 +282,23 @@ class QuotaTests(SynchronousTestCase):
         self.assertEqual(int(refusal.status), 3)
 
     def test_late_for_the_destination(self) -> None:
-        """In the destination queue nobody asks for TimeToReachQueue any more."""
+        """In the destination queue TimeToReachQueue no longer counts."""
         alpha = model()
         late = arriving(time_to_reach_queue=1, sent_time=NOW.unix_seconds - 10)
         self.assertEqual(admit(alpha, create(alpha), late).refusals, [])
 
 
 class DeletedQueueTests(SynchronousTestCase):
-    """A queue goes, whatever is under way."""
+    """A queue is deleted, whatever is pending."""
 
     def setUp(self) -> None:
         self.model = model()
         self.queue = create(self.model)
 
     def test_messages_go_with_it(self) -> None:
-        """Every message of a deleted queue is told of, as it arrived, those that someone holds included."""
+        """Every message of a deleted queue has an event, in the order of arrival, those that readers
+        hold included.
+        """
         put(self.model, self.queue, b"1", b"2", arriving(b"3", priority=7))
         receive(self.model, self.queue)
         deletion = self.model.delete_queue(self.queue)
@@ -305,9 +307,9 @@ class DeletedQueueTests(SynchronousTestCase):
         self.assertEqual((self.model.storage.used, self.model.message_count), (0, 0))
 
     def test_readers_of_a_deleted_queue(self) -> None:
-        """Who holds messages of a deleted queue may confirm or give back; nothing comes of it.
+        """Readers of messages of a deleted queue may confirm or return them, without effect.
 
-        What was confirmed is out of the store at once, for its reader is told that it has it.
+        A confirmed message is removed from the store at once, as its reader gets a confirmation.
         """
         put(self.model, self.queue, arriving(b"1", recoverable=True), b"2")
         first, second = receive(self.model, self.queue), receive(self.model, self.queue)
@@ -321,7 +323,7 @@ class DeletedQueueTests(SynchronousTestCase):
         self.assertEqual(self.model.release(second, NOW), [])
         self.assertEqual(self.model.storage.used, 0)
 
-    def test_removal_under_way(self) -> None:
+    def test_pending_removal(self) -> None:
         """A removal that is stored after its queue was deleted frees nothing twice."""
         put(self.model, self.queue, b"1")
         removal = self.model.remove(receive(self.model, self.queue))
@@ -329,10 +331,10 @@ class DeletedQueueTests(SynchronousTestCase):
         self.model.removed(removal, NOW)
         self.assertEqual((self.model.storage.used, self.queue.total_bytes), (0, 0))
 
-    def test_admission_under_way(self) -> None:
+    def test_pending_admission(self) -> None:
         """A message that is stored after its queue was deleted leaves for that reason, and frees nothing.
 
-        One that was withdrawn never was there to be told of.
+        One that was withdrawn has no event.
         """
         committed = admit(self.model, self.queue, b"1")
         withdrawn = admit(self.model, self.queue, b"2")
@@ -354,7 +356,7 @@ class DeletedQueueTests(SynchronousTestCase):
 
 
 class OutgoingStorageTests(SynchronousTestCase):
-    """What waits for its way to another host."""
+    """Messages that wait to be sent to another host."""
 
     def test_definition_is_stored_with_the_first_recoverable_message(self) -> None:
         """An outgoing queue is kept once there is something in it to keep, and only asked for once."""

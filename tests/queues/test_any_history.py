@@ -35,8 +35,8 @@ class Held:
 class QueueHistory(RuleBasedStateMachine):
     """Keeps every LookupIdentifier in a plain set for each state, and compares.
 
-    C{available} is what a reader must be able to see, C{waiting} who must not be able to see anything.
-    What lives only for some seconds may lie in the queue when they are over, but nobody gets it any more.
+    C{available} is what a reader must be able to see, C{waiting} are readers that must not see anything.
+    A message that expires may still be in the queue, but no reader gets it.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class QueueHistory(RuleBasedStateMachine):
                 self.held.append(Held(tag, list(effect.positions)))
 
     def is_late(self, position: MessagePosition) -> bool:
-        """Whether nobody may get this message any more."""
+        """Whether no reader may get this message any more."""
         assert position.view is not None
         seconds = position.view.time_to_be_received
         return seconds != FOREVER and self.now.wall >= position.view.sent_time + seconds

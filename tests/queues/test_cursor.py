@@ -31,7 +31,7 @@ class OpenCursorTests(HandleTestCase):
         self.assertEqual((cursor.place, cursor.state), (START, CursorState.UNREAD))
 
     def test_handles(self) -> None:
-        """Each is found by its handle, whoever asks, and no two have the same.
+        """Each is found by its handle, for all callers, and no two have the same.
 
         MQDMPR-3.2.1.2-01 MQDMPR-3.2-01
         """
@@ -55,7 +55,7 @@ class OpenCursorTests(HandleTestCase):
         for read in (self.peek, self.peek_next, self.receive):
             self.assertEqual(read(cursor), Status.MQ_ERROR_QUEUE_NOT_AVAILABLE)
 
-    def test_only_who_reads_has_cursors(self) -> None:
+    def test_only_readers_have_cursors(self) -> None:
         """There is none on a queue that is open for sending, nor on a handle that is closed."""
         sender = self.open(QueueAccessType.SEND)
         with self.assertRaises(MQError) as caught:
@@ -67,7 +67,7 @@ class OpenCursorTests(HandleTestCase):
         self.assertEqual(caught.exception.status, Status.MQ_ERROR_INVALID_HANDLE)
 
     def test_close(self) -> None:
-        """Who waits with it does so no more, and it is not found again.
+        """A wait with it ends, and it is not found again.
 
         MQDMPR-3.1.7.1.2-01, with reading 24 for the wait.
         """
@@ -111,7 +111,7 @@ class PeekTests(HandleTestCase):
         self.assertEqual(self.peek(cursor), b"1")
 
     def test_a_message_that_is_gone(self) -> None:
-        """Whether it was received or somebody is just receiving it.
+        """Whether it was received or is being received.
 
         MQDMPR-3.2.7.2-04 MQDMPR-3.1.7.1.15-03
         """
@@ -125,7 +125,7 @@ class PeekTests(HandleTestCase):
         self.assertEqual(cursor.state, CursorState.READ)
 
     def test_a_message_that_comes_back(self) -> None:
-        """Who had it has given it back: the cursor still stands there."""
+        """Its reader has returned it: the cursor still stands there."""
         self.put(b"1", b"2")
         cursor = self.cursor()
         self.peek(cursor)
@@ -144,13 +144,13 @@ class PeekTests(HandleTestCase):
         self.assertEqual(self.peek(cursor), GONE)
 
     def test_nothing_there(self) -> None:
-        """MQDMPR-3.2.7.2-02: it waits, and its place stays what it was."""
+        """MQDMPR-3.2.7.2-02: it waits, and its position is unchanged."""
         cursor = self.cursor()
         self.assertIsNone(self.peek(cursor, seconds=None))
         self.assertEqual((cursor.state, cursor.place), (CursorState.WAIT_PEEK, START))
 
     def test_what_comes_while_it_waits(self) -> None:
-        """It stands at the new message then, and others who wait behind it are not kept from looking.
+        """It stands at the new message then, and other readers that wait behind it see the message too.
 
         MQDMPR-3.1.7.1.15-04 MQDMPR-3.2.7.5-01
         """
@@ -249,7 +249,7 @@ class PeekNextTests(HandleTestCase):
         self.assertEqual(self.peek_next(cursor), b"3")
 
     def test_at_the_end(self) -> None:
-        """It waits, and stands at what comes, even if that lies in front of it (reading 42).
+        """It waits, and stands at the next arrival, even if that is in front of it (reading 42).
 
         MQDMPR-3.2.7.3-03 MQDMPR-3.1.7.1.14-05 MQDMPR-3.2.7.5-01
         """
@@ -435,7 +435,7 @@ class ReceiveTests(HandleTestCase):
         self.assertEqual(self.peek(cursor), b"3")
 
     def test_what_was_looked_at_and_is_gone(self) -> None:
-        """Somebody else was faster; the next look goes on behind it.
+        """Another reader was faster; the next peek goes on behind it.
 
         MQDMPR-3.2.7.4-05 MQDMPR-3.1.7.1.10-05
         """

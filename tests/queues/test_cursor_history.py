@@ -94,7 +94,7 @@ class CursorHistory(RuleBasedStateMachine):
     # What is expected
 
     def in_time(self, found: Iterable[int]) -> set[int]:
-        """Those whose time is not over."""
+        """The messages that have not expired."""
         positions = self.queue.positions
         dues = ((each, positions[each].due) for each in found)
         return {each for each, due in dues if due is None or due > self.now.wall}

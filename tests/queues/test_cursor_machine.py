@@ -22,8 +22,8 @@ DEQUEUE = "get_next_message_for_dequeue"
 class Places:
     """A queue as far as a cursor sees it.
 
-    @ivar next: what lies in front of the cursor.
-    @ivar current: what lies where it is.
+    @ivar next: what is in front of the cursor.
+    @ivar current: what is at its position.
     """
 
     def __init__(self, next: MessagePosition | None, current: MessagePosition | None) -> None:
@@ -128,7 +128,7 @@ class FigureTests(HandleTestCase):
                 self.assertEqual((cursor.state, cursor.answer), (state, CursorAnswer.ILLEGAL_CURSOR_ACTION))
 
     def test_the_arrows_of_the_figure(self) -> None:
-        """Between its states the machine has the ways of the figure, and no other."""
+        """Between its states the machine has the transitions of the figure, and no other."""
         machine = read_machine("cursor", CURSOR_MACHINE)
         ways = {(each.origin, each.target) for each in machine.transitions if each.origin != each.target}
         self.assertEqual(
@@ -168,7 +168,7 @@ def naively(state: CursorState, asked: int, is_there: bool) -> CursorState:
 
 
 class AnyInputTests(SynchronousTestCase):
-    """Whatever a cursor is told, and whenever."""
+    """Any input of a cursor, at any time."""
 
     @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=30))
     def test_it_has_an_answer(self, calls: list[tuple[int, bool]]) -> None:

@@ -1,4 +1,4 @@
-"""Cursors with which somebody waits, and cursors among messages whose time is over."""
+"""Cursors with waiting reads, and cursors among expired messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LATE = Status.MQ_ERROR_IO_TIMEOUT
 
 
 class WaitingCursorTests(HandleTestCase):
-    """A cursor with which somebody waits already (reading 40)."""
+    """A cursor with which a read waits already (reading 40)."""
 
     def check_refused(self, cursor: Cursor) -> None:
         state, waits = cursor.state, cursor.waiting
@@ -48,7 +48,7 @@ class WaitingCursorTests(HandleTestCase):
 
 
 class ExpiringTests(HandleTestCase):
-    """Cursors among messages whose time is over."""
+    """Cursors among expired messages."""
 
     def test_what_is_late_is_not_found(self) -> None:
         """It leaves when a cursor comes upon it, and the cursor finds what lies behind it."""
@@ -71,7 +71,7 @@ class ExpiringTests(HandleTestCase):
         self.assertEqual(self.receive(cursors[1]), GONE)
 
     def test_what_is_late_and_locked(self) -> None:
-        """It is not shown, though its lock would allow that, and does not leave before it is given back."""
+        """It is not shown, though its lock would allow that, and does not leave before it is returned."""
         self.put(arriving(b"late", time_to_be_received=5))
         held = self.hold(b"late", allow_peek=True)
         self.assertEqual(self.peek(self.cursor()), b"late")
@@ -113,7 +113,7 @@ class ExpiringTests(HandleTestCase):
         self.assertEqual(self.put(b"2"), [(self.last_tag, [b"2"])])
 
     def test_what_comes_behind_very_many_that_are_late(self) -> None:
-        """Who waits for them to leave gets it when they have."""
+        """A reader that waits for them to leave gets it when they have."""
         self.put(*(arriving(b"late", time_to_be_received=5) for _ in range(170)))
         self.now = self.now.later(5)
         self.assertIsNone(self.receive(seconds=None))

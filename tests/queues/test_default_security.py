@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.3.1: who may do what with a queue that is new."""
+"""[MS-MQDMPR] 3.1.7.1.3.1: the default access rights of a new queue."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class DocumentedTests(SynchronousTestCase):
         )
 
     def test_of_a_user_of_the_domain(self) -> None:
-        """Everybody may look, and the owner may do everything (MQDMPR-3.1.7.1.3.1-05)."""
+        """Everyone may peek, and the owner may do everything (MQDMPR-3.1.7.1.3.1-05)."""
         self.assertEqual(self.made(), f"O:{TEXT}G:{TEXT}D:(A;;0x20020;;;WD)(A;;0xf003f;;;{TEXT})")
 
-    def test_of_anybody_else(self) -> None:
-        """Everybody may do everything, and nobody owns it; so it is for the guest of a domain.
+    def test_of_other_accounts(self) -> None:
+        """Everyone has all rights, and it has no owner; the same for the guest of a domain.
 
         MQDMPR-3.1.7.1.3.1-03, MQDMPR-3.1.7.1.3.1-04.
         """
@@ -43,7 +43,7 @@ class DocumentedTests(SynchronousTestCase):
         self.assertEqual(self.made(GUEST), f"O:{guest}G:{guest}D:(A;;0xf003f;;;WD)")
 
     def test_its_computer_may_look(self) -> None:
-        """Where the directory tells its SID; its entry stands before that of the owner.
+        """If the directory has its SID; its entry precedes that of the owner.
 
         MQDMPR-3.1.7.1.3.1-06, MQDMPR-3.1.7.1.3.1-09.
         """
@@ -55,7 +55,7 @@ class DocumentedTests(SynchronousTestCase):
         self.assertEqual(self.made(known=False, machine=MACHINE), f"O:ANG:AND:(A;;0xf003f;;;WD){look}")
 
     def test_what_is_supplied_counts(self) -> None:
-        """Its owner, its DACL in the place of the default entries, and its SACL (MQDMPR-3.1.7.1.3.1-02)."""
+        """Its owner, its DACL instead of the default entries, and its SACL (MQDMPR-3.1.7.1.3.1-02)."""
         dacl, sacl = "D:(A;;0x4;;;AU)", "S:(AU;SA;0x4;;;WD)"
         self.assertEqual(self.made(supplied=dacl), f"O:{TEXT}G:{TEXT}{dacl}")
         self.assertEqual(self.made(supplied=f"O:{OTHER}"), self.made(parse_sid(OTHER)))
@@ -70,7 +70,7 @@ class OwnTests(SynchronousTestCase):
     """What the document does not have."""
 
     def test_strict(self) -> None:
-        """The owner alone, whoever he is, unless a list is supplied."""
+        """The owner alone, whichever account it is, unless a list is supplied."""
         self.assertEqual(format_sddl(strict_security(OWNER)), f"O:{TEXT}G:{TEXT}D:(A;;0xf003f;;;{TEXT})")
         supplied = parse_sddl(f"O:{OTHER}")
         self.assertEqual(
@@ -80,7 +80,7 @@ class OwnTests(SynchronousTestCase):
         self.assertEqual(format_sddl(strict_security(OWNER, supplied)), f"O:{TEXT}G:{TEXT}D:(A;;0x4;;;WD)")
 
     def test_of_a_queue_manager(self) -> None:
-        """[MS-MQDSSM] 3.1.6.1.1.8: everybody may look, its owner and its computer may do everything."""
+        """[MS-MQDSSM] 3.1.6.1.1.8: everyone may peek, its owner and its computer may do everything."""
         self.assertEqual(
             format_sddl(queue_manager_security(OWNER, MACHINE)),
             f"O:{TEXT}G:{TEXT}D:(A;;0x20020;;;WD)(A;;0xf00f7;;;S-1-5-21-1-2-3-1501)(A;;0xf00f7;;;{TEXT})",

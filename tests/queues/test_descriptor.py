@@ -27,7 +27,7 @@ BETA_ORDERS = "DIRECT=TCP:127.0.0.3\\private$\\orders"
 
 
 class DescriptorTestCase(HandleTestCase):
-    """ALPHA with a queue that nobody has open."""
+    """ALPHA with a queue without open handles."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -84,7 +84,7 @@ class OpenTests(DescriptorTestCase):
                 self.assertIs(self.open(access, name=name).queue, self.queue)
 
     def test_active(self) -> None:
-        """MQDMPR-3.1.1.2-18 MQDMPR-3.1.7.1.6-05: a queue is active as long as somebody has it open."""
+        """MQDMPR-3.1.1.2-18 MQDMPR-3.1.7.1.6-05: a queue is active while it has an open handle."""
         first, second = self.open(), self.open(SEND)
         self.assertTrue(self.queue.is_active)
         self.descriptors.close(first)
@@ -130,7 +130,7 @@ class OpenTests(DescriptorTestCase):
         self.assertEqual(list(self.model.outgoing_queues()), [])
 
     def test_outgoing_queue(self) -> None:
-        """One for each name to which is sent, inactive and without a next hop; the same for all who send.
+        """One for each destination name, inactive and without a next hop; shared by all senders.
 
         MQDMPR-3.1.7.1.5-19
         """
@@ -144,7 +144,7 @@ class OpenTests(DescriptorTestCase):
         self.assertNotEqual(other.definition.identifier, queue.definition.identifier)
 
     def test_a_public_name_without_a_directory(self) -> None:
-        """Nobody can say where that queue is."""
+        """The location of the queue is unknown."""
         self.assertEqual(self.refused(f"PUBLIC={BETA}", SEND), Status.MQ_ERROR_NO_DS)
 
     def test_http(self) -> None:
@@ -169,7 +169,7 @@ class OpenTests(DescriptorTestCase):
             self.assertEqual(status, Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, name)
 
     def test_queues_that_can_only_be_read(self) -> None:
-        """MQDMPR-3.1.7.1.5-10: nobody sends to a system queue, a journal or a subqueue."""
+        """MQDMPR-3.1.7.1.5-10: system queues, journals and subqueues cannot be opened for sending."""
         for name in (
             f"MACHINE={ALPHA};DEADLETTER",
             "DIRECT=OS:.\\system$;deadxact",
@@ -202,7 +202,7 @@ class OpenTests(DescriptorTestCase):
         self.assertTrue(queue.is_deleted)
 
     def test_sender_that_denies_receiving(self) -> None:
-        """Who does not read has nothing to deny (reading 18)."""
+        """A handle that does not receive denies nothing (reading 18)."""
         status = self.refused(str(ORDERS), SEND, DENY_RECEIVE)
         self.assertEqual(status, Status.MQ_ERROR_UNSUPPORTED_ACCESS_MODE)
 
@@ -274,7 +274,7 @@ class MultipleTests(DescriptorTestCase):
         self.assertEqual((len(self.descriptors), self.queue.is_active), (0, False))
 
     def test_distribution_list(self) -> None:
-        """MQDMPR-3.1.7.1.5-02: without a directory nobody can say what is in it (reading 22)."""
+        """MQDMPR-3.1.7.1.5-02: without a directory its members are unknown (reading 22)."""
         for name in (f"DL={BETA}", f"{ORDERS},DL={BETA}"):
             status = self.refused(name, SEND)
             self.assertEqual(status, Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION)
@@ -297,7 +297,7 @@ class MultipleTests(DescriptorTestCase):
             self.descriptors.queues_for(parent, QueueOperation.SEND)
 
     def test_a_queue_that_goes(self) -> None:
-        """Of a parent a child whose queue was deleted is told by name, and all can be closed."""
+        """A handle whose queue was deleted shows its parent by name, and all can be closed."""
         parent = self.open_all()
         self.model.delete_queue(self.queue)
         with self.assertRaises(MQError) as caught:
@@ -360,7 +360,7 @@ class CloseTests(DescriptorTestCase):
         self.assertEqual(caught.exception.status, invalid)
 
     def test_what_was_received(self) -> None:
-        """A message that was received through it stays with its reader, who decides later."""
+        """A message that was received through it stays with its reader, which decides later."""
         self.put(b"1")
         handle = self.open()
         self.receive(handle=handle)

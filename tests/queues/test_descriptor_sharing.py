@@ -1,4 +1,4 @@
-"""Who may open a queue beside whom, and what for."""
+"""Which open handles of a queue exclude each other."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ class ShareTests(DescriptorTestCase):
         return lines
 
     def test_table(self) -> None:
-        """Each kind of reader beside each other.
+        """Each pair of kinds of readers.
 
         MQDMPR-3.1.7.1.5-24 MQDMPR-3.1.7.1.5-25 MQDMPR-3.1.7.1.5-26 MQDMPR-3.1.7.1.5-27 MQDMPR-3.1.1.17-05
         """
         self.assertEqual(self.table(), ["++++", "++--", "+-+-", "----"])
 
-    def test_to_the_letter(self) -> None:
-        """The document lets who only looks in beside who denies receiving."""
+    def test_as_in_the_document(self) -> None:
+        """The document admits a peeking handle together with one that denies receiving."""
         self.assertEqual(self.table(SHARED_AS_WRITTEN), ["++++", "++--", "+-+-", "+---"])
 
     def test_strictly(self) -> None:
-        """[MS-MQMP] wants who denies receiving to be alone."""
+        """[MS-MQMP] demands that a handle that denies receiving is the only one."""
         self.assertEqual(self.table(SHARED_STRICTLY), ["++--", "++--", "----", "----"])
 
     def test_status(self) -> None:
@@ -66,15 +66,15 @@ class ShareTests(DescriptorTestCase):
         self.assertEqual(self.refused(str(ORDERS), RECEIVE), Status.MQ_ERROR_SHARING_VIOLATION)
 
     def test_administrators(self) -> None:
-        """They count as those do who receive or peek otherwise."""
+        """Their handles count as others that receive or peek."""
         self.open(QueueAccessType.PEEK_ADMIN, DENY_RECEIVE)
         refused = Status.MQ_ERROR_SHARING_VIOLATION
         self.assertEqual(self.refused(str(ORDERS), QueueAccessType.RECEIVE_ADMIN), refused)
         self.assertEqual(self.refused(str(ORDERS), RECEIVE), refused)
         self.assertIsNone(self.refused(str(ORDERS), PEEK))
 
-    def test_who_sends_or_moves_does_not_count(self) -> None:
-        """Neither are they kept out, nor do they keep out."""
+    def test_senders_and_movers_do_not_count(self) -> None:
+        """They are not excluded, and exclude no other handle."""
         for access in (SEND, QueueAccessType.MOVE):
             self.assertIsNone(ReaderKind.of(access, DENY_NONE))
             handle = self.open(access)
@@ -140,7 +140,8 @@ class AccessTests(DescriptorTestCase):
         self.assertEqual([self.peek(handle=each) for each in (peeker, sender)], [b"1", denied])
 
     def test_outgoing_queue(self) -> None:
-        """Administrators read what waits for its way; nobody else reads another queue manager's queue.
+        """Administrators read messages that wait to be sent; other queue managers' queues cannot be read
+        otherwise.
 
         MQDMPR-3.1.1.17-04
         """

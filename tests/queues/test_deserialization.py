@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.31: what a packet says, and that the packets we make say what they were told to."""
+"""[MS-MQDMPR] 3.1.7.1.31: the contents of packets, parsed and built."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class GoldenTests(SynchronousTestCase):
         self.assertEqual((view.priority, view.is_traced, view.time_to_reach_queue), (6, True, 0xCC))
 
     def test_user_header(self) -> None:
-        """MQDMPR-3.1.7.1.31-07: from whom, where to, when, how, and the names of three queues."""
+        """MQDMPR-3.1.7.1.31-07: source, destination, times, delivery, and the names of three queues."""
         view = self.view
         self.assertEqual(view.source_queue_manager, ALPHA.bytes_le)
         self.assertEqual(view.queue_manager_address, BETA.bytes_le)
@@ -106,7 +106,7 @@ class GoldenTests(SynchronousTestCase):
         self.assertEqual(view.connector_type, CONNECTOR)
 
     def test_transaction_header(self) -> None:
-        """MQDMPR-3.1.7.1.31-06: flags, identifier, place in a sequence and the connector."""
+        """MQDMPR-3.1.7.1.31-06: flags, identifier, position in a sequence and the connector."""
         header = self.view.transaction()
         assert header is not None
         self.assertEqual((header.is_final_ack_wanted, header.transaction_id), (True, 0x12345))
@@ -116,7 +116,7 @@ class GoldenTests(SynchronousTestCase):
         self.assertEqual(header.connector_qm_guid, CONNECTOR)
 
     def test_security_header(self) -> None:
-        """MQDMPR-3.1.7.1.31-05: who sent it, and what its signature and its cipher need (reading 62)."""
+        """MQDMPR-3.1.7.1.31-05: the sender, and what its signature and its cipher need (reading 62)."""
         header = self.view.security()
         assert header is not None and header.provider_info is not None
         self.assertEqual((header.sender_id_type, header.security_id), (SenderIdType.SID, SID))
@@ -152,7 +152,7 @@ class GoldenTests(SynchronousTestCase):
         )
         self.assertEqual(several.signature.signature, b"sign")
 
-    def test_nobody_believes_what_a_peer_says_of_a_signature(self) -> None:
+    def test_signature_flags_of_a_peer_are_ignored(self) -> None:
         """MQDMPR-3.1.7.1.31-09 (reading 60): AU and AS mean nothing on the wire, and are sent as 0.
 
         MQDMPR-3.1.7.1.32-06
@@ -272,7 +272,7 @@ class CodeTests(SynchronousTestCase):
         )
 
     def test_kinds_of_names(self) -> None:
-        """Each way to name a queue has its code, for each of the three queues that a message names.
+        """Each kind of queue name has its code, for each of the three queues that a message names.
 
         MQDMPR-3.1.7.1.31-17 MQDMPR-3.1.7.1.31-18 MQDMPR-3.1.1.12-46 MQDMPR-3.1.1.12-47 MQDMPR-3.1.1.12-48
         """
@@ -367,8 +367,8 @@ class RoundTripTests(SynchronousTestCase):
             self.assertEqual(packet[UserMessageView(packet).properties_offset + 1], expected)
 
     @given(st.integers(1, 0xFFFFFFFF), st.integers(0, 0xFFFFFFFF))
-    def test_places_in_a_sequence(self, number: int, previous: int) -> None:
-        """MQDMPR-3.1.7.1.32-11: a transactional message carries its place and the one before it."""
+    def test_positions_in_a_sequence(self, number: int, previous: int) -> None:
+        """MQDMPR-3.1.7.1.32-11: a transactional message carries its position and the one before it."""
         packet = build_packet(
             Message(transactional=True),
             PrivateFormatName(BETA, 5),

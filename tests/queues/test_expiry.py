@@ -1,4 +1,4 @@
-"""Messages whose time is over."""
+"""Expired messages."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class QueueExpiryTests(SynchronousTestCase):
         self.assertEqual(self.look(SENT.later(1e10)), [b"default", b"infinite"])
 
     def test_no_time_at_all(self) -> None:
-        """TimeToBeReceived 0: it leaves before anyone sees it, one who waits for it included.
+        """TimeToBeReceived 0: it leaves before any reader sees it, a waiting one included.
 
         MQDMPR-3.1.2.4-02.
         """
@@ -123,7 +123,7 @@ class QueueExpiryTests(SynchronousTestCase):
         self.assertEqual(completions(effects), [("waits", [b"next"])])
 
     def test_already_due_on_arrival(self) -> None:
-        """What was on its way for longer than it may live leaves at once; what comes with it stays."""
+        """A message that expired in transit leaves at once; the others of its batch stay."""
         effects = put(self.model, self.queue, b"1", mortal(b"2"), b"3", now=SENT.later(9))
         self.assertEqual(gone(effects), timed_out(b"2"))
         self.assertEqual(self.look(SENT.later(9)), [b"1", b"3"])
@@ -159,8 +159,8 @@ class QueueExpiryTests(SynchronousTestCase):
         self.assertEqual(self.model.expire(SENT.later(9)), [])
         self.assertEqual(bodies(self.model.remove(held).positions), [b"held"])
 
-    def test_a_reader_gives_back_too_late(self) -> None:
-        """A message that is given back after its time leaves, and those who wait do not get it."""
+    def test_returned_after_the_expiry(self) -> None:
+        """A message that is returned after it expired leaves, and waiting readers do not get it."""
         put(self.model, self.queue, mortal(b"held"))
         held = receive(self.model, self.queue)
         self.model.receive(self.queue, tag="waits", now=SENT)
@@ -168,15 +168,15 @@ class QueueExpiryTests(SynchronousTestCase):
         effects = self.model.release(held, SENT.later(9))
         self.assertEqual((gone(effects), completions(effects)), (timed_out(b"held"), []))
 
-    def test_a_reader_gives_back_in_time(self) -> None:
-        """It is back in its place, and leaves later."""
+    def test_returned_before_the_expiry(self) -> None:
+        """It is back at its position, and leaves later."""
         put(self.model, self.queue, mortal(b"held"), b"next")
         self.assertEqual(self.model.release(receive(self.model, self.queue), SENT.later(4)), [])
         self.assertEqual(self.look(SENT.later(4)), [b"held", b"next"])
         self.assertEqual(gone(self.model.expire(SENT.later(5))), timed_out(b"held"))
 
-    def test_nobody_gets_what_is_late(self) -> None:
-        """Even before it was let go, neither a reader nor one who looks finds it.
+    def test_expired_messages_are_not_received(self) -> None:
+        """Even before it is removed neither a receive nor a peek finds it.
 
         MQMQ-2.2.19.2-07.
         """
@@ -224,7 +224,7 @@ class QueueExpiryTests(SynchronousTestCase):
         self.assertIsNone(self.model.deadline(now))
 
     def test_a_reader_waits_while_very_many_leave(self) -> None:
-        """Who finds only late messages for too long waits, and gets what lies behind them."""
+        """A reader that finds only expired messages for too long waits, and gets the next one behind them."""
         self.patch(expiry, "EXPIRED_AT_ONCE", 10)
         put(self.model, self.queue, *(mortal() for _ in range(25)), b"good")
         now = SENT.later(5)
@@ -246,9 +246,9 @@ class QueueExpiryTests(SynchronousTestCase):
         self.assertIsNone(self.model.deadline(SENT))
 
     def test_restored_messages(self) -> None:
-        """The store knows when each is due, so they leave although nobody reads them.
+        """The store has the expiry of each, so they leave although they are not read.
 
-        Those whose time was over before the start leave with the first look at the clock.
+        Those that expired before the start leave with the first look at the clock.
         """
         definition = self.queue.definition
         due = SENT.unix_seconds + 5
@@ -286,7 +286,7 @@ class OutgoingExpiryTests(SynchronousTestCase):
         self.queue = self.model.outgoing(BETA_ORDERS, SENT)
 
     def put(self, *names: bytes, seconds: int = 10) -> None:
-        """Let messages wait for their way, that have to reach their queue within so many seconds."""
+        """Let messages wait to be sent, with a limit of seconds to reach their queue."""
         views = [arriving(name, destination=BETA_ORDERS, time_to_reach_queue=seconds) for name in names]
         self.assertEqual(put(self.model, self.queue, *views, now=SENT), [OutgoingReady(self.queue)])
 
@@ -332,7 +332,7 @@ class OutgoingExpiryTests(SynchronousTestCase):
         self.assertEqual(bodies(self.take(stepped_back)), [b"infinite", b"future"])
 
     def test_sent_and_not_acknowledged(self) -> None:
-        """It leaves while it is on its way, and a late acknowledgement or a lost session changes nothing."""
+        """It leaves while it is in transit, and a late acknowledgement or a lost session changes nothing."""
         self.put(b"1")
         sent = self.take(SENT)
         [departure] = self.model.expire(SENT.later(11))
@@ -353,8 +353,8 @@ class OutgoingExpiryTests(SynchronousTestCase):
         self.assertEqual(gone(effects), self.late(b"1", b"2"))
         self.assertFalse(self.queue.has_available)
 
-    def test_the_time_to_be_received_does_not_count_on_the_way(self) -> None:
-        """That is for the queue at the end of the way to judge."""
+    def test_the_time_to_be_received_does_not_count_in_transit(self) -> None:
+        """Only the destination queue applies it."""
         view = arriving(b"1", destination=BETA_ORDERS, time_to_be_received=5)
         put(self.model, self.queue, view, now=SENT)
         self.assertIsNone(self.model.deadline(SENT))

@@ -35,7 +35,7 @@ def asking(
     sent_time: int = NOW.unix_seconds,
     time_to_reach_queue: int = SECONDS,
 ) -> UserMessageView:
-    """A message that lives for some seconds, and whose sender wants copies of it."""
+    """A message that expires after some seconds, and whose sender wants copies of it."""
     message = Message(
         body=body,
         priority=5,
@@ -68,12 +68,12 @@ class CopyCase(SynchronousTestCase):
         return self.alpha.model.system_queue(suffix)
 
     def letters(self, suffix: QueueSuffix = QueueSuffix.DEADLETTER) -> list[tuple[bytes, int]]:
-        """What is in a dead-letter queue, and why."""
+        """The messages in a dead-letter queue, and the reasons."""
         positions = self.system(suffix).peek(99)
         return [(self.alpha.body(each), self.alpha.view(each).message_class) for each in positions]
 
     def outgoing(self) -> OutgoingQueue:
-        """What waits for its way to BETA."""
+        """The messages that wait to be sent to BETA."""
         return self.alpha.model.outgoing(parse_format_name("DIRECT=OS:beta\\q"), self.alpha.now)
 
     def receive(self, queue: Queue | None = None, count: int = 1) -> None:
@@ -115,7 +115,7 @@ class JournalTests(CopyCase):
             self.receive()
         self.assertEqual(self.alpha.bodies(self.journal), [b"2"])
 
-    def test_the_store_turns_the_message_into_its_copy(self) -> None:
+    def test_the_message_becomes_its_copy_in_the_store(self) -> None:
         """A stored message is not written again; the journal gets to the store with its first message."""
         self.alpha.put(self.queue, b"1", b"2")
         [first, _] = self.queue.peek(2)
@@ -157,7 +157,7 @@ class JournalTests(CopyCase):
         self.assertEqual(self.alpha.view(copy).packet, asking(b"x").packet)
 
     def test_only_what_is_received(self) -> None:
-        """What expires, is purged, deleted, moved or given back leaves no copy."""
+        """A message that expires, is purged, deleted, moved or returned leaves no copy."""
         self.alpha.put(self.queue, asking(b"expires"), b"purged", b"moved")
         self.alpha.give_back(self.alpha.receive(self.queue))
         self.alpha.move(self.queue.peek(3)[2], self.alpha.subqueue(self.queue))
@@ -225,7 +225,7 @@ class JournalTests(CopyCase):
         self.assertLessEqual(self.alpha.model.storage.journaled, 2048)
 
     def test_quota_of_the_queue_manager(self) -> None:
-        """A copy takes the place of its message, so there is room for it when all room is used up."""
+        """A copy replaces its message, so it fits when the quota is used up."""
         self.alpha = Alpha(quota=1)
         self.queue = self.alpha.create(journal=True)
         self.alpha.put(self.queue, b"x" * 700)
@@ -258,7 +258,7 @@ class JournalTests(CopyCase):
         self.assertEqual(len(self.alpha.store.done), batches + 1)
         self.assertEqual(self.alpha.bodies(self.journal), [b"1"])
 
-    def test_who_waits_at_a_journal(self) -> None:
+    def test_waiting_readers_of_a_journal(self) -> None:
         """A copy wakes its readers once it is stored."""
         waits = self.alpha.read(self.journal, wait=True)
         self.alpha.put(self.queue, b"1")
@@ -298,7 +298,7 @@ class DeadLetterTests(CopyCase):
         self.assertEqual(self.alpha.bodies(self.journal), [], "it was not received")
 
     def test_one_batch(self) -> None:
-        """The letter, the event and the removal are one change of the store.
+        """The dead letter, the event and the removal are one change of the store.
 
         MQDMPR-3.1.7.2.1-03
         """
@@ -313,7 +313,7 @@ class DeadLetterTests(CopyCase):
         self.assertIn("dead letter", event.reason)
 
     def test_a_store_that_fails(self) -> None:
-        """There is no letter then; there is one when the store can."""
+        """There is no dead letter then; there is one when the store works again."""
         self.alpha.put(self.queue, asking(b"1"))
         self.alpha.store.fails = 2
         self.alpha.later(SECONDS)
@@ -323,15 +323,15 @@ class DeadLetterTests(CopyCase):
         self.assertEqual((len(self.letters()), self.queue.message_count), (1, 0))
 
     def test_express(self) -> None:
-        """The letter of an express message is one too; a restart loses it."""
+        """An express message becomes an express dead letter; a restart loses it."""
         self.alpha.put(self.queue, asking(b"1", recoverable=False))
         self.alpha.later(SECONDS)
         self.assertEqual(len(self.letters()), 1)
         self.alpha = self.alpha.restart()
         self.assertEqual(self.letters(), [])
 
-    def test_nobody_mourns_what_was_removed_by_hand(self) -> None:
-        """What is purged or deleted leaves an event and no letter."""
+    def test_no_dead_letter_after_a_removal_by_hand(self) -> None:
+        """A purge or a deletion leaves an event and no dead letter."""
         self.alpha.put(self.queue, asking(b"1"), asking(b"2"))
         held = self.alpha.receive(self.queue)
         self.alpha.purge(self.queue)
@@ -342,7 +342,7 @@ class DeadLetterTests(CopyCase):
         self.assertEqual([event for event, _ in self.alpha.events], ["purged", "purged", "deleted"])
 
     def test_received_and_given_back_too_late(self) -> None:
-        """Whatever way it fails, there is one letter."""
+        """Whatever fails first, there is one dead letter."""
         self.alpha.put(self.queue, asking(b"1"))
         held = self.alpha.receive(self.queue)
         self.alpha.later(SECONDS)
@@ -350,7 +350,7 @@ class DeadLetterTests(CopyCase):
         self.assertEqual(len(self.letters()), 1)
 
     def test_transactional_messages_of_others(self) -> None:
-        """Their letters are kept where they were sent from."""
+        """Their dead letters are kept where they were sent from."""
         queue = self.alpha.create("t", transactional=True)
         self.alpha.put(queue, asking(b"1", transactional=True))
         self.alpha.later(SECONDS)
@@ -358,7 +358,7 @@ class DeadLetterTests(CopyCase):
         self.assertEqual(self.alpha.events, [("expired", "private$\\t")])
 
     def test_transactional_messages_of_ours(self) -> None:
-        """What was sent here and failed here is in the transactional dead-letter queue."""
+        """A message that was sent here and failed here is in the transactional dead-letter queue."""
         queue = self.alpha.create("t", transactional=True)
         self.alpha.put(queue, asking(b"1", transactional=True, source=ALPHA))
         transaction = self.alpha.begin()
@@ -373,7 +373,7 @@ class DeadLetterTests(CopyCase):
         )
 
     def test_queue_deleted_before_the_commit(self) -> None:
-        """What the transaction sent there becomes a dead letter with the commit, which the event says."""
+        """What the transaction sent to it becomes a dead letter with the commit, which the event says."""
         queue = self.alpha.create("t", transactional=True)
         transaction = self.alpha.begin()
         self.alpha.send_in(transaction, queue, asking(b"1", transactional=True, source=ALPHA))
@@ -387,7 +387,7 @@ class DeadLetterTests(CopyCase):
         self.assertEqual((event.event, event.reason), ("deleted", "kept as a dead letter"))
 
     def test_quota(self) -> None:
-        """A letter for which there is no room is not written; the message leaves all the same, once.
+        """A dead letter beyond the quota is not written; the message leaves all the same, once.
 
         MQDMPR-3.1.1.12-23.
         """
@@ -401,8 +401,8 @@ class DeadLetterTests(CopyCase):
             [event.reason for event in self.alpha.last_events][1], "the dead-letter queue is full"
         )
 
-    def test_letters_do_not_expire(self) -> None:
-        """What lies in a queue of the system has no time, after a restart neither.
+    def test_dead_letters_do_not_expire(self) -> None:
+        """Messages in system queues have no time limit, after a restart neither.
 
         MQDMPR-3.1.2.4-04.
         """
@@ -419,7 +419,7 @@ class WayTests(CopyCase):
     """Readings 46 and 68: copies of what was sent from here."""
 
     def test_not_delivered_in_time(self) -> None:
-        """What was sent here is kept as a dead letter, what passes through is not.
+        """A message that was sent here is kept as a dead letter, one that is forwarded is not.
 
         MQDMPR-3.1.1.12-22.
         """
@@ -465,7 +465,7 @@ class WayTests(CopyCase):
         self.assertEqual((outgoing.positions, self.alpha.stored(outgoing)), ({}, []))
 
     def test_not_delivered_and_not_journaled(self) -> None:
-        """What expires on its way is not a success."""
+        """A message that expires in transit is not a success."""
         self.alpha.put(self.outgoing(), asking(b"1", source=ALPHA, journal=True))
         self.alpha.later(SECONDS + 1)
         self.assertEqual(self.system(QueueSuffix.JOURNAL).positions, {})

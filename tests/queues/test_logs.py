@@ -73,7 +73,7 @@ class MessageLogTests(LogCase):
         self.assertEqual(self.logged(), [b"1", b"2", b"3"])
 
     def test_what_does_not_come_in(self) -> None:
-        """Neither what is refused has an entry, nor what could not be stored, nor what is given back."""
+        """Refused messages have no entry, nor have those that could not be stored, or were returned."""
         small = self.alpha.create("small", log=True, quota=1)
         self.alpha.put(small, b"x" * 2000, b"fits")
         self.assertEqual(self.logged(small), [b"fits"])
@@ -139,7 +139,7 @@ class EventTests(LogCase):
         )
 
     def check_last(self, event: str, message_class: MessageClass, queue: str) -> None:
-        """See that the last batch forgot one message and told of it."""
+        """Check that the last batch removed one message and logged it."""
         told = [change for change in self.batch() if isinstance(change, AppendEvent)]
         self.assertEqual(
             [(each.event, each.message_class, each.queue, each.time) for each in told],
@@ -148,8 +148,8 @@ class EventTests(LogCase):
         self.assertEqual(told[0].identity[16:], (1).to_bytes(4, "little"))
         self.assertEqual(sum(isinstance(change, RemoveMessages) for change in self.batch()), 1)
 
-    def test_every_way_out(self) -> None:
-        """With the class that the sender would be told, and the queue in which it happened.
+    def test_every_removal(self) -> None:
+        """With the class of the acknowledgement, and the queue in which it happened.
 
         MQDMPR-3.1.7.2.1-03
         """
@@ -175,7 +175,7 @@ class EventTests(LogCase):
         self.check_last("deleted", MessageClass.NACK_Q_DELETED, path)
 
     def test_a_message_that_was_never_read(self) -> None:
-        """After a start, too, the event says whose it is, for the packet was read for that."""
+        """After a start, too, the event has its identifier, for the packet is read for that."""
         self.put()
         self.alpha = self.alpha.restart()
         self.alpha.later(5)
@@ -183,7 +183,7 @@ class EventTests(LogCase):
         self.assertEqual(len(event.identity), 20)
 
     def test_what_is_received(self) -> None:
-        """It leaves no event, by whatever way it is received."""
+        """It leaves no event, by whichever read it is received."""
         self.alpha.put(self.queue, b"1", b"2")
         self.alpha.confirm(self.alpha.receive(self.queue))
         transaction = self.alpha.begin()

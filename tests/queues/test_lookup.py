@@ -51,7 +51,7 @@ class SeekTests(LookupTestCase):
         self.assertEqual(found, [b"1", b"2", b"3", b"4", b"5"])
 
     def test_walk(self) -> None:
-        """From end to end both ways, one message after the other, and no further.
+        """From end to end in both directions, one message after the other, and no further.
 
         MQDMPR-3.1.1.11-05 MQDMPR-3.1.7.3.2-01 MQDMPR-3.1.7.3.2-04
         """
@@ -90,7 +90,7 @@ class SeekTests(LookupTestCase):
         self.assertEqual([self.see(NEXT, b"4"), self.see(PREVIOUS, b"2")], [NONE, NONE])
 
     def test_locked_messages_that_may_be_looked_at(self) -> None:
-        """A look stops at them, both ways; a receive does not; and only as long as they are locked so.
+        """A peek stops at them, in both directions; a receive does not; and only while they are locked so.
 
         MQDMPR-3.1.7.3.2-03 MQDMPR-3.1.7.3.2-04 MQDMPR-3.1.7.3.3-05
         """
@@ -152,7 +152,7 @@ class SeekTests(LookupTestCase):
         self.assertEqual(self.see(FIRST), NONE)
 
     def test_a_message_that_comes(self) -> None:
-        """Nobody sees what is not stored yet, nor starts from it."""
+        """A message that is not stored yet is not seen, nor is it a start of a search."""
         admission = admit(self.model, self.queue, b"6")
         for action in (CURRENT, NEXT, PREVIOUS):
             self.assertEqual(self.see(action, b"6"), NONE)
@@ -198,7 +198,7 @@ class ReadByLookupIdentifierTests(LookupTestCase):
         self.assertEqual((taken.state, self.queue.message_count), (PositionState.DELETED, 4))
 
     def test_receive_in_a_transaction(self) -> None:
-        """It belongs to the transaction, which is told, and is back if that is aborted.
+        """It belongs to the transaction, which is notified, and is returned if that is aborted.
 
         MQDMPR-3.1.7.1.13-04
         """
@@ -223,12 +223,12 @@ class ReadByLookupIdentifierTests(LookupTestCase):
             self.lookup(FIRST, peek=True, owner="transaction")
 
     def test_nothing_found(self) -> None:
-        """MQDMPR-3.1.7.1.13-03: the status is that of the search, and nobody waits."""
+        """MQDMPR-3.1.7.1.13-03: the status is that of the search, and no read waits."""
         self.assertEqual(self.lookup(CURRENT, UNKNOWN), NONE)
         self.assertEqual(len(self.queue.readers), 0)
 
     def test_access(self) -> None:
-        """Who may only look cannot receive so either."""
+        """A handle for peeking cannot receive so either."""
         self.handle = self.open(QueueAccessType.PEEK)
         self.assertEqual(self.lookup(FIRST, peek=True), b"1")
         self.assertEqual(self.lookup(FIRST), Status.MQ_ERROR_ACCESS_DENIED)

@@ -46,9 +46,9 @@ queue was deleted; somebody may."""
 
 
 class ManagerHistory(CursorUse):
-    """Knows of each message, by its number, whether it came in, and whether it was received.
+    """Has for each message, by its number, whether it arrived, and whether it was received.
 
-    Wherever the others are: each is in one place, or left with one event; what is recoverable survives.
+    All others are in one queue each, or left with one event; recoverable messages survive.
     """
 
     def __init__(self) -> None:
@@ -394,7 +394,7 @@ class ManagerHistory(CursorUse):
                 assert not (queue.has_available and queue.readers), "a reader waits beside a message"
 
     def check_fates(self) -> None:
-        """See that each message is in one place, or left with one event; nothing may be under way."""
+        """Check that each message is in one queue, or left with one event; nothing may be pending."""
         places: Counter[int] = Counter()
         copies: Counter[int] = Counter()
         letters: Counter[int] = Counter()

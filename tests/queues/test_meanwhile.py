@@ -1,4 +1,4 @@
-"""What happens to queues and messages while a transaction, a removal or a move is under way."""
+"""Queues and messages that change while a transaction, a removal or a move is pending."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MeanwhileCase(SynchronousTestCase):
         self.alpha.put(self.queue, *(arriving(body, transactional=True) for body in bodies))
 
     def told(self) -> list[tuple[str, bytes]]:
-        """What the event log tells: of which message what."""
+        """The entries of the event log: message and event."""
         names: list[tuple[str, bytes]] = []
         for departure in self.alpha.departures:
             assert departure.message_class in MessageClass
@@ -50,10 +50,10 @@ class MeanwhileCase(SynchronousTestCase):
 
 
 class DeletedTests(MeanwhileCase):
-    """Reading 17: what was done in a deleted queue comes to nothing, and each message is told of once."""
+    """Reading 17: operations in a deleted queue have no effect, and each message has one event."""
 
     def test_received(self) -> None:
-        """The deletion tells of the message; commit and abort do nothing with it."""
+        """The deletion logs the message; commit and abort do nothing with it."""
         for end in (self.alpha.commit, self.alpha.abort):
             queue = self.queue = self.alpha.create("short", transactional=True)
             self.put(b"x")
@@ -67,7 +67,7 @@ class DeletedTests(MeanwhileCase):
         self.assertEqual(self.alpha.departures, [])
 
     def test_received_and_being_committed(self) -> None:
-        """A message whose commit is on its way to the store was received, and not deleted."""
+        """A message whose commit is being stored was received, and not deleted."""
         transaction = self.alpha.begin()
         self.alpha.receive_in(transaction, self.queue)
         self.store.is_slow = True
@@ -77,7 +77,7 @@ class DeletedTests(MeanwhileCase):
         self.assertEqual(len(self.alpha.events), 1, "the one that nobody received")
 
     def test_received_and_not_stored(self) -> None:
-        """If that commit fails, the message went with its queue, and is told of."""
+        """If that commit fails, the message was deleted with its queue, and has an event."""
         transaction = self.alpha.begin()
         self.alpha.receive_in(transaction, self.queue)
         self.store.is_slow = True
@@ -100,7 +100,7 @@ class DeletedTests(MeanwhileCase):
         self.assertEqual(self.alpha.events, [("deleted", "private$\\orders")])
 
     def test_a_removal_that_is_not_stored(self) -> None:
-        """If the store fails, it was not received, and is told of with the others."""
+        """If the store fails, it was not received, and has an event as the others."""
         held = self.alpha.receive(self.queue)
         self.store.is_slow = True
         self.alpha.confirm(held)
@@ -111,7 +111,7 @@ class DeletedTests(MeanwhileCase):
         self.assertEqual(self.told(), [("NACK_Q_DELETED", b"1")])
 
     def test_sent_and_aborted(self) -> None:
-        """What was never sent is not told of."""
+        """A message that was never sent has no event."""
         transaction = self.alpha.begin()
         self.alpha.send_in(transaction, self.queue, b"never")
         self.alpha.delete(self.queue)
@@ -119,7 +119,7 @@ class DeletedTests(MeanwhileCase):
         self.assertEqual(self.alpha.events, [("deleted", "private$\\orders")] * 2)
 
     def test_sent_and_committed(self) -> None:
-        """What was sent to a queue that is gone by then leaves at once, durably told of."""
+        """A message to a queue that is deleted by then leaves at once, with a durable event."""
         other = self.alpha.create("other", transactional=True)
         transaction = self.alpha.begin()
         self.alpha.send_in(transaction, self.queue, b"late")
@@ -131,7 +131,7 @@ class DeletedTests(MeanwhileCase):
         self.assertEqual(self.alpha.bodies(other), [b"there"])
 
     def test_sent_and_being_committed(self) -> None:
-        """The same if the queue goes while the commit is on its way."""
+        """The same if the queue is deleted while the commit is being stored."""
         transaction = self.alpha.begin()
         self.alpha.send_in(transaction, self.queue, b"late")
         self.store.is_slow = True
@@ -142,7 +142,7 @@ class DeletedTests(MeanwhileCase):
         self.assertEqual(len(self.alpha.events), 3)
 
     def test_an_arrival(self) -> None:
-        """A message that is being stored is told of if it comes in, and not if the store fails."""
+        """A message that is being stored has an event if it arrives, and none if the store fails."""
         for fails, expected in ((0, 3), (1, 2)):
             self.alpha = Alpha()
             self.store = self.alpha.store
@@ -158,7 +158,7 @@ class DeletedTests(MeanwhileCase):
             self.alpha.check_store()
 
     def test_an_arrival_and_then_a_crash(self) -> None:
-        """At no time is a message out of the store before an event tells of it."""
+        """A message is never out of the store before its event is in it."""
         self.store.is_slow = True
         self.put(b"3")
         transaction = self.alpha.begin()
@@ -203,8 +203,8 @@ class DeletedTests(MeanwhileCase):
         self.assertEqual(self.alpha.bodies(self.queue), [b"1", b"2", b"3"])
         self.assertEqual(self.alpha.events, [])
 
-    def test_a_move_that_is_under_way(self) -> None:
-        """A target that goes while the move is stored takes the message with it, told of once."""
+    def test_a_pending_move(self) -> None:
+        """A target that is deleted while the move is stored takes the message with it, with one event."""
         for fails, expected in ((0, []), (1, [b"1", b"2"])):
             self.alpha = Alpha()
             self.store = self.alpha.store
@@ -225,7 +225,7 @@ class DeletedTests(MeanwhileCase):
             self.alpha.check_store()
 
     def test_journals_go_silently(self) -> None:
-        """Of what was received before nobody is told again, copies on their way included."""
+        """Messages that were received before have no further event, pending copies included."""
         queue = self.alpha.create("kept", journal=True)
         self.alpha.put(queue, b"1", b"2", b"3")
         self.alpha.confirm(self.alpha.receive(queue))
@@ -239,7 +239,7 @@ class DeletedTests(MeanwhileCase):
         self.assertEqual(self.alpha.model.storage.journaled, 0)
 
     def test_what_leaves_already(self) -> None:
-        """A message that was on its way out is told of for that reason, and for no other."""
+        """A message that was being removed has an event with that reason, and no other."""
         self.alpha.put(self.queue, mortal(b"3", 1))
         self.store.is_slow = True
         self.alpha.later(2)
@@ -304,7 +304,7 @@ class PurgedTests(MeanwhileCase):
         self.assertEqual(self.queue.positions, {})
 
     def test_a_crash(self) -> None:
-        """What readers had leaves after it, as purged, and is told of; nobody gets it, and the rest is there.
+        """Messages that readers had are removed after it as purged, with an event; the rest is there.
 
         MQDMPR-3.1.1.11-01 (reading 9)
         """
@@ -343,7 +343,7 @@ class PurgedTests(MeanwhileCase):
                 self.alpha.delete(queue)
 
     def test_a_purge_that_is_not_stored(self) -> None:
-        """What was available is back in its place, and what readers have is theirs."""
+        """Available messages are back at their positions, and what readers have is theirs."""
         held = self.alpha.receive(self.queue)
         self.store.fails = 1
         self.alpha.purge(self.queue)
@@ -353,7 +353,7 @@ class PurgedTests(MeanwhileCase):
         self.assertEqual(self.alpha.bodies(self.queue), [b"1", b"2"])
 
     def test_a_purge_of_a_deleted_queue(self) -> None:
-        """A purge that fails after its queue went is told of as the deletion."""
+        """A purge that fails after its queue was deleted is logged as the deletion."""
         self.store.is_slow = True
         self.alpha.purge(self.queue)
         self.alpha.delete(self.queue)
@@ -397,7 +397,7 @@ class ExpiredTests(MeanwhileCase):
         self.assertEqual((self.told(), self.alpha.events), ([], []))
 
     def test_received_and_aborted(self) -> None:
-        """It leaves then, and nobody gets it."""
+        """It leaves then, and no reader gets it."""
         self.received()
         self.alpha.later(9)
         waits = self.alpha.read(self.queue, wait=True)
@@ -427,7 +427,7 @@ class ExpiredTests(MeanwhileCase):
             )
 
     def test_sent_and_committed_too_late(self) -> None:
-        """A message whose time is over before the commit leaves with it, and nobody sees it.
+        """A message that expires before the commit leaves with it, and no reader sees it.
 
         MQDMPR-3.1.2.4-02
         """
@@ -442,7 +442,7 @@ class ExpiredTests(MeanwhileCase):
         self.assertEqual(self.alpha.stored(self.queue), [b"5", b"3"])
 
     def test_a_crash_after_a_late_commit(self) -> None:
-        """Not even then is a message gone of which nothing tells."""
+        """Not even then is a message removed without an event."""
         transaction = self.alpha.begin()
         self.alpha.send_in(transaction, self.queue, mortal(b"late", 3))
         self.alpha.now = self.alpha.now.later(4)
@@ -466,7 +466,7 @@ class ExpiredTests(MeanwhileCase):
         self.assertEqual(self.told(), [("NACK_RECEIVE_TIMEOUT", b"5"), ("NACK_RECEIVE_TIMEOUT", b"8")])
 
     def test_a_departure_that_is_not_stored(self) -> None:
-        """Nobody gets the message meanwhile; it leaves, told of once, when the store can."""
+        """No reader gets the message meanwhile; it leaves, with one event, when the store works again."""
         self.store.fails = 1
         self.alpha.later(9)
         self.assertEqual((self.alpha.events, self.queue.message_count), ([], 1))

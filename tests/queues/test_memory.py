@@ -23,7 +23,7 @@ def express(body: bytes, seconds: int = 0xFFFFFFFF, priority: int = 3) -> UserMe
 
 
 def names(bodies: list[bytes]) -> list[bytes]:
-    """What L{express} was told."""
+    """The names that L{express} was called with."""
     return [body.rstrip(b".") for body in bodies]
 
 
@@ -42,7 +42,7 @@ class OverflowCase(SynchronousTestCase):
         self.store.done.clear()
 
     def kept(self, queue: Queue | None = None) -> list[PacketHolder]:
-        """Who has each message."""
+        """Where each message is stored."""
         return [each.kept for each in (self.queue if queue is None else queue).peek(99)]
 
     def outgoing(self) -> Queue:
@@ -147,7 +147,7 @@ class OverflowTests(OverflowCase):
         )
 
     def test_a_store_that_fails_when_numbers_are_reserved(self) -> None:
-        """A batch with something to wait for in it does not let go of packets that only memory has."""
+        """A batch that waits for them keeps the packets that only memory has."""
         self.store.is_slow = True
         admission = self.alpha.put(
             self.queue, *(express(b"%d" % number) for number in range(3)), arriving(b"r", recoverable=True)
@@ -160,7 +160,7 @@ class OverflowTests(OverflowCase):
         self.assertEqual(names(self.alpha.bodies(self.queue)), [b"0", b"1", b"2", b"r"])
 
     def test_a_batch_that_is_withdrawn(self) -> None:
-        """What is not taken with the rest of its batch is in nobody's hands, the store's neither."""
+        """A message that is withdrawn from its batch is neither in memory nor in the store."""
         self.store.is_slow = True
         self.alpha.put(
             self.queue, *(express(b"%d" % number) for number in range(4)), arriving(b"r", recoverable=True)
@@ -207,14 +207,14 @@ class OverflowTests(OverflowCase):
         self.assertEqual(self.alpha.stored(outgoing), [b"r"])
 
     def test_given_back(self) -> None:
-        """A message that a reader has, and gives back, is in its place."""
+        """A message that a reader has, and returns, is at its position."""
         self.alpha.put(self.queue, *(express(b"%d" % number) for number in range(4)))
         self.alpha.give_back(self.alpha.receive(self.queue, 4))
         self.assertEqual(names(self.alpha.bodies(self.queue)), [b"0", b"1", b"2", b"3"])
         self.assertEqual(self.alpha.model.storage.cached, 0)
 
     def test_moved(self) -> None:
-        """It stays with whoever has it, the store or memory, and is moved once."""
+        """It stays where it is stored, on disk or in memory, and is moved once."""
         self.alpha.put(self.queue, *(express(b"%d" % number) for number in range(3)))
         target = self.alpha.subqueue(self.queue)
         for position in self.queue.peek(9):
@@ -249,8 +249,8 @@ class OverflowTests(OverflowCase):
             self.assertEqual((self.in_store(), self.in_store(journal)), (0, 2))
             self.alpha.confirm(self.alpha.receive(journal, 4))
 
-    def test_dead_letters(self) -> None:
-        """What expires leaves the store, told of by its own name."""
+    def test_expired_as_dead_letters(self) -> None:
+        """An expired message leaves the store, with an event of its own name."""
         self.alpha.put(self.queue, *(express(b"%d" % number, 5) for number in range(4)))
         self.alpha.later(9)
         self.assertEqual((self.in_store(), self.queue.positions), (0, {}))
@@ -332,8 +332,8 @@ class PacketMemoryTests(SynchronousTestCase):
         self.put(2)
         self.assertEqual(self.cached(), [False, True, True])
 
-    def test_all_the_ways_out(self) -> None:
-        """When nothing is left nothing is counted."""
+    def test_counts_after_every_removal(self) -> None:
+        """When all messages are removed the counts are 0."""
         target = self.alpha.subqueue(self.queue)
         for way in (
             lambda: self.alpha.purge(self.queue),
@@ -383,7 +383,7 @@ class PacketMemoryTests(SynchronousTestCase):
         self.assertEqual([each.view is not None for each in queue.peek(9)], [True, False, False])
 
     def test_uncommitted_packets_stay(self) -> None:
-        """What the store does not have yet is never let go of."""
+        """Packets that the store does not have yet stay in memory."""
         self.alpha = Alpha(packet_memory=0)
         self.queue = self.alpha.create()
         self.alpha.store.is_slow = True

@@ -14,7 +14,7 @@ class AllowPeekWhenLockedTests(HandleTestCase):
     """AllowPeekWhenLocked."""
 
     def test_nothing_said(self) -> None:
-        """What somebody has locked nobody else sees, until it is given back.
+        """A message that one reader has locked is hidden from the others, until it is returned.
 
         MQDMPR-3.1.1.12-04.
         """
@@ -26,7 +26,7 @@ class AllowPeekWhenLockedTests(HandleTestCase):
         self.assertEqual((self.peek(), self.peek(self.cursor())), (b"1", b"1"))
 
     def test_allowed(self) -> None:
-        """It is seen while it is locked, and nobody receives it; the permission ends with the lock.
+        """It is seen while it is locked, and cannot be received; the permission ends with the lock.
 
         MQDMPR-3.1.1.12-04 (reading 39).
         """

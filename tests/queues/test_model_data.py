@@ -176,7 +176,7 @@ class OutgoingQueueTests(SynchronousTestCase):
     """[MS-MQDMPR] 3.1.1.3."""
 
     def test_restart(self) -> None:
-        """Where its messages go survives with them; how far the way was known does not (reading 10).
+        """The destination survives with the messages; what was known of the route does not (reading 10).
 
         MQDMPR-3.1.1.3-01.
         """
@@ -208,7 +208,7 @@ class OutgoingQueueTests(SynchronousTestCase):
         self.assertEqual(list(alpha.model.outgoing_queues()), [outgoing])
 
     def test_history(self) -> None:
-        """An entry tells what became of an attempt, when, with what error, and of which addresses.
+        """An entry has the result of an attempt, its time, its error and the addresses.
 
         The statuses are the seventeen of the document.
 
@@ -246,7 +246,7 @@ class MessageTests(SynchronousTestCase):
     """[MS-MQDMPR] 3.1.1.12."""
 
     def test_defaults(self) -> None:
-        """Of no class, express, traced to nobody, with no queues for answers, and asking for nothing.
+        """Of no class, express, untraced, with no queues for answers, and asking for nothing.
 
         MQDMPR-3.1.1.12-18 MQDMPR-3.1.1.12-24
         """
@@ -271,8 +271,8 @@ class MessageTests(SynchronousTestCase):
         again = alpha.restart()
         self.assertEqual(again.bodies(again.find(".\\private$\\orders")), [b"1", b"t"])
 
-    def test_place(self) -> None:
-        """A message knows its queue and its place there, wherever it is.
+    def test_position(self) -> None:
+        """A message has its queue and its position there, wherever it is.
 
         MQDMPR-3.1.1.12-59 (reading 30)
         """
@@ -290,8 +290,8 @@ class MessageTests(SynchronousTestCase):
 class EventTests(SynchronousTestCase):
     """[MS-MQDMPR] 3.1.7.2."""
 
-    def test_who_performs_hears_of_everything(self) -> None:
-        """The core has done its part when it answers; what it answers is for all others, in order.
+    def test_all_effects_are_returned(self) -> None:
+        """The core has done its part when it answers; its effects are for all others, in order.
 
         MQDMPR-3.1.7.2-01.
         """

@@ -51,7 +51,7 @@ class MoveTests(MoveCase):
     """[MS-MQDMPR] 3.1.7.1.16 without a transaction."""
 
     def test_moved(self) -> None:
-        """A message is out of the one queue and in the other, and nothing is told of it.
+        """A message is out of the one queue and in the other, without an event.
 
         MQDMPR-3.1.7.1.16-02.
         """
@@ -64,7 +64,7 @@ class MoveTests(MoveCase):
         self.assertIs(self.first(self.subqueue).queue, self.subqueue)
 
     def test_there_and_back(self) -> None:
-        """Among a queue and its subqueues a message keeps its LookupIdentifier, and so its place."""
+        """Among a queue and its subqueues a message keeps its LookupIdentifier, and so its position."""
         self.alpha.put(self.queue, b"1", b"2")
         number = self.first().lookup_id
         other = self.alpha.subqueue(self.queue, "other")
@@ -91,7 +91,7 @@ class MoveTests(MoveCase):
         self.assertEqual({each.queue for each in self.subqueue.peek(9)}, {self.subqueue})
 
     def test_readers_of_the_target(self) -> None:
-        """Who waits there gets it, in a queue of the system too.
+        """A waiting reader gets it, in a system queue too.
 
         MQDMPR-3.1.7.1.16-04 (reading 44)
         """
@@ -114,7 +114,7 @@ class MoveTests(MoveCase):
         self.alpha.later(100)
         self.assertEqual(self.alpha.bodies(self.deadletter), [b"young", b"old"])
 
-    def test_nobody_has_it_meanwhile(self) -> None:
+    def test_hidden_until_the_move_is_stored(self) -> None:
         """Until the move is stored the message is in neither queue for readers, and counts once in each."""
         self.alpha.put(self.queue, b"1")
         self.alpha.store.is_slow = True
@@ -334,7 +334,7 @@ class SubqueueTests(MoveCase):
         self.assertIn(PutQueue(self.subqueue.definition), self.changes())
 
     def test_goes_when_it_is_empty(self) -> None:
-        """If nothing is in it, nobody waits and nobody has it open, it goes, from the store as well."""
+        """Without messages, waiting reads and open handles it is deleted, from the store as well."""
         self.alpha.put(self.queue, b"1")
         self.alpha.move(self.first(), self.subqueue)
         self.alpha.forget_empty(self.subqueue)
@@ -369,7 +369,7 @@ class SubqueueTests(MoveCase):
             self.assertFalse(queue.is_deleted)
 
     def test_deleted_with_its_parent(self) -> None:
-        """Its messages are told of as well, and all is gone from the store.
+        """Its messages have events as well, and all is gone from the store.
 
         MQDMPR-3.1.7.1.4-01 MQDMPR-3.1.7.1.4-03
         """

@@ -1,4 +1,4 @@
-"""In which order messages lie in a queue, and that receiving keeps it."""
+"""The order of messages in a queue, which receiving keeps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class OrderTests(SynchronousTestCase):
         self.assertEqual(bodies(receive(self.model, self.queue, count=9)), [b"1", b"2", b"3"])
 
     def test_priority_order(self) -> None:
-        """Higher priorities come first; within one, who came first.
+        """Higher priorities come first; within one, in the order of arrival.
 
         MQDMPR-3.1.1.2-24 MQDMPR-3.1.7.1.9-09 MQMQ-2.2.19.1-05
         """
@@ -67,7 +67,7 @@ class OrderTests(SynchronousTestCase):
         self.assertEqual([number - found[0] for number in found], [0, 1, 2])
 
     def test_released_message_is_first_again(self) -> None:
-        """A message that is given back lies where it lay."""
+        """A message that is returned is at its position again."""
         put(self.model, self.queue, b"1", b"2", b"3")
         first = receive(self.model, self.queue)
         put(self.model, self.queue, b"4")
@@ -75,8 +75,8 @@ class OrderTests(SynchronousTestCase):
         self.model.release(first, NOW)
         self.assertEqual(bodies(receive(self.model, self.queue, count=9)), [b"1", b"2", b"3", b"4"])
 
-    def test_released_out_of_turn(self) -> None:
-        """Several readers may give their messages back in any order."""
+    def test_released_in_any_order(self) -> None:
+        """Several readers may return their messages in any order."""
         put(self.model, self.queue, *[b"%d" % number for number in range(8)])
         held = [receive(self.model, self.queue) for _ in range(6)]
         for number in (2, 5, 0, 3):
@@ -85,8 +85,8 @@ class OrderTests(SynchronousTestCase):
         self.assertEqual(peek(self.model, self.queue, count=3), [b"0", b"2", b"3"])
         self.assertEqual(bodies(receive(self.model, self.queue, count=9)), peek_order(b"023567"))
 
-    def test_late_commit_lies_in_its_place(self) -> None:
-        """A message whose storing took longer still lies in front of those that came after it."""
+    def test_late_commit_keeps_its_position(self) -> None:
+        """A message whose storing took longer still precedes those that came after it."""
         slow = self.model.admit([(self.queue, arriving(b"slow", recoverable=True))], NOW)
         put(self.model, self.queue, b"quick", b"quick too")
         self.model.commit(slow, NOW)
@@ -98,8 +98,8 @@ class OrderTests(SynchronousTestCase):
         self.assertEqual(bodies(receive(self.model, self.queue, count=4)), [b"2", b"5", b"8", b"1"])
         self.assertEqual(bodies(receive(self.model, self.queue, count=99)), peek_order(b"47036"))
 
-    def test_peek_moves_nothing(self) -> None:
-        """Looking at a queue twice shows the same messages."""
+    def test_peek_keeps_the_order(self) -> None:
+        """Peeking at a queue twice shows the same messages."""
         put(self.model, self.queue, b"1", b"2")
         self.assertEqual(peek(self.model, self.queue), peek(self.model, self.queue))
         self.assertEqual(self.queue.message_count, 2)
@@ -116,7 +116,7 @@ class OrderTests(SynchronousTestCase):
         st.lists(st.tuples(st.integers(0, 7), st.booleans()), max_size=30), st.randoms(use_true_random=False)
     )
     def test_any_order_of_releases(self, sent: list[tuple[int, bool]], chance: random.Random) -> None:
-        """Whatever is held and given back in between, the order of a queue does not change."""
+        """Whatever is held and returned in between, the order of a queue does not change."""
         alpha, queue = fresh()
         for number, (priority, _) in enumerate(sent):
             put(alpha, queue, arriving(b"%d" % number, priority=priority))

@@ -43,7 +43,7 @@ class OrderedPositionsTests(SynchronousTestCase):
     def test_it_is_a_sorted_list(
         self, steps: list[tuple[str, int]], length: int, place: int, mark: int
     ) -> None:
-        """Whatever comes, goes and comes back: what is left is in order, and is found from any place."""
+        """Whatever is inserted and removed: the rest is in order, and is found from any position."""
         self.patch(ordered, "CHUNK_LENGTH", length)
         line: OrderedPositions[MessagePosition] = OrderedPositions()
         there: dict[int, MessagePosition] = {}

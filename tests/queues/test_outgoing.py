@@ -41,7 +41,7 @@ class OutgoingQueueTests(SynchronousTestCase):
         self.assertEqual(list(self.model.queues()), [])
 
     def test_messages_make_it_ready(self) -> None:
-        """Whoever transfers messages is told once for a batch."""
+        """The sender of messages is notified once for a batch."""
         self.assertFalse(self.queue.is_active)
         self.assertEqual(put(self.model, self.queue, b"1", b"2"), [OutgoingReady(self.queue)])
         self.assertTrue(self.queue.is_active)

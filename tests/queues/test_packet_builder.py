@@ -177,7 +177,7 @@ def encoded(message: Message, destination: FormatName, message_id: int, sent_tim
 
 
 class EquivalenceTests(SynchronousTestCase):
-    """The fast way makes the same bytes as the full encoder."""
+    """The fast encoder makes the same bytes as the full one."""
 
     @given(messages(), st.sampled_from(sorted(EXPECTED_DESTINATIONS, key=str)), numbers, numbers)
     def test_same_bytes(
@@ -202,7 +202,7 @@ class EquivalenceTests(SynchronousTestCase):
     def test_what_is_known_of_it(
         self, message: Message, destination: FormatName, destinations: bytes
     ) -> None:
-        """Whoever made a packet knows the same of it as who reads it."""
+        """The builder of a packet has the same attributes of it as its reader."""
         builder = PacketBuilder(
             destination, source=ALPHA, destination_queue_manager=BETA, destinations=destinations
         )
@@ -291,7 +291,7 @@ class FieldTests(SynchronousTestCase):
             )
         )
 
-    def test_no_names_that_nobody_gave(self) -> None:
+    def test_only_the_names_that_are_set(self) -> None:
         """A plain message has one queue name and no headers but the three that every message has."""
         packet = self.packet(body=b"hello", label="greeting")
         self.assertEqual((packet.properties.message_body, packet.properties.label), (b"hello", "greeting"))
@@ -360,7 +360,7 @@ class RefusalTests(SynchronousTestCase):
         return str(caught.exception.detail)
 
     def test_destinations(self) -> None:
-        """Names of queues that nobody sends to over this protocol are refused, with their text."""
+        """Names of queues that cannot be reached over this protocol are refused, with their text."""
         guid = str(GAMMA)
         for text in (
             "DIRECT=HTTP://gamma/msmq/q",

@@ -87,7 +87,9 @@ class PurgeTests(SynchronousTestCase):
         self.assertEqual((self.queue.message_count, self.model.storage.used), (0, 0))
 
     def test_a_confirmed_message_is_out_of_the_store(self) -> None:
-        """The store forgets what a reader confirms before that is told, purged or deleted as it may be."""
+        """The store removes what a reader confirms before the confirmation is returned, purged or
+        deleted meanwhile.
+        """
         for name, go in (("purged", self.purge), ("deleted", lambda: self.model.delete_queue(self.queue))):
             self.queue = create(self.model, name)
             put(self.model, self.queue, arriving(b"r", recoverable=True), b"e")
@@ -98,7 +100,7 @@ class PurgeTests(SynchronousTestCase):
             self.assertEqual((list(removal.positions), list(removal.changes)), ([], [gone]))
 
     def test_a_message_that_is_given_back(self) -> None:
-        """It leaves as well, and those who wait do not get it."""
+        """It leaves as well, and waiting readers do not get it."""
         put(self.model, self.queue, b"held")
         held = receive(self.model, self.queue)
         self.purge()
@@ -131,7 +133,7 @@ class PurgeTests(SynchronousTestCase):
         self.assertEqual(peek(self.model, self.queue), [b"new", b"newer"])
 
     def test_a_purge_that_is_not_stored(self) -> None:
-        """The messages are back in their places, for those who wait too."""
+        """The messages are back at their positions, for waiting readers too."""
         put(self.model, self.queue, b"1", b"2")
         departure = self.model.purge(self.queue, self.model.last_sequential, 9)
         assert departure is not None

@@ -192,8 +192,8 @@ class ArrivalTests(SynchronousTestCase):
         """A path that no queue has finds nothing, nor does the journal of one that is there."""
         self.assertIsNone(self.model.queue_for(arriving(destination="DIRECT=OS:alpha\\private$\\bills")))
 
-    def test_queues_to_which_nobody_sends(self) -> None:
-        """No message that arrives is for a journal, a subqueue or a queue of the system."""
+    def test_queues_that_are_no_destinations(self) -> None:
+        """No message that arrives is for a journal, a subqueue or a system queue."""
         self.model.collection.subqueue(self.queue, "sub", NOW)
         for tail in ("private$\\orders;JOURNAL", "private$\\orders;sub", "SYSTEM$;DEADLETTER"):
             with self.subTest(tail=tail):
@@ -375,7 +375,7 @@ class DeleteTests(SynchronousTestCase):
         self.assertEqual(caught.exception.status, Status.MQ_ERROR_QUEUE_NOT_FOUND)
 
     def test_name_is_taken_until_it_is_out_of_the_store(self) -> None:
-        """While its messages are told of, no other queue takes its name, in any case."""
+        """While its messages are being logged, no other queue gets its name, in any case."""
         alpha = model()
         deletion = alpha.delete_queue(create(alpha))
         for name in (".\\private$\\orders", ".\\private$\\ORDERS"):

@@ -54,7 +54,7 @@ class WaitingReaderTests(SynchronousTestCase):
         self.assertEqual(peek(self.model, self.queue), [])
 
     def test_order_of_waiting(self) -> None:
-        """MQDMPR-3.1.7.2.2-03: who waited first is served first, one message each."""
+        """MQDMPR-3.1.7.2.2-03: the reader that waited longest is served first, one message each."""
         for tag in "abc":
             self.wait(tag)
         self.assertEqual(self.put(b"1"), [("a", [b"1"])])
@@ -68,7 +68,7 @@ class WaitingReaderTests(SynchronousTestCase):
         self.assertEqual(self.put(b"2"), [("b", [b"2"])])
 
     def test_peekers_and_receiver(self) -> None:
-        """MQDMPR-3.1.7.2.2-05 MQDMPR-3.1.7.3.7-01: all who look in front of the receiver see the message."""
+        """MQDMPR-3.1.7.2.2-05 MQDMPR-3.1.7.3.7-01: all peeks in front of the receive see the message."""
         self.wait("p", is_peek=True)
         self.wait("q", is_peek=True)
         self.wait("r")
@@ -77,8 +77,8 @@ class WaitingReaderTests(SynchronousTestCase):
         self.assertEqual(self.put(b"2"), [("late", [b"2"])])
         self.assertEqual(peek(self.model, self.queue), [b"2"])
 
-    def test_waiting_peek_takes_nothing(self) -> None:
-        """MQDMPR-3.1.7.1.15-06: a look that had to wait leaves the message for others."""
+    def test_waiting_peek_removes_nothing(self) -> None:
+        """MQDMPR-3.1.7.1.15-06: a peek that had to wait leaves the message for others."""
         self.wait("p", is_peek=True)
         self.assertEqual(self.put(b"1"), [("p", [b"1"])])
         self.assertEqual(len(receive(self.model, self.queue)), 1)
@@ -111,14 +111,14 @@ class WaitingReaderTests(SynchronousTestCase):
         self.assertEqual(completions(effects), [("a", [b"7"])])
 
     def test_release_serves_the_next(self) -> None:
-        """A message that is given back goes to who waits."""
+        """A message that is returned goes to a waiting reader."""
         put(self.model, self.queue, b"1")
         held = receive(self.model, self.queue)
         self.wait("a")
         self.assertEqual(completions(self.model.release(held, NOW)), [("a", [b"1"])])
 
     def test_no_time_to_wait(self) -> None:
-        """MQDMPR-3.1.7.3.1-02: a read that may not wait ends at once; nobody waits afterwards."""
+        """MQDMPR-3.1.7.3.1-02: a read that may not wait ends at once, and does not wait."""
         for seconds in (0.0, -1.0):
             deadline = NOW.later(seconds).monotonic
             effects = self.model.receive(self.queue, tag="a", now=NOW, deadline=deadline)
@@ -156,7 +156,7 @@ class WaitingReaderTests(SynchronousTestCase):
         self.assertEqual(self.put(b"1"), [])
         self.assertEqual(peek(self.model, self.queue), [b"1"])
 
-    def test_cancel_of_nothing(self) -> None:
+    def test_cancel_of_an_unknown_read(self) -> None:
         """Cancelling a read that is completed, or never was, changes nothing."""
         self.wait("a")
         self.put(b"1")
@@ -172,7 +172,7 @@ class WaitingReaderTests(SynchronousTestCase):
         self.assertEqual(completions(put(self.model, other, b"3")), [("o", [b"3"])])
 
     def test_deleted_queue_ends_waits(self) -> None:
-        """Who waits at a queue that is deleted is told so; who asks later, that it is not there."""
+        """Reads that wait at a deleted queue end with that status; later ones find no queue."""
         self.wait("a", seconds=5)
         self.wait("b", is_peek=True)
         deleted = Status.MQ_ERROR_QUEUE_DELETED
@@ -196,7 +196,7 @@ class WaitingReaderTests(SynchronousTestCase):
         with self.assertRaises(LocalProtocolError):
             self.model.receive(self.queue, tag="a", now=NOW)
 
-    def test_read_of_nothing(self) -> None:
+    def test_read_of_no_message(self) -> None:
         """A read takes at least one message."""
         with self.assertRaises(LocalProtocolError):
             self.model.receive(self.queue, tag="a", now=NOW, count=0)
@@ -230,8 +230,8 @@ class WaitingReaderTests(SynchronousTestCase):
 class OutgoingReadersTests(SynchronousTestCase):
     """Reads and transfer at one outgoing queue."""
 
-    def test_who_waits_is_first(self) -> None:
-        """An administrator who waits gets what comes, and the session is told all the same."""
+    def test_waiting_reader_is_served_first(self) -> None:
+        """An administrator that waits gets what comes, and the session is notified all the same."""
         alpha = model()
         queue = alpha.outgoing(parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\orders"), NOW)
         self.assertEqual(alpha.receive(queue, tag="admin", now=NOW), [])

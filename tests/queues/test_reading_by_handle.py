@@ -117,7 +117,7 @@ class DequeueTests(HandleTestCase):
         self.assertEqual(self.wait(1), [(self.last_tag, late)])
 
     def test_a_queue_that_is_gone(self) -> None:
-        """MQDMPR-3.1.7.3.1-01 MQDMPR-3.1.7.1.11-01: nobody waits there, as long as he would."""
+        """MQDMPR-3.1.7.3.1-01 MQDMPR-3.1.7.1.11-01: a read does not wait there, whatever its time limit."""
         self.model.delete_queue(self.queue)
         self.assertEqual(self.receive(seconds=None), Status.MQ_ERROR_QUEUE_NOT_AVAILABLE)
         self.assertEqual((len(self.handle.waiting), len(self.queue.readers)), (0, 0))
@@ -147,7 +147,7 @@ class DequeueTests(HandleTestCase):
         self.assertEqual((peeker.is_peek, peeker.tag, peeker.cursor), (True, "read 2", cursor))
         self.assertEqual(self.model.deadline(self.now), self.now.later(5).monotonic)
 
-    def test_nobody_waits_after_any_outcome(self) -> None:
+    def test_no_wait_after_any_outcome(self) -> None:
         """MQDMPR-3.1.7.3.1-06: satisfied, too late, cancelled, closed or deleted, a wait is forgotten."""
 
         def wait() -> None:
@@ -169,14 +169,14 @@ class DequeueTests(HandleTestCase):
                 self.handle = self.open()
 
     def test_peek_and_receive_wait(self) -> None:
-        """MQDMPR-3.1.1.10-02 MQDMPR-3.1.7.3.6-01: who looks leaves the message for who takes it."""
+        """MQDMPR-3.1.1.10-02 MQDMPR-3.1.7.3.6-01: a peek leaves the message for the receive."""
         for read in (self.peek, self.receive, self.receive):
             self.assertIsNone(read(seconds=None))
         self.assertEqual(self.put(b"1"), [("read 1", [b"1"]), ("read 2", [b"1"])])
         self.assertEqual(list(self.handle.waiting), ["read 3"])
 
     def test_order_over_handles(self) -> None:
-        """Who waited first is served first, through whatever handle (reading 37)."""
+        """The longest wait is served first, through whichever handle (reading 37)."""
         other = self.open(QueueAccessType.RECEIVE_ADMIN)
         for handle in (self.handle, other, self.handle, other):
             self.receive(handle=handle, seconds=None)
@@ -184,7 +184,7 @@ class DequeueTests(HandleTestCase):
         self.assertEqual(found, [(f"read {number}", [b"%d" % number]) for number in range(1, 5)])
 
     def test_order_of_cursors_and_others(self) -> None:
-        """A cursor takes the first of what comes in its turn, others the first of all."""
+        """A cursor takes the first arrival behind it, others the first of all."""
         self.put(b"old")
         cursor = self.cursor()
         self.peek(cursor)
@@ -199,7 +199,7 @@ class DequeueTests(HandleTestCase):
         self.assertEqual(found, [(waits, [b"1"]), (receives, [b"1"]), (looks, [b"2"])])
 
     def test_cancel_by_tag(self) -> None:
-        """Through whatever handle it came; a tag under which nobody waits at this queue is not found.
+        """Through whichever handle it came; a tag without a waiting read at this queue is not found.
 
         MQDMPR-3.1.7.1.17-01 MQDMPR-3.1.7.1.17-02 MQDMPR-3.1.7.1.17-03
         """
@@ -248,7 +248,7 @@ class OwnedReadTests(HandleTestCase):
         return bodies(self.transaction.received())
 
     def test_what_is_there(self) -> None:
-        """The transaction has the lock, and is told at once; others pass the message over.
+        """The transaction has the lock, and is notified at once; other reads pass the message over.
 
         MQDMPR-3.1.7.1.10-14 MQDMPR-3.1.7.1.10-02 MQDMPR-3.1.1.11-03
         """
@@ -290,7 +290,7 @@ class OwnedReadTests(HandleTestCase):
         self.assertEqual(self.put(b"1"), [("read 3", [b"1"])])
 
     def test_a_transaction_that_takes_nothing_more(self) -> None:
-        """The read fails for that, and the message goes to who waits next."""
+        """The read fails for that, and the message goes to the next waiting reader."""
         self.receive_in_transaction()
         self.receive(seconds=None)
         self.transacting.transactions.prepare(self.transaction)

@@ -85,7 +85,7 @@ class RestartTests(SynchronousTestCase):
         self.assertTrue(set(lookup_ids) & {position.lookup_id for position in found})
 
     def test_packet_is_read_first(self) -> None:
-        """A message that came back has no packet before somebody reads it from the store."""
+        """A message that was restored has no packet before that is read from the store."""
         self.create()
         self.put(b"1")
         alpha = self.started()
@@ -124,7 +124,7 @@ class RestartTests(SynchronousTestCase):
         self.assertEqual((list(alpha.queues()), alpha.storage.used), ([], 0))
 
     def test_outgoing_messages_come_back(self) -> None:
-        """Recoverable messages on their way are there again, and their queue begins inactive."""
+        """Recoverable messages that wait to be sent are restored, and their queue begins inactive."""
         name = "DIRECT=OS:beta\\private$\\orders"
         self.put(b"1", name=name)
         self.put(b"2", name=name)

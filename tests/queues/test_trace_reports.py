@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.9 and 3.1.7.1.7: what reports of traced messages say, letter by letter."""
+"""[MS-MQQB] 3.1.5.8.9 and 3.1.7.1.7: the text of the reports of traced messages."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class TextTests(SynchronousTestCase):
 
 
 class ReadingTests(SynchronousTestCase):
-    """Reports are read again by whoever looks for a message."""
+    """Reports are parsed again for the explanation of a message."""
 
     @given(
         st.uuids(),

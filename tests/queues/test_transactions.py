@@ -141,8 +141,8 @@ class PrepareTests(TransactionCase):
 class SendTests(TransactionCase):
     """[MS-MQDMPR] 3.1.7.1.9 with iTransaction."""
 
-    def test_nobody_sees_it_before(self) -> None:
-        """Before the commit a message is there for its sender alone; then it wakes who waits.
+    def test_hidden_before_the_commit(self) -> None:
+        """Before the commit a message is there for its sender alone; then it wakes a waiting reader.
 
         MQDMPR-3.1.7.1.9-11 MQDMPR-3.1.4.4-03
         """
@@ -190,7 +190,7 @@ class SendTests(TransactionCase):
         self.assertEqual(refusal.status, EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED)
 
     def test_order(self) -> None:
-        """Messages lie in the order in which they were sent, whichever transaction was committed first."""
+        """Messages are in the order in which they were sent, whichever transaction was committed first."""
         first, second = self.alpha.begin(), self.alpha.begin()
         self.alpha.send_in(first, self.queue, b"1")
         self.alpha.send_in(second, self.queue, b"2")
@@ -208,8 +208,8 @@ class SendTests(TransactionCase):
         self.alpha.put(self.queue, arriving(b"e", priority=0), arriving(b"f", priority=1))
         self.assertEqual(self.alpha.bodies(self.queue), [b"f", b"t", b"e"])
 
-    def test_places_in_a_sequence(self) -> None:
-        """They are given to all messages for one queue together, in order, receives in between or not."""
+    def test_positions_in_a_sequence(self) -> None:
+        """They are assigned to all messages for one queue together, in order, receives in between or not."""
         self.put(b"in")
         other = self.alpha.create("other", transactional=True)
         transaction = self.alpha.begin()
@@ -226,7 +226,7 @@ class SendTests(TransactionCase):
         self.assertEqual(places, [(1, True, False), (2, False, False), (3, False, True), (1, True, True)])
 
     def test_to_another_queue_manager(self) -> None:
-        """What waits for its way is ready at the commit, and not before."""
+        """A message that waits to be sent is ready at the commit, and not before."""
         outgoing = self.alpha.model.outgoing(parse_format_name("DIRECT=OS:beta\\q"), self.alpha.now)
         transaction = self.alpha.begin()
         self.alpha.send_in(transaction, outgoing, b"1")
@@ -260,7 +260,7 @@ class ReceiveTests(TransactionCase):
         self.assertEqual(self.alpha.events, [])
 
     def test_aborted(self) -> None:
-        """It is back in its place, for who waits too.
+        """It is back at its position, for a waiting reader too.
 
         MQDMPR-3.1.4.5-03.
         """
@@ -291,7 +291,7 @@ class ReceiveTests(TransactionCase):
         self.assertEqual((self.alpha.departures, self.alpha.events), ([], []))
 
     def test_an_end_is_an_end(self) -> None:
-        """Both ways out remove the operations and the transaction.
+        """Commit and abort remove the operations and the transaction.
 
         MQDMPR-3.1.4.4-07 MQDMPR-3.1.4.5-05
         """

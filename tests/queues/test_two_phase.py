@@ -38,7 +38,7 @@ class DequeueEndTests(HandleTestCase):
         )
 
     def test_delete(self) -> None:
-        """MQDMPR-3.1.7.1.12-04: the message is gone for good, as received."""
+        """MQDMPR-3.1.7.1.12-04: the message is removed permanently, as received."""
         self.put(b"1")
         position = self.begin()
         end = self.end(position, delete=True)
@@ -48,7 +48,7 @@ class DequeueEndTests(HandleTestCase):
         self.assertEqual((position.state, self.queue.message_count), (PositionState.DELETED, 0))
 
     def test_give_back(self) -> None:
-        """MQDMPR-3.1.7.1.12-06: the message is where it was, and who waits gets it."""
+        """MQDMPR-3.1.7.1.12-06: the message is where it was, and a waiting reader gets it."""
         self.put(b"1", b"2")
         position = self.begin()
         self.assertEqual(self.end(position, delete=False).status, OK)
@@ -70,7 +70,7 @@ class DequeueEndTests(HandleTestCase):
             self.assertEqual(end, DequeueEnd(Status.MQ_ERROR_QUEUE_NOT_AVAILABLE))
 
     def test_twice(self) -> None:
-        """What was given back is not held any more, and what was deleted is not there (reading 36).
+        """What was returned is not held any more, and what was deleted is not there (reading 36).
 
         MQDMPR-3.1.7.1.12-02
         """
@@ -87,7 +87,7 @@ class DequeueEndTests(HandleTestCase):
             self.model.removed(end.removal, self.now)
 
     def test_of_another_reader(self) -> None:
-        """Nobody ends what another began, nor what a transaction has (reading 36)."""
+        """A read cannot end what another began, nor what a transaction has (reading 36)."""
         self.put(b"1", b"2")
         position = self.begin()
         self.assertEqual(self.end(position, delete=True, owner="somebody"), DequeueEnd(SEQUENCE))
@@ -127,7 +127,7 @@ class DequeueEndTests(HandleTestCase):
             self.assertEqual(self.queue.message_count, 0)
 
     def test_what_is_not_there_yet(self) -> None:
-        """Nobody can have begun with a message that is not stored."""
+        """A read cannot have begun with a message that is not stored."""
         [position] = admit(self.model, self.queue, b"1").positions
         self.assertEqual(self.end(position, delete=True, owner="reader"), DequeueEnd(SEQUENCE))
         self.assertEqual(bodies([position]), [b"1"])

@@ -53,7 +53,9 @@ class WholeTests(TransactionCase):
         self.assertEqual(self.alpha.bodies(target), [b"move"])
 
     def test_nothing_before_it_is_stored(self) -> None:
-        """While the batch is on its way everything looks as before, and the transaction cannot be aborted."""
+        """While the batch is being stored everything looks as before, and the transaction cannot be
+        aborted.
+        """
         _, target, held = self.prepared()
         self.alpha.store.is_slow = True
         self.alpha.commit(self.transaction)
@@ -90,8 +92,8 @@ class WholeTests(TransactionCase):
         self.assertEqual(self.alpha.bodies(self.queue), [b"receive", b"move", b"stay"])
         self.assertEqual(target.positions, {})
 
-    def test_places_that_cannot_be_given(self) -> None:
-        """If its messages cannot get their places, the transaction is as it was before."""
+    def test_positions_that_cannot_be_assigned(self) -> None:
+        """If its messages cannot get their positions, the transaction is as it was before."""
         _, target, _ = self.prepared()
 
         def fail(queue: Queue, positions: Sequence[MessagePosition]) -> Sequence[Change]:
@@ -148,7 +150,7 @@ class WholeTests(TransactionCase):
 
 
 class AbortCountTests(TransactionCase):
-    """AbortCount, and messages that nobody manages to receive."""
+    """AbortCount, and messages that are never received successfully."""
 
     def setUp(self) -> None:
         self.alpha = Alpha(poison_after=3)
@@ -176,8 +178,8 @@ class AbortCountTests(TransactionCase):
         queue = self.alpha.find(".\\private$\\orders")
         self.assertEqual([position.aborts for position in queue.peek(9)], [2, 1])
 
-    def test_other_ways_back_do_not_count(self) -> None:
-        """A reader that gives back, a move that is aborted and a commit that fails are no such abort."""
+    def test_other_returns_do_not_count(self) -> None:
+        """A reader that returns it, a move that is aborted and a commit that fails are no such abort."""
         self.put(b"1")
         self.alpha.give_back(self.alpha.receive(self.queue))
         transaction = self.alpha.begin()
@@ -193,7 +195,9 @@ class AbortCountTests(TransactionCase):
         self.assertEqual(position.aborts, 1)
 
     def test_moved_aside(self) -> None:
-        """After so many aborts a message is in the subqueue C{poison}, and those behind it get their turn."""
+        """After the limit of aborts a message is in the subqueue C{poison}, and those behind it are
+        served.
+        """
         self.put(b"bad", b"good")
         for _ in range(3):
             self.assertEqual(self.alpha.bodies(self.queue), [b"bad", b"good"])

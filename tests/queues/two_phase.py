@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class DequeueEnd:
-    """What comes of the end of a read.
+    """The result of the end of a read.
 
     @ivar status: rStatus.
     @ivar removal: the message leaves when its changes are stored
         (L{msmq.queues.model.QueueManagerModel.removed}).
-    @ivar effects: the message was given back.
+    @ivar effects: the message was returned.
     """
 
     status: Status
