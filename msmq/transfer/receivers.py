@@ -86,7 +86,7 @@ class Receivers:
     @param trusts: whether an identifier is believed at whatever address.
     """
 
-    def __init__(self, redirects: RedirectedNames, *, trusts: bool = False) -> None:
+    def __init__(self, redirects: RedirectedNames, *, trusts: bool) -> None:
         self._redirects = redirects
         self._trusts = trusts
         # Of both the one that was used longest ago comes first.

@@ -47,28 +47,28 @@ class ReceiversTests(SynchronousTestCase):
 
     def test_destinations_have_an_end(self) -> None:
         """Those that were used longest ago are forgotten, in the store as well."""
-        receivers = Receivers(Redirects())
+        receivers = Receivers(Redirects(), trusts=False)
         here = Receiver(BETA, "10.0.0.1")
         names = [f"{ORDERS}{number}" for number in range(MOST_DESTINATIONS + 10)]
         state = self.stored(receivers, *((name, here) for name in names))
         self.assertEqual(len(state), MOST_DESTINATIONS)
-        again = Receivers(Redirects())
+        again = Receivers(Redirects(), trusts=False)
         self.assertEqual(again.load(state, ()), [])
         self.assertEqual([again.is_known(name, [here]) for name in (names[9], names[10])], [False, True])
 
     def test_receivers_of_one_have_an_end(self) -> None:
         """Sixteen took each other's place at one address; the first is forgotten for the next."""
-        receivers = Receivers(Redirects())
+        receivers = Receivers(Redirects(), trusts=False)
         known = [Receiver(UUID(int=number + 1), "10.0.0.1") for number in range(MOST_RECEIVERS + 1)]
         state = self.stored(receivers, *((ORDERS, receiver) for receiver in known))
         self.assertEqual(len(state), 1)
-        again = Receivers(Redirects())
+        again = Receivers(Redirects(), trusts=False)
         again.load(state, ())
         self.assertEqual([again.is_known(ORDERS, [receiver]) for receiver in known[:2]], [False, True])
 
     def test_acknowledged_by_its_receiver(self) -> None:
         """The queue manager that got it, at the address where it got it."""
-        receivers = Receivers(Redirects())
+        receivers = Receivers(Redirects(), trusts=False)
         receivers.sent(7, Receiver(BETA, "10.0.0.1"))
         for peer, expected in (
             (Receiver(BETA, "10.0.0.1"), True),
@@ -83,7 +83,7 @@ class ReceiversTests(SynchronousTestCase):
 
     def test_a_sequence_is_kept_as_long_as_it_is_waited_for(self) -> None:
         """Its receivers are stored once, and removed with what is stored for another."""
-        receivers = Receivers(Redirects())
+        receivers = Receivers(Redirects(), trusts=False)
         for sequence in (7, 8):
             receivers.sent(sequence, Receiver(BETA, "10.0.0.1"))
         [(name, value)] = receivers.arrived([7, 7], {7})
@@ -92,14 +92,14 @@ class ReceiversTests(SynchronousTestCase):
         self.assertIn((name, None), changes)
         self.assertEqual(len(changes), 2)
         assert value is not None
-        again = Receivers(Redirects())
+        again = Receivers(Redirects(), trusts=False)
         self.assertEqual(again.load({name: value}, {7}), [])
         self.assertTrue(again.may_acknowledge(7, None, Receiver(BETA, "10.0.0.1")))
-        self.assertEqual(Receivers(Redirects()).load({name: value}, ()), [(name, None)])
+        self.assertEqual(Receivers(Redirects(), trusts=False).load({name: value}, ()), [(name, None)])
 
     def test_many_sequences_that_are_not_waited_for_any_more(self) -> None:
         """They are removed in turns, while others come, and those that are waited for stay."""
-        receivers = Receivers(Redirects())
+        receivers = Receivers(Redirects(), trusts=False)
         state: dict[str, bytes | None] = {}
 
         def arrive(sequences: range, awaited: set[int]) -> int:
@@ -119,27 +119,27 @@ class ReceiversTests(SynchronousTestCase):
 
     def test_receivers_without_an_address(self) -> None:
         """Of other names than direct ones the queue manager is known, not where it is; also when loaded."""
-        receivers = Receivers(Redirects())
+        receivers = Receivers(Redirects(), trusts=False)
         receivers.sent(7, Receiver(BETA, ANYWHERE))
         receivers.sent(8, Receiver(BETA, "10.0.0.1"))
         self.assertEqual((receivers.named(7), receivers.named(8)), (frozenset([BETA]), frozenset()))
         [(name, value)] = receivers.arrived([7], {7})
         assert value is not None
-        again = Receivers(Redirects())
+        again = Receivers(Redirects(), trusts=False)
         again.load({name: value}, {7})
         self.assertEqual(again.named(7), frozenset([BETA]))
 
     def test_damage_is_an_error(self) -> None:
         """Going on without it would accept acknowledgements of any peer."""
-        state = self.stored(Receivers(Redirects()), (ORDERS, Receiver(BETA, "10.0.0.1")))
+        state = self.stored(Receivers(Redirects(), trusts=False), (ORDERS, Receiver(BETA, "10.0.0.1")))
         [(name, value)] = state.items()
         for damaged in (b"", b"\xff" + value[1:], value[:-1], value + b"\0"):
             with self.assertRaises(StateError):
-                Receivers(Redirects()).load({name: damaged}, ())
+                Receivers(Redirects(), trusts=False).load({name: damaged}, ())
 
     def test_redirected_receivers(self) -> None:
         """After a redirect the receiver of a name may acknowledge at the new address, and no other may."""
-        receivers = Receivers(Redirects([ORDERS]))
+        receivers = Receivers(Redirects([ORDERS]), trusts=False)
         self.stored(receivers, (ORDERS, Receiver(BETA, "10.0.0.1")), (ORDERS, Receiver(BETA, "10.0.0.9")))
         receivers.sent(7, Receiver(BETA, "10.0.0.1"))
         for peer, expected in (

@@ -82,7 +82,7 @@ def sequence(destination: FormatName | None = None, **known: Any) -> SequenceFac
 
 def receivers(*sent: Receiver, introduced: Receiver | None = None) -> Receivers:
     """The records after messages of the sequence have left for some receivers."""
-    made = Receivers(Redirects())
+    made = Receivers(Redirects(), trusts=False)
     for each in sent:
         made.sent(SEQUENCE.value, each)
     if introduced is not None:
