@@ -54,13 +54,26 @@ class Settings:
             self._member = self._client_on(self.on, server)
         return self._member
 
-    def _client_on(self, name: str, server: ControlClient) -> ControlClient:
+    def client_of(self, host: str) -> ControlClient:
+        """Another server: a place as C{--control} takes it, a data directory, or a member as of C{--on}.
+
+        @param host: a member, unless it has a slash or begins with C{ssl:}, C{tls:}, C{tcp:} or C{unix:}.
+        @raise MQError: as of L{client}.
+        """
+        if host.partition(":")[0] in ("ssl", "tls", "tcp", "unix"):
+            return self._client_at(host, f"--ask {host}")
+        if "/" in host:
+            place = _socket_in(host) if os.path.isdir(host) else f"unix:{host}"
+            return self._client_at(place, f"--ask {host}")
+        return self._client_on(host, self._client_at(self._place, "--control"), "--ask")
+
+    def _client_on(self, name: str, server: ControlClient, option: str = "--on") -> ControlClient:
         endpoint = server.control_server(name).get("endpoint")
         if endpoint is None:
             return server
         if str(endpoint).startswith("unix:") and self._is_remote:
-            raise click.UsageError(f"--on: {name} is at {endpoint}, on the computer of {self._place}")
-        return self._client_at(str(endpoint), f"--on {name}")
+            raise click.UsageError(f"{option}: {name} is at {endpoint}, on the computer of {self._place}")
+        return self._client_at(str(endpoint), f"{option} {name}")
 
     def _client_at(self, place: str, option: str) -> ControlClient:
         from msmq.control.client.client import ControlClient

@@ -27,6 +27,7 @@ from msmq.routing.route import Route
 from msmq.routing.topology import Topology
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.deliveries.records import DeliveryRecord
 
 
 @attrs.frozen
@@ -148,12 +149,22 @@ class Explanation:
     @ivar places: where it is, journals and dead-letter queues included.
     @ivar events: what happened to it, the oldest first.
     @ivar reports: what its reports tell, as far as they are here and in memory, the oldest first.
+    @ivar deliveries: its hand-overs to other queue managers, and the acknowledgements that came back, the
+        oldest first; each record is about this message alone. They are among C{events} too.
+    @ivar records_since: the time of the oldest record of a hand-over, seconds since 1970-01-01 UTC; C{None}
+        if there is none.
+    @ivar is_known: whether anything about it is known.
+    @ivar summary: what all that comes to, in one sentence.
     """
 
     identifier: MessageIdentifier
     places: Sequence[MessageLocation]
     events: Sequence[AppendEvent]
     reports: Sequence[FoundReport] = ()
+    deliveries: Sequence[DeliveryRecord] = ()
+    records_since: float | None = None
+    is_known: bool = True
+    summary: str = ""
 
 
 @attrs.frozen

@@ -49,12 +49,12 @@ from msmq.manager.peers.arrival_commits import ArrivalCommits
 from msmq.manager.peers.arrival_refusals import ArrivalRefusals
 from msmq.manager.peers.arrivals import Arrivals
 from msmq.manager.peers.connectors import Connectors
+from msmq.manager.peers.delivery_log import DeliveryLog
 from msmq.manager.peers.dispatcher import Dispatcher
 from msmq.manager.peers.express_history import ExpressHistory
 from msmq.manager.peers.final_acks import FinalAcks
 from msmq.manager.peers.foreign_sites import ForeignSites
 from msmq.manager.peers.forwarding import Forwarding, RoutingRole
-from msmq.manager.peers.handovers import Handovers
 from msmq.manager.peers.introductions import Introductions
 from msmq.manager.peers.order_acks import OrderAcks
 from msmq.manager.peers.peer_dead_letters import PeerDeadLetters
@@ -181,9 +181,17 @@ class Parts:
         reports = self.reports if policy.report_messages else None
         self.foreign_sites = ForeignSites(router)
         self.redirects = Redirects()
+        self.deliveries = DeliveryLog(performer, reactor, policy.delivery_records)
         receivers = Receivers(self.redirects, trusts=settings.trust_identifiers)
         self.sequences = Sequences(
-            performer, self.events, settings, reactor, self, self.foreign_sites, receivers
+            performer,
+            self.events,
+            settings,
+            reactor,
+            self,
+            self.foreign_sites,
+            receivers,
+            self.deliveries,
         )
         self.departures = UnreadRemovals(performer, outbox, self.events, self.sequences)
         self.flow = FlowControl(performer, reactor)
@@ -297,9 +305,9 @@ class Parts:
             reports,
             connectors,
             self.source_journal,
+            self.deliveries,
             trusts_identifiers=settings.trust_identifiers,
         )
-        self.handovers = Handovers()
         self.holds = Holds()
         hops = NextHops(sessions, self.peers, acks, moved, self.ways, self.public, self.holds, self.redirects)
         dispatcher = Dispatcher(
@@ -308,6 +316,7 @@ class Parts:
             self.sequences,
             self.encryption,
             Introductions(performer, receivers, self.sequences, self.source_journal),
+            self.deliveries,
             reports,
             self,
         )
@@ -321,7 +330,7 @@ class Parts:
             SenderSearch(hops, acks, performer, self),
             self.ways,
             dispatcher,
-            self.handovers,
+            self.deliveries,
             self.source_journal,
         )
         self.outgoing_redirects = OutgoingRedirects(self.redirects, performer, self.transfer)
@@ -354,6 +363,7 @@ class Parts:
             self.model.restore(snapshot, self.clock.now())
             self.sequences.load(snapshot.state)
             self.source_journal.load(snapshot.state)
+            self.deliveries.load(snapshot.state)
             self.turns.load(snapshot.state)
             self.holds.load(snapshot.state)
             self.redirects.load(snapshot.state)
@@ -418,6 +428,7 @@ class Parts:
         self.logs.stop()
         self.sequences.stop()
         self.source_journal.stop()
+        self.deliveries.stop()
         self.turns.stop()
         self.order_acks.stop()
         self.encryption.stop()

@@ -19,6 +19,7 @@ class LiveSettings:
     @ivar session: of what concerns the transfer of messages; sessions have theirs of their factory.
     @ivar limits: of the queues.
     @ivar events: how many events the event log keeps.
+    @ivar delivery_records: how many kilobytes of records of deliveries are kept.
     @ivar send_keys: how many keys of messages are kept.
     @ivar send_key_lifetime: for how many seconds.
     @ivar send_insecure_nacks: [MS-MQQB] 3.1.7.15 SendInsecureNacks.
@@ -30,6 +31,7 @@ class LiveSettings:
     session: SessionSettings
     limits: ModelLimits
     events: int
+    delivery_records: int
     send_keys: int
     send_key_lifetime: float
     send_insecure_nacks: bool
@@ -41,6 +43,7 @@ class LiveSettings:
         """Have each part use these values from now on; nothing is checked here, so this does not fail."""
         parts.model.configure(self.limits)
         parts.events.configure(self.events)
+        parts.deliveries.configure(self.delivery_records)
         parts.keyed.keys.configure(self.send_keys, self.send_key_lifetime)
         parts.outbox.configure(send_insecure=self.send_insecure_nacks)
         parts.gate.configure(self.gate)

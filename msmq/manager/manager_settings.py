@@ -52,6 +52,7 @@ class TransferPolicy:
         becomes a dead letter here if its sender asks for one.
     @ivar source_journaling: what has to happen before the journal of the sender gets its copy.
     @ivar events: how many events the event log keeps.
+    @ivar delivery_records: how many kilobytes of records of deliveries are kept; 0 for none.
     """
 
     session: SessionSettings
@@ -60,6 +61,7 @@ class TransferPolicy:
     dead_letter_over_quota: bool
     source_journaling: SourceJournaling
     events: int
+    delivery_records: int
 
 
 @attrs.frozen(kw_only=True)

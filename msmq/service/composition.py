@@ -227,6 +227,7 @@ def compose(
             dead_letter_over_quota=configuration.queues.dead_letter_over_quota,
             source_journaling=SourceJournaling(configuration.queues.journal_on),
             events=live.events,
+            delivery_records=live.delivery_records,
         ),
         place=EnterprisePlace(
             host=HostIdentity(queue_manager.name, qualified_computer_name=queue_manager.dns_name),
@@ -277,6 +278,7 @@ def live_settings(configuration: Configuration, store: IMessageStore) -> LiveSet
             packet_memory=limits.packet_memory if store.durable else None,
         ),
         events=limits.events,
+        delivery_records=limits.delivery_records,
         send_keys=limits.send_keys,
         send_key_lifetime=configuration.timers.send_key_lifetime,
         send_insecure_nacks=configuration.security.permit_insecure_nacks,

@@ -276,6 +276,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "express_memory": _counted(4 * 1024 * 1024, 1 << 50, _LIMITS["express_memory"], "bytes"),
         "packet_memory": _counted(0, 1 << 50, _LIMITS["packet_memory"], "bytes"),
         "events": _counted(1, 1_000_000_000, _LIMITS["events"], "events"),
+        "delivery_records": _counted(0, 1_000_000, _LIMITS["delivery_records"], "KB"),
         "control_receives": _counted(1, 1_000_000, _LIMITS["control_receives"], "receives"),
         "send_keys": _counted(1, 10_000_000, _LIMITS["send_keys"], "keys"),
         "send_symmetric_keys": _counted(2, 1_000_000, _LIMITS["send_symmetric_keys"], "keys"),

@@ -120,6 +120,9 @@ class LimitSettings:
     events: int = 100_000
     """Events that the event log keeps."""
 
+    delivery_records: int = 8 * 1024
+    """Kilobytes of records of hand-overs to other queue managers, and of acknowledgements."""
+
     control_receives: int = 1000
     """Receives of the local API that wait, or hold messages, at one time."""
 

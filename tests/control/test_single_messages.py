@@ -109,7 +109,10 @@ class ExplainTests(ControlTestCase):
         self.put(b"1", label="L", priority=5)
         [message] = self.identifiers()
         known = self.explain(message).json
-        self.assertEqual(list(known), ["message", "events", "places", "reports"])
+        self.assertEqual(
+            list(known),
+            ["known", "summary", "records_since", "message", "events", "places", "deliveries", "reports"],
+        )
         self.assertEqual((known["message"]["id"], known["message"]["label"]), (message, "L"))
         self.assertNotIn("body", known["message"])
         [place] = known["places"]
@@ -160,7 +163,10 @@ class ExplainTests(ControlTestCase):
         """Of a message that was never here nothing is known, which is not an error."""
         answer = self.explain(UNKNOWN)
         self.assertEqual(answer.status, 200)
-        self.assertEqual(answer.json, {"message": {"id": UNKNOWN}, "events": [], "places": [], "reports": []})
+        known = answer.json
+        self.assertEqual((known["known"], known["message"]), (False, {"id": UNKNOWN}))
+        self.assertTrue(known["summary"].startswith("unknown: "), known["summary"])
+        self.assertEqual([known[key] for key in ("events", "places", "deliveries", "reports")], [[]] * 4)
         self.assert_refused(self.explain("nonsense"), 400, "MQ_ERROR_ILLEGAL_PROPERTY_VALUE", "nonsense")
 
 

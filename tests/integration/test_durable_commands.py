@@ -207,8 +207,13 @@ class MessageTests(DurableTestCase):
         )
         await self.refused(1, "MQ_ERROR_QUEUE_NOT_FOUND", "outgoing", "show", "DIRECT=OS:x\\private$\\q")
         [known] = await self.objects("explain", UNKNOWN)
-        self.assertEqual(known, {"message": {"id": UNKNOWN}, "events": [], "places": [], "reports": []})
-        self.assertIn(b"events: none", (await self.msmq("explain", UNKNOWN)).output)
+        self.assertEqual(known["message"], {"id": UNKNOWN})
+        self.assertFalse(known["known"])
+        self.assertTrue(known["summary"].startswith("unknown: "))
+        self.assertEqual([known[key] for key in ("events", "places", "deliveries", "reports")], [[]] * 4)
+        table = (await self.msmq("explain", UNKNOWN)).output
+        self.assertIn(b"events: none", table)
+        self.assertIn(b"unknown: no copy", table)
 
     async def test_outgoing(self) -> None:
         """An outgoing queue is paused and resumed."""

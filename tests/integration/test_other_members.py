@@ -165,6 +165,32 @@ class OtherMemberTests(TestCase):
         queue = self.manager.inspection.queue("HQ\\orders")
         self.assertEqual((queue.label, queue.quota), ("Orders", 1000))
 
+    async def test_one_timeline(self) -> None:
+        """A message is explained by several servers at once; one that does not answer is named."""
+        await self.on("queue", "create", ORDERS)
+        [sent] = await self.on("send", ORDERS, "--body", "one")
+        await self.on("queue", "purge", ORDERS)
+        ended = await self.msmq("explain", sent["id"], "--ask", "HQ", self.endpoint, token=self.token)
+        self.assertEqual((ended.status, ended.errors), (0, ""))
+        [known] = ended.objects
+        self.assertTrue(known["known"])
+        self.assertEqual(
+            [(each["server"], each["known"]) for each in known["servers"]],
+            [(".", False), ("HQ", True), (self.endpoint, True)],
+        )
+        self.assertEqual(
+            [(each["server"], each["event"]) for each in known["events"]],
+            [("HQ", "purged"), (self.endpoint, "purged")],
+        )
+        ended = await self.msmq("explain", sent["id"], "--ask", "GONE", "HQ", token=self.token)
+        self.assertEqual(ended.status, 1)
+        self.assertIn("GONE", ended.errors)
+        self.assertEqual([each["event"] for each in ended.objects[0]["events"]], ["purged"])
+        self.assertIn("refused", ended.objects[0]["servers"][1]["error"])
+        ended = await self.msmq("explain", sent["id"], "HQ")
+        self.assertEqual(ended.status, 2)
+        self.assertIn("servers follow --ask", ended.errors)
+
     async def test_names(self) -> None:
         """The configuration names members that the directory does not; this server is one of them."""
         [status] = await self.on("status", name="desk")

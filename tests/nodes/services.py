@@ -53,6 +53,7 @@ def make_service(
         "dead_letter_over_quota": True,
         "source_journaling": SourceJournaling.HANDOVER,
         "events": DEFAULT_EVENTS,
+        "delivery_records": 8192,
     }
     place = {
         "directory": None,

@@ -8,7 +8,6 @@ from uuid import UUID
 from twisted.python.failure import Failure
 
 from msmq.interfaces.access import Account, IAccounts
-from msmq.manager.peers import handovers
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
 from msmq.membership.objects import EnterpriseObject
@@ -350,25 +349,8 @@ class GateTests(EnterpriseTestCase):
         self.wait(60)
         [event] = self.run_to_end(self.alpha.service.inspection.explain(number)).events
         self.assertEqual(event.event, "handed_over")
-        self.assertTrue(event.reason.startswith(f"acknowledged by {self.gate.address}, queue manager {{"))
+        self.assertTrue(
+            event.reason.startswith(f"session acknowledgement of {self.gate.address}, queue manager {{")
+        )
         [place] = self.run_to_end(self.gate.service.inspection.explain(number)).places
         self.assertEqual(place.queue, DEADLETTER)
-
-    def test_not_asked_for(self) -> None:
-        """Of other messages nothing is remembered."""
-        number = self.run_to_end(self.alpha.service.send(self.name, [Message(body=b"x")]))[0]
-        self.wait(5)
-        self.assertEqual(list(self.run_to_end(self.alpha.service.inspection.explain(number)).events), [])
-
-    def test_only_the_latest(self) -> None:
-        """What is remembered is bounded: the oldest goes first."""
-        self.patch(handovers, "MOST_HANDOVERS", 2)
-        identifiers = []
-        for _ in range(3):
-            message = Message(body=b"x", dead_letter=True)
-            identifiers += self.run_to_end(self.alpha.service.send(self.name, [message]))
-        self.wait(30)
-        known = [
-            len(self.run_to_end(self.alpha.service.inspection.explain(each)).events) for each in identifiers
-        ]
-        self.assertEqual(known, [0, 1, 1])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import click
 
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.structures.status import MQError
 
 _SHOWN: Final = (
     "id",
@@ -22,29 +24,90 @@ _SHOWN: Final = (
 _PLACES: Final = ("queue", "state", "arrived_time", "class_name", "abort_count", "move_count", "transaction")
 _EVENTS: Final = ("time", "event", "class_name", "queue", "reason")
 _REPORTS: Final = ("time", "event", "queue_manager", "next_hop", "hops", "target_queue", "queue")
+_LISTS: Final = ("events", "places", "deliveries", "reports")
 
 
 @click.command
 @click.argument("id")
+@click.argument("host", nargs=-1)
+@click.option(
+    "--ask",
+    metavar="HOST...",
+    help="Other servers to be asked too: members by their names as for --on, or places as for --control.",
+)
 @common_options
 @pass_settings
-def explain(settings: Settings, id: str) -> None:
+def explain(settings: Settings, id: str, host: tuple[str, ...], ask: str | None) -> None:
     """Tell everything that is known of the message ID: where it is, what happened to it, and why.
 
+    With --ask the answers of several servers are joined into one timeline, by the clock of each.
     A message that was received leaves no trace, unless its queue keeps a journal.
     """
+    if ask is None:
+        if host:
+            raise click.UsageError(f"{host[0]}: only one message is explained; servers follow --ask")
+        known = settings.client.explain(id)
+        _show(settings, known)
+        return
+    failed = _ask(settings, id, (ask, *host))
+    if failed is not None:
+        raise failed
+
+
+def _show(settings: Settings, known: Mapping[str, Any]) -> None:
     output = settings.output
-    known = settings.client.explain(id)
     if output.as_json:
         output.object(known)
     else:
-        message, places, events = known["message"], known["places"], known["events"]
+        message = known["message"]
         output.one({key: message[key] for key in _SHOWN if key in message})
-        output.table("places", places, _PLACES)
-        output.table("events", events, _EVENTS)
-        reports = known["reports"]
-        if reports:
-            output.table("reports", reports, _REPORTS)
-        if not places and not events and not reports:
-            output.write("\nNo record of it here: never seen, received, or forwarded.")
+        output.write(f"\n{known['summary']}")
+        output.table("places", known["places"], _PLACES)
+        output.table("events", known["events"], _EVENTS)
+        if known["reports"]:
+            output.table("reports", known["reports"], _REPORTS)
     output.flush()
+
+
+def _ask(settings: Settings, message: str, hosts: Sequence[str]) -> MQError | None:
+    """Show the answers of this server and of others; answers why one of them gave none."""
+    answers: list[dict[str, Any]] = []
+    failed: MQError | None = None
+    joined: dict[str, Any] = {"id": message, "known": False, "servers": answers}
+    joined |= {name: [] for name in _LISTS}
+    properties: Mapping[str, Any] = {"id": message}
+    for place in (None, *hosts):
+        server = place or "."
+        try:
+            client = settings.client if place is None else settings.client_of(place)
+            known = client.explain(message)
+        except MQError as error:
+            failed = failed or MQError(error.status, f"{server}: {error.detail}")
+            answers.append({"server": server, "known": None, "summary": None, "error": str(error)})
+            continue
+        answers.append(
+            {"server": server, "known": known["known"], "summary": known["summary"], "error": None}
+        )
+        joined["known"] = joined["known"] or known["known"]
+        if len(known["message"]) > len(properties):
+            properties = known["message"]
+        for name in _LISTS:
+            joined[name] += [{"server": server, **each} for each in known[name]]
+    for name in ("events", "deliveries", "reports"):
+        joined[name].sort(key=lambda each: each["time"] or "")
+    output = settings.output
+    if output.as_json:
+        output.object({**joined, "message": properties})
+    else:
+        output.one({key: properties[key] for key in _SHOWN if key in properties})
+        output.table(
+            "servers",
+            [each | {"summary": each["summary"] or each["error"]} for each in answers],
+            ("server", "summary"),
+        )
+        output.table("places", joined["places"], ("server", *_PLACES))
+        output.table("events", joined["events"], ("time", "server", *_EVENTS[1:]))
+        if joined["reports"]:
+            output.table("reports", joined["reports"], ("server", *_REPORTS))
+    output.flush()
+    return failed

@@ -32,6 +32,7 @@ from msmq.interfaces.summaries import (
     TransactionSummary,
 )
 from msmq.manager.administration.measurements import Measurements
+from msmq.manager.administration.message_history import MessageHistory
 from msmq.manager.administration.summaries import (
     dead_letter_count,
     summarize_queue,
@@ -83,6 +84,7 @@ class ManagerInspection:
         self._parts = parts
         self._addresses = addresses
         self._condition = condition
+        self._history = MessageHistory(parts.search, parts.deliveries, parts.peers)
         self.measurements = Measurements(parts)
         self.identity = ManagerIdentity(
             parts.model.identifier, host.computer_name, host.qualified_computer_name, msmq.version.VERSION
@@ -238,16 +240,9 @@ class ManagerInspection:
         return self._parts.search.each_dead_letter(limit)
 
     async def explain(self, message: MessageIdentifier) -> Explanation:
-        """See L{IInspection.explain}.
-
-        Of a message that asks for a dead letter also which next hop has acknowledged it, and when.
-        """
+        """See L{IInspection.explain}."""
         self._parts.performer.check_running()
-        explanation = await self._parts.search.explain(message)
-        events = list(explanation.events)
-        if handovers := list(self._parts.handovers.notices(message)):
-            events = sorted([*events, *handovers], key=lambda event: event.time)
-        return attrs.evolve(explanation, events=[*events, *self._parts.peers.notices(message)])
+        return await self._history.explain(message)
 
     async def route(self, source: str, destination: str, down: Sequence[str] = ()) -> ExplainedRoute:
         """See L{IInspection.route}. [MS-MQBR] 3.1.5.

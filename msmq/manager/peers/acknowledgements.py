@@ -72,7 +72,9 @@ class Acknowledgements:
             self._refuse(address, decision.refusal)
         batch.is_cut = decision.has_to_come_again
         if decision.is_believed:
-            acknowledged = self._sequences.acknowledged(ack, is_verified=decision.is_verified)
+            acknowledged = self._sequences.acknowledged(
+                ack, batch.session.remote_address, is_verified=decision.is_verified
+            )
             batch.acknowledgements.append(Deferred.fromCoroutine(acknowledged))
         return True
 

@@ -16,6 +16,7 @@ from msmq.manager.peers.arrival_batch import ArrivalBatch
 from msmq.manager.peers.arrival_commits import ArrivalCommits
 from msmq.manager.peers.arrival_refusals import ArrivalRefusals
 from msmq.manager.peers.connectors import Connectors
+from msmq.manager.peers.delivery_log import DeliveryLog
 from msmq.manager.peers.express_history import ExpressHistory
 from msmq.manager.peers.forwarding import Forwarding
 from msmq.manager.peers.source_journal import SourceJournal
@@ -72,6 +73,7 @@ class Arrivals:
         reports: Reports | None,
         connectors: Connectors,
         source_journal: SourceJournal,
+        deliveries: DeliveryLog,
         *,
         trusts_identifiers: bool,
     ) -> None:
@@ -82,6 +84,7 @@ class Arrivals:
         @param reports: reports of traced messages; C{None} if none are sent.
         @param connectors: find the queues of messages for foreign sites.
         @param source_journal: gets the administration acknowledgements among the messages.
+        @param deliveries: records them.
         @param trusts_identifiers: whether a peer may bring messages of another queue manager by direct names.
         """
         self._express = express
@@ -91,6 +94,7 @@ class Arrivals:
         self._outbox = outbox
         self._connectors = connectors
         self._source_journal = source_journal
+        self._deliveries = deliveries
         self._own_addresses = (NULL_GUID.bytes_le, performer.model.identifier.bytes_le)
         self._trusts_identifiers = trusts_identifiers
         self._gate = gate
@@ -311,6 +315,8 @@ class Arrivals:
         if batch.proofs is not None and batch.proofs.change is not None:
             admission.changes += as_changes([batch.proofs.change])
         changes = [*admission.changes, *batch.answers.prepare()]
+        if self._deliveries.answered(admission.groups, session.remote_address, now) and changes:
+            changes += self._deliveries.changes()
         is_behind = session in self._gathering
         if batch.is_judged or changes or drained is not None or is_behind:
             # Messages behind others that wait for a commit are stored in order, too.

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from msmq.interfaces.session import ISession
+from msmq.manager.peers.delivery_log import DeliveryLog
 from msmq.manager.peers.introductions import Introductions
 from msmq.manager.peers.sequences import Sequences, Stream
 from msmq.manager.performer import Performer, PerformerListener
@@ -43,6 +44,7 @@ class Dispatcher:
 
     Each session is a dispatcher of its own, and paused and locked queues take no part (reading 52).
 
+    @param deliveries: records what is sent.
     @param listener: is notified of queues from which more may be sent.
     @param reports: reports of traced messages; C{None} if none are sent.
     @ivar is_stopped: nothing is sent any more.
@@ -57,6 +59,7 @@ class Dispatcher:
         sequences: Sequences,
         encryption: Encryption,
         introductions: Introductions,
+        deliveries: DeliveryLog,
         reports: Reports | None,
         listener: PerformerListener,
     ) -> None:
@@ -65,6 +68,7 @@ class Dispatcher:
         self._sequences = sequences
         self._encryption = encryption
         self._introductions = introductions
+        self._deliveries = deliveries
         self._reports = reports
         self._listener = listener
         self._loading: set[ISession] = set()
@@ -178,6 +182,7 @@ class Dispatcher:
             if sealed is not None:
                 outgoing = sealed.outgoing(outgoing)
             if outgoing:
+                self._deliveries.sent(session, outgoing, now)
                 session.send(outgoing)
             if held:
                 self._release(held, now)

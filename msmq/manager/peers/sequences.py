@@ -13,6 +13,7 @@ from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.session import ISession
 from msmq.manager.events import EventLog
 from msmq.manager.peers.acknowledging_peers import peer_of
+from msmq.manager.peers.delivery_log import DeliveryLog
 from msmq.manager.peers.fates import hold
 from msmq.manager.peers.foreign_sites import ForeignSites
 from msmq.manager.performer import Performer, PerformerListener
@@ -58,6 +59,7 @@ class Sequences:
     @param listener: is notified of an outgoing queue from which more may be sent.
     @param foreign_sites: know which queue managers are acknowledged for by others.
     @param receivers: records the queue managers to which sequences are sent.
+    @param deliveries: records which acknowledgements have come.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -71,8 +73,10 @@ class Sequences:
         listener: PerformerListener,
         foreign_sites: ForeignSites,
         receivers: Receivers,
+        deliveries: DeliveryLog,
     ) -> None:
         self._performer = performer
+        self._deliveries = deliveries
         self._events = events
         self._settings = settings
         self._timer = DeadlineTimer(reactor, performer.clock, self._expire)
@@ -234,31 +238,44 @@ class Sequences:
             for queue in self._performer.model.outgoing_queues()
         )
 
-    async def acknowledged(self, ack: OrderAck | FinalAck, *, is_verified: bool = True) -> bool:
+    async def acknowledged(self, ack: OrderAck | FinalAck, address: str, *, is_verified: bool = True) -> bool:
         """[MS-MQQB] 3.1.5.6 and 3.1.5.7: done when what follows from it is stored.
 
+        @param address: of the session that brought it.
         @param is_verified: whether its sender is verified; an unverified OrderAck releases fewer messages.
         @return: false if the queue manager stops before that, so that it has to come again.
         """
         try:
-            await self._acknowledged(ack, is_verified)
+            await self._acknowledged(ack, address, is_verified)
         except CancelledError:
             return False
         return True
 
-    async def _acknowledged(self, ack: OrderAck | FinalAck, is_verified: bool) -> None:
+    async def _acknowledged(self, ack: OrderAck | FinalAck, address: str, is_verified: bool) -> None:
+        now = self._performer.clock.now()
         if isinstance(ack, OrderAck):
-            now = self._performer.clock.now()
             result = self._streams.order_acknowledged(ack, now, is_verified=is_verified)
+            if result is not None:
+                outcome = result[1]
+                self._deliveries.ordered(
+                    [*outcome.delivered, *(transfer.message for transfer in outcome.awaiting)],
+                    ack.tx_sequence_id.value,
+                    ack.envelope.source_queue_manager.bytes_le,
+                    address,
+                    now,
+                )
         else:
             settlements = self._awaiting.final_acknowledged(ack)
             if settlements is not None:
+                self._deliveries.settled(ack, address, now)
                 if not settlements:
                     # Its message is still on its way to where the FinalAck would find it.
                     await self._moved()
                 await self._settle_awaiting(settlements)
                 return
             result = self._streams.final_acknowledged(ack)
+            if result is not None:
+                self._deliveries.settled(ack, address, now)
         self._timer.set(self._streams.deadline)
         if result is not None:
             key, outcome = result
@@ -406,7 +423,8 @@ class Sequences:
 
         @raise CancelledError: the queue manager stops; what was not stored is told again by the receiver.
         """
-        if not await self._performer.insist(changes, "that messages arrived elsewhere", every=RETRY):
+        stored = [*changes, *self._deliveries.changes()]
+        if not await self._performer.insist(stored, "that messages arrived elsewhere", every=RETRY):
             raise CancelledError
 
     def _give_back(self, key: Hashable, messages: Sequence[MessagePosition], now: Moment) -> None:

@@ -21,8 +21,8 @@ from msmq.interfaces.broker import IBroker
 from msmq.interfaces.session import ISession
 from msmq.interfaces.sessions import ISessions
 from msmq.manager.peers.arrivals import Arrivals
+from msmq.manager.peers.delivery_log import DeliveryLog
 from msmq.manager.peers.dispatcher import Dispatcher
-from msmq.manager.peers.handovers import Handovers
 from msmq.manager.peers.peer_table import Peers
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.peers.source_journal import SourceJournal
@@ -73,7 +73,7 @@ class MessageTransfer:
         search: SenderSearch,
         routes: RouteTable,
         dispatcher: Dispatcher,
-        handovers: Handovers,
+        deliveries: DeliveryLog,
         source_journal: SourceJournal,
     ) -> None:
         self._performer = performer
@@ -85,7 +85,7 @@ class MessageTransfer:
         self._search = search
         self._routes = routes
         self._dispatcher = dispatcher
-        self._handovers = handovers
+        self._deliveries = deliveries
         self._source_journal = source_journal
         self._left: dict[ISession, list[OutgoingQueue]] = {}
         sessions.attach(self, is_offline=performer.model.is_hardened)
@@ -227,7 +227,7 @@ class MessageTransfer:
     def messages_acknowledged(self, session: ISession, messages: Sequence[OutgoingMessage]) -> None:
         """[MS-MQQB] 3.1.5.5.2: what the peer has is forgotten, unless its receiver has to say so."""
         performer = self._performer
-        self._handovers.note(session, plain(messages), performer.clock.now())
+        self._deliveries.acknowledged(session, messages, performer.clock.now())
         self._sequences.kept(plain(messages))
         positions = [message for message in plain(messages) if isinstance(message, MessagePosition)]
         removal = performer.model.remove(self._source_journal.keep_aside(positions))
@@ -242,7 +242,8 @@ class MessageTransfer:
     async def _remove(self, removal: Removal) -> None:
         """Forget messages that the peer has, however often the store has to be asked: it gets none twice."""
         performer = self._performer
-        if await performer.insist(removal.changes, "that messages were delivered"):
+        changes = [*removal.changes, *self._deliveries.changes()]
+        if await performer.insist(changes, "that messages were delivered"):
             performer.perform(performer.model.removed(removal, performer.clock.now()))
 
     def room_for_messages(self, session: ISession) -> None:
@@ -259,6 +260,7 @@ class MessageTransfer:
         """[MS-MQQB] 3.1.5.9: what was not acknowledged goes back to its queue, in its place."""
         hops = self.hops.of_session(session) if session.is_initiator else ()
         queues = self.hops.queues_of(session)
+        self._deliveries.closed(session)
         if self._peers.closed(session):
             # What came over the last session with an address draws no OrderAck any more.
             self.arrivals.disconnected(session.remote_address)

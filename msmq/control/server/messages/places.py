@@ -10,10 +10,19 @@ from msmq.interfaces.queue_manager import Explanation, FoundReport, MessageLocat
 from msmq.persistence.changes import AppendEvent
 from msmq.structures.names.name_text import is_outgoing_path
 from msmq.structures.packet.message_class import class_name
+from msmq.transfer.deliveries.records import NO_GUID, DeliveryRecord, DeliveryStep
 from msmq.wire.guid import format_guid, guid_from_bytes
 
 _OF_A_PLACE: Final = ("lookup_id", "arrived_time", "class", "class_name", "abort_count", "move_count")
 """The properties that the same message has anew in each of its places."""
+
+
+_ACKNOWLEDGEMENTS: Final = {
+    DeliveryStep.HANDED_OVER: "session",
+    DeliveryStep.ORDERED: "order",
+    DeliveryStep.SETTLED: "final",
+    DeliveryStep.ANSWERED: "administration",
+}
 
 
 def properties_of(message: ReceivedMessage) -> dict[str, Any]:
@@ -31,9 +40,10 @@ def letter_of(place: MessageLocation) -> dict[str, Any]:
 
 
 def explanation_of(explanation: Explanation) -> dict[str, Any]:
-    """All that is known of a message: C{message}, C{events}, C{places}, C{reports}.
+    """All that is known of a message: C{known}, C{summary}, C{records_since}, C{message}, C{events},
+    C{places}, C{deliveries}, C{reports}.
 
-    Of a message that is nowhere only the identifier is known.
+    Of a message that is nowhere C{message} has the identifier alone.
     """
     places = sorted(explanation.places, key=lambda place: place.message.arrived)
     message = {"id": str(explanation.identifier)}
@@ -41,10 +51,33 @@ def explanation_of(explanation: Explanation) -> dict[str, Any]:
         properties = properties_of(places[0].message)
         message |= {key: value for key, value in properties.items() if key not in _OF_A_PLACE}
     return {
+        "known": explanation.is_known,
+        "summary": explanation.summary,
+        "records_since": unix_time(explanation.records_since),
         "message": message,
         "events": [_event(event) for event in explanation.events],
         "places": [_place(place) for place in places],
+        "deliveries": [_delivery(record) for record in explanation.deliveries],
         "reports": [_report(report) for report in explanation.reports],
+    }
+
+
+def _delivery(record: DeliveryRecord) -> dict[str, Any]:
+    where, run = record.where, record.runs[0]
+    number = record.message_class or None
+    return {
+        "time": unix_time(record.time),
+        "acknowledgement": _ACKNOWLEDGEMENTS[record.step],
+        "queue_manager": None if where.peer == NO_GUID else format_guid(guid_from_bytes(where.peer)),
+        "address": where.address or None,
+        "session_opened": unix_time(where.opened or None),
+        "session_number": run.number or None,
+        "sent_time": unix_time(run.sent or None),
+        "sequence_id": record.sequence or None,
+        "sequence_number": run.place or None,
+        "class": number,
+        "class_name": None if number is None else class_name(number),
+        "queue": _shown_queue(where.queue),
     }
 
 

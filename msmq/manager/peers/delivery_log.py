@@ -1,0 +1,338 @@
+"""The record of hand-overs to other queue managers, and of what came back about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from struct import Struct
+from typing import ClassVar, Final
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from msmq.deadline_timer import DeadlineTimer
+from msmq.interfaces.session import ISession
+from msmq.manager.performer import Performer
+from msmq.manager.securing.encryption import Encrypted
+from msmq.manager.states import as_changes
+from msmq.moment import Moment
+from msmq.persistence.changes import Change
+from msmq.queues.arriving.acknowledgement import ACKNOWLEDGEMENT_CLASSES
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.queue import MessagePosition, Queue
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_queue import is_for_order_queue
+from msmq.structures.packet.outgoing_message import OutgoingMessage
+from msmq.structures.status import MQError
+from msmq.transfer.deliveries.flight import Flight, RunBuilder
+from msmq.transfer.deliveries.records import (
+    NO_GUID,
+    DeliveryPlace,
+    DeliveryRecord,
+    DeliveryStep,
+    MessageRun,
+)
+from msmq.transfer.deliveries.table import DeliveryTable
+from msmq.transfer.stream_changes import Transmitted
+
+STORED_AFTER: Final = 1.0
+"""Seconds after which records are stored that no other commit has taken along."""
+
+STORED_AT_ONCE: Final = 4_096
+"""Steps of messages that are stored without waiting for that."""
+
+RETRY: Final = 5.0
+"""Seconds after which it is tried again while the store is full."""
+
+SEARCHED_AT_ONCE: Final = 4
+"""Values that are searched in one turn of the reactor."""
+
+OWN: Final = "deliveries/own/"
+OTHERS: Final = "deliveries/others/"
+
+_MESSAGE_ID: Final = Struct("<I").unpack_from
+_MESSAGE_ID_AT: Final = 56
+_PLACE: Final = Struct("<4xQI").unpack_from
+_CLASSES: Final = frozenset(map(int, ACKNOWLEDGEMENT_CLASSES))
+_KILOBYTE: Final = 1024
+
+
+@attrs.define(eq=False)
+class _Session:
+    """What is on its way on one session.
+
+    @ivar places: the place of what goes there from each outgoing queue; C{None} for one that is not recorded.
+    """
+
+    flight: Flight = attrs.field(factory=Flight)
+    places: dict[Queue, DeliveryPlace | None] = attrs.field(factory=dict)
+
+
+class DeliveryLog:
+    """Records which next hop has which message, and the acknowledgements about it.
+
+    Records are stored with the commit that follows from the same acknowledgement, as that of the removal of
+    recoverable messages, so that a crash leaves both or neither. What has no commit, as of express messages,
+    is stored within L{STORED_AFTER} seconds.
+
+    Messages of other queue managers, and administration acknowledgements, which peers can send at will, have
+    a table of their own, so that they do not displace the records of this queue manager's messages.
+
+    @param limit: kilobytes of records, half of them for each table; 0 for none.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, performer: Performer, reactor: IReactorTime, limit: int) -> None:
+        self._performer = performer
+        self._reactor = reactor
+        self._own = performer.model.identifier.bytes_le
+        self._mine = DeliveryTable(OWN, limit * _KILOBYTE // 2)
+        self._others = DeliveryTable(OTHERS, limit * _KILOBYTE // 2)
+        self._sessions: dict[ISession, _Session] = {}
+        self._timer = DeadlineTimer(reactor, performer.clock, self._expire)
+        self._is_due = False
+        self._is_storing = False
+
+    @property
+    def since(self) -> float | None:
+        """The time of the oldest record about a message of this queue manager; C{None} if there is none."""
+        return self._mine.since
+
+    @property
+    def size(self) -> int:
+        """Bytes of the records."""
+        return self._mine.size + self._others.size
+
+    # Life
+
+    def configure(self, limit: int) -> None:
+        """Keep another number of kilobytes."""
+        for table in (self._mine, self._others):
+            table.configure(limit * _KILOBYTE // 2)
+
+    def load(self, state: Mapping[str, bytes]) -> None:
+        """Take over what the store holds."""
+        for table in (self._mine, self._others):
+            table.load(state)
+            for damage in table.damage:
+                self.log.warn("records of deliveries are left out: {damage}", damage=damage)
+
+    def stop(self) -> None:
+        """Store no records by themselves any more."""
+        self._timer.stop()
+
+    # What happens to messages
+
+    def sent(self, session: ISession, messages: Sequence[OutgoingMessage], now: Moment) -> None:
+        """A session sends these messages, and no others between two calls. [MS-MQQB] 3.1.7.1.3."""
+        if not self._mine.is_on:
+            return
+        known = self._sessions.get(session)
+        if known is None:
+            known = self._sessions[session] = _Session()
+        known.flight.depart(messages, now.wall)
+
+    def closed(self, session: ISession) -> None:
+        """A session has ended: what is on its way there is sent again."""
+        self._sessions.pop(session, None)
+
+    def acknowledged(self, session: ISession, messages: Iterable[OutgoingMessage], now: Moment) -> None:
+        """The peer of a session has these messages. [MS-MQQB] 3.1.5.5.2."""
+        known = self._sessions.get(session)
+        if known is None or not self._mine.is_on:
+            return
+        flight = known.flight
+        queue: Queue | None = None
+        source, sequence = b"", 0
+        where: DeliveryPlace | None = None
+        runs: RunBuilder | None = None
+        for message in messages:
+            number = flight.arrive(message)
+            inner = message.message if isinstance(message, Encrypted) else message
+            this_sequence = in_sequence = 0
+            if isinstance(inner, Transmitted):
+                packet, inner = inner.packet, inner.message
+                if isinstance(inner, MessagePosition) and inner.view is not None:
+                    this_sequence, in_sequence = _PLACE(packet, inner.view.transaction_offset)
+            if not isinstance(inner, MessagePosition) or inner.view is None:
+                continue
+            view = inner.view
+            this_source = view.source_queue_manager
+            if inner.queue is not queue or this_source != source or this_sequence != sequence:
+                self._add(runs, where, source, sequence, now)
+                queue, source, sequence = inner.queue, this_source, this_sequence
+                where = self._place(session, known, queue, view.packet)
+                runs = RunBuilder()
+            if where is not None and runs is not None:
+                (message_id,) = _MESSAGE_ID(view.packet, _MESSAGE_ID_AT)
+                runs.add(message_id, number, in_sequence, flight.time(number))
+        flight.forget()
+        self._add(runs, where, source, sequence, now)
+        self._schedule(now)
+
+    def _add(
+        self,
+        runs: RunBuilder | None,
+        where: DeliveryPlace | None,
+        source: bytes,
+        sequence: int,
+        now: Moment,
+    ) -> None:
+        if runs is not None and where is not None and (found := runs.finish()):
+            table = self._mine if source == self._own else self._others
+            table.add(DeliveryRecord(DeliveryStep.HANDED_OVER, now.wall, where, source, found, sequence))
+
+    def _place(self, session: ISession, known: _Session, queue: Queue, packet: bytes) -> DeliveryPlace | None:
+        """Where the messages of a queue go on a session; C{None} for OrderAcks and FinalAcks."""
+        if queue in known.places:
+            return known.places[queue]
+        where = None
+        if isinstance(queue, OutgoingQueue) and not is_for_order_queue(packet):
+            peer = session.remote_identifier
+            where = DeliveryPlace(
+                NO_GUID if peer is None else peer.bytes_le,
+                session.remote_address,
+                session.opened or 0.0,
+                str(queue.destination),
+            )
+        known.places[queue] = where
+        return where
+
+    def ordered(
+        self, positions: Iterable[MessagePosition], sequence: int, peer: bytes, address: str, now: Moment
+    ) -> None:
+        """An OrderAck has come about messages of this queue manager. [MS-MQQB] 3.1.5.6.
+
+        @param sequence: its TxSequenceID as a number.
+        @param peer: the GUID of its SourceQueueManager.
+        @param address: of the session that brought it.
+        """
+        if not self._mine.is_on:
+            return
+        runs, queue = RunBuilder(), ""
+        for position in positions:
+            view = position.view
+            if view is not None and view.source_queue_manager == self._own:
+                (message_id,) = _MESSAGE_ID(view.packet, _MESSAGE_ID_AT)
+                runs.add(message_id)
+                if not queue and isinstance(position.queue, OutgoingQueue):
+                    queue = str(position.queue.destination)
+        if found := runs.finish():
+            where = DeliveryPlace(peer, address, 0.0, queue)
+            self._mine.add(DeliveryRecord(DeliveryStep.ORDERED, now.wall, where, self._own, found, sequence))
+            self._schedule(now)
+
+    def settled(self, ack: FinalAck, address: str, now: Moment) -> None:
+        """A FinalAck has come about a message of this queue manager. [MS-MQQB] 3.1.5.7.
+
+        @param address: of the session that brought it.
+        """
+        if not self._mine.is_on:
+            return
+        where = DeliveryPlace(ack.envelope.source_queue_manager.bytes_le, address, 0.0, "")
+        run = MessageRun(ack.message_id, 1, 0, ack.tx_sequence_number)
+        self._mine.add(
+            DeliveryRecord(
+                DeliveryStep.SETTLED,
+                now.wall,
+                where,
+                self._own,
+                (run,),
+                ack.tx_sequence_id.value,
+                ack.message_class,
+            )
+        )
+        self._schedule(now)
+
+    def answered(self, arrived: Mapping[Queue, Sequence[MessagePosition]], address: str, now: Moment) -> bool:
+        """Messages have come to queues here; administration acknowledgements are recorded.
+
+        @param address: where they came from.
+        @return: whether there were any.
+        """
+        before = self._others.pending
+        if not self._others.is_on:
+            return False
+        for queue, positions in arrived.items():
+            if isinstance(queue, OutgoingQueue):
+                continue
+            for position in positions:
+                view = position.view
+                if view is None or view.message_class not in _CLASSES:
+                    continue
+                about = view.correlation_id
+                (message_id,) = _MESSAGE_ID(about, 16)
+                where = DeliveryPlace(view.source_queue_manager, address, 0.0, queue.definition.path)
+                self._others.add(
+                    DeliveryRecord(
+                        DeliveryStep.ANSWERED,
+                        now.wall,
+                        where,
+                        about[:16],
+                        (MessageRun(message_id, 1),),
+                        message_class=view.message_class,
+                    )
+                )
+                self._schedule(now)
+        return self._others.pending > before
+
+    # Storing
+
+    def changes(self) -> list[Change]:
+        """What is to be stored with the commit that is about to be made."""
+        self._is_due = False
+        changes = as_changes(self._mine.take())
+        if self._others.pending:
+            changes += as_changes(self._others.take())
+        return changes if self._performer.store.durable else []
+
+    def _schedule(self, now: Moment) -> None:
+        if self._mine.pending + self._others.pending >= STORED_AT_ONCE:
+            self._begin()
+        elif not self._is_due:
+            self._is_due = True
+            self._timer.set(now.monotonic + STORED_AFTER)
+
+    def _expire(self, now: Moment) -> None:
+        if self._performer.model.storage.throttled:
+            # The store has no space; until it has, the records stay in memory, within their limit.
+            self._timer.set(now.monotonic + RETRY)
+        elif self._mine.pending or self._others.pending:
+            self._begin()
+        else:
+            self._is_due = False
+
+    def _begin(self) -> None:
+        if self._is_storing or self._performer.is_stopped:
+            return
+        self._is_storing = True
+        stored = Deferred.fromCoroutine(self._performer.commit(self.changes()))
+        stored.addErrback(self._not_stored).addBoth(self._stored)
+
+    def _not_stored(self, failure: Failure) -> None:
+        # What failed stays in memory, and is stored with the page that it is merged into.
+        failure.trap(MQError)
+
+    def _stored(self, result: object) -> object:
+        self._is_storing = False
+        if self._mine.pending or self._others.pending:
+            self._schedule(self._performer.clock.now())
+        return result
+
+    # Searching
+
+    async def find(self, message: MessageIdentifier) -> list[DeliveryRecord]:
+        """What is recorded of a message, the oldest first; each record is about this message alone."""
+        identity = message.to_bytes()
+        found: list[DeliveryRecord] = []
+        for table in (self._mine, self._others):
+            for number, portion in enumerate(table.find(identity[:16], message.ordinal), 1):
+                found += portion
+                if number % SEARCHED_AT_ONCE == 0:
+                    await deferLater(self._reactor, 0)
+        return sorted(found, key=lambda record: record.time)
