@@ -94,7 +94,7 @@ class DiscoveryClient:
 
     Every call answers with effects, to be performed in their order.
 
-    The protocol has no security: whoever hears a request can answer it ([MS-MQSD] 5.1).
+    The protocol has no security: any host that receives a request can answer it ([MS-MQSD] 5.1).
 
     @ivar enterprise: Enterprise.Identifier.
     @ivar site: Site.Identifier; the null GUID for a client without a site.
@@ -116,7 +116,7 @@ class DiscoveryClient:
         """Begin with what is configured.
 
         @param keeps_networks: the connected networks of a reply that is not stored any more still count
-            (reading 5); by the letter they would be forgotten.
+            (reading 5); taken literally, the document discards them.
         """
         self.enterprise = enterprise
         self.site = site
@@ -129,12 +129,12 @@ class DiscoveryClient:
 
     @property
     def is_running(self) -> bool:
-        """Whether a run is under way."""
+        """Whether a run is in progress."""
         return self._run is not None
 
     @property
     def deadline(self) -> float | None:
-        """The monotonic second at which L{expire} is due; C{None} while no run is under way."""
+        """The monotonic second at which L{expire} is due; C{None} while there is none."""
         return None if self._run is None else self._run.deadline
 
     def get_directory_server_list(
@@ -142,7 +142,7 @@ class DiscoveryClient:
     ) -> list[DiscoveryEffect]:
         """[MS-MQSD] 3.1.4.1 Get Directory Server List.
 
-        While a run is under way nothing happens: whoever asks waits for its end (reading 31).
+        While a run is in progress this has no effect: the caller waits for its end (reading 31).
 
         @param networks: all that this host is attached to, now; each once.
         @param request_id: RequestID, new for each run.

@@ -39,15 +39,15 @@ class Unanswered(enum.Enum):
 class DiscoveryServer:
     """[MS-MQSD] 3.2: the directory service discovery server.
 
-    What it tells may be changed at any time; the next reply says it.
+    Its attributes may be changed at any time; the next reply contains the new values.
 
     @ivar enterprise: Enterprise.Identifier.
-    @ivar site: Site.Identifier; who is in it is told of no servers, because it knows them. The null GUID is
-        no site, and nobody is in it.
+    @ivar site: Site.Identifier; replies to clients in it contain no servers, because they know them. The null
+        GUID means no site, to which no client belongs.
     @ivar directory_servers: DirectoryServerList; its own name, if it is empty (reading 22).
-    @ivar connected_networks: ConnectedNetworkIdentifierList; the first 32 are told, and without any
-        nobody is answered (reading 23).
-    @ivar own_request: the RequestID of the client in the same queue manager, who looks for others.
+    @ivar connected_networks: ConnectedNetworkIdentifierList; replies contain the first 32, and without any
+        no request is answered (reading 23).
+    @ivar own_request: the RequestID of the client in the same queue manager, whose request is not answered.
     @ivar answered: requests that were answered.
     @ivar unanswered: datagrams that were not, by reason.
     """
@@ -81,7 +81,7 @@ class DiscoveryServer:
     def answer(
         self, datagram: bytes, source: tuple[str, int] | None = None, *, is_ipx: bool = False
     ) -> bytes | Unanswered:
-        """[MS-MQSD] 3.2.5.1 Receiving a TopologyClientRequest: the reply to whoever sent it.
+        """[MS-MQSD] 3.2.5.1 Receiving a TopologyClientRequest: the reply to its sender.
 
         @param source: the IP address and port that it came from.
         @param is_ipx: it came over IPX.

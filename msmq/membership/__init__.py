@@ -1,5 +1,5 @@
-"""[MS-MQDMPR] the directory as the queue manager sees it: its objects, and the events that reach it.
+"""[MS-MQDMPR] directory objects, and the procedures of a queue manager that read and change them.
 
-Pure, as the rest of the queue manager core: a L{msmq.membership.requests.Procedure} says whom it wants
-to ask what, and is told the answer and the time.
+Pure, as the rest of the queue manager core: a L{msmq.membership.requests.Procedure} yields requests, and is
+resumed with their results and the time.
 """

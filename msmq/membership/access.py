@@ -63,7 +63,7 @@ class DirectoryAccess:
     """The directory, as every part of a queue manager reaches it.
 
     Each event is a L{Procedure} that returns the L{Outcome} which the document names rStatus.
-    Without a directory (workgroup mode) each answers DirectoryNotConnected, asks nobody and changes nothing.
+    Without a directory (workgroup mode) each returns DirectoryNotConnected, with no request and no change.
     With one that was away, reading is answered from what is known here until Check Directory Online finds
     it, which happens once a minute and whenever the manager has it done before a request.
 

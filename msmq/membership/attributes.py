@@ -99,5 +99,5 @@ def directory_attributes(of: type[DirectoryObject]) -> frozenset[str]:
 
 
 def illegal(of: type[DirectoryObject], name: str, problem: str) -> MQError:
-    """Make, for the caller to raise, the error that tells what is wrong with an attribute."""
+    """Create the error about an attribute, for the caller to raise."""
     return MQError(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{of.TYPE}.{name}: {problem}")

@@ -2,7 +2,7 @@
 
 [MS-MQDMPR] 3.1.7.1.25 takes over whatever the directory has.  A directory has more writers than the queue
 manager: a change there that loosens a queue (authentication, encryption or journaling off, a smaller quota, a
-wider list) is kept out unless the configuration lets the queue manager follow, and reported either way.
+wider list) is not adopted unless the configuration allows it, and reported in both cases.
 """
 
 from __future__ import annotations

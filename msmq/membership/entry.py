@@ -48,7 +48,7 @@ class DirectoryEntry(Generic[T]):
     def __getitem__(self, name: str) -> Any:
         """The value of an attribute that was read; its default if it is not set.
 
-        @raise LocalProtocolError: it was not asked for, so that nobody knows it.
+        @raise LocalProtocolError: it was not requested, so that its value is unknown.
         """
         check_names(self.of, (name,))
         if self.read is not None and name not in self.read:

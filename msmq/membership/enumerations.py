@@ -95,7 +95,7 @@ _MACHINE_STATUS: Final = {
 
 
 def status_of(result: DirectoryOperationResult, *, of_queue_manager: bool = False) -> Status:
-    """[MS-MQMQ] 2.4 what an application is told of the result of a directory operation.
+    """[MS-MQMQ] 2.4 the status for an application of the result of a directory operation.
 
     @param of_queue_manager: the operation was about a QueueManager and not about a Queue.
     """
@@ -104,5 +104,5 @@ def status_of(result: DirectoryOperationResult, *, of_queue_manager: bool = Fals
 
 
 def refusal(result: DirectoryOperationResult, detail: str, *, of_queue_manager: bool = False) -> MQError:
-    """Make, for the caller to raise, the error that tells an application of a directory's refusal."""
+    """Create the error for an application about a directory's refusal, for the caller to raise."""
     return MQError(status_of(result, of_queue_manager=of_queue_manager), f"{detail} ({result.value})")

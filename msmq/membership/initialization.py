@@ -137,11 +137,11 @@ def _provision(access: DirectoryAccess, host: HostIdentity, provisioning: Provis
 
 
 def find_directory_servers(access: DirectoryAccess, domain_name: str) -> Procedure[None]:
-    """[MS-MQDMPR] 3.1.3 add the directory servers that somebody knows of to DirectoryServerList.
+    """[MS-MQDMPR] 3.1.3 add discovered directory servers to DirectoryServerList.
 
-    Names that are in it keep their places.
+    Existing names keep their positions.
 
-    @param domain_name: that of which DNS tells the domain controllers; empty outside of a domain.
+    @param domain_name: the domain whose controllers are looked up in DNS; empty outside of a domain.
     """
     answer = yield FindDirectoryServers(f"_ldap._tcp.dc._msdcs.{domain_name}" if domain_name else "")
     known = dict.fromkeys(access.local.directory_server_list)

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1 LocalQueueManager: what this queue manager knows of itself and of its place.
+"""[MS-MQDMPR] 3.1.1 LocalQueueManager: the local queue manager's own attributes and its sites.
 
 Its queues and their messages are elsewhere (L{msmq.queues.model}); of the public ones the attributes are
 here that a directory has as well.

@@ -37,11 +37,11 @@ MOST_ELEMENTS: Final = 4096
 
 @attrs.frozen
 class QueuePath:
-    """[MS-MQDMPR] 3.1.7.1.26 what Get Queue Path answers.
+    """[MS-MQDMPR] 3.1.7.1.26 the result of Get Queue Path.
 
-    @ivar path_name: rPathName; empty if it cannot be told.
-    @ivar machine_name: rMachineName, a name or an address; empty if the format name is of a kind that says
-        nothing of a computer.
+    @ivar path_name: rPathName; empty if it cannot be determined.
+    @ivar machine_name: rMachineName, a name or an address; empty if the format name is of a kind without a
+        computer.
     """
 
     path_name: str = ""
@@ -55,7 +55,7 @@ def get_queue_path(
 
     A private queue of ours needs no directory, and of one on another computer only the computer is known.
     The computer of a public queue is that of its Pathname, since no directory has a reference to it.
-    Of a journal, and of the system queues of a computer, nothing is told unless the name is direct.
+    For a journal, and for the system queues of a computer, the result is empty unless the name is direct.
 
     @param local_path: the Pathname, with the computer, of our private queue with this number.
     @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME for a public or private name that the directory does not know.
@@ -119,8 +119,8 @@ def expand_format_name(
         them.
     @return: what messages are addressed to, in the order that their headers have to have.
     @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a list that cannot be resolved, that has no
-        members, or that has one that nobody can send to; MQ_ERROR_INSUFFICIENT_RESOURCES for more than
-        4096 queues.
+        members, or that has one to which messages cannot be sent; MQ_ERROR_INSUFFICIENT_RESOURCES for more
+        than 4096 queues.
     @raise LocalProtocolError: there is no name.
     """
     if not names:
@@ -169,7 +169,7 @@ def _unsupported(detail: str) -> MQError:
 def read_machine_sid(access: DirectoryAccess, computer_name: str) -> Procedure[bytes]:
     """[MS-MQDMPR] 3.1.7.1.3.1 MachineSid, for the default security descriptor of a queue.
 
-    @return: the SID; empty without a directory, or if it does not tell.
+    @return: the SID; empty without a directory, or if that has none.
     """
     if not access.local.directory_integrated:
         return b""

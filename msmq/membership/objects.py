@@ -23,7 +23,7 @@ from msmq.structures.status import MQError, Status
 from msmq.wire.guid import NULL_GUID
 
 DEFAULT_TIME_TO_LIVE = TIME_TO_REACH_QUEUE
-"""[MS-MQDMPR] note 12 and [MS-MQDSSM] note 13: seconds to reach a queue, where nobody says otherwise."""
+"""[MS-MQDMPR] note 12 and [MS-MQDSSM] note 13: default seconds to reach a queue."""
 
 
 NO_KEYS: Final = MqdsPublicKeys()

@@ -30,7 +30,7 @@ Attributes: TypeAlias = tuple[str, ...] | None
 
 @attrs.frozen
 class Outcome:
-    """The rStatus of an event, and what it returns beside.
+    """The rStatus of an event, and its other results.
 
     @ivar value: what C{SUCCESS} brings; the request or the event says what.
     @ivar detail: why it failed, in words.
@@ -53,7 +53,7 @@ class Outcome:
 
 @attrs.frozen
 class Answer:
-    """What a procedure is told of the effect that it yielded, and when."""
+    """The result of the request that a procedure yielded, and its time."""
 
     now: Moment
     outcome: Outcome = Outcome()
@@ -161,7 +161,7 @@ class AskDirectory:
 
 @attrs.frozen
 class SendChangeNotification:
-    """[MS-MQCN] 3.3.4.1 tell others; whether anybody is told makes no difference here."""
+    """[MS-MQCN] 3.3.4.1 send a change notification; its delivery has no effect here."""
 
     operation: ChangeOperation
     object: DirectoryObject
@@ -169,9 +169,9 @@ class SendChangeNotification:
 
 @attrs.frozen
 class FindDirectoryServers:
-    """[MS-MQDMPR] 3.1.3 ask whoever knows the directory servers.
+    """[MS-MQDMPR] 3.1.3 discover directory servers.
 
-    Its value is a sequence of host names, empty if nobody tells.
+    Its value is a sequence of host names, empty if none are found.
 
     @ivar record: the name of their SRV record in DNS; empty outside of a domain, where others may know them.
     """

@@ -70,7 +70,7 @@ ALLOWED_BY: Final[Mapping[UUID, int]] = {
     SEND: WRITE_MESSAGE,
     RECEIVE_JOURNAL: DELETE_JOURNAL | PEEK_MESSAGE,
 }
-"""What each control access right allows; messages are taken by those who may look at them
+"""What each control access right allows; receiving messages includes peeking them
 ([MS-MQMQ] 2.2.24 MQSEC_RECEIVE_MESSAGE)."""
 
 DENIED_BY: Final[Mapping[UUID, int]] = {
@@ -127,7 +127,7 @@ def class_default(domain: bytes | None) -> SecurityDescriptor:
 
 
 def lists_rights(found: SecurityDescriptor) -> bool:
-    """Whether a descriptor of a directory says who may do what with the messages of a queue.
+    """Whether a security descriptor of the directory governs access to the messages of a queue.
 
     It does if an entry of the object itself names a control access right of queues.  One that has nothing but
     what the class and the containers give every object does not: the queue manager's own list holds.

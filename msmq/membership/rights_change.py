@@ -147,7 +147,7 @@ def _check_expressible(index: int, ace: Ace, *, is_behind_grant: bool) -> None:
     shown = f"entry {index}, about {sid_text(ace.sid)},"
     if ace.type not in _OBJECT_OF:
         raise LocalProtocolError(
-            f"{shown} has a condition, which a directory does not evaluate; use a group in its place"
+            f"{shown} has a condition, which a directory does not evaluate; use a group instead"
         )
     if is_behind_grant:
         raise LocalProtocolError(
@@ -234,7 +234,7 @@ def _is_present(entry: Ace, aces: Iterable[AnyAce]) -> bool:
 
 
 def _is_same(ace: Ace, entry: Ace) -> bool:
-    """Whether two entries are about the same account and part of an object, in the same way."""
+    """Whether two entries are of one kind for the same account and part of an object."""
     return (
         PLAIN_OF.get(ace.type) is PLAIN_OF[entry.type]
         and ace.sid == entry.sid

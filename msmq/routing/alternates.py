@@ -19,7 +19,7 @@ from msmq.routing.table import RoutingTable, routing_table
 from msmq.routing.topology import QueueManager, Topology
 
 MOST_WAITED_FOR: Final = 4
-"""Alternates that are down too and are dialled in turn with the next hop of the document."""
+"""Limit on unreachable alternates that are tried alternately with the document's next hop."""
 
 _KEPT: Final = 300_000
 """Allowed steps that are kept, for all destinations together."""

@@ -77,7 +77,7 @@ def find_unusable_backups(topology: Topology) -> list[EnterpriseProblem]:
 
 
 def _unusable(topology: Topology, site: UUID) -> tuple[list[_Backup], int]:
-    """Those on the way to one site, and how much was looked at."""
+    """The pairs on the routes to one site, and the amount of work done."""
     paths = downstream_paths(topology, _anyone(site))
     size = sum(map(len, paths.steps.values())) + len(topology.links)
     work = _COMPUTING * size

@@ -37,7 +37,7 @@ Of steps that cost the same to the destination, the smallest is what [MS-MQBR] a
 
 @attrs.frozen
 class DownstreamPaths:
-    """Every step between site gates that is allowed on the way to one destination.
+    """Every step between site gates that is allowed on a route to one destination.
 
     @ivar order: the gates from which the destination can be reached, the nearest first.
     @ivar ranks: the rank of each.

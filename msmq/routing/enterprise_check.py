@@ -76,7 +76,7 @@ def _check_names(topology: Topology, problems: EnterpriseProblems) -> None:
 
 
 def _check_addresses(topology: Topology, problems: EnterpriseProblems) -> None:
-    """Two queue managers at one place: sessions for one reach the other, and messages for it wait."""
+    """Two queue managers at one address: sessions for one reach the other, and its messages stay pending."""
     addresses: dict[str, QueueManager] = {}
     hosts: dict[str, QueueManager] = {}
     for machine in topology.queue_managers:

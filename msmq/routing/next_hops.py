@@ -80,7 +80,7 @@ class NoRoute(MQError):
 class Decision:
     """What one queue manager does with a message for another.
 
-    @ivar hops: NextHops, the candidates in the order in which they are tried; empty if there is no way.
+    @ivar hops: NextHops, the candidates in the order in which they are tried; empty if there is no route.
     @ivar rule: which rule said so.
     @ivar row: the row of the routing table that was used.
     @ivar site: the site that decided: that both have in common, or whose routing server or gate was sought.
@@ -95,11 +95,11 @@ class Decision:
 def next_hops(
     topology: Topology, own: UUID, destination: UUID, table: RoutingTable | None = None
 ) -> tuple[UUID, ...]:
-    """[MS-MQBR] 3.1.5.1 GetNextHops: the queue managers that a message may go to next, in their order.
+    """[MS-MQBR] 3.1.5.1 GetNextHops: the next hops of a message, in order of preference.
 
-    Who has a message for itself does not ask.
+    It is not called for a message to the own queue manager.
 
-    @param own: QueueManager.Identifier of whoever has the message.
+    @param own: QueueManager.Identifier of the queue manager that has the message.
     @param destination: that of the queue manager it is for.
     @param table: the routing table of C{own}; it is computed where it is needed and not given.
     @raise NoRoute: there is none.
@@ -218,7 +218,7 @@ def get_site_gate_for_site(topology: Topology, site: UUID, sources: Sequence[UUI
 
 
 def explain_failure(topology: Topology, own: UUID, destination: UUID, decision: Decision) -> str:
-    """Why nobody can be given the message, in words for people."""
+    """Why there is no next hop, for error texts and the log."""
     source, target = topology.queue_manager_name(own), topology.queue_manager_name(destination)
     match decision.rule:
         case Rule.UNKNOWN_SOURCE:

@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 MAXIMUM_PROBLEMS: Final = 1000
-"""How many problems of one enterprise are kept; of more, the number is told."""
+"""Limit on the recorded problems of one enterprise; of more, only the number is reported."""
 
 
 class ProblemKind(enum.Enum):
@@ -63,7 +63,7 @@ class EnterpriseProblem:
 
     @ivar subject: what it is wrong with, by name: C{link Berlin - Paris} for example.
     @ivar rule: what is wrong, and what was made of it.
-    @ivar where: where that stands, a line of a file or an entry of a directory; empty if nobody said.
+    @ivar where: its source, a line of a file or an entry of a directory; empty if unknown.
     """
 
     kind: ProblemKind

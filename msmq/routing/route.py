@@ -1,4 +1,4 @@
-"""The whole way of a message from one queue manager to another, hop by hop, and why it goes there."""
+"""Route of a message from one queue manager to another, hop by hop, with the reason of each hop."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from msmq.routing.topology import Topology
 from msmq.structures.packet.user_header import MAXIMUM_HOP_COUNT
 
 _LONGEST_PATH_SHOWN: Final = 12
-"""How many sites of a way are named; of a longer one the middle is left out."""
+"""Limit on the named sites of a route; the middle of a longer one is left out."""
 
 
 @attrs.frozen
 class RouteHop:
     """One step of a L{Route}.
 
-    @ivar queue_manager: to whom the message goes.
+    @ivar queue_manager: the next hop.
     @ivar name: its name, or its identifier in braces if it has none.
     @ivar site: the site in which it gets the message; C{None} if it belongs to none.
     @ivar site_name: the name of that site; empty if there is none.
     @ivar cost: of this step: of the link that it goes over, 0 within a site.
-    @ivar total: of the way up to here.
+    @ivar total: the cost of the route up to here.
     @ivar rule: which rule of [MS-MQBR] chose it.
     @ivar reason: the same in words, with the names of this enterprise.
     @ivar others: the candidates after it, which are tried if it cannot be reached.
@@ -70,25 +70,25 @@ class Route:
 
     @property
     def arrives(self) -> bool:
-        """Whether the way leads to the destination, or to the connector queue of a foreign site."""
+        """Whether the route leads to the destination, or to the connector queue of a foreign site."""
         return not self.problem
 
     @property
     def cost(self) -> int:
-        """What all links on the way cost together."""
+        """The sum of the costs of all links on the route."""
         return self.hops[-1].total if self.hops else 0
 
 
 def route(topology: Topology, source: UUID, destination: UUID, down: Set[UUID] = frozenset()) -> Route:
-    """The way of a message, as each queue manager on it decides by [MS-MQBR] 3.1.5.1 with its own table.
+    """The route of a message, as each queue manager on it decides by [MS-MQBR] 3.1.5.1 with its own table.
 
-    It ends at the destination, or where nobody knows further, or where it would come back to a queue manager
-    that had the message before, or after as many hops as a message may make ([MS-MQMQ] 2.2.19.2 RC), or where
-    it waits for a queue manager that is down.
-    It raises nothing.
+    It ends at the destination, or where there is no next hop, or where it would return to a queue manager
+    that had the message before, or after the maximum number of hops ([MS-MQMQ] 2.2.19.2 RC), or where the
+    message waits for a queue manager that is down.
+    It raises no error.
 
-    @param down: queue managers that are down; each queue manager on the way learns that of those that it
-        tries to reach, and of no others.
+    @param down: queue managers that are down; each queue manager on the route detects this only for those
+        that it tries to reach.
     """
     hops: list[RouteHop] = []
     here, site, total = source, None, 0
@@ -143,7 +143,7 @@ def route(topology: Topology, source: UUID, destination: UUID, down: Set[UUID] =
 def _decide(
     alternates: Alternates, here: UUID, destination: UUID, down: Set[UUID], table: RoutingTable | None
 ) -> tuple[Decision, frozenset[UUID]]:
-    """What a queue manager does once it has tried all that it would try, and whom it has missed."""
+    """The decision of a queue manager after all its attempts, and the unreachable next hops."""
     missed: frozenset[UUID] = frozenset()
     while True:
         decision = alternates.decide(here, destination, missed, table)
@@ -212,7 +212,7 @@ def _reason(
             return f"{target} is in another site, and {hop} is a site gate of {site}"
         case Rule.ALTERNATE:
             return explain_alternate(alternates, here, destination, decision)
-    # Every other rule finds nobody.
+    # Every other rule finds no next hop.
     assert decision.row is not None and table is not None
     return _way(topology, decision.row, table, hop)
 

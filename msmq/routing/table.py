@@ -1,4 +1,4 @@
-"""[MS-MQBR] 3.1.1.2 and 3.1.3.1 the routing table: to which site a message goes on, on its way to another."""
+"""[MS-MQBR] 3.1.1.2 and 3.1.3.1 routing table of a site gate: the least-cost route to each site."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class TableRow:
     """One row of a L{RoutingTable}: a site, and how it is reached.
 
     @ivar destination_site_id: DestinationSiteID.
-    @ivar next_hop_site_id: NextHopSiteID, the first site after our own on the way there; for a site of our
+    @ivar next_hop_site_id: NextHopSiteID, the first site after our own on the route; for a site of our
         own, that site.
-    @ivar cost: of the whole way; 0 for a site of our own.
-    @ivar previous_site_id: the site before the destination on that way; C{None} for a site of our own.
+    @ivar cost: of the whole route; 0 for a site of our own.
+    @ivar previous_site_id: the site before the destination on that route; C{None} for a site of our own.
     @ivar is_tied: another next site would have cost the same.
     """
 
@@ -35,11 +35,11 @@ class TableRow:
 
 @attrs.frozen
 class RoutingTable:
-    """[MS-MQBR] 3.1.1.2 RoutingTable of one site gate; of anybody else it is empty.
+    """[MS-MQBR] 3.1.1.2 RoutingTable of one site gate; empty for other queue managers.
 
     A site that no links lead to has no row.
 
-    @ivar own_sites: the sites that the queue manager is a gate of, from which the ways begin.
+    @ivar own_sites: the sites of which the queue manager is a gate, where the routes begin.
     @ivar rows: by DestinationSiteID.
     """
 
@@ -56,7 +56,7 @@ class RoutingTable:
         return min(found, key=lambda row: (row.cost, row.destination_site_id.int), default=None)
 
     def path(self, site: UUID) -> tuple[UUID, ...]:
-        """All sites on the way to this one, from one of our own on; empty if there is no way."""
+        """All sites on the route to this one, from one of our own on; empty if there is no route."""
         row = self.rows.get(site)
         path: list[UUID] = []
         while row is not None:
@@ -83,8 +83,8 @@ def _is_gate(topology: Topology, machine: QueueManager) -> bool:
 def routing_table(topology: Topology, own: UUID) -> RoutingTable:
     """[MS-MQBR] 3.1.3.1 the table of this queue manager, which is empty unless it is a site gate.
 
-    The ways begin in every site that it is a gate of.
-    Of ways that cost the same, the one counts whose next site has the smallest identifier; so each gate
+    The routes begin in every site of which it is a gate.
+    Of routes with equal cost the one is used whose next site has the smallest identifier; so each gate
     decides the same every time.
     """
     machine = topology.queue_manager(own)
@@ -95,7 +95,7 @@ def routing_table(topology: Topology, own: UUID) -> RoutingTable:
 
 
 def table_of_site(topology: Topology, site: UUID) -> RoutingTable:
-    """The table of whoever is a gate of this site alone; empty if there is no such site."""
+    """The table of a gate of this site only; empty if there is no such site."""
     if topology.site(site) is None:
         return EMPTY_TABLE
     return RoutingTable((site,), _rows(topology.graph, (site,)))
@@ -105,8 +105,8 @@ def _rows(graph: Graph, own_sites: Iterable[UUID]) -> dict[UUID, TableRow]:
     """Dijkstra's algorithm, from several sites at once.
 
     The heap holds single numbers, the distance times the number of sites plus the site.
-    Every link costs something, so all that comes before a site on a least-cost way is settled before it, and
-    the smallest next site spreads along the ways.
+    Every link has a positive cost, so all sites before another on a least-cost route are settled before it,
+    and the smallest next site propagates along the routes.
     """
     size = len(graph.vertices)
     edges = graph.edges

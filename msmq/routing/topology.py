@@ -1,6 +1,6 @@
 """[MS-MQBR] 3.1.1.1 topology of an enterprise: sites, links, queue managers.
 
-A L{Topology} never changes; whoever reads the directory anew makes another.
+A L{Topology} is immutable; each reading of the directory creates a new one.
 It does not validate its input: L{msmq.routing.topology_builder} does, and creates topologies.
 """
 

@@ -37,7 +37,7 @@ class TopologyBuilder:
 
     The order of the calls for one type is kept: it is the order of the directory.
     Nothing raises: what cannot be is left out, and becomes a L{EnterpriseProblem} that names it.
-    C{where} is the place of an object in its source, C{estate.toml:12} for example, and stands in its
+    C{where} is the position of an object in its source, C{estate.toml:12} for example, and is part of its
     problems.
     """
 
@@ -151,7 +151,7 @@ class TopologyBuilder:
             problems.add(ProblemKind.NOTHING, "the enterprise", rule)
 
     def _is_sound(self, link: RoutingLink, problems: EnterpriseProblems) -> bool:
-        """Whether a link is one of a graph whose ways can be compared."""
+        """Whether a link has a usable cost and ends, so that routes over it can be compared."""
         unknown = [site for site in (link.site1, link.site2) if site not in self._sites]
         for site in unknown:
             rule = f"has an end in a site {braced(site)}, which there is not, and is left out"

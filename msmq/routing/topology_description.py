@@ -14,7 +14,7 @@ from msmq.wire.guid import format_guid
 
 
 def find_route(topology: Topology, source: str, destination: str, down: Iterable[str] = ()) -> Route:
-    """The way between two queue managers that people name.
+    """The route between two queue managers that the caller names.
 
     @param source: a name, a qualified name or a GUID; so is C{destination}.
     @param down: names of queue managers that are down.
@@ -47,7 +47,7 @@ def _found(topology: Topology, text: str, rule: Rule) -> QueueManager:
 
 
 def describe_route(topology: Topology, way: Route) -> dict[str, Any]:
-    """A way: the keys of C{msmq route}."""
+    """A route with the JSON keys of C{msmq route}."""
     return {
         "source": topology.queue_manager_name(way.source),
         "destination": topology.queue_manager_name(way.destination),

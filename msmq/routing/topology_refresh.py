@@ -18,7 +18,7 @@ QUERY_TIME: Final = 3600.0
 """[MS-MQBR] 3.1.3 QueueManager Query Timer, in seconds."""
 
 SHORTEST_TIME: Final = 60.0
-"""Seconds that lie at least between two readings because a message finds no way."""
+"""Minimum seconds between two readings because a message has no route."""
 
 
 @attrs.frozen
@@ -46,7 +46,7 @@ class RoutingSnapshot:
 
     @classmethod
     def of(cls, enterprise: Enterprise, own: UUID) -> RoutingSnapshot:
-        """[MS-MQBR] 3.1.3.1 RoutingTable Initialization, with a fresh look at who is a site gate.
+        """[MS-MQBR] 3.1.3.1 RoutingTable Initialization, with the site gates read again.
 
         It takes as long as L{routing_table}, so a reactor does it in a thread.
         """
@@ -63,9 +63,9 @@ class ReadTopology:
 
 @attrs.frozen
 class TopologyTaken:
-    """From now on messages are routed by this.
+    """A new routing table takes effect.
 
-    @ivar is_changed: it differs from what was known before; what waits for a way is worth another look.
+    @ivar is_changed: it differs from the previous one, so that messages without a route are tried again.
     """
 
     snapshot: RoutingSnapshot
@@ -90,7 +90,7 @@ RoutingEffect = ReadTopology | TopologyTaken | TopologyRefused
 class RoutingCore:
     """What one queue manager knows of the enterprise, and when it reads it anew.
 
-    A reading with faults does not take the place of one without: routing keeps the last good one.
+    A reading with faults does not replace one without: routing keeps the last good one.
     As long as there has been none without, the newest is better than nothing, and what is wrong in it is left
     out.
     A reading that fails changes nothing.
@@ -127,7 +127,7 @@ class RoutingCore:
         return self._read(now)
 
     def stop(self) -> None:
-        """Read nothing more; a reading that is under way comes to nothing."""
+        """Stop reading; the result of a pending reading is ignored."""
         self._is_running = False
         self.is_reading = False
         self._deadline = None
@@ -139,11 +139,11 @@ class RoutingCore:
         return self._read(now)
 
     def refresh(self, now: Moment) -> list[RoutingEffect]:
-        """Somebody asks for a reading now: an administrator, or a change that was noticed."""
+        """Read now, as requested by an administrator or after a detected change."""
         return self._read(now)
 
     def route_missing(self, now: Moment) -> list[RoutingEffect]:
-        """A message finds no way: what is known may be old, so it is read, but at most once a minute."""
+        """A message has no route: read the topology again, which may be outdated, at most once a minute."""
         if self._last_read is not None and now.monotonic < self._last_read + self._times.shortest:
             return []
         return self._read(now)
@@ -206,7 +206,7 @@ class RoutingCore:
         return [ReadTopology()]
 
     def _ended(self, now: Moment) -> bool:
-        """The timer starts over, however the reading went; false if nobody wants to know any more."""
+        """Restart the timer after a reading, whatever its result; false if its result is no longer needed."""
         if not self.is_reading:
             return False
         self.is_reading = False

@@ -11,7 +11,7 @@ on disk: bit k of RecoverableMsgAckFlags stands for number RecoverableMsgAckSeqN
 The counts are 16 bits wide and wrap, so a number is only ever compared with one that lies within
 half the circle of it (reading 36); the window is capped at 32767 for that reason.
 
-We acknowledge recoverable messages strictly in order, because a peer may follow the letter and
+We acknowledge recoverable messages strictly in order, because a peer may follow the text literally and
 delete everything up to the base (reading 37), and never past what the store has committed,
 because with group commit the received count runs ahead of the disk.
 

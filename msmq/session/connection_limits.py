@@ -1,8 +1,8 @@
 """Limits on connections of peers: allowed addresses, number and rate.
 
 A refused peer gets no answer: the connection is closed before anything is read from it.
-No message is lost by that, since nothing is sent before a session is open, and whoever has messages tries
-again later.
+No message is lost by that, since nothing is sent before a session is open, and a peer with messages retries
+later.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ConnectionRefusal(enum.Enum):
 class _Refused:
     """What one host was refused.
 
-    @ivar told: the time of the last log line, by reason, in monotonic seconds.
+    @ivar told: the monotonic second of the last log line, by reason.
     """
 
     last: float = 0.0

@@ -40,7 +40,7 @@ def answer_establish_connection(core: SessionCore, request: EstablishConnection,
     """[MS-MQQB] 3.1.5.3.1: answer an initiator; whether it is accepted.
 
     A null ServerGuid accepts any answering queue manager (reading 11); any other has to be ours.
-    The answer goes out either way, so that a refused initiator knows why (reading 12).
+    The response is sent in both cases, so that a refused initiator learns the reason (reading 12).
     """
     core.remote_identifier = request.client_guid
     core.is_direct = request.server_guid == NULL_GUID

@@ -120,7 +120,7 @@ PING_MACHINE = indexed(_machine().build())
 
 
 def canonical_host(host: str) -> str:
-    """One spelling for each IP address, so that what was asked and who answers can be compared.
+    """The canonical spelling of an IP address, so that targets and sources of pings can be compared.
 
     An IPv4 address that a socket for both families spells as IPv6 is given as IPv4.
 

@@ -1,17 +1,18 @@
 """[MS-MQQB] 3.1.7.7: answers Ping Requests, up to a rate limit.
 
-A response cannot be told from a request: both are the same 24 bytes, and a responder that hears a
-response on its port will answer it.  Whoever sends one datagram with the forged source of a second
-responder would so make the two answer each other for ever.
+A response is indistinguishable from a request: both have the same 24 bytes, and a responder that receives a
+response on its port answers it.  So one datagram with the forged source of a second responder would make the
+two answer each other forever.
 
-The obvious cure, never to answer a datagram that comes from the ping port, is not open to us: the
-source port of a request can be any port (2.1.2), and the port of a responder is configurable (note 11),
-so it would refuse what the document allows and still miss what it should catch.
-What does tell the two apart is the Cookie.  It identifies an individual request (2.2.7), an
-initiator raises it for each (3.1.7.6), and a responder repeats it (3.1.7.7).  In such a loop the same
-cookie therefore comes back from the same address and port, and an honest initiator never sends that.
-So a cookie is answered a few times only to one address and port, until that has been silent
-for a while; the first datagram that is not answered ends the loop, since nothing is then under way.
+Never answering datagrams from the ping port is not a solution: the source port of a request can be any port
+(2.1.2), and the port of a responder is configurable (note 11), so this would refuse valid requests and still
+miss some loops.
+
+What distinguishes them is the Cookie.  It identifies an individual request (2.2.7), an initiator increments
+it for each (3.1.7.6), and a responder repeats it (3.1.7.7).  In such a loop the same cookie therefore arrives
+again from the same address and port, which an initiator never sends. So a cookie from one address and port is
+answered only a few times, until that source has been silent for a while; the first datagram that is not
+answered ends the loop, since no other is in flight.
 """
 
 from __future__ import annotations

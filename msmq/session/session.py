@@ -34,7 +34,7 @@ class Session:
     A session lives as long as one connection; after L{msmq.session.effects.Reconnect} a new one is
     made.
 
-    @param identifier: QueueManager.Identifier, who we are.
+    @param identifier: QueueManager.Identifier of the local queue manager.
     @param is_initiator: whether we dialled.
     @param expected_identifier: the queue manager to reach; C{None} on a direct format name.
     @param was_pinged: whether this attempt began with a Ping Request.

@@ -53,7 +53,7 @@ class SessionCore:
     """
 
     identifier: UUID
-    """QueueManager.Identifier: who we are."""
+    """QueueManager.Identifier of the local queue manager."""
 
     settings: SessionSettings
     is_initiator: bool
@@ -166,5 +166,5 @@ class SessionCore:
 
     @property
     def effective_window(self) -> int:
-        """The smaller of both windows, at least 1 and at most what 16-bit counts can tell apart."""
+        """The smaller of both windows, at least 1 and at most what 16-bit counts can distinguish."""
         return max(1, min(self.window_size, self.received_window_size, 32767))

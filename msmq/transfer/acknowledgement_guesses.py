@@ -1,7 +1,7 @@
 """Limit on wrong acknowledgements from one host.
 
-A sequence of transactional messages is known by when the queue manager was started and by a count, so who
-may try often enough finds one that is on the way.
+The identifier of a sequence consists of the start time of the queue manager and a counter, so an attacker
+with enough attempts guesses that of an active one.
 Legitimate acknowledgements of sequences that are not known come too, but few: after a restart, about what was
 sent before it.
 """

@@ -36,7 +36,7 @@ ANSWERS: Final = "source/answers/"
 """The same for answers."""
 
 AFTER_START: Final = 600.0
-"""Seconds after a start in which no wait ends: acknowledgements that were on their way come first."""
+"""Seconds after a start in which no wait ends, so that acknowledgements in transit can arrive."""
 
 MOST_ANSWERS: Final = 4
 """Answers about one message that are kept, the latest."""

@@ -33,7 +33,7 @@ class Deadlines(Generic[Thing]):
         return self._of.get(thing)
 
     def set(self, thing: Thing, when: float) -> None:
-        """Give a thing this deadline in place of the one that it had."""
+        """Set or replace the deadline of an item."""
         self._of[thing] = when
         queued = self._queued.get(thing)
         if queued is None or when < queued:

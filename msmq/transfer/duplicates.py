@@ -72,10 +72,10 @@ class DuplicateHistory:
 
     The copies of a message to several queues have an entry each (L{duplicate_key}).
 
-    It knows recoverable messages that are not transactional: the sequences know duplicates of those that
-    are, and L{ExpressDuplicates<msmq.transfer.express_duplicates.ExpressDuplicates>} of express ones.
-    An entry is stored in one commit with its message, as the state of the incoming streams is.
-    Until its turn is stored another copy counts as a duplicate, too, but may be acknowledged only then.
+    It covers recoverable messages that are not transactional: sequences detect duplicates of transactional
+    ones, and L{ExpressDuplicates<msmq.transfer.express_duplicates.ExpressDuplicates>} those of express ones.
+    An entry is stored in one commit with its message, as the state of the incoming streams is. Until its
+    batch is stored another copy counts as a duplicate too, but may be acknowledged only then.
     """
 
     def __init__(self, settings: SessionSettings) -> None:
@@ -83,10 +83,10 @@ class DuplicateHistory:
         # The oldest first; a duplicate makes an entry young again.
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
         self._accepted: dict[bytes, None] = {}
-        self._in_turn: dict[bytes, None] | None = None
+        self._in_batch: dict[bytes, None] | None = None
         self._page: _Page | None = None
         self._closed: list[StateChange] = []
-        self._closed_in_turn: list[StateChange] = []
+        self._closed_in_batch: list[StateChange] = []
         self._numbers = count(1)
         self._deadline: float | None = None
 
@@ -128,7 +128,7 @@ class DuplicateHistory:
         they are taken back.
         """
         entries, accepted = self._entries, self._accepted
-        in_turn = self._in_turn or ()
+        in_turn = self._in_batch or ()
         verdicts: list[bool] = []
         for view in views:
             if not view.is_recoverable or view.is_transactional:
@@ -150,12 +150,12 @@ class DuplicateHistory:
     def knows(self, view: UserMessageView) -> bool:
         """Whether L{judge} would call this recoverable message a duplicate now."""
         identity = duplicate_key(view)
-        return identity in self._entries or identity in self._accepted or identity in (self._in_turn or ())
+        return identity in self._entries or identity in self._accepted or identity in (self._in_batch or ())
 
     def take_back(self, views: Iterable[UserMessageView]) -> None:
-        """These messages were no duplicates and were refused all the same; they may come again.
+        """Remove messages that were refused for another reason; they may be sent again.
 
-        It has to be said before the next turn begins.
+        It has to be called before the next batch begins.
         """
         for view in views:
             self._accepted.pop(duplicate_key(view), None)
@@ -164,32 +164,32 @@ class DuplicateHistory:
 
     @property
     def must_store(self) -> bool:
-        """Whether a message was accepted since the last turn."""
+        """Whether a message was accepted since the last batch began."""
         return bool(self._accepted)
 
     def take_changes(self, now: Moment) -> list[StateChange]:
-        """Begin a turn: what has to be stored in one commit with all messages that were accepted so far.
+        """Begin a batch: the changes to store in one commit with all messages accepted so far.
 
         It ends with L{stored} or L{failed}, also if there is nothing to store.
 
-        @raise LocalProtocolError: the turn before has not ended.
+        @raise LocalProtocolError: the previous batch has not ended.
         """
-        if self._in_turn is not None:
+        if self._in_batch is not None:
             raise LocalProtocolError("the history of duplicates is being stored already")
-        self._in_turn, self._accepted = self._accepted, {}
-        self._closed_in_turn, self._closed = self._closed, []
-        changes = list(self._closed_in_turn)
+        self._in_batch, self._accepted = self._accepted, {}
+        self._closed_in_batch, self._closed = self._closed, []
+        changes = list(self._closed_in_batch)
         self._page = None
-        if self._in_turn:
+        if self._in_batch:
             self._page = _Page(f"{PREFIX}{next(self._numbers)}", time=int(now.wall) & _U32)
-            head = _HEAD.pack(_VERSION, self._page.time, len(self._in_turn))
-            changes.append((self._page.name, b"".join((head, *self._in_turn))))
+            head = _HEAD.pack(_VERSION, self._page.time, len(self._in_batch))
+            changes.append((self._page.name, b"".join((head, *self._in_batch))))
         return changes
 
     def stored(self, now: Moment) -> None:
-        """End a turn: its messages are stored, and known from now on."""
+        """End a batch: its messages are stored, and in the history from now on."""
         page = self._page
-        for identity in self._end_turn():
+        for identity in self._end_batch():
             if page is not None:
                 self._put(identity, page.time, page)
         self._evict()
@@ -197,15 +197,15 @@ class DuplicateHistory:
             self._start_timer(now)
 
     def failed(self) -> None:
-        """End a turn: it could not be stored, and whatever was accepted since it began may come again."""
-        self._closed = self._closed_in_turn + self._closed
-        self._end_turn()
+        """End a batch that could not be stored: messages accepted since it began may be sent again."""
+        self._closed = self._closed_in_batch + self._closed
+        self._end_batch()
         self._accepted.clear()
 
-    def _end_turn(self) -> dict[bytes, None]:
-        if self._in_turn is None:
+    def _end_batch(self) -> dict[bytes, None]:
+        if self._in_batch is None:
             raise LocalProtocolError("no history of duplicates is being stored")
-        in_turn, self._in_turn = self._in_turn, None
+        in_turn, self._in_batch = self._in_batch, None
         return in_turn
 
     # Entries grow old

@@ -23,7 +23,7 @@ class ExpressDuplicates:
 
     It is kept in memory, as the messages are, apart from the history of recoverable ones, which a flood of
     express messages must not displace.
-    Two generations of identifiers take the place of a time with each: the older one is forgotten when the
+    Two generations of identifiers replace a time for each: the older one is dropped when the
     younger one is full, or has lasted for the lifetime. So the latest C{duplicate_entries} are known, twice
     as many at most, and each for its lifetime at least unless more came.
     """

@@ -43,8 +43,8 @@ class IncomingStream:
     """Runs ahead of the store, and is set back to what the store has when that fails.
 
     @ivar index: the number in the name under which it is stored.
-    @ivar source: the bytes of the GUID of who sent the messages first.
-    @ivar key: the bytes that tell their destination.
+    @ivar source: the bytes of the GUID of the first sender.
+    @ivar key: the bytes that identify their destination.
     @ivar address: where OrderAcks and FinalAcks go if the messages come to a direct name: protocol and
         address as a direct name has them; C{None} if they come to another name.
     @ivar sequence: IncomingTxSequenceID, as a number.

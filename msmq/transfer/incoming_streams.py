@@ -1,12 +1,12 @@
-"""[MS-MQQB] 3.1.5.8.6, 3.1.6.9 and 3.1.1.6.2: transactional messages arrive, and OrderAcks are owed for them.
+"""[MS-MQQB] 3.1.5.8.6, 3.1.6.9 and 3.1.1.6.2: the receiver of transactional messages, and its OrderAcks.
 
-Messages are judged as they come, without waiting for the disk.
-Accepted messages are stored in batches:  L{IncomingStreams.take_changes} gives the state after everything
-that was accepted so far, which is stored in one commit with the messages; what is accepted meanwhile waits
-for the next turn.
-There is never more than one turn under way.
-If two were, the first could fail and the second succeed, and the store would say that messages had arrived
-which it does not have.
+Messages are accepted or refused when they arrive, without waiting for the disk.
+Accepted messages are stored in batches: L{IncomingStreams.take_changes} returns the state after all messages
+accepted so far, which is stored in one commit with them; messages accepted in the meantime are part of the
+next batch.
+There is never more than one pending batch.
+With two, the first could fail and the second succeed, and the store would record messages as received that it
+does not have.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def destination_key(view: UserMessageView) -> bytes:
     """Bytes that are the same for all messages to one destination by one name, however that is spelled.
 
     A sender has an outgoing queue, hence a sequence, for each name by which it knows a queue, so the name
-    tells its sequences apart and the queue does not; the name is also there before the queue is.
+    identifies its sequences and the queue does not; the name also exists before the queue does.
     """
     key = view.destination_key
     if key[0] != _DIRECT:
@@ -95,7 +95,7 @@ class IncomingStreams:
         # As they were before the last call of judge.
         self._judged_last: dict[IncomingStream, tuple[int, int, int]] = {}
         self._forgotten: list[StateChange] = []
-        self._turn: tuple[list[_Step], list[StateChange]] | None = None
+        self._batch: tuple[list[_Step], list[StateChange]] | None = None
 
     def configure(self, settings: SessionSettings) -> None:
         """Apply other limits and times from the next message on."""
@@ -174,10 +174,10 @@ class IncomingStreams:
         return stream is not None and (sequence, number) <= (stream.sequence, stream.number)
 
     def take_back(self) -> None:
-        """What was judged last is not taken, since there is no room for it at all, and comes again.
+        """Undo the last decision, since there is no room for its messages, which are sent again.
 
-        All of it has to be withdrawn unacknowledged.
-        It has to be said before anything else is judged, and before the next turn begins.
+        All of them have to be withdrawn unacknowledged.
+        It has to be called before any other message is decided on, and before the next batch begins.
         """
         judged_last, self._judged_last = self._judged_last, {}
         for stream, (sequence, number, accepted) in judged_last.items():
@@ -250,22 +250,22 @@ class IncomingStreams:
 
     @property
     def must_store(self) -> bool:
-        """Whether a stream has advanced since the last turn; refusals alone can wait for the next."""
+        """Whether a stream has advanced since the last batch began; refusals alone can wait for the next."""
         return bool(self._advanced)
 
     @property
     def is_storing(self) -> bool:
-        """Whether a turn is under way."""
-        return self._turn is not None
+        """Whether a batch is being stored."""
+        return self._batch is not None
 
     def take_changes(self) -> list[StateChange]:
-        """Begin a turn: what has to be stored in one commit with all messages that were accepted so far.
+        """Begin a batch: the changes to store in one commit with all messages accepted so far.
 
         It ends with L{stored} or L{failed}, also if there is nothing to store.
 
-        @raise LocalProtocolError: the turn before has not ended.
+        @raise LocalProtocolError: the previous batch has not ended.
         """
-        if self._turn is not None:
+        if self._batch is not None:
             raise LocalProtocolError("the state of the incoming streams is being stored already")
         self._judged_last = {}
         forgotten, self._forgotten = self._forgotten, []
@@ -277,12 +277,12 @@ class IncomingStreams:
             changes.append((f"{PREFIX}{stream.index}", stream.to_bytes()))
         self._advanced.clear()
         self._refused.clear()
-        self._turn = steps, forgotten
+        self._batch = steps, forgotten
         return changes
 
     def stored(self, now: Moment) -> None:
-        """End a turn: what was accepted before it is stored, and may be acknowledged."""
-        steps, _ = self._end_turn()
+        """End a batch: the messages accepted before it are stored, and may be acknowledged."""
+        steps, _ = self._end_batch()
         for stream, sequence, number, accepted in steps:
             stream.stored_sequence, stream.stored_number = sequence, number
             if accepted:
@@ -294,12 +294,12 @@ class IncomingStreams:
                     self._deadlines.set(stream, now.monotonic)
 
     def failed(self) -> None:
-        """End a turn: it could not be stored, and whatever was accepted since it began is taken back too.
+        """End a batch that could not be stored; messages accepted since it began are undone too.
 
-        All those messages have to be withdrawn unacknowledged, those of the next turn included; they come
-        again.
+        All those messages have to be withdrawn unacknowledged, those of the next batch included; they are
+        sent again.
         """
-        steps, forgotten = self._end_turn()
+        steps, forgotten = self._end_batch()
         self._judged_last = {}
         self._forgotten = forgotten + self._forgotten
         self._refused.update(dict.fromkeys(stream for stream, *_ in steps))
@@ -310,10 +310,10 @@ class IncomingStreams:
                 self._drop(stream)
         self._advanced.clear()
 
-    def _end_turn(self) -> tuple[list[_Step], list[StateChange]]:
-        if self._turn is None:
+    def _end_batch(self) -> tuple[list[_Step], list[StateChange]]:
+        if self._batch is None:
             raise LocalProtocolError("no state of the incoming streams is being stored")
-        turn, self._turn = self._turn, None
+        turn, self._batch = self._batch, None
         return turn
 
     # OrderAcks

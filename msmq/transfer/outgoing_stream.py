@@ -2,20 +2,20 @@
 
 This is the sender of transactional messages (3.1.1.1.1.7).
 
-A message goes through four places, always in the order of its number:
+A message goes through four states, always in the order of its number:
 
   assigned    it has its number and is being stored;
   waiting     it is stored, and was not sent since this process began;
   flying      it was sent on the present connection;
-  again       it was sent, and has to be sent again before anything that waits.
+  again       it was sent, and has to be sent again before any waiting one.
 
 An OrderAck takes messages from the front of all of them, expiry and FinalAcks from anywhere; what is taken
 out of the middle stays in its list as a tombstone until the front has passed, or until there are too many.
 
-Only one sequence is ever on the way: the first message of the next one is held until nothing of the
-sequence before it is left, in the store either.
-A receiver that has seen a later sequence takes nothing of an earlier one, so a message that came back after
-a crash would never arrive, and hold up all that follow.
+Only one sequence is ever active: the first message of the next one is held until no message of the previous
+sequence is left, not even in the store.
+A receiver that has seen a later sequence refuses messages of an earlier one, so a message that was restored
+after a crash would never arrive, and would block all that follow.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class OutgoingStream(Generic[M]):
     _leaving: set[M] = attrs.field(factory=set, init=False)
     """What has left, and is still in the store."""
     _active: int | None = attrs.field(default=None, init=False)
-    """The sequence that is on the way, or was last."""
+    """The active sequence, or the last one."""
     _highest: int = attrs.field(default=0, init=False)
     _acknowledged: int = attrs.field(default=0, init=False)
     _claimed: int = attrs.field(default=0, init=False)
@@ -96,7 +96,7 @@ class OutgoingStream(Generic[M]):
 
     @property
     def sequence(self) -> int | None:
-        """The sequence that is on the way, or was last, as a number; C{None} if there was none."""
+        """The active sequence, or the last one, as a number; C{None} if there was none."""
         return self._active
 
     @property
@@ -173,7 +173,7 @@ class OutgoingStream(Generic[M]):
             self._shared.restoring.add(self)
 
     def assign(self, count: int) -> Assignment[M]:
-        """[MS-MQQB] 3.1.1.5: places for so many messages of a batch, which follow everything before.
+        """[MS-MQQB] 3.1.1.5: reserve sequence numbers for a batch of messages, after all earlier ones.
 
         A new sequence begins when nothing of the one before is left, after a restart, and when its numbers
         are used up.
@@ -181,7 +181,7 @@ class OutgoingStream(Generic[M]):
         @raise LocalProtocolError: more than a sequence can hold, or no sequence identifiers are left.
         """
         if not 1 <= count <= _LARGEST:
-            raise LocalProtocolError(f"TxSequenceNumber: no sequence has {count} places")
+            raise LocalProtocolError(f"TxSequenceNumber: a sequence cannot have {count} messages")
         if self._numbering is None or self.is_empty or self._next_number + count - 1 > _LARGEST:
             self._numbering = self._shared.identifiers.take()
             self._next_number = 1
@@ -198,7 +198,7 @@ class OutgoingStream(Generic[M]):
         @raise LocalProtocolError: they are more or fewer than was said.
         """
         if len(messages) != assignment.count:
-            raise LocalProtocolError(f"{len(messages)} messages for {assignment.count} places in a sequence")
+            raise LocalProtocolError(f"{len(messages)} messages for {assignment.count} sequence numbers")
         assignment.messages = messages
         self._unsent.update(messages)
         self._line_up()
@@ -343,7 +343,7 @@ class OutgoingStream(Generic[M]):
     # What the receiver says
 
     def order_acknowledged(self, number: int, now: Moment, *, is_verified: bool = True) -> AckOutcome[M]:
-        """[MS-MQQB] 3.1.5.6: an OrderAck of the sequence that is on the way, up to C{number}.
+        """[MS-MQQB] 3.1.5.6: an OrderAck of the active sequence, up to C{number}.
 
         It implies the session's acknowledgement (reading 53), unless it is unverified: then
         no message is released that the receiver has not stored.
@@ -400,7 +400,7 @@ class OutgoingStream(Generic[M]):
         return leaving.outcome()
 
     def final_acknowledged(self, number: int, message_id: int, message_class: int) -> AckOutcome[M] | None:
-        """[MS-MQQB] 3.1.5.7: a FinalAck of the sequence that is on the way; C{None} if it fits no message."""
+        """[MS-MQQB] 3.1.5.7: a FinalAck of the active sequence; C{None} if it matches no message."""
         transfer = self._by_number.get(number)
         if transfer is None or transfer.message_id != message_id:
             return None
@@ -474,7 +474,7 @@ class OutgoingStream(Generic[M]):
         del self._by_number[transfer.number]
 
     def _rest(self) -> None:
-        """When nothing is on the way, nothing is waited for, and the next sequence may begin."""
+        """If no message is pending, end the waits, and let the next sequence begin."""
         if not self._by_message:
             self._is_barred = bool(self._is_barred and self._leaving)
             self._transfer.rest()

@@ -69,12 +69,12 @@ class OutgoingStreams(Generic[M]):
         return self._streams.get(key)
 
     def key_of(self, sequence: int) -> Hashable | None:
-        """The outgoing queue whose sequence this is, while that is on the way."""
+        """The outgoing queue with this active sequence."""
         stream = self._shared.by_sequence.get(sequence)
         return None if stream is None else self._keys.get(stream)
 
     def was_begun(self, sequence: int) -> bool:
-        """Whether this sequence is on the way, or any was that began since the start."""
+        """Whether this sequence is active, or was and began since the start."""
         return sequence in self._shared.by_sequence or self._shared.identifiers.was_given(sequence)
 
     def remove(self, key: Hashable) -> None:
@@ -97,7 +97,7 @@ class OutgoingStreams(Generic[M]):
     ) -> tuple[Hashable, AckOutcome[M]] | None:
         """[MS-MQQB] 3.1.5.6: an OrderAck came; whose it is and what leaves for it.
 
-        C{None} if it is about no sequence that is on the way (reading 54).
+        C{None} if it is not about an active sequence (reading 54).
 
         @param is_verified: as for L{OutgoingStream.order_acknowledged}.
         """

@@ -32,7 +32,7 @@ SEQUENCE_PREFIX: Final = "tx/arrived/"
 _VERSION: Final = 1
 
 _RECEIVE: Final = 0x4000
-"""The bit of a message class that tells what became of a message in its queue."""
+"""The bit of message classes about the receipt of a message from its queue."""
 
 MOST_SEQUENCES: Final = 10_000
 """Sequences whose receivers are remembered; those that were sent longest ago are forgotten first."""
@@ -44,7 +44,7 @@ SWEPT: Final = 16
 """How many sequences that were waited for are looked at, whether they still are, when others come."""
 
 MOST_RECEIVERS: Final = 16
-"""Receivers of one sequence that are remembered: one, unless another took its place at its address."""
+"""Limit on the stored receivers of one sequence: one, unless another replaced it at its address."""
 
 
 class RedirectedNames(Protocol):
@@ -121,13 +121,13 @@ class Receivers:
     def is_known(self, destination: str, places: Sequence[Receiver]) -> bool:
         """Whether it is stored that messages for this destination go to this queue manager.
 
-        @param places: that one, at every address at which it may be.
+        @param places: that queue manager, at each of its possible addresses.
         """
         known = self._by_destination.get(destination, ())
         return all(receiver in known for receiver in places)
 
     def has_any(self, destination: str) -> bool:
-        """Whether it is stored who gets messages for this destination."""
+        """Whether a receiver of messages for this destination is stored."""
         return bool(self._by_destination.get(destination))
 
     def introduce(self, destination: str, places: Sequence[Receiver]) -> list[StateChange]:
@@ -178,7 +178,7 @@ class Receivers:
                 changes.append((f"{SEQUENCE_PREFIX}{sequence}", writer.getvalue()))
                 self._arrived[sequence] = None
         if changes:
-            # There may be a million, so only some are looked at, in turns; more than can have been added.
+            # There may be a million, so each call examines only some; more than can have been added since.
             for sequence in list(islice(self._arrived, len(changes) + SWEPT)):
                 del self._arrived[sequence]
                 if sequence in awaited:
@@ -269,7 +269,7 @@ def receivers_of(
 
 
 def is_of_receiver(ack: OrderAck | FinalAck) -> bool:
-    """Whether only the receiver can state this; that a message did not arrive, a gate on the way can too.
+    """Whether only the receiver can send this; a gate in between can report that a message did not arrive.
 
     [MS-MQQB] 3.1.5.8.2 for example, of one that has made too many hops.
     """

@@ -96,7 +96,7 @@ def asks_for_proof(view: UserMessageView) -> bool:
     """Whether a message asks for a journal copy and for a positive acknowledgement, outside a transaction.
 
     A transactional one waits for its FinalAck in any case ([MS-MQQB] 3.1.5.7). A missing negative
-    acknowledgement proves nothing, so whoever asks for these alone gets the copy at the handover.
+    acknowledgement proves nothing, so a message that requests only these is copied at the hand-over.
     """
     return view.flags & _JOURNALED == UserHeader.JP and bool(view.acknowledge & _POSITIVE)
 

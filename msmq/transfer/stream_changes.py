@@ -46,7 +46,7 @@ def place_of(view: UserMessageView) -> tuple[int, int, int, int]:
 
 
 def packet_at(view: UserMessageView, sequence: int, number: int, previous: int) -> bytes:
-    """The packet of a transactional message at this place of a sequence."""
+    """The packet of a transactional message with this sequence number."""
     packet = view.packet
     start = view.transaction_offset + 4
     place = _PLACE.pack(sequence, number, previous)
@@ -108,10 +108,10 @@ class UnorderedMessage(Generic[M]):
 
 @attrs.define(eq=False)
 class Transmitted(Generic[M]):
-    """A transactional message as a session sends it; the session's acknowledgement of it alone means nothing.
+    """A transactional message as a session sends it; a session acknowledgement does not confirm it.
 
-    It is not the message itself, so that whoever removes what sessions acknowledge, and gives back what
-    they did not, need not tell one from the other.
+    It is not the message itself, so that the code that removes acknowledged messages, and returns
+    unacknowledged ones, need not distinguish them.
     """
 
     message: M
@@ -195,7 +195,7 @@ class Transmission(Generic[M]):
 
 @attrs.define(eq=False)
 class Assignment(Generic[M]):
-    """Places in a sequence for messages that are about to be stored together.
+    """Sequence numbers for messages that are going to be stored together.
 
     The numbers are never reused, even if the messages are not stored.
 
@@ -215,12 +215,12 @@ class Assignment(Generic[M]):
         return TxSequenceID.from_value(self.sequence)
 
     def stamp(self, views: Sequence[UserMessageView]) -> list[bytes]:
-        """The packets of these messages with their places in them.
+        """The packets of these messages with their sequence numbers.
 
         @raise LocalProtocolError: they are more or fewer than was said, or one is not transactional.
         """
         if len(views) != self.count:
-            raise LocalProtocolError(f"{len(views)} messages for {self.count} places in a sequence")
+            raise LocalProtocolError(f"{len(views)} messages for {self.count} sequence numbers")
         packets = []
         for number, view in enumerate(views, self.first):
             if not view.is_transactional:

@@ -21,7 +21,7 @@ class StreamContext(Generic[S]):
 
     @ivar source: the bytes of its identifier.
     @ivar resend_timer_table: ResendTimerTable, in seconds.
-    @ivar by_sequence: whose sequence is on the way.
+    @ivar by_sequence: the streams by their active sequences.
     @ivar restoring: the streams that have not read all that the store kept for them.
     @ivar early: by sequence and number, MessageID and class of FinalAcks that came before those had.
     @ivar ignored: acknowledgements that changed nothing, by the reason.

@@ -23,7 +23,7 @@ class OutgoingTransferInfo:
     @ivar eod_first_non_ack: the first message that was sent and is not order-acknowledged.
     @ivar eod_last_non_ack: the last such message.
     @ivar eod_last_ack: the last message that is order-acknowledged, as far as this session knows.
-    @ivar eod_next_seq: the place that the next message gets, if none is acknowledged meanwhile.
+    @ivar eod_next_seq: the number of the next message, if none is acknowledged before.
     @ivar eod_no_ack_count: how many messages were sent and are not order-acknowledged.
     @ivar eod_no_read_count: how many of the sequence are order-acknowledged and wait for their FinalAck.
     @ivar eod_resend_count: ResendIntervalIndex, from 0.
@@ -51,8 +51,8 @@ class OutgoingTransferInfo:
 class IncomingTransferInfo:
     """[MS-MQDMPR] 3.1.1.5 IncomingTransactionalTransferInfo.
 
-    @ivar sender_identifier: SenderIdentifier, who sent the messages first (reading 49).
-    @ivar key: the bytes that tell the destination, as the streams were given them.
+    @ivar sender_identifier: SenderIdentifier, the first sender (reading 49).
+    @ivar key: the bytes that identify the destination, as in the streams.
     @ivar sequence_identifier: SequenceIdentifier.
     @ivar sequence_number: SequenceNumber, of the last message that is stored or was permanently refused.
     @ivar last_access_time: LastAccessTime, seconds since 1970-01-01 UTC.

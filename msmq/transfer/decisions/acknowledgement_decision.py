@@ -69,8 +69,8 @@ class AcknowledgingPeer:
 class SequenceFacts:
     """What is known of the sequence that an OrderAck or FinalAck is about.
 
-    @ivar destination: of the outgoing queue whose sequence is on the way; C{None} if none is.
-    @ivar was_begun: the sequence is on the way, or began since the start.
+    @ivar destination: of the outgoing queue whose active sequence it is; C{None} if there is none.
+    @ivar was_begun: the sequence is active, or began since the start.
     @ivar is_awaited: messages of it wait for FinalAcks.
     @ivar is_answered_for: whether another queue manager may acknowledge for this one, as the connector of a
         foreign site does.

@@ -52,7 +52,7 @@ def decide_readiness(
 
 
 def dispatch_order(base_priority: int, oldest: int) -> int:
-    """The place of a queue among those of a session: the lowest comes first.
+    """The sort key of a queue among those of a session: the lowest is served first.
 
     [MS-MQDMPR] 3.1.7.1.28: the highest sum of BasePriority and priority, then the oldest message; a
     LookupIdentifier begins with the priority (reading 52).
@@ -125,7 +125,8 @@ class SendDecision:
 def decide_sending(facts: SendFacts) -> SendDecision:
     """Decide how messages are sent. [MS-MQQB] 3.1.7.1.
 
-    What passes through is sent as it came: encrypted by its sender, in the places that its sender gave it.
+    Forwarded messages are sent unchanged: encrypted by their sender, with the sequence numbers of their
+    sender.
     """
     is_encrypted = facts.asks_for_privacy and not facts.is_transit
     return SendDecision(

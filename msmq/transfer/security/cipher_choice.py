@@ -69,7 +69,7 @@ class Preferences:
     @ivar base: PreferredBaseAlgorithm.
     @ivar sends_40_bits: SendEnhancedRC2Using40BitKeys.
     @ivar rejects_40_bits: RejectEnhancedRC2Using40BitKeys.
-    @ivar weak: whether RC2, RC4 and keys of 40 bits may be used at all, by us and by those who send to us;
+    @ivar weak: whether RC2, RC4 and keys of 40 bits may be used at all, in sent and received messages;
         and by us RSA keys of fewer than 1024 bits for AES.
     @ivar send_keys: SendSymmetricKeyCacheSize.
     @ivar receive_keys: ReceiveSymmetricKeyCacheSize.

@@ -1,7 +1,7 @@
 """Cache of directory answers about senders that could not be authenticated, for a few seconds.
 
-The documents have nothing of the kind: with them, whoever signs messages with a certificate of his own making
-has the directory asked for each of them anew.
+The documents do not have it: without it, each message signed with a self-made certificate causes a query of
+the directory.
 """
 
 from __future__ import annotations
