@@ -119,9 +119,10 @@ class FaultyStore(MemoryMessageStore):
         self.finish()
 
     def lose(self) -> None:
-        """The machine dies: what waits is not done, and nobody hears of it.
+        """The machine dies: pending commits are not done, and get no result.
 
-        Who waits is kept: forgotten, it would be told so, and in a dead process nobody cleans up.
+        Their waiters are kept: collected, they would be cancelled, and in a dead process nothing is cleaned
+        up.
         """
         self.is_slow = False
         self._lost.extend(self._waiting)
@@ -186,11 +187,11 @@ class ManagerTestCase(NodesTestCase):
         return self.run_to_end(self.service.send(queue, messages))
 
     def seen(self, queue: str) -> list[bytes]:
-        """The bodies of what anybody could receive, which stays there."""
+        """The bodies of the messages that can be received, which stay in the queue."""
         return [bytes(message.view.body) for message in self.messages(queue)]
 
     def messages(self, queue: str) -> Sequence[ReceivedMessage]:
-        """What anybody could receive, which stays there."""
+        """The messages that can be received, which stay in the queue."""
 
         async def peek() -> Sequence[ReceivedMessage]:
             try:
@@ -203,7 +204,7 @@ class ManagerTestCase(NodesTestCase):
         return self.run_to_end(peek())
 
     def count(self, queue: str) -> int:
-        """How many messages lie in a queue, whatever their state."""
+        """The number of messages in a queue, whatever their state."""
         found = [*self.service.inspection.queues(), *self.service.inspection.system_queues()]
         main, _, part = queue.partition(";")
         for each in found:
@@ -218,7 +219,7 @@ class ManagerTestCase(NodesTestCase):
         return 0
 
     def answers(self) -> list[tuple[MessageClass, bytes]]:
-        """The acknowledgements that have come, received for good."""
+        """The acknowledgements that have come, received permanently."""
         views = self.take(self.alpha, self.admin)
         return [(MessageClass(view.message_class), bytes(view.body)) for view in views]
 

@@ -1,10 +1,10 @@
 """Whatever applications do, and whatever their store does meanwhile, each message is accounted for.
 
 A history is a list of steps, drawn by hypothesis, which prints the shortest list that fails: messages are
-sent, received, moved, purged, expire; queues are deleted, with whatever is in them and whoever waits there,
-and made again; dead letters are sent again; transactions begin and end; whoever waits goes away; the store
+sent, received, moved, purged, expire; queues are deleted, with their messages and waiting readers,
+and created again; dead letters are sent again; transactions begin and end; waiting callers cancel; the store
 is slow, full, broken or cannot be read; the queue manager is stopped, or killed.
-C{MSMQ_SOAK} is the number of histories where it shall be another than usual.
+C{MSMQ_SOAK} is the number of histories where another than usual is wanted.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ LIFE = 40
 class Fate:
     """What the application knows of one message.
 
-    @ivar is_sent: whether it was taken; C{None} if nobody said so.
-    @ivar received: how often it was received for good.
-    @ivar maybe_received: how often nobody said whether it was.
+    @ivar is_sent: whether the send was confirmed; C{None} without a result.
+    @ivar received: how often it was received permanently.
+    @ivar maybe_received: how often a receive had no result.
     """
 
     queue: str
@@ -67,9 +67,9 @@ class Fate:
 
 @attrs.define(eq=False)
 class Work:
-    """Something under way.
+    """A pending operation.
 
-    @ivar tell: is told how it ended: with a result, a failure, or nobody knows, which is C{None}.
+    @ivar tell: is called with its end: a result, a failure, or C{None} if there was neither.
     """
 
     done: Deferred[Any]
@@ -292,7 +292,7 @@ class World:
             self.do(service.inspection.explain(identifier), lambda result: None)
 
     def go_away(self, number: int) -> None:
-        """Whoever waits for something does so no more."""
+        """A waiting caller cancels."""
         if self.under_way:
             entry = self.under_way.pop(number % len(self.under_way))
             entry.done.addErrback(lambda failure: None)
@@ -423,7 +423,7 @@ class AnyHistoryTests(SynchronousTestCase):
     )
     @given(steps)
     def test_every_message_is_accounted_for(self, history: list[tuple[str, int]]) -> None:
-        """Each is in one place, was received once, or has an event that tells what became of it.
+        """Each is in one queue, was received once, or has an event with its fate.
 
         In the end nothing is left behind, neither in memory nor in the store.
         """

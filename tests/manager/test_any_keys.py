@@ -1,9 +1,10 @@
 """Whatever applications send under keys, and whatever happens meanwhile, each key is one message.
 
 A history is a list of steps, drawn by hypothesis: messages are sent under a few keys, alone and together, in
-transactions and without; transactions are committed and aborted; the store is slow, or breaks; who waits
-goes away; the queue manager is stopped, or killed.
-C{MSMQ_SOAK} is the number of histories where it shall be another than usual.
+transactions and without; transactions are committed and aborted; the store is slow, or breaks; waiting
+callers
+cancel; the queue manager is stopped, or killed.
+C{MSMQ_SOAK} is the number of histories where another than usual is wanted.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class AnyKeysTests(ManagerTestCase):
         self.sent_in: dict[str, MessageIdentifier] = {}
 
     def told(self, queue: str, keys: Sequence[str], identifiers: Sequence[MessageIdentifier]) -> None:
-        """Somebody was told that these are sent: it stays so."""
+        """A caller got the confirmation of these sends, which stays true."""
         for key, identifier in zip(keys, identifiers, strict=True):
             self.assertEqual(self.identifiers.setdefault((queue, key), identifier), identifier)
 
@@ -133,7 +134,7 @@ class AnyKeysTests(ManagerTestCase):
         }
 
     def is_in(self, identifiers: Sequence[MessageIdentifier], keys: Sequence[str]) -> None:
-        """What a transaction was told of stays so in it, and holds for others if it commits."""
+        """What was confirmed in a transaction stays true in it, and for others if it commits."""
         for key, identifier in zip(keys, identifiers, strict=True):
             self.assertEqual(self.sent_in.setdefault(key, identifier), identifier)
 
@@ -158,7 +159,9 @@ class AnyKeysTests(ManagerTestCase):
     )
     @given(STEPS)
     def test_each_once(self, steps: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """What was told to be sent is there once, under the identifier that was told; nothing is twice."""
+        """A confirmed message is there once, under the identifier of the confirmation; none is there
+        twice.
+        """
         self.begin_history()
         for name, keys in steps:
             self.step(name, keys)

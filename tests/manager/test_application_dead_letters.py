@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.12 ApplicationDeadletterQueue: dead letters that an application wants for itself."""
+"""[MS-MQDMPR] 3.1.1.12 ApplicationDeadletterQueue: dead letters in a queue of the application."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ApplicationDeadLetterTests(ManagerTestCase):
         self.put(queue, *bodies, dead_letter=True, dead_letter_queue=at, **properties)
 
     def classes(self, queue: str) -> list[tuple[bytes, MessageClass]]:
-        """What lies in a queue, and why."""
+        """The messages in a queue, and the reasons."""
         found = [(bytes(each.view.body), each.view.message_class) for each in self.messages(queue)]
         return [(body, MessageClass(number)) for body, number in found]
 
@@ -106,8 +106,10 @@ class ApplicationDeadLetterTests(ManagerTestCase):
             Message(dead_letter_queue="a\\b\\c\\d")
         self.assertEqual(refusal.exception.status, Status.MQ_ERROR_ILLEGAL_QUEUE_PATHNAME)
 
-    def test_a_letter_is_left_alone(self) -> None:
-        """It never expires, who receives or purges it tells nobody, and no letter is made of it."""
+    def test_a_dead_letter_has_no_further_fate(self) -> None:
+        """It never expires, is received and purged without acknowledgement, and becomes no dead letter
+        again.
+        """
         self.mourn(self.orders, b"1", b"2", acknowledge=ASK_ALL, time_to_be_received=10)
         self.clock.advance(LATER)
         self.answers()
@@ -127,8 +129,8 @@ class ApplicationDeadLetterTests(ManagerTestCase):
         self.run_to_end(self.service.delete_queue(self.failed))
         self.assertEqual(self.seen(DEADLETTER), [])
 
-    def test_who_waits(self) -> None:
-        """A reader of that queue gets the letter at once, and its log has it."""
+    def test_waiting_reader(self) -> None:
+        """A reader of that queue gets the dead letter at once, and its log has it."""
         waiting = self.deferred(self.service.receive(self.failed))
         self.mourn(self.orders, b"1", time_to_be_received=10)
         self.clock.advance(LATER)
@@ -137,8 +139,8 @@ class ApplicationDeadLetterTests(ManagerTestCase):
         entries = self.successResultOf(self.store.read_log(queue.definition.identifier, 0, 10))
         self.assertEqual(len(entries), 1)
 
-    def test_told(self) -> None:
-        """Who receives the message is told the name, and sending it again keeps it."""
+    def test_name_of_the_queue(self) -> None:
+        """The receiver of the message sees the name, and sending it again keeps it."""
         self.mourn(self.orders, b"1", at=".\\private$\\gone", time_to_be_received=10)
         self.assertEqual(self.messages(self.orders)[0].view.dead_letter_queue, ".\\private$\\gone")
         self.clock.advance(LATER)

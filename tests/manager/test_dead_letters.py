@@ -25,7 +25,7 @@ class DeadLetterTestCase(ManagerTestCase):
         return identifiers
 
     def letters(self, queue: str = DEADLETTER) -> list[tuple[bytes, MessageClass]]:
-        """What lies in a dead-letter queue, and why."""
+        """The messages in a dead-letter queue, and the reasons."""
         return [
             (bytes(message.view.body), MessageClass(message.view.message_class))
             for message in self.messages(queue)
@@ -33,7 +33,7 @@ class DeadLetterTestCase(ManagerTestCase):
 
 
 class BurialTests(DeadLetterTestCase):
-    """What becomes a dead letter."""
+    """Messages that become dead letters."""
 
     def test_not_received_in_time(self) -> None:
         """It is kept with the class that says why, recoverable ones over a crash; the event says so too."""
@@ -52,7 +52,7 @@ class BurialTests(DeadLetterTestCase):
         )
 
     def test_transactional(self) -> None:
-        """What was sent in a transaction here is kept in the transactional dead-letter queue."""
+        """A message that was sent in a transaction here is kept in the transactional dead-letter queue."""
         self.let_expire(self.payments, b"1")
         self.assertEqual(self.letters(DEADXACT), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
         self.assertEqual(self.letters(), [])
@@ -78,7 +78,7 @@ class BurialTests(DeadLetterTestCase):
         self.assertEqual([event.event for event in self.events()], ["purged", "purged", "deleted"])
 
     def test_given_back_too_late(self) -> None:
-        """A message whose time ends while a reader has it is a dead letter once it is given back."""
+        """A message that expires while a reader has it is a dead letter once it is returned."""
         self.put(self.orders, b"1", dead_letter=True, time_to_be_received=10)
         reservation = self.run_to_end(self.service.reserve(self.orders, timeout=0))
         self.clock.advance(LATER)
@@ -87,7 +87,7 @@ class BurialTests(DeadLetterTestCase):
         self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
 
     def test_in_a_transaction(self) -> None:
-        """So is one that an abort gives back, and one that was sent too long before the commit."""
+        """So is one that an abort returns, and one that was sent too long before the commit."""
         self.put(self.payments, b"1", dead_letter=True, time_to_be_received=10)
         transaction = self.service.begin()
         self.run_to_end(self.service.receive(self.payments, timeout=0, transaction=transaction))
@@ -95,8 +95,8 @@ class BurialTests(DeadLetterTestCase):
         self.run_to_end(transaction.abort())
         self.assertEqual(self.letters(DEADXACT), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
 
-    def test_copies_are_not_told_of(self) -> None:
-        """Its sender was told that it expired; who receives, or purges, the dead letter tells nobody."""
+    def test_copies_are_not_acknowledged(self) -> None:
+        """The expiry is acknowledged; receiving or purging the dead letter is not."""
         self.let_expire(self.orders, b"1", b"2", acknowledge=ASK_ALL)
         self.answers()
         self.take_letters(1)
@@ -104,7 +104,7 @@ class BurialTests(DeadLetterTestCase):
         self.assertEqual(self.answers(), [])
 
     def take_letters(self, count: int) -> None:
-        """Receive dead letters for good."""
+        """Receive dead letters permanently."""
         for _ in range(count):
             self.run_to_end(self.service.receive(DEADLETTER, timeout=0))
 
@@ -115,7 +115,7 @@ class UnreliableStoreTests(DeadLetterTestCase):
     limits = {"packet_memory": 0}  # noqa: RUF012
 
     def test_commits_fail(self) -> None:
-        """Nobody gets them meanwhile, and they are there once, when the store works again."""
+        """They cannot be received meanwhile, and are there once, when the store works again."""
         self.put(
             self.orders,
             b"1",
@@ -133,7 +133,7 @@ class UnreliableStoreTests(DeadLetterTestCase):
         self.assertEqual(self.count(self.orders), 0)
 
     def test_the_store_is_full(self) -> None:
-        """Dead letters wait for space rather than that they are lost."""
+        """Dead letters wait for space and are not lost."""
         self.put(self.orders, b"1", dead_letter=True, time_to_be_received=10)
         self.store.break_down(FULL)
         self.clock.advance(LATER)
@@ -154,7 +154,7 @@ class UnreliableStoreTests(DeadLetterTestCase):
         self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
 
     def test_a_packet_can_never_be_read(self) -> None:
-        """In the end it leaves without, and the event log tells of it."""
+        """In the end the message leaves without one, and the event log says so."""
         self.store.unreadable = BROKEN
         self.let_expire(self.orders, b"1")
         self.clock.advance(1000)
@@ -176,7 +176,9 @@ class RequeueTests(DeadLetterTestCase):
     """L{QueueManagerService.requeue}."""
 
     def test_sent_again(self) -> None:
-        """It is in its queue under a new identifier, and no dead letter any more; the old one tells where."""
+        """It is in its queue under a new identifier, and no dead letter any more; the old identifier
+        leads there.
+        """
         [identifier] = self.let_expire(self.orders, b"1", label="first", priority=5)
         again = self.run_to_end(self.service.requeue(identifier))
         self.assertNotEqual(again, identifier)
@@ -213,7 +215,7 @@ class RequeueTests(DeadLetterTestCase):
         self.assertEqual((self.service.inspection.outgoing()[0].messages, self.letters()), (1, []))
 
     def test_acknowledged_like_the_first_time(self) -> None:
-        """The administration queue is told of the new message as it was of the old one."""
+        """The administration queue gets acknowledgements of the new message as it did of the old one."""
         for queue in (self.orders, self.payments):
             [identifier] = self.let_expire(queue, b"1", acknowledge=ASK_ALL)
             self.answers()
@@ -223,7 +225,7 @@ class RequeueTests(DeadLetterTestCase):
             self.assertEqual([name for name, _ in self.answers()], [MessageClass.ACK_RECEIVE])
 
     def test_refused(self) -> None:
-        """What cannot be sent again stays a dead letter."""
+        """A message that cannot be sent again stays a dead letter."""
         nobody = MessageIdentifier(self.alpha.model.identifier, 7)
         self.refused(self.service.requeue(nobody), Status.MQ_ERROR_MESSAGE_NOT_FOUND)
         [identifier] = self.put(self.orders, b"there")
@@ -256,7 +258,7 @@ class RequeueTests(DeadLetterTestCase):
         self.assertEqual((self.count(self.orders), len(self.letters())), (0, 1))
 
     def test_twice_at_once(self) -> None:
-        """Only one of two who ask for it gets it."""
+        """Only one of two callers that ask for it gets it."""
         for queue in (self.orders, self.payments):
             [identifier] = self.let_expire(queue, b"1")
             self.store.is_slow = True
@@ -291,7 +293,7 @@ class ListTests(DeadLetterTestCase):
         self.assertEqual([place.queue for place in places], [DEADLETTER] * 2 + [DEADXACT] * 2)
 
     def test_some_go_meanwhile(self) -> None:
-        """What is received while the list is made is not in it, and costs nobody else his place."""
+        """A message that is received while the list is made is not in it, and no other is left out."""
         self.let_expire(self.orders, b"1", b"2", b"3")
         self.store.is_slow = True
         receiving = self.deferred(self.service.receive(DEADLETTER, timeout=0))

@@ -27,7 +27,7 @@ class DeletionTests(ManagerTestCase):
         self.answers()
 
     def test_a_large_queue(self) -> None:
-        """It is gone at once; its messages go in slices, each is told of, and none comes back."""
+        """It is deleted at once; its messages leave in slices, each has an event, and none comes back."""
         self.fill()
         deleting = self.deferred(self.service.delete_queue(self.orders))
         self.refused(self.service.receive(self.orders, timeout=0), Status.MQ_ERROR_QUEUE_NOT_FOUND)
@@ -46,7 +46,7 @@ class DeletionTests(ManagerTestCase):
         )
 
     def test_the_store_fails(self) -> None:
-        """Who deletes is told; the store is asked again until nothing of the queue is left."""
+        """The deletion fails with an error; the removal is retried until nothing of the queue is left."""
         self.fill()
         self.store.fail_commit(3, of=AppendEvent)
         deleting = self.deferred(self.service.delete_queue(self.orders))
@@ -84,8 +84,8 @@ class DeletionTests(ManagerTestCase):
         self.restart()
         self.assertEqual(self.count(self.orders), MANY // 2 - len(self.events()))
 
-    def test_nobody_waits_for_it(self) -> None:
-        """It goes on to its end."""
+    def test_cancelled_deletion(self) -> None:
+        """It is completed."""
         self.fill()
         deleting = self.deferred(self.service.delete_queue(self.orders))
         deleting.cancel()
@@ -94,7 +94,9 @@ class DeletionTests(ManagerTestCase):
         self.assertEqual(len(self.events()), MANY)
 
     def test_packets_cannot_be_read(self) -> None:
-        """Those who sent them are not told, but the queue goes, and the event log has the number of them."""
+        """Their senders get no acknowledgements, but the queue is deleted, and the event log has their
+        number.
+        """
         self.fill()
         self.store.unreadable = BROKEN
         deleting = self.deferred(self.service.delete_queue(self.orders))
@@ -103,7 +105,7 @@ class DeletionTests(ManagerTestCase):
         self.assertEqual(len(self.events()), MANY)
 
     def test_what_readers_have(self) -> None:
-        """It goes as well, and is told of once, whatever they decide."""
+        """It is deleted as well, with one event, whatever they decide."""
         self.put(self.orders, b"1", b"2", b"3", acknowledge=ASK_ALL)
         held = [self.run_to_end(self.service.reserve(self.orders, timeout=0)) for _ in range(2)]
         self.answers()
@@ -115,7 +117,9 @@ class DeletionTests(ManagerTestCase):
         self.assertEqual(self.service.inspection.status().messages, 0)
 
     def test_what_is_being_stored(self) -> None:
-        """A message that comes while its queue goes is refused, or told of as deleted; it is never lost."""
+        """A message that arrives while its queue is being deleted is refused, or logged as deleted; it
+        is never lost.
+        """
         self.store.is_slow = True
         sending = self.deferred(self.service.send(self.orders, [Message(delivery=Delivery.RECOVERABLE)]))
         deleting = self.deferred(self.service.delete_queue(self.orders))
@@ -128,7 +132,7 @@ class DeletionTests(ManagerTestCase):
         self.assertEqual(self.run_to_end(self.service.inspection.explain(identifier)).places, [])
 
     def test_what_is_being_removed(self) -> None:
-        """A message that is just being confirmed was received, and is not told of as deleted."""
+        """A message whose receipt is being confirmed was received, and is not logged as deleted."""
         [identifier] = self.put(self.orders, b"1", acknowledge=ASK_ALL)
         reservation = self.run_to_end(self.service.reserve(self.orders, timeout=0))
         self.answers()
@@ -141,8 +145,8 @@ class DeletionTests(ManagerTestCase):
         self.assertEqual([name for name, _ in self.answers()], [MessageClass.ACK_RECEIVE])
         self.assertEqual(self.run_to_end(self.service.inspection.explain(identifier)).events, [])
 
-    def test_who_waits_and_who_has_it_open(self) -> None:
-        """Waits end; the handle says that the queue is gone, and can be closed."""
+    def test_waits_and_open_handles(self) -> None:
+        """Waits end; the handle reports that the queue is gone, and can be closed."""
         handle = self.service.open_queue(self.orders)
         sender = self.service.open_queue(self.orders, QueueAccessType.SEND)
         cursor = handle.cursor()
@@ -167,7 +171,7 @@ class DeletionTests(ManagerTestCase):
         self.assertEqual(self.seen(self.orders), [b"1"])
 
     def test_a_packet_that_is_just_being_read(self) -> None:
-        """Its reader is told that the queue was deleted."""
+        """Its reader gets the status of a deleted queue."""
         self.put(self.orders, b"1")
         self.store.is_slow = True
         reads = [
@@ -197,8 +201,8 @@ class DeletionTests(ManagerTestCase):
 class CreationTests(ManagerTestCase):
     """L{QueueManagerService.create_queue} and L{QueueManagerService.set_queue}, interrupted."""
 
-    def test_nobody_waits_for_it(self) -> None:
-        """A queue that the store has is there, and its name is taken."""
+    def test_cancelled_creation(self) -> None:
+        """A queue that the store has exists, and its name is taken."""
         self.store.is_slow = True
         creating = self.deferred(self.service.create_queue(".\\private$\\new"))
         creating.cancel()
@@ -209,8 +213,8 @@ class CreationTests(ManagerTestCase):
         self.restart(crash=True)
         self.assertEqual(self.seen(".\\private$\\new"), [b"1"])
 
-    def test_nobody_waits_for_properties(self) -> None:
-        """What is set next does not undo them."""
+    def test_cancelled_change_of_properties(self) -> None:
+        """The next change does not undo it."""
         self.store.is_slow = True
         setting = self.deferred(self.service.set_queue(self.orders, {"label": "x"}))
         setting.cancel()

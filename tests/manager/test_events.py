@@ -24,9 +24,9 @@ class EventTestCase(ManagerTestCase):
 
 
 class EventTests(EventTestCase):
-    """Every way in which a message leaves without being received."""
+    """Every removal of a message that was not received."""
 
-    def test_each_way(self) -> None:
+    def test_each_removal(self) -> None:
         """One line for each, with the queue, in one commit with its removal; express messages too."""
         for delivery in Delivery:
             [expired] = self.put(self.orders, b"1", delivery=delivery, time_to_be_received=10)
@@ -57,7 +57,7 @@ class EventTests(EventTestCase):
         self.assertEqual((self.told(identifier), self.places(identifier), self.events()), ([], [], []))
 
     def test_held_when_purged(self) -> None:
-        """What a reader had then is told of when he has decided."""
+        """Messages that readers had then have an event after their decision."""
         [identifier] = self.put(self.orders, b"1")
         reservation = self.run_to_end(self.service.reserve(self.orders, timeout=0))
         self.run_to_end(self.service.purge_queue(self.orders))
@@ -70,7 +70,7 @@ class ExplainTests(EventTestCase):
     """L{QueueManagerService.explain}."""
 
     def test_where_it_is(self) -> None:
-        """In its queue, with a reader, in a transaction, in a journal, or on its way; in memory or not."""
+        """In its queue, with a reader, in a transaction, in a journal, or in transit; in memory or not."""
         kept = self.queue(self.alpha, "kept", journal=True)
         [first] = self.put(kept, b"1")
         [express] = self.put(kept, b"2", delivery=Delivery.EXPRESS)
@@ -88,7 +88,7 @@ class ExplainTests(EventTestCase):
         self.assertEqual(self.places(first), [(f"{kept};journal", "available")])
 
     def test_in_two_queues(self) -> None:
-        """A message for several queues has a place in each."""
+        """A message for several queues is listed in each."""
         other = self.queue(self.alpha, "other")
         names = [self.service.inspection.queue(path).format_name for path in (self.orders, other)]
         [identifier] = self.put(",".join(names), b"1")
@@ -100,7 +100,7 @@ class ExplainTests(EventTestCase):
         self.assertEqual(self.places(MessageIdentifier(self.alpha.model.identifier, 1)), [])
 
     def test_it_leaves_meanwhile(self) -> None:
-        """What is just being received is shown as that; once it is received it has no place."""
+        """A message that is being received is shown as that; once it is received it is in no queue."""
         [identifier] = self.put(self.orders, b"1")
         self.restart()
         self.store.is_slow = True

@@ -25,7 +25,7 @@ class FullStoreTests(ManagerTestCase):
         self.refused(sending, FULL_STATUS)
 
     def test_nothing_is_taken(self) -> None:
-        """Neither recoverable messages nor express ones, nor those of a transaction; senders are told why."""
+        """Neither recoverable messages nor express ones, nor those of a transaction; the error says why."""
         self.fill()
         self.store.recover()
         transaction = self.service.begin()
@@ -109,7 +109,7 @@ class FullStoreTests(ManagerTestCase):
         )
 
     def test_stopped_meanwhile(self) -> None:
-        """Nobody looks any more, and the next life finds out by itself."""
+        """The check ends, and the next start checks again."""
         self.fill()
         self.restart(seconds=100)
         self.assertTrue(self.service.inspection.status().throttled)
@@ -202,8 +202,8 @@ class ForgetfulSenderTests(ManagerTestCase):
         self.assertEqual([bytes(message.view.body) for message in journal.messages], [b"1", b"2"])
         self.assertEqual(self.seen(self.orders), [b"1", b"2"])
 
-    def test_refused_sends_leave_nothing(self) -> None:
-        """Who was told that a message was not taken finds it nowhere."""
+    def test_refused_sends_leave_no_trace(self) -> None:
+        """A message whose send was refused is in no queue."""
         self.disk.break_down(FULL)
         sending = self.deferred(
             self.beta.service.send(TO_ALPHA, [Message(body=b"1", delivery=Delivery.RECOVERABLE)])

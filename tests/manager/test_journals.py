@@ -17,7 +17,7 @@ class JournalTests(ManagerTestCase):
         self.journal = f"{self.kept};journal"
 
     def receive(self, queue: str) -> bytes:
-        """Receive one message for good."""
+        """Receive one message permanently."""
         return bytes(self.run_to_end(self.service.receive(queue, timeout=0)).body)
 
     def test_what_was_received(self) -> None:
@@ -100,8 +100,8 @@ class JournalTests(ManagerTestCase):
             self.assertEqual((self.seen(self.kept), self.count(self.journal)), ([b"1"], 0))
             self.restart(crash=crash)
 
-    def test_nobody_is_told_of_copies(self) -> None:
-        """A sender hears once that his message was received, and nothing of what becomes of the copy."""
+    def test_copies_are_not_acknowledged(self) -> None:
+        """A sender gets one acknowledgement of receipt, and none of the fate of the copy."""
         self.put(self.kept, b"1", b"2", acknowledge=ASK_ALL)
         for _ in range(2):
             self.receive(self.kept)
@@ -122,7 +122,7 @@ class JournalTests(ManagerTestCase):
         self.refused(self.service.delete_queue(self.journal), Status.MQ_ERROR_ILLEGAL_OPERATION)
 
     def test_goes_with_its_queue(self) -> None:
-        """It is not told of, and nothing of it comes back."""
+        """It has no event, and nothing of it comes back."""
         self.put(self.kept, b"1")
         self.receive(self.kept)
         self.run_to_end(self.service.delete_queue(self.kept))
@@ -131,8 +131,8 @@ class JournalTests(ManagerTestCase):
         self.queue(self.alpha, "kept", journal=True)
         self.assertEqual(self.seen(self.journal), [])
 
-    def test_receives_that_are_under_way(self) -> None:
-        """While the store is at work the message is nobody's, neither here nor there."""
+    def test_pending_receives(self) -> None:
+        """While the store is at work the message is in neither queue for readers."""
         self.put(self.kept, b"1")
         self.store.is_slow = True
         receiving = self.deferred(self.service.receive(self.kept, timeout=0))
@@ -162,7 +162,9 @@ class SentHereTests(ManagerTestCase):
         self.assertEqual(self.seen(JOURNAL), [b"kept"])
 
     def test_transactional(self) -> None:
-        """Of a transactional message the copy is made when it is received for good, and never otherwise."""
+        """The copy of a transactional message is made when it is received permanently, and never
+        otherwise.
+        """
         self.put_both(self.payments)
         self.assertEqual(self.seen(JOURNAL), [])
         transaction = self.service.begin()
@@ -206,8 +208,8 @@ class SentHereTests(ManagerTestCase):
         self.assertEqual((self.seen(JOURNAL), self.seen(self.orders), self.seen(self.payments)), ([], [], []))
         self.assertEqual(self.service.inspection.status().bytes, 0)
 
-    def test_a_dead_letter_is_no_success(self) -> None:
-        """Who asked for both has the copy of a plain message, which had arrived, and the dead letter."""
+    def test_a_dead_letter_and_a_journal_copy(self) -> None:
+        """With both requested, a plain message that had arrived has its copy, and the dead letter."""
         self.put(self.orders, b"1", journal=True, dead_letter=True, time_to_be_received=5)
         self.clock.advance(20)
         self.assertEqual(self.seen(JOURNAL), [b"1"])

@@ -18,7 +18,7 @@ class LostMessageTests(ManagerTestCase):
         self.successResultOf(self.store.commit([RemoveMessages(identifier, (ids[place],))]))
 
     def test_received(self) -> None:
-        """The others are received, in their order, and the event log tells of the one."""
+        """The others are received, in their order, and the event log has the one."""
         for place, left in ((0, [b"2", b"3"]), (1, [b"1", b"3"]), (2, [b"1", b"2"])):
             self.lose(place)
             self.assertEqual([bytes(view.body) for view in self.take(self.alpha, self.orders)], left)
@@ -26,7 +26,7 @@ class LostMessageTests(ManagerTestCase):
             self.assertIn("the store no longer has it", self.events()[-1].reason)
 
     def test_received_one_by_one(self) -> None:
-        """So it is for whoever receives one at a time, and waits."""
+        """The same for a reader that receives one at a time, and waits."""
         self.lose(0)
         found = [self.run_to_end(self.service.receive(self.orders)) for _ in range(2)]
         self.assertEqual([bytes(message.body) for message in found], [b"2", b"3"])

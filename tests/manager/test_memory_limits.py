@@ -36,7 +36,7 @@ class ExpressOverflowTests(ManagerTestCase):
         return storage.express + storage.cached
 
     def test_all_arrive_in_order(self) -> None:
-        """Memory stays within its limits, and nothing is lost or told twice."""
+        """Memory stays within its limits, and no message is lost or doubled."""
         sent = bodies(200)
         for number in range(0, 200, 20):
             self.express(*sent[number : number + 20], acknowledge=ASK_ALL)
@@ -55,8 +55,8 @@ class ExpressOverflowTests(ManagerTestCase):
         self.express(*bodies(100))
         self.assertEqual(len(self.bodies(self.alpha, self.orders)), 101)
 
-    def test_every_way_out(self) -> None:
-        """They expire, are purged, moved, journaled, given back and deleted like others."""
+    def test_every_removal(self) -> None:
+        """They expire, are purged, moved, journaled, returned and deleted like others."""
         kept = self.queue(self.alpha, "kept", journal=True)
         sent = bodies(60)
         identifiers = self.put(kept, *sent, delivery=Delivery.EXPRESS)
@@ -85,7 +85,9 @@ class ExpressOverflowTests(ManagerTestCase):
         self.assertEqual((self.in_memory(), self.service.inspection.status().messages), (0, 0))
 
     def test_the_store_cannot_take_them(self) -> None:
-        """They stay in memory, and nobody notices; when it is full nothing more comes in."""
+        """They stay in memory, without a visible difference; when it is full no more messages are
+        accepted.
+        """
         sent = bodies(100)
         self.express(*sent[:1])
         self.store.break_down(BROKEN)
@@ -99,8 +101,10 @@ class ExpressOverflowTests(ManagerTestCase):
         self.assertEqual(self.bodies(self.alpha, self.orders), [*sent, b"one more"])
         self.assertEqual(self.in_memory(), 0)
 
-    def test_what_is_not_taken_leaves_nothing(self) -> None:
-        """What comes with a message that cannot be stored comes again, and the store forgets the first."""
+    def test_a_refused_batch_leaves_no_trace(self) -> None:
+        """The others of a batch with a message that cannot be stored come again, and the store removes
+        the first.
+        """
         beta = self.node("BETA", BETA, store=MemoryMessageStore(durable=True))
         beta.start()
         self.addCleanup(beta.service.stopService)
@@ -135,7 +139,7 @@ class ExpressOverflowTests(ManagerTestCase):
         self.assertEqual((self.count(self.orders), self.in_memory()), (0, 0))
 
     def test_a_store_that_does_not_keep_up(self) -> None:
-        """Those who bring more wait, rather than that memory fills up."""
+        """Senders wait, and memory does not fill up."""
         self.patch(msmq.manager.performer, "OVERFLOW_BACKLOG", 10_000)
         self.express(b"first")
         self.store.is_slow = True
@@ -196,7 +200,7 @@ class PacketMemoryTests(ManagerTestCase):
         self.assertEqual(self.seen(JOURNAL), sent)
 
     def test_transactional_with_its_fate(self) -> None:
-        """A message whose sender wants to know its fate is told of, though nobody kept its packet."""
+        """A message whose fate is to be acknowledged is, though its packet was not kept in memory."""
         payments = self.queue(self.beta, "payments", transactional=True)
         to = "DIRECT=TCP:127.0.0.3\\private$\\payments"
         self.put(to, *bodies(20), transactional=True, journal=True, dead_letter=True)
@@ -211,7 +215,7 @@ class PacketMemoryTests(ManagerTestCase):
         self.assertEqual(self.seen(JOURNAL), bodies(20))
 
     def test_packets_cannot_be_read_for_a_while(self) -> None:
-        """They go later, in order, without anybody doing anything for it."""
+        """They leave later, in order, without any intervention."""
         self.put(TO_BETA, b"first")
         self.clock.advance(5)
         self.store.unreadable = BROKEN
@@ -245,7 +249,7 @@ class PacketMemoryTests(ManagerTestCase):
         self.deferred(self.service.send(TO_BETA, [Message(body=body, delivery=Delivery.RECOVERABLE)]))
 
     def test_a_look_at_what_is_just_received(self) -> None:
-        """Whoever looks sees the next message instead."""
+        """A peek sees the next message instead."""
         self.put(self.orders, b"1", b"2")
         self.store.is_slow = True
         peeking = self.deferred(self.service.peek(self.orders, timeout=0))
@@ -255,7 +259,7 @@ class PacketMemoryTests(ManagerTestCase):
         self.assertIn(bytes(self.successResultOf(peeking).body), (b"1", b"2"))
 
     def test_a_read_that_fails(self) -> None:
-        """The message is back in its place, and can be received when the store works."""
+        """The message is back at its position, and can be received when the store works."""
         self.put(self.orders, b"1", b"2")
         self.store.unreadable = BROKEN
         failed = Status.MQ_ERROR_MESSAGE_STORAGE_FAILED
@@ -266,7 +270,7 @@ class PacketMemoryTests(ManagerTestCase):
         self.assertEqual(self.bodies(self.alpha, self.orders), [b"1", b"2"])
 
     def test_a_read_that_is_cancelled(self) -> None:
-        """Whoever goes away while the packet comes has taken nothing."""
+        """A caller that cancels while the packet is loaded has received nothing."""
         self.put(self.orders, b"1")
         self.store.is_slow = True
         receiving = self.deferred(self.service.receive(self.orders, timeout=0))

@@ -32,7 +32,7 @@ class MessageLogTestCase(ManagerTestCase):
 
 
 class PrivacyTests(MessageLogTestCase):
-    """What asks to be encrypted is not sent for everybody to read, unless somebody says so."""
+    """A message that asks for encryption is not sent in clear, unless the operator permits it."""
 
     elsewhere = "DIRECT=TCP:127.0.0.4\\private$\\orders"
 
@@ -56,7 +56,7 @@ class PrivacyTests(MessageLogTestCase):
         self.assertEqual(self.waiting(), 0)
 
     def test_in_clear(self) -> None:
-        """Somebody says so."""
+        """The operator permits it."""
         count = self.run_to_end(self.service.replay(self.logged, self.elsewhere, in_clear=True))
         self.assertEqual((count, self.waiting()), (2, 2))
 
@@ -194,7 +194,7 @@ class ReplayTests(MessageLogTestCase):
         self.run_to_end(self.service.replay(self.logged, "DIRECT=TCP:127.0.0.4\\private$\\orders"))
         self.assertEqual(self.service.inspection.outgoing()[0].messages, 2)
 
-    def test_nobody_is_told(self) -> None:
+    def test_copies_cause_no_acknowledgements(self) -> None:
         """Copies ask for no acknowledgements and no copies of their own, and do not expire again."""
         asked = {"acknowledge": ASK_ALL, "dead_letter": True, "time_to_be_received": 10}
         self.put(self.logged, b"1", label="kept", **asked)

@@ -10,7 +10,9 @@ from tests.manager.support import ASK_ALL, ManagerTestCase
 
 
 class MovesMeanwhileTests(ManagerTestCase):
-    """A commit that was answered is not undone: what does not move any more is gone, and told of."""
+    """A commit that was answered is not undone: a message that cannot move any more is removed, with an
+    event.
+    """
 
     limits = {"packet_memory": 0}  # noqa: RUF012
 
@@ -40,7 +42,7 @@ class MovesMeanwhileTests(ManagerTestCase):
         self.clock.advance(1)
 
     def test_deleted(self) -> None:
-        """A message whose queue is just being deleted is gone, with an event that names it."""
+        """A message whose queue is being deleted is removed, with an event that names it."""
         transaction = self.move()
         self.store.is_slow = True
         deleting = self.deferred(self.service.delete_queue(self.payments))
@@ -67,7 +69,7 @@ class MovesMeanwhileTests(ManagerTestCase):
                 self.payments = self.queue(self.alpha, "payments", transactional=True)
 
     def test_deleted_long_ago(self) -> None:
-        """It is told of once, whenever the transaction ends."""
+        """It has one event, whenever the transaction ends."""
         transaction = self.move()
         self.run_to_end(self.service.delete_queue(self.payments))
         self.run_to_end(transaction.commit())
@@ -77,7 +79,7 @@ class MovesMeanwhileTests(ManagerTestCase):
         self.assertEqual(self.service.inspection.status().messages, 0)
 
     def test_purged(self) -> None:
-        """A message whose queue is just being purged is gone, with an event that names it."""
+        """A message whose queue is being purged is removed, with an event that names it."""
         transaction = self.move()
         self.store.is_slow = True
         purging = self.deferred(self.service.purge_queue(self.payments))
@@ -88,7 +90,9 @@ class MovesMeanwhileTests(ManagerTestCase):
         self.assertEqual(self.told(self.identifier), ["purged"])
 
     def test_the_store_fails(self) -> None:
-        """Whoever commits is told, and may do so again; the message goes with its queue all the same."""
+        """The commit fails with an error, and may be repeated; the message is deleted with its queue
+        all the same.
+        """
         transaction = self.move()
         self.store.break_down()
         self.refused(self.service.delete_queue(self.payments), Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
@@ -123,7 +127,7 @@ class PurgedAndDeletedTests(ManagerTestCase):
     """A queue that is deleted while it is purged."""
 
     def test_the_rest_was_not_purged(self) -> None:
-        """Whoever purges is told, since what was left is not gone before the deletion is done."""
+        """The purge fails with an error, since the rest is not removed before the deletion is done."""
         self.put(self.orders, *(b"%d" % number for number in range(120)))
         purging = self.deferred(self.service.purge_queue(self.orders))
         self.assertNoResult(purging)

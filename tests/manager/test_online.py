@@ -30,7 +30,7 @@ FAR = QueueObject(identifier=UUID(int=0xF0), pathname="BETA\\far")
 
 @implementer(IDirectory)
 class SlowDirectory(MemoryDirectory):
-    """A directory whose answers a test holds back, as a server that stands still does."""
+    """A directory whose answers a test delays, as a server that hangs does."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock)

@@ -46,7 +46,7 @@ class OpenTests(OpenQueueTestCase):
     """L{QueueManagerService.open_queue}."""
 
     def test_only_for_what_it_is_open(self) -> None:
-        """Whoever opened a queue to look takes nothing, and so on."""
+        """A handle for peeking cannot receive, and so on."""
         self.put(self.orders, b"1")
         [lookup_id] = [message.lookup_id for message in self.messages(self.orders)]
         aside = self.open(f"{self.orders};aside", MOVE)
@@ -76,7 +76,7 @@ class OpenTests(OpenQueueTestCase):
         self.assertEqual(self.run_to_end(receiver.purge()), 1)
 
     def test_share_modes(self) -> None:
-        """Who denies receiving is alone with it, and others may open it when he has closed it."""
+        """A handle that denies receiving excludes others, which may be opened when it is closed."""
         sharing = Status.MQ_ERROR_SHARING_VIOLATION
         deny = QueueShareMode.DENY_RECEIVE
         alone = self.open(self.orders, RECEIVE, deny)
@@ -130,7 +130,7 @@ class OpenTests(OpenQueueTestCase):
         self.refused(handle.send([Message()]), Status.MQ_ERROR_INVALID_HANDLE)
 
     def test_closed(self) -> None:
-        """Nothing goes through it any more; whoever waits is told; closing it again is not an error."""
+        """It cannot be used any more; its waiting reads end; closing it again is not an error."""
         handle = self.open(self.orders)
         cursor = handle.cursor()
         waits = [
@@ -201,9 +201,9 @@ class AdministratorTests(OpenQueueTestCase):
     """Outgoing queues, as administrators open them."""
 
     def test_look_and_purge(self) -> None:
-        """They see what waits, and may purge it; nothing of it goes any more.
+        """They see pending messages, and may purge them; none of these is sent any more.
 
-        Its senders are told that it never arrived, so it is kept as a dead letter too.
+        Their senders get no acknowledgement of arrival, so each is kept as a dead letter too.
         """
         self.put(ELSEWHERE, b"1", b"2", acknowledge=ASK_ALL, dead_letter=True)
         looking = self.open(ELSEWHERE, QueueAccessType.PEEK_ADMIN)
@@ -218,14 +218,14 @@ class AdministratorTests(OpenQueueTestCase):
         self.assertEqual(sum(queue.messages for queue in self.service.inspection.outgoing()), 0)
 
     def test_receive(self) -> None:
-        """What they take is theirs; nobody is told that it was received."""
+        """Messages that they receive are theirs; no acknowledgement of receipt is sent."""
         self.put(ELSEWHERE, b"1", acknowledge=ASK_ALL)
         taking = self.open(ELSEWHERE, QueueAccessType.RECEIVE_ADMIN)
         self.assertEqual(bytes(self.run_to_end(taking.receive()).view.body), b"1")
         self.assertEqual((self.answers(), self.service.inspection.outgoing()[0].messages), ([], 0))
 
     def test_not_there(self) -> None:
-        """An outgoing queue that nobody has used is not made by looking."""
+        """Peeking does not create an outgoing queue that was never used."""
         self.not_opened(Status.MQ_ERROR_QUEUE_NOT_FOUND, ELSEWHERE, QueueAccessType.PEEK_ADMIN)
         self.assertEqual(self.service.inspection.outgoing(), [])
 
@@ -340,7 +340,7 @@ class CursorTests(OpenQueueTestCase):
         self.refused(self.cursor.peek_next(), Status.MQ_ERROR_ILLEGAL_CURSOR_ACTION)
 
     def test_wait(self) -> None:
-        """It waits as long as it is told to, one wait at a time, and is ended by closing it."""
+        """It waits for its time limit, one wait at a time, and ends when it is closed."""
         waiting = self.deferred(self.cursor.peek(timeout=10))
         self.refused(self.cursor.peek(), Status.MQ_ERROR_ILLEGAL_CURSOR_ACTION)
         self.clock.advance(10)
@@ -365,7 +365,7 @@ class CursorTests(OpenQueueTestCase):
         self.assertEqual(self.browse(), [b"2"])
 
     def test_a_packet_cannot_be_read(self) -> None:
-        """Whoever browses is told so, and may go on."""
+        """The caller gets an error, and may go on."""
         self.put(self.orders, b"1", b"2")
         self.restart()
         self.handle = self.open(self.orders)

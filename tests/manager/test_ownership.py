@@ -19,14 +19,14 @@ class OwnershipTests(ManagerTestCase):
         self.alpha.deaf()
 
     def refusal(self) -> str:
-        """What BETA says, whose configuration names the store of ALPHA."""
+        """The refusal of BETA, whose configuration names the store of ALPHA."""
         self.end()
         beta = self.node("BETA", BETA, store=self.store)
         opening = self.deferred(beta.service.open())
         return str(self.failureResultOf(opening, StorageError).value)
 
     def test_store_of_another_queue_manager(self) -> None:
-        """It is refused, saying whose it is, and its owner finds everything as it was."""
+        """It is refused with its owner's name, and its owner finds everything as it was."""
         self.put(self.orders, b"1")
         told = self.refusal()
         self.assertIn(f"is that of queue manager {braced(ALPHA)}, and this is {braced(BETA)}", told)
@@ -34,7 +34,7 @@ class OwnershipTests(ManagerTestCase):
         self.assertEqual(self.seen(self.orders), [b"1"])
 
     def test_store_of_an_earlier_version(self) -> None:
-        """One that does not say whose it is becomes that of the first who opens it."""
+        """A store without an owner becomes that of the first queue manager that opens it."""
         self.end()
         self.successResultOf(self.store.open())
         self.successResultOf(self.store.commit([RemoveState("queue_manager")]))
@@ -43,7 +43,7 @@ class OwnershipTests(ManagerTestCase):
         self.assertIn(braced(ALPHA), self.refusal())
 
     def test_store_without_space(self) -> None:
-        """That it cannot be written down keeps nobody from starting; the next start does it."""
+        """A start does not fail because the owner cannot be stored; the next start does it."""
         self.store = type(self.store)()
         self.store.break_down(FULL)
         self.restart()
@@ -53,12 +53,12 @@ class OwnershipTests(ManagerTestCase):
         self.assertIn(braced(ALPHA), self.refusal())
 
     def test_damaged_owner(self) -> None:
-        """What is not an identifier is told as it is."""
+        """A value that is not an identifier is shown as it is."""
         self.successResultOf(self.store.commit([PutState("queue_manager", b"who?")]))
         self.assertIn("queue manager b'who?'", self.refusal())
 
-    def test_store_that_keeps_nothing(self) -> None:
-        """In memory there is nothing that could be another's."""
+    def test_store_in_memory(self) -> None:
+        """A store in memory has no other owner."""
         store = MemoryMessageStore()
         for name, identifier in (("BETA", BETA), ("GAMMA", ALPHA)):
             node = self.node(name, identifier, store=store)

@@ -18,7 +18,7 @@ from tests.builders import ALPHA, BETA, GAMMA
 
 @attrs.define(eq=False)
 class Open:
-    """As much of an open session as says with whom it is."""
+    """As much of an open session as says which peer it is with."""
 
     remote_identifier: UUID
     remote_address: str
@@ -30,13 +30,13 @@ def session(identifier: UUID, address: str = "10.0.0.1") -> ISession:
 
 
 class PeersTests(SynchronousTestCase):
-    """Everybody may claim to be anybody, as often as he likes."""
+    """Peers may claim any identifier, as often as they like."""
 
     def setUp(self) -> None:
         self.peers = Peers(ALPHA, ManualClock(), TrustedPeers(Unauthenticated.ALLOW), trusts=False)
 
     def test_those_without_a_session_go_first(self) -> None:
-        """Ten thousand are remembered, and who is connected is never forgotten."""
+        """Ten thousand are remembered, and connected ones are never forgotten."""
         stays = session(BETA)
         self.peers.opened(stays)
         gone = session(GAMMA)
@@ -62,7 +62,7 @@ class PeersTests(SynchronousTestCase):
         self.assertIn("10.0.1.99", notices[-1].reason)
 
     def test_the_last_session_with_an_address(self) -> None:
-        """Whoever it was with."""
+        """Whichever peer it was with."""
         one, other = session(BETA), session(GAMMA)
         for each in (one, other):
             self.peers.opened(each)

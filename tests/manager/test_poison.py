@@ -1,4 +1,4 @@
-"""Messages that are received again and again, and never for good."""
+"""Messages that are received again and again, and never permanently."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class PoisonTests(PoisonTestCase):
         self.assertEqual((self.seen(self.poison), self.seen(refunds)), ([b"1"], [b"2"]))
 
     def test_received_for_good(self) -> None:
-        """Whoever reads the subqueue may abort as often as he likes: it stays there."""
+        """A reader of the subqueue may abort as often as it likes: the message stays there."""
         self.put(self.payments, b"bad")
         for _ in range(3):
             self.fail_once()
@@ -121,7 +121,7 @@ class PoisonTests(PoisonTestCase):
         self.assertEqual((self.seen(self.poison), self.seen(f"{refunds};poison")), ([b"1"], [b"1"]))
 
     def test_the_queue_goes_meanwhile(self) -> None:
-        """A message on its way aside is told of as deleted, once."""
+        """A message that is being moved aside has one event, as deleted."""
         [identifier] = self.put(self.payments, b"1")
         self.fail_once()
         self.fail_once()
@@ -144,7 +144,7 @@ class NoPoisonTests(PoisonTestCase):
     limits = {"poison_after": 0}  # noqa: RUF012
 
     def test_never_moved(self) -> None:
-        """It stays in its place."""
+        """It stays at its position."""
         self.put(self.payments, b"1")
         for _ in range(20):
             self.fail_once()

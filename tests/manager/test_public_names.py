@@ -1,4 +1,4 @@
-"""Where the public queues of others are, as far as the directory has told."""
+"""The queue managers of public queues, as the directory reports them."""
 
 from __future__ import annotations
 
@@ -79,21 +79,21 @@ class PublicNamesTests(SynchronousTestCase):
             self.assertEqual(self.names.find(name), PublicQueue(ORDERS, BETA, 5))
 
     def test_owner(self) -> None:
-        """An owner that is not known is looked for, once, and told when it is found."""
+        """An unknown owner is looked up, once, and reported when it is found."""
         self.names.owner_of(ORDERS.queue)
         self.clock.advance(0)
         self.assertEqual(self.names.owner_of(ORDERS.queue), BETA)
         self.assertEqual(self.found, [ORDERS.queue])
 
     def test_not_found(self) -> None:
-        """Of a queue that nobody has that is told, and nothing is remembered."""
+        """An unknown queue is reported as such, and not cached."""
         unknown = self.refused(PublicFormatName(UUID(int=1)))
         self.assertEqual(unknown, Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION)
         self.assertEqual(self.refused(parse_path_name("BETA\\nothing")), Status.MQ_ERROR_QUEUE_NOT_FOUND)
         self.assertRaises(UnknownPublicQueue, self.names.find, PublicFormatName(UUID(int=1)))
 
     def test_owner_that_is_not_found(self) -> None:
-        """Whoever wants it is told to ask again a minute later; meanwhile the directory is left alone."""
+        """The caller is asked to repeat a minute later; meanwhile the directory is not queried."""
         identifier = UUID(int=3)
         self.assertIsNone(self.names.owner_of(identifier))
         self.directory.add(QueueObject(identifier=identifier, pathname="BETA\\late"))

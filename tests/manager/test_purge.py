@@ -28,8 +28,8 @@ class PurgeTests(ManagerTestCase):
         self.restart(crash=True)
         self.assertEqual(self.seen(self.orders), [])
 
-    def test_the_first_goes_away(self) -> None:
-        """Nobody waits for the first any more; what it had begun is stored before the second answers."""
+    def test_the_first_caller_cancels(self) -> None:
+        """What the first purge had begun is stored before the second answers."""
         self.put(self.orders, b"1", b"2")
         self.store.is_slow = True
         first = self.deferred(self.service.purge_queue(self.orders))
@@ -46,7 +46,7 @@ class PurgeTests(ManagerTestCase):
         self.restart(crash=True)
         self.assertEqual(self.seen(self.orders), [])
 
-    def test_a_removal_under_way(self) -> None:
+    def test_a_pending_removal(self) -> None:
         """What a reader has confirmed is out of the store when the purge answers, and so after a crash."""
         self.put(self.orders, b"1")
         reservation = self.run_to_end(self.service.reserve(self.orders, timeout=0))

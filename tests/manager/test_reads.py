@@ -13,8 +13,8 @@ from tests.manager.support import ASK_ALL, ManagerTestCase
 class WaitTests(ManagerTestCase):
     """L{QueueManagerService.receive}, C{peek} and C{reserve}."""
 
-    def test_in_turn(self) -> None:
-        """Who waits longest gets the first message; a look takes it from nobody."""
+    def test_longest_wait_first(self) -> None:
+        """The reader that waits longest gets the first message; a peek takes none away."""
         waits = [self.deferred(self.service.receive(self.orders)) for _ in range(3)]
         look = self.deferred(self.service.peek(self.orders))
         waits.append(self.deferred(self.service.receive(self.orders)))
@@ -34,7 +34,7 @@ class WaitTests(ManagerTestCase):
         self.assertEqual(self.seen(self.orders), [b"1"])
 
     def test_no_wait(self) -> None:
-        """Nothing there is told at once."""
+        """An empty queue is reported at once."""
         for work in (
             self.service.receive(self.orders, timeout=0),
             self.service.peek(self.orders, timeout=0),
@@ -43,7 +43,7 @@ class WaitTests(ManagerTestCase):
             self.refused(work, Status.MQ_ERROR_IO_TIMEOUT)
 
     def test_cancelled(self) -> None:
-        """Whoever goes away misses nothing, and costs nobody else anything."""
+        """A caller that cancels misses no message, and no other is affected."""
         first = self.deferred(self.service.receive(self.orders))
         second = self.deferred(self.service.receive(self.orders))
         first.cancel()
@@ -53,7 +53,7 @@ class WaitTests(ManagerTestCase):
         self.assertEqual(self.seen(self.orders), [b"2"])
 
     def test_cancelled_while_it_is_removed(self) -> None:
-        """A receive whose removal is under way has received."""
+        """A receive whose removal is pending has received."""
         self.put(self.orders, b"1", acknowledge=ASK_ALL)
         self.answers()
         self.store.is_slow = True
@@ -77,13 +77,13 @@ class WaitTests(ManagerTestCase):
         self.assertEqual(self.seen(self.orders), [b"1", b"2"])
 
     def test_none_is_no_count(self) -> None:
-        """Nobody can ask for no message, and nothing of the question is left."""
+        """A count of 0 is refused, and leaves no trace."""
         waiting = self.deferred(self.service.reserve(self.orders, count=0))
         self.failureResultOf(waiting, LocalProtocolError)
         self.successResultOf(self.service.stopService())
 
     def test_its_reader_answers_at_once(self) -> None:
-        """Who sends again from where his message came does not confuse the queue."""
+        """A reader that sends again in the notification of its message does not disturb the queue."""
         got: list[bytes] = []
 
         async def serve() -> None:
@@ -102,7 +102,7 @@ class ConfirmTests(ManagerTestCase):
     """What follows a reservation."""
 
     def test_the_store_fails(self) -> None:
-        """The messages are back in their places, for all who wait."""
+        """The messages are back at their positions, for all readers."""
         self.put(self.orders, b"1", b"2", b"3")
         reservation = self.run_to_end(self.service.reserve(self.orders, count=2, timeout=0))
         self.store.fail_commit(1)
@@ -111,8 +111,8 @@ class ConfirmTests(ManagerTestCase):
         self.run_to_end(reservation.confirm())
         self.assertEqual(self.seen(self.orders), [b"1", b"2", b"3"])
 
-    def test_nobody_waits_for_it(self) -> None:
-        """It goes on to its end: nobody gets the messages again."""
+    def test_cancelled_confirmation(self) -> None:
+        """It is completed: the messages cannot be received again."""
         self.put(self.orders, b"1")
         reservation = self.run_to_end(self.service.reserve(self.orders, timeout=0))
         self.store.is_slow = True
@@ -124,8 +124,8 @@ class ConfirmTests(ManagerTestCase):
         self.restart(crash=True)
         self.assertEqual(self.seen(self.orders), [])
 
-    def test_sends_that_nobody_waits_for(self) -> None:
-        """A message that the store was asked for is there, for everybody, before a restart and after it."""
+    def test_cancelled_sends(self) -> None:
+        """A message that is being stored arrives, before a restart and after it."""
         self.store.is_slow = True
         sending = self.deferred(self.service.send(self.orders, [Message(delivery=Delivery.RECOVERABLE)]))
         sending.cancel()
@@ -140,7 +140,7 @@ class StopTests(ManagerTestCase):
     """The queue manager stops."""
 
     def test_waits_end(self) -> None:
-        """All who wait are told, and who asks again is refused."""
+        """All waiting reads end, and new ones are refused."""
         waits = [
             self.deferred(self.service.receive(self.orders)),
             self.deferred(self.service.peek(self.payments, timeout=100)),
@@ -158,8 +158,8 @@ class StopTests(ManagerTestCase):
             self.refused(work, Status.MQ_ERROR_SERVICE_NOT_AVAILABLE)
         self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
 
-    def test_who_tries_again_for_ever(self) -> None:
-        """A reader that takes no refusal for an answer does not keep it from stopping."""
+    def test_endless_retries(self) -> None:
+        """A reader that repeats a refused read does not keep the service from stopping."""
         refusals: list[Status] = []
 
         async def insist() -> None:
@@ -175,7 +175,7 @@ class StopTests(ManagerTestCase):
         self.assertEqual(set(refusals), {Status.MQ_ERROR_SERVICE_NOT_AVAILABLE})
 
     def test_reservations(self) -> None:
-        """What nobody has confirmed is there in the next life; to give it back then is not an error."""
+        """Unconfirmed messages are there after the restart; returning them then is not an error."""
         self.put(self.orders, b"1", b"2")
         first = self.run_to_end(self.service.reserve(self.orders, timeout=0))
         second = self.run_to_end(self.service.reserve(self.orders, timeout=0))

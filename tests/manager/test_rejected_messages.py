@@ -15,7 +15,9 @@ class RejectTests(ManagerTestCase):
     limits = {"packet_memory": 0}  # noqa: RUF012
 
     def test_what_follows(self) -> None:
-        """They leave for good; their senders are told and have dead letters, if they asked for these."""
+        """They leave permanently; their senders get acknowledgements and dead letters, if they asked
+        for these.
+        """
         for queue, letters in ((self.orders, DEADLETTER), (self.payments, DEADXACT)):
             self.put(queue, b"1", dead_letter=True, acknowledge=Acknowledge.NEGATIVE_RECEIVE)
             self.put(queue, b"2")
@@ -29,7 +31,7 @@ class RejectTests(ManagerTestCase):
         self.assertEqual((self.count(self.orders), self.count(self.payments)), (0, 0))
 
     def test_the_store_fails(self) -> None:
-        """Nobody gets them meanwhile, and they leave once the store works again."""
+        """They cannot be received meanwhile, and leave once the store works again."""
         self.put(self.orders, b"1")
         reservation = self.run_to_end(self.service.reserve(self.orders, timeout=0))
         self.store.break_down(BROKEN)

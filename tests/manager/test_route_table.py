@@ -1,4 +1,4 @@
-"""To whom messages go next, as far as it was asked."""
+"""The next hops of messages, as far as they were looked up."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ScriptedRouter:
 
 
 class WaysTests(SynchronousTestCase):
-    """The ways of cA."""
+    """The routes of cA."""
 
     def setUp(self) -> None:
         self.clock = ManualClock()
@@ -96,14 +96,14 @@ class WaysTests(SynchronousTestCase):
         return names(hop.identifier for hop in self.ways.hops(destination))
 
     def test_answer_at_once(self) -> None:
-        """It is asked for each destination once, and nobody has to be told."""
+        """It is looked up for each destination once, without a notification."""
         self.router.answers = [["gA"]]
         self.assertEqual([self.hops(), self.hops()], [["gA"], ["gA"]])
         self.assertEqual(self.router.asked, [(CC, frozenset())])
         self.assertEqual(self.changes, [])
 
     def test_late_answer(self) -> None:
-        """Until it comes there is no way, and nobody asks again; then whoever waits is told."""
+        """Until the answer there is no route, and no second query; then waiting callers are notified."""
         self.assertEqual([self.hops(), self.hops()], [[], []])
         self.router.answer("gA")
         self.assertEqual(self.changes, [CC])
@@ -111,15 +111,15 @@ class WaysTests(SynchronousTestCase):
         self.assertEqual(len(self.router.asked), 1)
 
     def test_without_a_router(self) -> None:
-        """There is no way to anybody."""
+        """There is no route to any queue manager."""
         ways = RouteTable(CA, None, self.clock.reactor, self)
         self.assertEqual(ways.hops(CC), ())
         ways.missed([GA])
         ways.changed()
         self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
 
-    def test_no_way(self) -> None:
-        """MQQB-3.1.7.5-03: it is looked for again a minute later, and meanwhile not."""
+    def test_no_route(self) -> None:
+        """MQQB-3.1.7.5-03: it is looked up again a minute later, and meanwhile not."""
         self.router.answers = [nowhere(), nowhere(), ["gA"]]
         for _ in range(2):
             self.assertEqual([self.hops(), self.hops()], [[], []])
@@ -130,7 +130,7 @@ class WaysTests(SynchronousTestCase):
         self.assertEqual(len(self.router.asked), 3)
 
     def test_router_that_fails(self) -> None:
-        """What is wrong with it is told, and it is asked again as where there is no way."""
+        """Its failure is logged, and it is asked again as if there were no route."""
         self.router.answers = [ValueError("broken"), ["gA"]]
         self.assertEqual(self.hops(), [])
         [logged] = self.flushLoggedErrors(ValueError)
@@ -138,8 +138,8 @@ class WaysTests(SynchronousTestCase):
         self.clock.advance(RETRY)
         self.assertEqual(self.hops(), ["gA"])
 
-    def test_ways_change(self) -> None:
-        """Each that was asked for is asked for again; an answer to an old question comes too late."""
+    def test_routes_change(self) -> None:
+        """Each that was looked up is looked up again; an answer to an earlier query comes too late."""
         self.router.answers = [["gA"]]
         self.hops()
         self.hops(GB)
@@ -152,8 +152,8 @@ class WaysTests(SynchronousTestCase):
         self.router.answer("gB")
         self.assertEqual(self.hops(GB), ["gB"])
 
-    def test_a_way_that_appears(self) -> None:
-        """A change ends the wait for a way that there was not."""
+    def test_a_route_that_appears(self) -> None:
+        """A change ends the wait for a missing route."""
         self.router.answers = [nowhere(), ["gA"]]
         self.hops()
         self.ways.changed()
@@ -161,14 +161,14 @@ class WaysTests(SynchronousTestCase):
         self.clock.advance(2 * RETRY)
         self.assertEqual(len(self.router.asked), 2)
 
-    def test_asking_changes_the_ways(self) -> None:
-        """Who asks in vain has the enterprise read, which may be done before the answer is there."""
+    def test_a_query_changes_the_routes(self) -> None:
+        """A query without result has the enterprise read, which may be done before the answer is there."""
         self.router.answers = [nowhere(), ["gA"]]
         self.router.on_asked = [self.ways.changed]
         self.assertEqual(self.hops(), ["gA"])
 
     def test_missed(self) -> None:
-        """Ways through a queue manager that was not reached are looked for without it, others are kept."""
+        """Routes through an unreachable queue manager are looked up without it, others are kept."""
         self.router.answers = [["gA"], ["gB"]]
         self.hops()
         self.hops(GB)
@@ -181,7 +181,7 @@ class WaysTests(SynchronousTestCase):
         self.assertEqual(self.changes, [CC])
 
     def test_missed_destination(self) -> None:
-        """There is no way around the destination itself, which is not avoided on the way to it."""
+        """There is no route around the destination itself, which is not avoided on routes to it."""
         self.router.answers = [["gB"]]
         self.hops(GB)
         self.ways.missed([GB])
@@ -191,7 +191,7 @@ class WaysTests(SynchronousTestCase):
         self.assertEqual(self.router.asked[-1], (GB, frozenset()))
 
     def test_avoided_for_a_while(self) -> None:
-        """After a minute the old way is tried again."""
+        """After a minute the old route is tried again."""
         self.router.answers = [["gA"], ["gC"], ["gA"]]
         self.hops()
         self.ways.missed([GA])
@@ -203,7 +203,7 @@ class WaysTests(SynchronousTestCase):
         self.assertEqual(self.router.asked[-1], (CC, frozenset()))
 
     def test_reached_again(self) -> None:
-        """A session with it ends that at once; one with somebody else does not."""
+        """A session with it ends that at once; one with another queue manager does not."""
         self.router.answers = [["gA"], ["gC"], ["gA"]]
         self.hops()
         self.ways.missed([GA])
@@ -216,7 +216,7 @@ class WaysTests(SynchronousTestCase):
         self.assertEqual(len(self.router.asked), 3)
 
     def test_stopped(self) -> None:
-        """Nothing is asked, waited for or told any more."""
+        """No query, wait or notification follows."""
         self.router.answers = [nowhere()]
         self.hops()
         self.hops(GB)

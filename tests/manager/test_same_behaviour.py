@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1: where a queue manager keeps what it has makes no difference that anybody sees."""
+"""[MS-MQDMPR] 3.1.1: the kind of store makes no difference that users see."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SOME_OF_EACH: dict[str, Any] = {"packet_memory": 700, "express_memory": 300}
 
 
 class SameBehaviourTests(ManagerTestCase):
-    """One history, lived by queue managers that keep their packets in different places."""
+    """One history of queue managers that keep their packets in different stores."""
 
     def live(self) -> list[object]:
         """Do a little of everything; answers with all that an application sees of it."""

@@ -264,7 +264,7 @@ class SendTests(KeyedTestCase):
         self.assertEqual(sorted(self.seen(self.orders)), [b"1", b"2", b"3"])
 
     def test_failing_disk(self) -> None:
-        """What could not be stored was not sent: who waits sends it, and who repeats it does."""
+        """What could not be stored was not sent: waiting callers send it, and so does a repetition."""
         for queue in (self.orders, self.payments):
             self.store.is_slow = True
             self.store.fail_commit(1)
@@ -282,7 +282,9 @@ class SendTests(KeyedTestCase):
             self.assertEqual(self.seen(queue), [b"2", b"3"])
 
     def test_caller_that_leaves(self) -> None:
-        """Who leaves while the disk is at work has sent; who leaves while waiting for another has not."""
+        """A caller that cancels while the disk is at work has sent; one that cancels while waiting for
+        another has not.
+        """
         self.store.is_slow = True
         first = self.sending(self.orders, ("a", b"1"))
         waiting = [self.sending(self.orders, ("a", b"1"), ("b", b"2")) for _ in range(2)]

@@ -32,7 +32,7 @@ class MoveTests(SubqueueTestCase):
     """L{QueueManagerService.move}."""
 
     def test_there_and_back(self) -> None:
-        """It keeps its place in the order, and its LookupIdentifier; the store has it where it is."""
+        """It keeps its position, and its LookupIdentifier; the store has it where it is."""
         first, second, _ = self.put(self.orders, b"1", b"2", b"3")
         lookup_ids = [message.lookup_id for message in self.messages(self.orders)]
         self.move(first, self.aside)
@@ -55,7 +55,7 @@ class MoveTests(SubqueueTestCase):
         self.restart()
         self.assertEqual(self.count(self.aside), 0)
 
-    def test_wakes_who_waits(self) -> None:
+    def test_wakes_waiting_readers(self) -> None:
         """A reader of the target gets it."""
         [identifier] = self.put(self.orders, b"1")
         waiting = self.deferred(self.service.receive(self.aside))
@@ -63,8 +63,8 @@ class MoveTests(SubqueueTestCase):
         self.assertEqual(bytes(self.successResultOf(waiting).body), b"1")
         self.assertEqual((self.count(self.aside), self.subqueues(self.orders)), (0, []))
 
-    def test_nobody_is_told(self) -> None:
-        """Moving is not leaving: its sender hears that it was received when it is."""
+    def test_moves_are_not_acknowledged(self) -> None:
+        """A move is not a receipt: the acknowledgement follows when the message is received."""
         [identifier] = self.put(self.orders, b"1", acknowledge=ASK_ALL)
         self.answers()
         self.move(identifier, self.aside)
@@ -73,7 +73,7 @@ class MoveTests(SubqueueTestCase):
         self.assertEqual([name for name, _ in self.answers()], [MessageClass.ACK_RECEIVE])
 
     def take_one(self, queue: str) -> None:
-        """Receive for good."""
+        """Receive permanently."""
         self.run_to_end(self.service.receive(queue, timeout=0))
 
     def test_expires_there(self) -> None:
@@ -89,7 +89,7 @@ class MoveTests(SubqueueTestCase):
         self.assertEqual(self.subqueues(self.orders), [])
 
     def test_by_hand_among_the_dead(self) -> None:
-        """An administrator may put a message among the dead letters, where it does not expire."""
+        """An administrator may move a message to the dead letters, where it does not expire."""
         [identifier] = self.put(self.orders, b"1", time_to_be_received=10)
         self.move(identifier, DEADLETTER)
         self.clock.advance(20)
@@ -97,7 +97,9 @@ class MoveTests(SubqueueTestCase):
         self.assertEqual(self.seen(DEADLETTER), [b"1"])
 
     def test_refused(self) -> None:
-        """To itself, to another queue, what is not there, what somebody has, and sending to a subqueue."""
+        """To itself, to another queue, a missing message, one that a reader has, and sending to a
+        subqueue.
+        """
         [identifier] = self.put(self.orders, b"1")
         for target in (self.orders, self.payments, ".\\private$\\admin"):
             self.refused(self.service.move(identifier, target), Status.MQ_ERROR_INVALID_PARAMETER)
@@ -122,8 +124,10 @@ class MoveTests(SubqueueTestCase):
         self.restart(crash=True)
         self.assertEqual(self.seen(self.aside), [b"1"])
 
-    def test_under_way(self) -> None:
-        """It is in neither queue for anybody, and is not moved twice; who goes away changes nothing."""
+    def test_pending_moves(self) -> None:
+        """It is in neither queue for readers, and is not moved twice; a caller that cancels changes
+        nothing.
+        """
         [identifier] = self.put(self.orders, b"1")
         self.store.is_slow = True
         moving = self.deferred(self.service.move(identifier, self.aside))
@@ -226,7 +230,7 @@ class LifeTests(SubqueueTestCase):
         self.assertEqual(self.subqueues(self.orders), [])
 
     def test_goes_with_its_queue(self) -> None:
-        """What is in it is told of as deleted."""
+        """Its messages are logged as deleted."""
         first, _ = self.put(self.orders, b"1", b"2", acknowledge=ASK_ALL)
         self.move(first, self.aside)
         self.answers()

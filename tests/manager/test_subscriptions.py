@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.4: who subscribes is told of what happens to the queue manager as a whole."""
+"""[MS-MQDMPR] 3.1.4: subscribers are notified of changes of the queue manager as a whole."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SubscriptionTests(ManagerTestCase):
         self.leave = self.service.subscribe(self.hear)
 
     def hear(self, occurrence: Occurrence) -> None:
-        """Somebody is told."""
+        """A subscriber is notified."""
         self.told.append((occurrence.event, occurrence.transaction))
 
     def test_stopped(self) -> None:
@@ -34,7 +34,7 @@ class SubscriptionTests(ManagerTestCase):
         self.assertEqual(closed, [False])
 
     def test_started(self) -> None:
-        """Who subscribes before the start is told of it."""
+        """A subscriber from before the start is notified of it."""
         self.successResultOf(self.service.stopService())
         self.alpha.deaf()
         fresh = self.node("ALPHA", self.service.model.identifier, store=self.store)
@@ -72,8 +72,10 @@ class SubscriptionTests(ManagerTestCase):
             [QueueManagerEvent.TAKEN_OFFLINE, QueueManagerEvent.BROUGHT_ONLINE],
         )
 
-    def test_who_fails_and_who_leaves(self) -> None:
-        """A subscriber that fails is logged, and the others are told; who leaves is told no more."""
+    def test_failing_and_leaving_subscribers(self) -> None:
+        """A subscriber that fails is logged, and the others are notified; one that leaves is not
+        notified again.
+        """
 
         def fail(occurrence: Occurrence) -> None:
             raise RuntimeError("not now")

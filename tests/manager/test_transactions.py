@@ -40,7 +40,7 @@ class CommitTests(TransactionTestCase):
     """L{TransactionHandle.commit}."""
 
     def test_all_at_once(self) -> None:
-        """Nobody sees any of it before the commit; after it all of it is there, and stays over a crash."""
+        """No message is visible before the commit; after it all are there, and stay over a crash."""
         self.put(self.payments, b"1", b"2")
         transaction = self.service.begin()
         self.assertEqual(self.take_in(transaction, self.payments), b"1")
@@ -54,7 +54,7 @@ class CommitTests(TransactionTestCase):
         self.assertEqual((self.seen(self.payments), self.seen(self.refunds)), ([b"2", b"3"], [b"4", b"5"]))
 
     def test_crash_before_it(self) -> None:
-        """Whoever dies has aborted: nothing was sent, and what was received is there."""
+        """A crash aborts: nothing was sent, and what was received is there."""
         self.put(self.payments, b"1")
         transaction = self.service.begin()
         self.take_in(transaction, self.payments)
@@ -87,7 +87,7 @@ class CommitTests(TransactionTestCase):
         self.refused(self.service.abort_transaction(uuid.UUID(int=7)), Status.MQ_ERROR_TRANSACTION_SEQUENCE)
 
     def test_acknowledgements(self) -> None:
-        """Senders are told with the commit, and not before it."""
+        """They are sent with the commit, and not before it."""
         self.put(self.payments, b"1", acknowledge=ASK_ALL)
         self.assertEqual([name for name, _ in self.answers()], [MessageClass.ACK_REACH_QUEUE])
         transaction = self.service.begin()
@@ -190,7 +190,9 @@ class FailingStoreTests(TransactionTestCase):
         self.assertEqual((self.count(self.payments), self.service.inspection.transactions()), (0, []))
 
     def test_queue_deleted_meanwhile(self) -> None:
-        """What it held of a queue that went during the commit is told of, be the commit stored or not."""
+        """What it held of a queue that was deleted during the commit has events, be the commit stored
+        or not.
+        """
         for is_broken in (False, True):
             [identifier] = self.put(self.payments, b"1", acknowledge=ASK_ALL)
             transaction = self.service.begin()
@@ -225,7 +227,7 @@ class AbortTests(TransactionTestCase):
     """L{TransactionHandle.abort}."""
 
     def test_everything_is_back(self) -> None:
-        """What it received is in its place, counted as aborted; what it sent was never there."""
+        """What it received is at its position, counted as aborted; what it sent was never there."""
         self.put(self.payments, b"1", b"2", b"3")
         transaction = self.service.begin()
         self.take_in(transaction, self.payments)
@@ -250,7 +252,7 @@ class AbortTests(TransactionTestCase):
         self.assertEqual((self.seen(self.payments), self.service.inspection.transactions()), ([b"1"], []))
 
     def test_by_an_administrator(self) -> None:
-        """Whoever began it is told when he wants to go on."""
+        """Its owner gets an error at its next operation."""
         self.put(self.payments, b"1")
         transaction = self.service.begin()
         self.take_in(transaction, self.payments)
@@ -263,7 +265,7 @@ class AbortTests(TransactionTestCase):
         self.refused(transaction.commit(), Status.MQ_ERROR_TRANSACTION_SEQUENCE)
 
     def test_not_while_it_commits(self) -> None:
-        """What is on its way to the store is not aborted any more."""
+        """A commit that is being stored cannot be aborted any more."""
         self.put(self.payments, b"1")
         transaction = self.service.begin()
         self.take_in(transaction, self.payments)
@@ -296,7 +298,7 @@ class TwoTransactionsTests(TransactionTestCase):
     """Two transactions on one queue."""
 
     def test_each_gets_its_own(self) -> None:
-        """No message is in both; what one gives back the other gets next, before what lies behind it."""
+        """No message is in both; what one returns the other gets next, before what is behind it."""
         self.put(self.payments, b"1", b"2", b"3")
         first, second = self.service.begin(), self.service.begin()
         self.assertEqual(self.take_in(first, self.payments), b"1")
@@ -306,7 +308,7 @@ class TwoTransactionsTests(TransactionTestCase):
         self.run_to_end(second.commit())
         self.assertEqual(self.seen(self.payments), [b"3"])
 
-    def test_commits_under_way_together(self) -> None:
+    def test_concurrent_commits(self) -> None:
         """They do not wait for each other, and each is whole."""
         self.put(self.payments, b"1", b"2")
         first, second = self.service.begin(), self.service.begin()
@@ -368,12 +370,12 @@ class WaitingTests(TransactionTestCase):
 
 
 class UnreadPacketTests(TransactionTestCase):
-    """A message that a transaction has found, and whose packet does not come from the store."""
+    """A message that a transaction has found, and whose packet cannot be loaded from the store."""
 
     limits = {"packet_memory": 0}  # noqa: RUF012
 
     def test_it_cannot_be_read(self) -> None:
-        """Nobody got it, so the transaction has nothing to do with it."""
+        """It was not received, so it does not belong to the transaction."""
         self.put(self.payments, b"1", b"2")
         transaction = self.service.begin()
         self.assertEqual(self.take_in(transaction, self.payments), b"1")
@@ -385,8 +387,8 @@ class UnreadPacketTests(TransactionTestCase):
         [message] = self.messages(self.payments)
         self.assertEqual((bytes(message.view.body), message.aborts), (b"2", 0))
 
-    def test_nobody_waits_any_more(self) -> None:
-        """A read that is cancelled while the packet comes has taken nothing."""
+    def test_cancelled_reads(self) -> None:
+        """A read that is cancelled while the packet is loaded has received nothing."""
         self.put(self.payments, b"1")
         transaction = self.service.begin()
         self.store.is_slow = True
@@ -398,7 +400,7 @@ class UnreadPacketTests(TransactionTestCase):
         self.assertEqual(self.seen(self.payments), [b"1"])
 
     def test_the_transaction_ends_meanwhile(self) -> None:
-        """What an abort has given back is not held by who was just reading it."""
+        """What an abort has returned is not held by a read that was loading it."""
         self.put(self.payments, b"1")
         transaction = self.service.begin()
         self.store.is_slow = True
@@ -411,7 +413,7 @@ class UnreadPacketTests(TransactionTestCase):
         self.assertEqual(self.seen(self.payments), [b"1"])
 
     def test_acknowledged_all_the_same(self) -> None:
-        """A sender is told that his message was received, though its packet was not kept in memory."""
+        """The receipt is acknowledged, though the packet was not kept in memory."""
         self.put(self.payments, b"1", acknowledge=ASK_ALL)
         transaction = self.service.begin()
         self.take_in(transaction, self.payments)
@@ -422,7 +424,7 @@ class UnreadPacketTests(TransactionTestCase):
 
 
 class CancelledTests(TransactionTestCase):
-    """Whoever waits for a commit goes away."""
+    """Callers that wait for a commit cancel."""
 
     def test_commit(self) -> None:
         """The commit goes on to its end, and is not done twice."""
@@ -437,7 +439,7 @@ class CancelledTests(TransactionTestCase):
         self.assertEqual((transaction.state, self.count(self.payments)), ("committed", 0))
 
     def test_block_whose_commit_fails_then(self) -> None:
-        """Nobody is there to decide, so it is aborted."""
+        """No caller is left to decide, so it is aborted."""
         self.put(self.payments, b"1")
 
         async def work() -> None:
@@ -470,7 +472,7 @@ class StopTests(TransactionTestCase):
     """The queue manager stops while transactions are open."""
 
     def test_they_are_aborted(self) -> None:
-        """The next life knows nothing of them; their holders are told."""
+        """After the restart they are unknown; their owners get an error."""
         self.put(self.payments, b"1")
         transaction = self.service.begin()
         self.take_in(transaction, self.payments)
@@ -483,8 +485,8 @@ class StopTests(TransactionTestCase):
         self.run_to_end(transaction.abort())
         self.assertEqual((self.seen(self.payments), self.seen(self.refunds)), ([b"1"], []))
 
-    def test_a_commit_under_way(self) -> None:
-        """What the store was asked for is done before it closes."""
+    def test_a_pending_commit(self) -> None:
+        """What is being stored is completed before the store closes."""
         self.put(self.payments, b"1")
         transaction = self.service.begin()
         self.take_in(transaction, self.payments)

@@ -24,7 +24,7 @@ OTHER_TEXT = "S-1-5-21-1-2-3-1002"
 
 
 class CertificateTests(SigningTestCase):
-    """ALPHA, of whose sender the directory has an old certificate only."""
+    """ALPHA, whose sender has only an old certificate in the directory."""
 
     def refusal(self, doing: Coroutine[Deferred[object], Any, Any]) -> str:
         """The name under which something is refused."""
@@ -78,7 +78,7 @@ class CertificateTests(SigningTestCase):
             self.assertEqual(error.status.name, "MQ_ERROR_CERTIFICATE_NOT_PROVIDED")
 
     def test_publishing(self) -> None:
-        """A certificate that is registered with its user is believed, beside those that were there.
+        """A certificate that is registered with its user is trusted, in addition to the earlier ones.
 
         MQDMPR-3.1.1.15-01, MQDMPR-3.1.1.15-02, MQMQ-2.2.22-02, MQMQ-2.2.22-03.
         """
@@ -100,7 +100,7 @@ class CertificateTests(SigningTestCase):
         self.clock.advance(5)
         self.assertEqual(self.bodies(self.beta, self.strict), [b"2"])
 
-    def test_a_user_whom_nobody_knows(self) -> None:
+    def test_an_unknown_user(self) -> None:
         """A directory that can be written gets the user with its certificate."""
         made = self.create(sid="S-1-5-21-7")
         self.run_to_end(self.alpha.service.access.publish_certificate(made.fingerprint))
@@ -109,7 +109,7 @@ class CertificateTests(SigningTestCase):
         self.assertEqual(entry.certificate, made.certificate)
 
     def test_two_at_one_time(self) -> None:
-        """Of two who publish at one time neither loses what the other has published."""
+        """Of two concurrent publications neither overwrites the other."""
         directory = self.directory
         assert directory is not None
         mine = self.create()
@@ -130,7 +130,7 @@ class CertificateTests(SigningTestCase):
         )
 
     def test_a_new_user_at_one_time(self) -> None:
-        """So it is with a user whom the directory has not had before."""
+        """The same for a user that is not in the directory yet."""
         directory = self.directory
         assert directory is not None
         new = "S-1-5-21-7"
@@ -149,7 +149,7 @@ class CertificateTests(SigningTestCase):
         self.assertEqual([each.certificate for each in held], [theirs.certificate, mine.certificate])
 
     def test_others_without_end(self) -> None:
-        """Who is overtaken again and again is told so in the end."""
+        """A publication that is overtaken again and again fails in the end, with that reason."""
         directory = self.directory
         assert directory is not None
         self.create()
@@ -177,7 +177,7 @@ class CertificateTests(SigningTestCase):
         self.assertEqual(len(self.user(SID).certificates.certificates), 1)
 
     def test_the_directory_is_away(self) -> None:
-        """Then nothing is registered, and the reason is told."""
+        """Then nothing is registered, and the error says why."""
         assert self.directory is not None
         self.create()
         self.directory.is_connected = False

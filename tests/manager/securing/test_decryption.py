@@ -64,7 +64,7 @@ sizes = st.sampled_from([64, 128, 256])
 
 @st.composite
 def blobs(draw: st.DrawFn) -> bytes:
-    """EncryptionKeys: right ones, touched ones, ones with the right head, and rubbish."""
+    """EncryptionKeys: valid ones, changed ones, ones with a valid head, and random bytes."""
     _, right = blob()
     kind = draw(st.integers(0, 3))
     if kind == 0:

@@ -1,4 +1,4 @@
-"""The place where the security of messages is judged: who waits, for how long, and what becomes of them."""
+"""Security steps for arriving messages: their order, their time limits, and their verdicts."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SID = parse_sid("S-1-5-21-1-2-3-1001")
 
 
 class Asked:
-    """A step that answers what a test tells it to.
+    """A step that answers what a test sets.
 
-    @ivar everything: whether messages without a SecurityHeader are asked about, too.
-    @ivar bodies: those that it was asked about, in order.
+    @ivar everything: whether messages without a SecurityHeader are submitted, too.
+    @ivar bodies: those that were submitted, in order.
     @ivar answers: by body; others are accepted.
     """
 
@@ -61,7 +61,7 @@ def recoverable(body: bytes, number: int) -> bytes:
 
 
 class ArrivalTests(ReceiverTestCase):
-    """GAMMA sends to BETA, who asks a step."""
+    """GAMMA sends to BETA, which has a step."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -69,7 +69,7 @@ class ArrivalTests(ReceiverTestCase):
         self.beta.service._parts.inspector.steps = (self.step,)
 
     def reasons(self) -> list[str]:
-        """What the event log tells of messages that were not taken."""
+        """The reasons of refused messages in the event log."""
         stored = self.successResultOf(self.beta.store.read_events(0, 1000))
         return [entry.event.reason for entry in stored if entry.event.event == "refused"]
 
@@ -93,7 +93,7 @@ class ArrivalTests(ReceiverTestCase):
         self.check_counts()
 
     def test_refused_in_a_sequence(self) -> None:
-        """The sender hears of it by a FinalAck, and what follows in the sequence is taken."""
+        """The sender gets a FinalAck, and what follows in the sequence is accepted."""
         self.step.everything = True
         self.step.answers[b"1"] = Refused(MessageClass.NACK_ACCESS_DENIED, "nobody likes it")
         self.say(transactional(b"1", (X, 1, 0)), transactional(b"2", (X, 2, 1)), seconds=1)
@@ -134,7 +134,9 @@ class ArrivalTests(ReceiverTestCase):
         self.assertEqual(self.reasons(), ["NACK_BAD_DST_Q from 127.0.0.4"])
 
     def test_the_wait_is_bounded(self) -> None:
-        """Whoever gets no answer is refused, and messages that came with it do not wait once more each."""
+        """A message without a verdict is refused, and messages that came with it do not wait once more
+        each.
+        """
         self.step.everything = True
         for body in (b"1", b"2", b"3"):
             self.step.answers[body] = Deferred()
@@ -196,7 +198,7 @@ class ArrivalTests(ReceiverTestCase):
         self.assertFalse(message_json(true, is_kept=False)["authenticated"])
 
     def test_rewritten(self) -> None:
-        """A step may give another message in place of one, and the steps behind it see that one."""
+        """A step may replace a message by another, and the steps behind it see that one."""
         packet = with_security(express(b"hidden"), SID)
         view = UserMessageView(with_security(express(b"clear"), SID))
         self.step.answers[b"hidden"] = Accepted(view, view.security())

@@ -1,4 +1,4 @@
-"""Who may do what, as an operator sees and changes it, here and in the directory."""
+"""Access rights, as an operator sees and changes them, here and in the directory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUEUE = ".\\private$\\orders"
 
 
 class SlowDirectory:
-    """Tells the SID of a computer when the test lets it."""
+    """Answers with the SID of a computer when the test lets it."""
 
     def __init__(self) -> None:
         self.answers: list[Deferred[bytes]] = []
@@ -82,7 +82,7 @@ class PermissionsTests(NodesTestCase):
             self.assertTrue(self.sddl(path).endswith(f"D:{condition}S:{attribute}"), self.sddl(path))
 
     def test_a_name_is_known_by_asking(self) -> None:
-        """The owner, and whom entries are about, are shown by their names."""
+        """The owner, and the accounts of entries, are shown by their names."""
         found = self.run_to_end(self.beta.service.access.acl(QUEUE))
         names = [entry.name for entry in found.entries]
         self.assertEqual(names, ["everyone (S-1-1-0)", f"alice ({TEXT})"])
@@ -93,7 +93,7 @@ class PermissionsTests(NodesTestCase):
         self.assertEqual(own.mask, 0xF003F & ~0x6)
 
     def test_strict(self) -> None:
-        """Nobody but the owner may do anything with what is made from then on."""
+        """Only the owner has rights to what is created from then on."""
         self.default = DefaultDescriptor.STRICT
         self.renew()
         self.queue(self.beta, "closed")
@@ -102,8 +102,8 @@ class PermissionsTests(NodesTestCase):
         self.clock.advance(1)
         self.assertEqual(self.bodies(self.beta, ".\\private$\\closed"), [])
 
-    def test_who_may_write_follows_at_once(self) -> None:
-        """What arrives next is judged by it."""
+    def test_the_right_to_write_follows_at_once(self) -> None:
+        """It applies to the next arrival."""
         to = "DIRECT=TCP:127.0.0.3\\private$\\orders"
         self.run_to_end(self.beta.service.access.allow(QUEUE, "everyone", ["send"]))
         self.send(self.alpha, to, b"1")
@@ -174,7 +174,7 @@ class PermissionsTests(NodesTestCase):
             self.assertEqual(self.sddl(path), shown)
 
     def test_a_change_while_the_computer_is_looked_for(self) -> None:
-        """What the queue manager has by default does not take the place of what it was changed to."""
+        """The queue manager's default does not overwrite the change."""
         directory = SlowDirectory()
         descriptors = self.beta.service._parts.descriptors
         self.patch(descriptors, "_public", directory)
@@ -188,7 +188,7 @@ class PermissionsTests(NodesTestCase):
         self.assertIn("(D;;0x4;;;AN)", self.sddl("."))
 
     def test_what_could_not_be_read_again(self) -> None:
-        """Does not become the descriptor of a queue, whatever somebody's directory takes for a SID."""
+        """It does not become the descriptor of a queue, whatever the directory stores as a SID."""
         self.access.add(Account(b"rubbish", "mallory"))
         before = self.sddl()
         status, _ = self.status_of(self.beta.service.access.allow(QUEUE, "mallory", ["send"]))
@@ -221,8 +221,8 @@ class PermissionsTests(NodesTestCase):
             self.assertIn(words, found[1])
         self.assertEqual(self.sddl(".\\private$\\ruled"), "O:SYD:(A;;0x4;;;AU)")
 
-    def test_why_somebody_may_not(self) -> None:
-        """Who cannot be looked up is denied, and the reason is that."""
+    def test_reason_of_a_denial(self) -> None:
+        """An account that cannot be looked up is denied, with that reason."""
         self.access.is_connected = False
         found = self.run_to_end(self.beta.service.access.why(QUEUE, TEXT, "send"))
         self.assertEqual((found.granted, found.reason), (False, "the accounts in memory are away"))

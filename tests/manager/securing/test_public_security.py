@@ -82,8 +82,8 @@ class PublicListTestCase(DirectoryTestCase):
 class BothTests(PublicListTestCase):
     """Both have to allow what is done with messages: others narrow a queue in the directory, and no more."""
 
-    def test_the_directory_says_who_may_write(self) -> None:
-        """MQQB-3.1.5.8.3-20: within a minute; until it says so the queue manager's own descriptor holds."""
+    def test_the_right_to_write_of_the_directory(self) -> None:
+        """MQQB-3.1.5.8.3-20: within a minute; until then the queue manager's own descriptor holds."""
         self.create()
         self.say(b"1")
         self.write(f"D:{CLASS}{may(SEND, 'S-1-5-21-1-2-3-1105')}")
@@ -209,7 +209,7 @@ class BothTests(PublicListTestCase):
         self.assertEqual(self.bodies(self.gamma, ORDERS), [])
 
     def test_made_with_an_owner(self) -> None:
-        """Who owns it is for the directory to say, so that an owner alone is not written there."""
+        """The owner is for the directory to set, so that an owner alone is not written there."""
         self.run_to_end(self.service.create_queue(ORDERS, security="O:BA"))
         self.assertEqual(self.published().security, b"")
 
@@ -222,8 +222,8 @@ class BothTests(PublicListTestCase):
         self.directory.is_connected = True
         self.assertFalse(self.is_published())
 
-    def test_a_directory_that_is_away_opens_nothing(self) -> None:
-        """What it said last of who may write holds meanwhile, and after a restart."""
+    def test_an_unreachable_directory_grants_nothing(self) -> None:
+        """The last rights read from it hold meanwhile, and after a restart."""
         self.create()
         self.write(f"D:{CLASS}{may(SEND, 'AU')}")
         self.say(b"1")
@@ -241,7 +241,7 @@ class BothTests(PublicListTestCase):
         self.say(b"4")
         self.assertEqual(self.bodies(self.gamma, ORDERS), [b"4"])
 
-    def test_the_directory_says_who_owns_it(self) -> None:
+    def test_the_owner_of_the_directory(self) -> None:
         """The owner of an object is changed in the directory alone."""
         self.create()
         self.write(f"O:BAD:{CLASS}{may(SEND, 'AU')}")

@@ -1,4 +1,4 @@
-"""Who may send to a queue: what a peer sees that sends bytes, and what the event log tells."""
+"""The right to send to a queue: what a peer sees on the wire, and what the event log says."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ADMITTING = (
 
 
 def express(body: bytes, **kwargs: Any) -> bytes:
-    """A message that nobody has signed."""
+    """An unsigned message."""
     return transactional(body, (0, 0, 0), destination=PLAIN, **EXPRESS, **kwargs)
 
 
@@ -66,7 +66,7 @@ class AdmissionTestCase(ReceiverTestCase):
         return super().node(name, identifier, options=options if name == "BETA" else {}, **kwargs)
 
     def reasons(self) -> list[str]:
-        """What the event log tells of messages that were not taken."""
+        """The reasons of refused messages in the event log."""
         stored = self.successResultOf(self.beta.store.read_events(0, 1000))
         return [entry.event.reason for entry in stored if entry.event.event == "refused"]
 
@@ -89,8 +89,8 @@ class GateTests(AdmissionTestCase):
         self.assertEqual(self.bodies(self.beta, self.plain), [b"1", b"2"])
         self.assertEqual(self.reasons(), [])
 
-    def test_a_stranger_is_refused(self) -> None:
-        """Its message is counted and acknowledged by the session, and the event tells the line to write."""
+    def test_an_unauthenticated_peer_is_refused(self) -> None:
+        """Its message is counted and acknowledged by the session, and the event names the line to write."""
         self.stranger()
         self.say(
             express(b"1", source=UUID(int=77)),
@@ -110,8 +110,8 @@ class GateTests(AdmissionTestCase):
         self.assertFalse(self.peer.is_lost)
         self.assertEqual(self.named(self.peer), 2)
 
-    def test_it_is_told_nothing(self) -> None:
-        """A stranger does not learn that it may not."""
+    def test_a_refusal_is_not_sent(self) -> None:
+        """An unauthenticated peer does not learn that it is refused."""
         self.stranger()
         self.listen(self.gamma)
         asking: dict[str, Any] = {"acknowledge": NEGATIVE_ARRIVAL, "admin": ADMIN}
@@ -127,7 +127,7 @@ class GateTests(AdmissionTestCase):
         self.assertEqual(self.peers, [])
 
     def test_a_name_is_no_proof(self) -> None:
-        """Who merely says who he is, or comes with a signature that nobody can check, is as strange."""
+        """A mere name, or a signature that cannot be verified, authenticates no sender."""
         self.stranger()
         self.say(with_security(express(b"1"), SID), with_security(express(b"2"), SID, signature=b"s" * 64))
         self.assertEqual(self.bodies(self.beta, self.plain), [])
@@ -136,14 +136,14 @@ class GateTests(AdmissionTestCase):
         self.assertTrue(second.startswith("NACK_"), second)
 
     def test_what_passes_through_is_not_judged(self) -> None:
-        """Only the queue manager whose queue it is for knows who may send to that."""
+        """Only the queue manager of the destination decides about its rights."""
         self.stranger()
         self.say(transactional(b"1", (0, 0, 0), queue_manager=ALPHA, number=7, **EXPRESS))
         self.assertNotIn("ACCESS", " ".join(self.reasons()))
 
 
 class PeersTests(AdmissionTestCase):
-    """The line that the event tells admits it."""
+    """The line in the event admits it."""
 
     gate = TrustedPeers(peers=AddressSet.of([STRANGER]))
 
@@ -161,12 +161,12 @@ class PeersTests(AdmissionTestCase):
 
 
 class AllowTests(AdmissionTestCase):
-    """Everybody is taken at his word."""
+    """All peers are trusted."""
 
     gate = TrustedPeers(Unauthenticated.ALLOW)
 
-    def test_a_stranger_is_admitted(self) -> None:
-        """Without any question."""
+    def test_an_unauthenticated_peer_is_admitted(self) -> None:
+        """Without a query to the directory."""
         peer = self.dial(host=self.network.host(STRANGER), identifier=UUID(int=77))
         peer.send(express(b"1", source=UUID(int=77)))
         self.clock.advance(0.1)
@@ -174,13 +174,15 @@ class AllowTests(AdmissionTestCase):
 
 
 class DenyTests(AdmissionTestCase):
-    """Nobody is taken at his word."""
+    """No peer is trusted."""
 
     gate = TrustedPeers(Unauthenticated.DENY)
     insecure_nacks = True
 
     def test_this_machine_is_refused_too(self) -> None:
-        """And told so, where strangers are told; the sequence of a refused message goes on behind it."""
+        """And gets acknowledgements, where these are permitted; the sequence of a refused message
+        continues.
+        """
         self.listen(self.gamma)
         self.say(
             express(b"1", acknowledge=NEGATIVE_ARRIVAL, admin=ADMIN),
@@ -196,7 +198,7 @@ class DenyTests(AdmissionTestCase):
 
 
 class Proves:
-    """In the place of the steps that verify signatures: whoever a message names has proven it."""
+    """Instead of the steps that verify signatures: the sender of each message counts as authenticated."""
 
     message_class = MessageClass.NACK_BAD_SIGNATURE
 
@@ -211,7 +213,7 @@ class Proves:
 
 
 class AccessTests(AdmissionTestCase):
-    """What a descriptor says of those who send."""
+    """Rights of senders in a descriptor."""
 
     def setUp(self) -> None:
         self.access = MemoryAccessControl(Rules(queues=self.rules()))
@@ -238,8 +240,8 @@ class AccessTests(AdmissionTestCase):
     def taken(self, name: str) -> list[bytes]:
         return self.bodies(self.beta, f".\\private$\\{name}")
 
-    def test_who_may_write(self) -> None:
-        """His own entry, that of a group of his, or that of everybody lets him in; a denial keeps him out.
+    def test_the_right_to_write(self) -> None:
+        """Its own entry, that of a group of its, or that of Everyone admits a sender; a denial refuses it.
 
         MQQB-3.1.5.8.3-20, MQMQ-2.2.24-04.
         """
@@ -267,10 +269,10 @@ class AccessTests(AdmissionTestCase):
         )
         self.assertEqual(self.classes(), [0x8004] * 3)
 
-    def test_who_proves_nothing_is_anonymous(self) -> None:
-        """Whatever it says in a header; so it is one of everybody, and no authenticated user.
+    def test_an_unauthenticated_sender_is_anonymous(self) -> None:
+        """Whatever its header says; so it belongs to Everyone, and not to the authenticated users.
 
-        MQQB-3.1.5.8.3-21: who has no header is one of everybody, who may be denied.
+        MQQB-3.1.5.8.3-21: a sender without a header belongs to Everyone, which may be denied.
         """
         steps = self.beta.service._parts.inspector.steps
         self.beta.service._parts.inspector.steps = (steps[0], steps[2])
@@ -285,7 +287,7 @@ class AccessTests(AdmissionTestCase):
             self.assertEqual(self.taken(name), [b"1", b"2"] if is_taken else [], sddl)
 
     def test_a_queue_manager_is_everybody(self) -> None:
-        """MQQB-3.1.5.8.3-23: so it is not anonymous either; who cannot be looked up is denied."""
+        """MQQB-3.1.5.8.3-23: so it is not anonymous either; one that cannot be looked up is denied."""
         for name, sddl, is_taken in (
             ("a", "D:(A;;0x4;;;WD)", True),
             ("b", "D:(D;;0x4;;;AN)(A;;0x4;;;WD)", True),
@@ -301,9 +303,9 @@ class AccessTests(AdmissionTestCase):
         self.assertIn("the accounts in memory are away", self.reasons()[-1])
 
     def test_a_transactional_message(self) -> None:
-        """MQQB-3.1.5.8.3-24: the sequence goes on behind what is refused, and its sender is told.
+        """MQQB-3.1.5.8.3-24: the sequence continues behind a refused message, and its sender is notified.
 
-        Where its sender is not told of the acknowledgement that it asked for, it is of the final one.
+        Where the requested acknowledgement is not sent, the FinalAck is.
         """
         self.queue(self.beta, "closed", transactional=True, security="D:(A;;0x4;;;AU)")
         to = "TCP:127.0.0.3\\private$\\closed"
@@ -315,15 +317,15 @@ class AccessTests(AdmissionTestCase):
         self.assertNotIn("admin", " ".join(str(answer.destination) for answer in self.peer.heard))
         self.assertIn(0x8004, [answer.message_class for answer in self.peer.heard])
 
-    def test_a_rule_takes_the_place_of_the_descriptor(self) -> None:
-        """And the event tells where it stands."""
+    def test_a_rule_replaces_the_descriptor(self) -> None:
+        """And the event names its line."""
         self.say(self.to("ruled", "D:(A;;GA;;;WD)", b"1"), self.to("ruled", "", b"2", ALICE))
         self.assertEqual(self.taken("ruled"), [b"2"])
         [reason] = self.reasons()
         self.assertTrue(reason.endswith("or its groups, by rules.toml:7"), reason)
 
     def test_a_queue_of_the_default(self) -> None:
-        """MQDMPR-3.1.7.1.33-03: its owner is a user of the domain, so nobody else may write."""
+        """MQDMPR-3.1.7.1.33-03: its owner is a user of the domain, so no other account may write."""
         self.say(self.to("a", "", b"0"))
         self.queue(self.beta, "a")
         self.say(self.to("a", "", b"1"), self.to("a", "", b"2", ALICE))

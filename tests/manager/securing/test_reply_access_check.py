@@ -25,7 +25,7 @@ OPEN, CLOSED = ".\\private$\\open", ".\\private$\\closed"
 
 
 class ReplyTests(NodesTestCase):
-    """BETA has a queue that everybody may write into, and one that nobody but its owner may."""
+    """BETA has a queue that every account may write to, and one for its owner alone."""
 
     send_insecure_nacks = False
 
@@ -51,7 +51,7 @@ class ReplyTests(NodesTestCase):
         return [view.message_class for view in self.take(node or self.beta, path)]
 
     def test_a_queue_of_ours_that_is_closed(self) -> None:
-        """Whoever may not write into it gets nothing into it by what he asks for, by whatever name."""
+        """A sender without the right to write gets nothing into it by its requests, by whatever name."""
         queue = self.beta.model.find(parse_path_name(CLOSED))
         assert queue is not None
         for name in (
@@ -81,8 +81,10 @@ class ReplyTests(NodesTestCase):
         self.ask(parse_format_name("DIRECT=TCP:127.0.0.2\\private$\\admin"))
         self.assertEqual(self.found(".\\private$\\admin", self.alpha), [MessageClass.ACK_REACH_QUEUE])
 
-    def test_who_sends_here(self) -> None:
-        """An application of BETA is told in a queue of its own, whoever else may write into it."""
+    def test_local_senders(self) -> None:
+        """An application of BETA gets acknowledgements in a queue of its own, whichever accounts may
+        write to it.
+        """
         message = Message(
             acknowledge=Acknowledge.POSITIVE_ARRIVAL,
             admin_queue=parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\closed"),
@@ -92,13 +94,13 @@ class ReplyTests(NodesTestCase):
 
 
 class InsecureReplyTests(ReplyTests):
-    """The same where strangers are told why their messages are refused."""
+    """The same where unauthenticated peers get the reasons of refusals."""
 
     send_insecure_nacks = True
 
 
 class SignedReplyTests(SigningTestCase):
-    """BETA knows who has sent a message."""
+    """BETA authenticates the sender of a message."""
 
     def setUp(self) -> None:
         self.access = MemoryAccessControl()
@@ -111,8 +113,8 @@ class SignedReplyTests(SigningTestCase):
         options = {"access": AccessPolicy(self.access, SID)} if name == "BETA" else {}
         return super().node(name, identifier, options=options, **kwargs)
 
-    def test_who_may_write_is_told(self) -> None:
-        """Proof of who asks is as good there as for the message itself."""
+    def test_authenticated_senders(self) -> None:
+        """The sender's authentication counts for that queue as for the message itself."""
         self.own_stores["ALPHA"].add(KeptCertificate(self.alice, SID, is_internal=True))
         self.alpha.service._parts.securing.open()
         for level, expected in (

@@ -1,4 +1,4 @@
-"""Applications that do something in the name of somebody: each right gates the operation that it names."""
+"""Operations in the name of an account: each right gates the operation that it names."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class ActingTests(NodesTestCase):
             self.run_to_end(self.service.access.revoke(QUEUE, "bob"))
 
     def test_an_owner(self) -> None:
-        """Who takes ownership may change the list from then on; who may delete the queue deletes it."""
+        """An account that takes ownership may change the list from then on; the right to delete deletes."""
         take = self.bob.take_ownership
         self.assertIn("MQSEC_TAKE_QUEUE_OWNERSHIP", self.denial(lambda bob: take(QUEUE)))
         self.run_to_end(self.service.access.allow(QUEUE, "bob", ["take-ownership"]))
@@ -177,14 +177,14 @@ class ActingTests(NodesTestCase):
         self.run_to_end(self.bob.delete_queue(path))
 
     def test_queues_of_others(self) -> None:
-        """Who may send there is for their queue managers to say."""
+        """Their queue managers decide about the right to send there."""
         self.queue(self.alpha, "theirs")
         self.run_to_end(self.bob.send("DIRECT=TCP:127.0.0.2\\private$\\theirs", [Message(body=b"1")]))
         self.clock.advance(1)
         self.assertEqual(self.bodies(self.alpha, ".\\private$\\theirs"), [b"1"])
 
     def test_what_comes_of_a_message(self) -> None:
-        """No dead letter and no acknowledgement gets into a queue that its sender may not write into."""
+        """No dead letter and no acknowledgement gets into a queue that its sender may not write to."""
         nowhere = "DIRECT=TCP:127.0.0.2\\private$\\nowhere"
         self.alpha.deaf()
         letter = Message(body=b"1", dead_letter=True, dead_letter_queue=QUEUE, time_to_reach_queue=1)
@@ -203,8 +203,8 @@ class ActingTests(NodesTestCase):
             self.clock.advance(5)
             self.assertEqual(self.bodies(self.beta, QUEUE), [b"1"])
 
-    def test_a_dead_letter_is_sent_again(self) -> None:
-        """By who may send to the queue that it was for."""
+    def test_sending_a_dead_letter_again(self) -> None:
+        """It needs the right to send to the queue that it was for."""
         message = Message(body=b"1", dead_letter=True, time_to_be_received=1)
         [identifier] = self.run_to_end(self.service.send(QUEUE, [message]))
         self.clock.advance(5)
@@ -216,13 +216,13 @@ class ActingTests(NodesTestCase):
         self.assertEqual(self.bodies(self.beta, QUEUE), [b"1"])
 
     def test_a_subqueue_is_not_made_for_the_question(self) -> None:
-        """Whoever may not read the queue leaves nothing behind."""
+        """A caller without the right to read creates nothing."""
         self.denial(lambda bob: bob.reserve(QUEUE + ";sub", timeout=0))
         queue = self.beta.model.collection
         self.assertEqual([each for each in queue.all_queues() if each.is_subqueue], [])
 
-    def test_who_is_not_known(self) -> None:
-        """Nobody can act as him; who cannot be looked up may do nothing."""
+    def test_unknown_accounts(self) -> None:
+        """An unknown account cannot be impersonated; one that cannot be looked up has no rights."""
         asked = Deferred.fromCoroutine(self.service.acting_as("carol"))
         status = self.failureResultOf(asked, MQError).value.status
         self.assertEqual(status, Status.MQ_ERROR_COULD_NOT_GET_USER_SID)

@@ -1,4 +1,4 @@
-"""Whom messages are taken from whose sender nobody can verify."""
+"""Addresses that may send unauthenticated messages."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PEERS = AddressSet.of(["192.0.2.0/24"])
 class GateTests(SynchronousTestCase):
     """L{TrustedPeers}."""
 
-    def test_who_is_admitted(self) -> None:
-        """By default this machine and the peers; nobody, or everybody, where it is said."""
+    def test_admitted_addresses(self) -> None:
+        """By default this machine and the peers; none, or all, where that is configured."""
         for unauthenticated, peers, admitted in (
             (Unauthenticated.LOOPBACK, AddressSet(), [HERE]),
             (Unauthenticated.LOOPBACK, PEERS, [HERE, PEER]),
@@ -28,7 +28,7 @@ class GateTests(SynchronousTestCase):
             self.assertEqual(found, admitted)
         self.assertTrue(TrustedPeers().admits("::1"))
 
-    def test_a_refusal_tells_the_line_that_would_admit_it(self) -> None:
+    def test_a_refusal_names_the_line_that_would_admit_it(self) -> None:
         """And that line does admit it."""
         for gate, address, line in (
             (TrustedPeers(), STRANGER, 'peers = ["198.51.100.1"]'),
