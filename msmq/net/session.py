@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import typing
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, Final
+from typing import ClassVar
 from uuid import UUID
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
     IPushProducer,
-    IReactorTime,
     ISSLTransport,
     ITransport,
-    IWriteDescriptor,
 )
 from twisted.internet.protocol import Protocol
 from twisted.logger import Logger
@@ -23,11 +20,10 @@ from zope.interface import implementer
 
 from msmq.deadline_timer import DeadlineTimer
 from msmq.errors import RemoteProtocolError
-from msmq.interfaces.broker import IBroker
-from msmq.interfaces.clock import IClock
 from msmq.interfaces.session import ISession
 from msmq.moment import Moment
-from msmq.net.receive_memory import ReceiveMemory
+from msmq.net.session_owner import SessionOwner
+from msmq.net.transports import ReadingPauses, flush_written, prepare_transport
 from msmq.session.effects import (
     Abort,
     Acknowledged,
@@ -43,7 +39,6 @@ from msmq.session.effects import (
     Transmit,
     WindowOpened,
 )
-from msmq.session.packet_counts import TrafficCounts
 from msmq.session.session import Session
 from msmq.session.state import SessionState
 from msmq.session.statistics import SessionStatistics
@@ -51,38 +46,7 @@ from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.packet.user_message_view import UserMessageView, measure_user_message
 from msmq.wire.framer import StreamFramer
 
-READ_SIZE: Final = 0x40000
-"""Bytes that are read from a connection at once; the limit on receive memory may be exceeded by as many."""
-
 _OVER = (SessionState.CLOSED, SessionState.WAITING_RECONNECT)
-
-
-class SessionOwner(typing.Protocol):
-    """What a session needs of its factory, the L{session factory<msmq.net.session_factory>}.
-
-    @ivar broker: notified by the default hooks; C{None} for no broker.
-    @ivar receive_memory: the bound on what all sessions hold of unfinished packets.
-    @ivar counts: the packets and bytes of all its sessions.
-    """
-
-    reactor: IReactorTime
-    clock: IClock
-    broker: IBroker | None
-    receive_memory: ReceiveMemory
-    counts: TrafficCounts
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the limit on sessions is reached."""
-
-    def connection_made(self, connection: SessionProtocol) -> None:
-        """A connection was established."""
-
-    def handshake_done(self, connection: SessionProtocol) -> None:
-        """The handshake of a session is complete."""
-
-    def connection_lost(self, connection: SessionProtocol) -> None:
-        """A connection was lost."""
 
 
 @implementer(ISession, IPushProducer)
@@ -106,7 +70,7 @@ class SessionProtocol(Protocol):
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, factory: SessionOwner, session: Session) -> None:
+    def __init__(self, factory: SessionOwner[SessionProtocol], session: Session) -> None:
         self.factory = factory
         self._factory = factory
         self.session = session
@@ -119,7 +83,7 @@ class SessionProtocol(Protocol):
         self._framer = StreamFramer(measure_user_message, internal_only=True)
         self._in_hand = 0
         self._held = 0
-        self._pauses: set[object] = set()
+        self._pauses = ReadingPauses()
         self._effects: deque[Effect] = deque()
         self._is_performing = False
         self._waits_for: Deferred[None] | None = None
@@ -271,16 +235,7 @@ class SessionProtocol(Protocol):
         transport = self._connected_transport()
         peer = transport.getPeer()
         self.remote_address = str(getattr(peer, "host", "") or getattr(peer, "name", "") or peer)
-        register = getattr(transport, "registerProducer", None)
-        if register is not None:
-            register(self, True)
-        if hasattr(transport, "bufferSize"):
-            # Twisted reads 64 KiB at once otherwise, which a message of that size does not fit in.
-            transport.bufferSize = READ_SIZE
-        no_delay = getattr(transport, "setTcpNoDelay", None)
-        if no_delay is not None:
-            # Acknowledgements are small, and peers wait for them.
-            no_delay(True)
+        prepare_transport(transport, self)
         self._is_connected = True
         self._factory.connection_made(self)
         if self.is_initiator:
@@ -350,12 +305,12 @@ class SessionProtocol(Protocol):
 
     def stop_reading(self) -> None:
         """The receive memory is exhausted: the peer is told by its window to send one message at a time."""
-        self._pause_reading("memory")
+        self._pauses.add("memory", self.transport)
         self._perform(self.session.narrow(self._now()))
 
     def go_on_reading(self) -> None:
         """There is room again."""
-        self._resume_reading("memory")
+        self._pauses.end("memory", self.transport, is_over=self.session.state in _OVER)
 
     def end_stalled(self) -> None:
         """Others have no room, because the peer does not finish its packet."""
@@ -376,20 +331,6 @@ class SessionProtocol(Protocol):
         if held != self._held:
             self._held = held
             self._factory.receive_memory.changed(self, held)
-
-    def _pause_reading(self, why: object) -> None:
-        if not self._pauses:
-            pause = getattr(self.transport, "pauseProducing", None)
-            if pause is not None:
-                pause()
-        self._pauses.add(why)
-
-    def _resume_reading(self, why: object) -> None:
-        self._pauses.discard(why)
-        if not self._pauses and self.session.state not in _OVER:
-            resume = getattr(self.transport, "resumeProducing", None)
-            if resume is not None:
-                resume()
 
     def _now(self) -> Moment:
         return self._factory.clock.now()
@@ -427,7 +368,7 @@ class SessionProtocol(Protocol):
                     self._factory.counts.bytes_sent += sum(map(len, chunks))
                     self._connected_transport().writeSequence(chunks)
                     if is_awaited:
-                        self._flush()
+                        flush_written(self.transport)
             case Deliver(messages, first_recoverable):
                 self._guarded(self._deliver, messages, first_recoverable)
             case Acknowledged(messages):
@@ -467,17 +408,6 @@ class SessionProtocol(Protocol):
                 if self._factory.broker is not None:
                     self._guarded(self._factory.broker.reconnect, self)
 
-    def _flush(self) -> None:
-        """Have the kernel take what was written, now instead of in the next turn of the reactor.
-
-        The reactor reads before it writes: without this a peer whose window is full would wait until
-        everything that it has sent already is dealt with, and both sides would take turns instead of
-        working at once.  A transport that is not a descriptor of its own writes when it will; an error
-        is the reactor's to find.
-        """
-        if IWriteDescriptor.providedBy(self.transport) and not self.transport.disconnecting:
-            self.transport.doWrite()
-
     def _deliver(self, messages: Sequence[UserMessageView], first_recoverable: int) -> None:
         if self._tells_each_arrival:
             for message in messages:
@@ -491,13 +421,13 @@ class SessionProtocol(Protocol):
     def _suspend(self, waits_for: Deferred[None]) -> None:
         """Read no further, and perform nothing further, until the hook is done."""
         self._waits_for = waits_for
-        self._pause_reading("hook")
+        self._pauses.add("hook", self.transport)
         waits_for.addErrback(self._fail)
         waits_for.addBoth(self._go_on)
 
     def _go_on(self, _: object) -> None:
         self._waits_for = None
-        self._resume_reading("hook")
+        self._pauses.end("hook", self.transport, is_over=self.session.state in _OVER)
         self._perform(())
         self._account()
 

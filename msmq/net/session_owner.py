@@ -1,0 +1,43 @@
+"""What a session needs of the factory that made it."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+from twisted.internet.interfaces import IReactorTime
+
+from msmq.interfaces.broker import IBroker
+from msmq.interfaces.clock import IClock
+from msmq.net.receive_memory import ReceiveMemory
+from msmq.session.packet_counts import TrafficCounts
+
+S = TypeVar("S", contravariant=True)
+"""The class of the sessions."""
+
+
+class SessionOwner(Protocol[S]):
+    """What a session of a class needs of its factory, the L{session factory<msmq.net.session_factory>}.
+
+    @ivar broker: notified by the default hooks; C{None} for no broker.
+    @ivar receive_memory: the bound on what all sessions hold of unfinished packets.
+    @ivar counts: the packets and bytes of all its sessions.
+    """
+
+    reactor: IReactorTime
+    clock: IClock
+    broker: IBroker | None
+    receive_memory: ReceiveMemory
+    counts: TrafficCounts
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the limit on sessions is reached."""
+
+    def connection_made(self, connection: S) -> None:
+        """A connection was established."""
+
+    def handshake_done(self, connection: S) -> None:
+        """The handshake of a session is complete."""
+
+    def connection_lost(self, connection: S) -> None:
+        """A connection was lost."""
