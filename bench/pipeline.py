@@ -31,6 +31,8 @@ from msmq.pipeline.reading.stores import StoreScan
 from msmq.pipeline.rows import message_batch
 from msmq.pipeline.schema import MESSAGE_COLUMNS, names_of
 from msmq.pipeline.spark import make_session
+from msmq.storage.damage import DamagePolicy
+from msmq.storage.scrub_policy import SCRUBBING
 from msmq.storage.sqlite.database import FileDatabase
 
 COUNT: Final = 1_000_000
@@ -65,7 +67,8 @@ def packet(number: int) -> bytes:
 def fill(data: Path, count: int) -> None:
     """Put so many messages into a store."""
     data.mkdir()
-    database = FileDatabase(data / "msmq.sqlite")
+    policy = DamagePolicy(data / "msmq.sqlite-mark", False, time.time, SCRUBBING)
+    database = FileDatabase(data / "msmq.sqlite", policy)
     try:
         database.write([[PutQueue(QUEUE)]])
         for first in range(1, count + 1, GROUP):

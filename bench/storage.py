@@ -25,6 +25,8 @@ from twisted.python.failure import Failure
 
 from msmq.persistence.changes import PutMessage, PutQueue
 from msmq.persistence.definition import QueueDefinition
+from msmq.storage.damage import DamagePolicy
+from msmq.storage.scrub_policy import SCRUBBING
 from msmq.storage.sqlite import SqliteMessageStore
 
 ROUNDS = 5
@@ -44,7 +46,8 @@ async def _sender(store: SqliteMessageStore, lookup_ids: Iterator[int], count: i
 
 
 async def _measure_store(directory: Path, in_flight: int) -> None:
-    store = SqliteMessageStore(directory / f"{in_flight}.sqlite")
+    policy = DamagePolicy(directory / f"{in_flight}.mark", False, time.time, SCRUBBING)
+    store = SqliteMessageStore(directory / f"{in_flight}.sqlite", policy)
     await store.open()
     await store.commit([PutQueue(QUEUE)])
     commits = COMMITS[in_flight]

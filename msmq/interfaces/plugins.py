@@ -41,6 +41,18 @@ class IStorageFactory(IPlugin):
         """
 
 
+class ILossAcceptance(Interface):
+    """What a storage factory provides too if its stores notice that they are not the one last used."""
+
+    def open_with_loss(argument: str, data: Path) -> IMessageStore:
+        """The same as L{IStorageFactory.open_store}, for a store that opens with what is there.
+
+        It refuses nothing that is missing or older than what was used last, and has an event that says so.
+
+        @raise ValueError: the argument is unsuitable; its text is the reason.
+        """
+
+
 class IStorageProbe(Interface):
     """What a storage factory provides too if it can tell before a store is opened whether it would open."""
 

@@ -23,6 +23,10 @@ class StorageFull(StorageError):
     """There is no space for what was to be kept; removing still works."""
 
 
+class StoreIncomplete(StorageError):
+    """The store is not the one last used here: something is missing, or it is an older copy."""
+
+
 class StoreNotOpen(StorageError):
     """The store was not opened yet, or was closed."""
 

@@ -97,7 +97,9 @@ class Server(Service):
         session_protocol: MakeSession = SessionProtocol,
         source: Callable[[], Configuration] | None = None,
         log_output: LogOutput | None = None,
+        accepts_loss: bool = False,
     ) -> None:
+        self._accepts_loss = accepts_loss
         self._log_output = log_output
         self.configuration = configuration
         self._source = source
@@ -199,7 +201,7 @@ class Server(Service):
         search = DirectorySearch(configuration, self._reactor, clock)
         self._undo.append(search.stop)
         identifier = await self._identity(directory_context(configuration, self._reactor, clock, search))
-        store = make_store(configuration.storage, data)
+        store = make_store(configuration.storage, data, accepts_loss=self._accepts_loss)
         web = self._measure(store)
         parts = compose(
             configuration,

@@ -45,6 +45,9 @@ class Options(usage.Options):
         ["storage", None, None, "Description of the message store."],
         ["directory", None, None, "Description of the directory."],
     ]
+    optFlags: ClassVar[list[list[str | None]]] = [
+        ["accept-loss", None, "Open a store that is not the one last used, or lacks something."],
+    ]
 
 
 @attrs.define
@@ -204,7 +207,13 @@ def makeService(options: Options) -> IService:
     status = ExitStatus()
     atexit.register(status.at_exit)
     output = _log_output(options, configuration)
-    server = Server(configuration, IReactorTime(reactor), source=source.load, log_output=output)
+    server = Server(
+        configuration,
+        IReactorTime(reactor),
+        source=source.load,
+        log_output=output,
+        accepts_loss=bool(options["accept-loss"]),
+    )
     running = cast(ReloadingReactor, reactor)
     manager = ServiceManager.of(os.environ, IReactorTime(reactor))
     return TwistdService(server, running, status, sys.__stderr__ or sys.stderr, manager, output)

@@ -10,7 +10,7 @@ from twisted.plugin import getPlugins
 from zope.interface import implementer
 
 from msmq.errors import MsmqError
-from msmq.interfaces.plugins import IStorageFactory, IStorageProbe
+from msmq.interfaces.plugins import ILossAcceptance, IStorageFactory, IStorageProbe
 from msmq.interfaces.storage import IMessageStore
 from msmq.quoting import quoted
 from msmq.storage.log import LogStorageFactory
@@ -53,14 +53,18 @@ def storage_factories() -> Iterator[IStorageFactory]:
     yield from getPlugins(IStorageFactory)
 
 
-def make_store(description: str, data: Path) -> IMessageStore:
+def make_store(description: str, data: Path, *, accepts_loss: bool = False) -> IMessageStore:
     """The store that C{NAME} or C{NAME:ARGUMENT} describes, which is not open yet.
 
     @param data: the data directory.
+    @param accepts_loss: whether it opens although it is not the one last used, if it notices that.
     @raise StorageDescriptionError: nothing has that name, or it does not like the argument.
     """
     factory, argument = _factory(description)
     try:
+        acceptance = ILossAcceptance(factory, None) if accepts_loss else None
+        if acceptance is not None:
+            return acceptance.open_with_loss(argument, data)
         return factory.open_store(argument, data)
     except ValueError as error:
         raise _unsuitable(description, error) from error

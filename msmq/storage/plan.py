@@ -149,6 +149,16 @@ class TransactionPlan:
         )
 
     @property
+    def puts(self) -> bool:
+        """Whether it puts or moves a message."""
+        parts = [self.durable] if self.express is None else [self.durable, self.express]
+        stages = [stage for part in parts for stage in part.stages]
+        put = (some.values() for stage in stages for some in stage.messages.values())
+        return any(stage.moves for stage in stages) or any(
+            message is not None for messages in put for message in messages
+        )
+
+    @property
     def is_empty(self) -> bool:
         """Whether it changes nothing."""
         return not self.is_durable and (self.express is None or not self.express.is_changed)

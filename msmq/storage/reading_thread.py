@@ -12,6 +12,8 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.storage import LogEntry, LogExtent, StorageError, StoredEvent
+from msmq.storage.damage import VerifiedRows
+from msmq.storage.scrub_step import ScrubPlace, ScrubStep
 
 Outcome: TypeAlias = tuple[Deferred[Any], object]
 """A Deferred, and the result or the exception that it is to fire with."""
@@ -29,14 +31,17 @@ class ReaderThread(Protocol):
     def find(self, identity: bytes) -> list[tuple[UUID, int]]:
         """The places of all messages that have this identity."""
 
-    def read_log(self, queue: UUID, after: int, limit: int) -> list[LogEntry]:
+    def read_log(self, queue: UUID, after: int, limit: int) -> VerifiedRows[LogEntry]:
         """Entries of a message log with larger numbers."""
 
     def log_extent(self, queue: UUID) -> LogExtent:
         """What a message log holds."""
 
-    def read_events(self, after: int, limit: int, identity: bytes | None) -> list[StoredEvent]:
+    def read_events(self, after: int, limit: int, identity: bytes | None) -> VerifiedRows[StoredEvent]:
         """Events with larger numbers."""
+
+    def scrub(self, place: ScrubPlace | None, size: int) -> ScrubStep:
+        """Verify what follows a place, about so many bytes of packets; C{None} for the beginning."""
 
     def close(self) -> None:
         """Release what it reads from."""

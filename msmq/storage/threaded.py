@@ -7,17 +7,25 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 from uuid import UUID
 
 from twisted.internet.defer import Deferred, fail, succeed
-from twisted.internet.interfaces import IReactorFromThreads
+from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from msmq.interfaces.storage import LogEntry, LogExtent, StorageError, StoredEvent, StoreNotOpen
+from msmq.persistence.changes import Change
 from msmq.persistence.snapshot import Snapshot
+from msmq.storage.damage import DamagedRow, DamagePolicy, PacketDamaged, RowKind, VerifiedRows
 from msmq.storage.reading_thread import Deliver, Outcome, Read, ReaderThread, ReadingThread
+from msmq.storage.row_scrubber import RowScrubber
+from msmq.storage.scrub_step import ScrubStep
 from msmq.storage.writing_thread import Listener, Stop, WritingThread
 
+REMEMBERED: Final = 10_000
+"""Damaged rows that are not reported a second time."""
 FIRED_TOGETHER: Final = 128
 """Deferreds that fire in one turn of the reactor; a millisecond or two, with what waits for them."""
 
@@ -36,12 +44,21 @@ class ThreadedMessageStore(ABC):
 
     A batch that is handed over while a read is under way may already be seen by it.
 
+    What is read is verified; what is damaged is quarantined, with an event, and the rest is not affected.
+
     @ivar place: where everything is kept, as people may read it.
+    @param policy: what to do about damage and loss.
     @param reactor: in whose thread the Deferreds fire; the running one by default.
     """
 
-    def __init__(self, place: str, reactor: IReactorFromThreads | None) -> None:
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, place: str, policy: DamagePolicy, reactor: IReactorFromThreads | None) -> None:
         self.place = place
+        self._policy = policy
+        self._scrubber: RowScrubber | None = None
+        self._damaged = 0
+        self._seen: set[tuple[RowKind, UUID | None, int]] = set()
         self._reactor = reactor
         self._phase = _Phase.CLOSED
         self._call: Callable[..., object]
@@ -69,7 +86,8 @@ class ThreadedMessageStore(ABC):
     def read(self, queue: UUID, lookup_ids: Sequence[int]) -> Deferred[Sequence[bytes]]:
         """See L{msmq.interfaces.IMessageStore.read}."""
         wanted = tuple(lookup_ids)
-        return self._ask(lambda reader: reader.read(queue, wanted))
+        done: Deferred[Sequence[bytes]] = self._ask(lambda reader: reader.read(queue, wanted))
+        return done.addErrback(self._cannot_read)
 
     def find(self, identity: bytes) -> Deferred[Sequence[tuple[UUID, int]]]:
         """See L{msmq.interfaces.IMessageStore.find}."""
@@ -77,7 +95,8 @@ class ThreadedMessageStore(ABC):
 
     def read_log(self, queue: UUID, after: int, limit: int) -> Deferred[Sequence[LogEntry]]:
         """See L{msmq.interfaces.IMessageStore.read_log}."""
-        return self._ask(lambda reader: reader.read_log(queue, after, limit), is_search=True)
+        asked = self._ask(lambda reader: reader.read_log(queue, after, limit), is_search=True)
+        return asked.addCallback(self._have_read)
 
     def log_extent(self, queue: UUID) -> Deferred[LogExtent]:
         """See L{msmq.interfaces.IMessageStore.log_extent}."""
@@ -87,7 +106,20 @@ class ThreadedMessageStore(ABC):
         self, after: int, limit: int, identity: bytes | None = None
     ) -> Deferred[Sequence[StoredEvent]]:
         """See L{msmq.interfaces.IMessageStore.read_events}."""
-        return self._ask(lambda reader: reader.read_events(after, limit, identity), is_search=True)
+        asked = self._ask(lambda reader: reader.read_events(after, limit, identity), is_search=True)
+        return asked.addCallback(self._have_read)
+
+    def verified_bytes(self) -> int:
+        """See L{msmq.interfaces.storage.IStoreVerification.verified_bytes}."""
+        return 0 if self._scrubber is None else self._scrubber.size
+
+    def damaged(self) -> int:
+        """See L{msmq.interfaces.storage.IStoreVerification.damaged}."""
+        return self._damaged
+
+    def scrubs(self) -> int:
+        """How often everything was verified in the background since the store was opened."""
+        return 0 if self._scrubber is None else self._scrubber.passes
 
     def close(self) -> Deferred[None]:
         """See L{msmq.interfaces.IMessageStore.close}."""
@@ -97,8 +129,14 @@ class ThreadedMessageStore(ABC):
         self._closing.append(done)
         if self._phase is not _Phase.CLOSING:
             self._phase = _Phase.CLOSING
+            if self._scrubber is not None:
+                self._scrubber.stop()
             self._writing.put(Stop())
         return done
+
+    @abstractmethod
+    def commit(self, changes: Sequence[Change]) -> Deferred[None]:
+        """See L{msmq.interfaces.IMessageStore.commit}."""
 
     @abstractmethod
     def _threads(
@@ -135,11 +173,44 @@ class ThreadedMessageStore(ABC):
             thread.put(read)
         return done
 
+    def _cannot_read(self, failure: Failure) -> Failure:
+        if isinstance(failure.value, PacketDamaged):
+            self._quarantine(failure.value.damaged)
+        return failure
+
+    def _have_read(self, found: VerifiedRows[_Result]) -> Sequence[_Result]:
+        self._quarantine(found.damaged)
+        return found.rows
+
+    def _scrubbed(self, step: ScrubStep) -> None:
+        self._quarantine(step.damaged)
+
+    def _quarantine(self, damaged: Sequence[DamagedRow]) -> None:
+        """Take what is damaged out of its queue; what is left of it was kept by who has read it."""
+        for one in damaged:
+            key = one.kind, one.queue, one.key
+            if key in self._seen or self._phase is not _Phase.OPEN:
+                continue
+            if len(self._seen) < REMEMBERED:
+                self._seen.add(key)
+            self._damaged += 1
+            self.commit(one.changes(self._policy.now())).addErrback(self._not_removed)
+
+    def _not_removed(self, failure: Failure) -> None:
+        self.log.error("what is damaged stays in the store: {error}", error=failure.value)
+
     def _opened(self, done: Deferred[Snapshot], outcome: Snapshot | StorageError) -> None:
         if isinstance(outcome, StorageError):
             self._ended()
         elif self._phase is _Phase.OPENING:
             self._phase = _Phase.OPEN
+            reactor = IReactorTime(self._reactor or _running_reactor())
+            self._scrubber = RowScrubber(
+                lambda place, size: self._ask(lambda reader: reader.scrub(place, size), is_search=True),
+                self._scrubbed,
+                self._policy.scrubbing,
+                reactor,
+            )
         _fire([(done, outcome)])
 
     def _written(self, outcomes: Sequence[Outcome]) -> None:

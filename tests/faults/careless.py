@@ -19,6 +19,7 @@ from msmq.persistence.changes import Change
 from msmq.storage.sqlite import SqliteMessageStore
 from msmq.storage.sqlite.database import FileDatabase
 from msmq.storage.sqlite.store import FILE_NAME
+from tests.storage.policies import policy_of
 
 PLUGIN = """\
 from tests.faults.careless import CARELESS, HASTY
@@ -35,7 +36,7 @@ class CarelessMessageStore(SqliteMessageStore):
     """
 
     def __init__(self, path: Path, synchronous: str) -> None:
-        super().__init__(path)
+        super().__init__(path, policy_of(path))
         self._open_database = partial(_open_carelessly, path, synchronous)
 
 
@@ -49,7 +50,7 @@ class HastyMessageStore(SqliteMessageStore):
 
 
 def _open_carelessly(path: Path, synchronous: str) -> FileDatabase:
-    database = FileDatabase(path)
+    database = FileDatabase(path, policy_of(path))
     database._connection.execute(f"PRAGMA synchronous = {synchronous}")
     return database
 
@@ -77,7 +78,8 @@ class HastyStorageFactory:
 
     def open_store(self, argument: str, data: Path) -> IMessageStore:
         """See L{IStorageFactory.open_store}."""
-        return HastyMessageStore(data / FILE_NAME)
+        path = data / FILE_NAME
+        return HastyMessageStore(path, policy_of(path))
 
 
 CARELESS = CarelessStorageFactory()

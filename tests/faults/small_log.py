@@ -20,9 +20,9 @@ from msmq.interfaces.plugins import IStorageFactory
 from msmq.interfaces.storage import IMessageStore
 from msmq.persistence.changes import Change
 from msmq.storage.log import LogMessageStore
-from msmq.storage.log.core.scrub_policy import SCRUBBING
-from msmq.storage.log.factory import DIRECTORY_NAME, MARK_NAME
+from msmq.storage.log.factory import DIRECTORY_NAME, mark_name
 from tests.contracts.store_history import TurnedReactor
+from tests.storage.policies import policy_at
 
 SEGMENT = 256 * 1024
 
@@ -59,10 +59,8 @@ class SmallLogStorageFactory:
         """
         return self.kind(
             data / (argument or DIRECTORY_NAME),
-            data / MARK_NAME,
+            policy_at(data / mark_name(data / DIRECTORY_NAME)),
             clock=time.perf_counter,
-            now=time.time,
-            scrubbing=SCRUBBING,
             segment_bytes=SEGMENT,
             reactor=reactor,
         )

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from msmq.storage.log.factory import DIRECTORY_NAME, MARK_NAME
+from msmq.storage.log.factory import DIRECTORY_NAME, mark_name
 from msmq.structures.status import Status
 from tests.faults import IS_THOROUGH, tell
 from tests.faults.scenario import ORDERS, Account, Fate, Visitor, busy_life, first_life, second_life
@@ -286,7 +286,7 @@ class LogFailingSystemTests(FailingSystemTestCase):
 
     def files(self, data: Path) -> list[Path]:
         """The files of the store, and their directories."""
-        log, mark = data / DIRECTORY_NAME, data / MARK_NAME
+        log, mark = data / DIRECTORY_NAME, data / mark_name(data / DIRECTORY_NAME)
         return [data, mark, mark.with_name(f"{mark.name}.new"), log, *(log / name for name in LOG_FILES)]
 
     def test_first_life(self) -> None:

@@ -24,6 +24,7 @@ from tests.faults.scenario import ORDERS
 from tests.faults.server import ServerTestCase
 from tests.faults.small_log import SMALL_LOG, succeeded
 from tests.faults.tracing import FILTER, Call, read_log, tracer, why_not
+from tests.storage.policies import policy_of
 
 SENDERS = 4
 SENDS = 25 if IS_THOROUGH else 5
@@ -166,7 +167,7 @@ class PowerCutTests(PowerCutTestCase):
     def found(self, directory: Path) -> list[str]:
         """The marks of the messages that a start finds in a data directory."""
         path = directory / "msmq.sqlite"
-        database = FileDatabase(path)
+        database = FileDatabase(path, policy_of(path))
         try:
             snapshot = database.snapshot()
         finally:

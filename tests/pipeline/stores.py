@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,13 +15,13 @@ from twisted.python.failure import Failure
 from msmq.persistence.changes import AppendEvent, AppendLog, Change, PutMessage, PutQueue, PutState
 from msmq.persistence.definition import QueueDefinition, QueueType
 from msmq.storage.log import LogMessageStore
-from msmq.storage.log.core.scrub_policy import SCRUBBING
-from msmq.storage.log.factory import DIRECTORY_NAME, MARK_NAME
+from msmq.storage.log.factory import DIRECTORY_NAME
 from msmq.storage.postgresql.database import ServerDatabase as PostgresqlDatabase
 from msmq.storage.sqlite.database import FileDatabase as SqliteDatabase
 from tests.builders import ALPHA, BETA, user_packet
 from tests.contracts.store_history import TurnedReactor
 from tests.servers.postgresql import PostgresqlServer
+from tests.storage.policies import policy_of
 from tests.storage.postgresql_support import address_of
 
 ORDERS: Final = QueueDefinition(identifier=UUID(int=0xA), path="private$\\orders", number=16, log=True)
@@ -116,7 +117,8 @@ def estate() -> list[Change]:
 def write_sqlite(directory: Path, *batches: Sequence[Change]) -> Path:
     """Write these batches into the store of a data directory."""
     directory.mkdir(exist_ok=True, parents=True)
-    database = SqliteDatabase(directory / "msmq.sqlite")
+    path = directory / "msmq.sqlite"
+    database = SqliteDatabase(path, policy_of(path))
     try:
         _check(database.write(batches))
     finally:
@@ -130,10 +132,8 @@ def write_log(directory: Path, *batches: Sequence[Change]) -> Path:
     reactor = TurnedReactor()
     store = LogMessageStore(
         directory / DIRECTORY_NAME,
-        directory / MARK_NAME,
+        policy_of(directory / DIRECTORY_NAME),
         clock=lambda: 0.0,
-        now=lambda: ARRIVED,
-        scrubbing=SCRUBBING,
         segment_bytes=SEGMENT,
         reactor=reactor,
     )
@@ -148,7 +148,9 @@ def write_log(directory: Path, *batches: Sequence[Change]) -> Path:
 
 def write_postgresql(server: PostgresqlServer, schema: str, *batches: Sequence[Change]) -> str:
     """Write these batches into a schema; gives its URL."""
-    database = PostgresqlDatabase(address_of(server, schema))
+    # Of a schema that is written once there is nothing to be noticed.
+    policy = policy_of(Path(tempfile.mkdtemp(dir=".")) / schema)
+    database = PostgresqlDatabase(address_of(server, schema), policy)
     try:
         _check(database.write(batches))
     finally:

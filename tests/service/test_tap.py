@@ -48,7 +48,15 @@ class OptionsTests(SynchronousTestCase):
         )
         self.assertEqual(
             dict(options),
-            {"config": "f", "data": "d", "name": "n", "address": "a", "storage": "s", "directory": "x"},
+            {
+                "accept-loss": 0,
+                "config": "f",
+                "data": "d",
+                "name": "n",
+                "address": "a",
+                "storage": "s",
+                "directory": "x",
+            },
         )
 
     def test_refuses_what_it_does_not_know(self) -> None:

@@ -20,8 +20,8 @@ from twisted.python.failure import Failure
 from msmq.interfaces import IMessageStore
 from msmq.storage.factory import make_store
 from msmq.storage.log import LogMessageStore
-from msmq.storage.log.core.scrub_policy import SCRUBBING
 from tests.storage.crash_model import STEP, batch
+from tests.storage.policies import policy_at
 
 
 def say(what: str, number: int) -> None:
@@ -67,15 +67,16 @@ SEGMENTS = {"small-log": 512 * 1024, "tiny-log": 64 * 1024}
 def made_store(description: str) -> IMessageStore:
     """The store of a description; C{small-log:DIRECTORY} is a log whose segments are soon full."""
     kind, _, directory = description.partition(":")
-    if kind not in SEGMENTS:
-        return make_store(description, Path())
     place = Path(directory)
+    if kind == "sqlite":
+        return make_store(f"sqlite:{place.name}", place.parent)
+    if kind not in SEGMENTS:
+        # Beside the socket of its server.
+        return make_store(description, Path(description.partition("host=")[2].partition("&")[0]))
     return LogMessageStore(
         place,
-        place.with_name("mark"),
+        policy_at(place.with_name("mark")),
         clock=time.perf_counter,
-        now=time.time,
-        scrubbing=SCRUBBING,
         segment_bytes=SEGMENTS[kind],
     )
 

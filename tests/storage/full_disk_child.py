@@ -21,10 +21,10 @@ from msmq.interfaces import IMessageStore
 from msmq.interfaces.storage import StorageFull
 from msmq.persistence.changes import AppendEvent, Change, PutQueue, PutState, TrimEvents
 from msmq.storage.log import LogMessageStore
-from msmq.storage.log.core.scrub_policy import SCRUBBING
 from msmq.storage.sqlite import SqliteMessageStore
 from tests.contracts.store_contract import BILLS, ORDERS, put, remove
 from tests.contracts.store_moves import move
+from tests.storage.policies import policy_at, policy_of
 
 LARGE = bytes(100_000)
 SEGMENT = 1 << 20
@@ -41,13 +41,12 @@ class Disk:
     def make_store(self) -> IMessageStore:
         """The store, which is not open yet."""
         if self._store == "sqlite":
-            return SqliteMessageStore(self.directory / "msmq.sqlite")
+            path = self.directory / "msmq.sqlite"
+            return SqliteMessageStore(path, policy_of(path))
         return LogMessageStore(
             self.directory / "log",
-            self.directory / "mark",
+            policy_at(self.directory / "mark"),
             clock=time.perf_counter,
-            now=time.time,
-            scrubbing=SCRUBBING,
             segment_bytes=SEGMENT,
         )
 

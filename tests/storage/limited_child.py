@@ -17,10 +17,10 @@ from twisted.python.failure import Failure
 from msmq.interfaces import IMessageStore, StorageError
 from msmq.persistence.changes import AppendEvent, Change, PutQueue
 from msmq.storage.log import LogMessageStore
-from msmq.storage.log.core.scrub_policy import SCRUBBING
 from msmq.storage.sqlite import SqliteMessageStore
 from tests.contracts.message_store import ORDERS, put
 from tests.contracts.store_contract import remove
+from tests.storage.policies import policy_at, policy_of
 
 SEGMENT = 1024 * 1024
 
@@ -111,13 +111,11 @@ SCENES = {"fill": fill, "fill_log": fill_log, "lose_express": lose_express}
 
 def made_store(path: Path, scene: str) -> IMessageStore:
     if scene != "fill_log":
-        return SqliteMessageStore(path)
+        return SqliteMessageStore(path, policy_of(path))
     return LogMessageStore(
         path,
-        path.with_name("mark"),
+        policy_at(path.with_name("mark")),
         clock=time.perf_counter,
-        now=time.time,
-        scrubbing=SCRUBBING,
         segment_bytes=SEGMENT,
     )
 

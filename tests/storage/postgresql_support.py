@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from twisted.internet import reactor
@@ -15,10 +16,12 @@ from twisted.trial.unittest import TestCase
 
 from msmq.interfaces import StorageError
 from msmq.persistence.changes import AppendEvent, PutQueue
+from msmq.storage.damage import DamagePolicy
 from msmq.storage.postgresql.address import Address, parse_address
 from msmq.storage.postgresql.store import PostgresqlMessageStore
 from tests.contracts.message_store import ORDERS
 from tests.servers.postgresql import USER, PostgresqlServer, Proxy
+from tests.storage.policies import policy_of
 
 Error = TypeVar("Error", bound=StorageError)
 
@@ -49,12 +52,17 @@ class PostgresqlTestCase(TestCase):
         self.schema = f"msmq_{next(self._schemas)}"
         self.addCleanup(self.server.drop, self.schema)
 
+    @property
+    def policy(self) -> DamagePolicy:
+        """The policy of all stores of a test."""
+        return policy_of(Path(f"{self.id()}-{self.schema}").absolute())
+
     def store(
         self, *options: str, through: Proxy | None = None, user: str = USER, **settings: Any
     ) -> PostgresqlMessageStore:
         """A store that is not open."""
         address = address_of(through or self.server, self.schema, *options, user=user)
-        store = PostgresqlMessageStore(address, **settings)
+        store = PostgresqlMessageStore(address, self.policy, **settings)
         self.addCleanup(store.close)
         return store
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
@@ -14,6 +15,7 @@ from tests.contracts.message_store import ORDERS
 from tests.servers.postgresql import PostgresqlServer, shared_server
 from tests.storage.crash_model import STEP, Model, batch
 from tests.storage.killing import Victims
+from tests.storage.policies import policy_of
 from tests.storage.postgresql_support import PostgresqlTestCase, address_of, event
 
 KILLS = 8
@@ -70,7 +72,8 @@ class ProcessKilledTests(SynchronousTestCase):
     def assert_kept(self, handed: int, confirmed: int) -> None:
         """What the schema holds is what the model holds after one of the steps that it may be at."""
         address = address_of(self.server, self.schema)
-        database = ServerDatabase(address)
+        policy = policy_of(self.server.directory / f"postgresql-postgres-{self.schema}")
+        database = ServerDatabase(address, policy)
         snapshot = database.snapshot()
         database.close()
         found = int(snapshot.state[STEP])
@@ -79,7 +82,7 @@ class ProcessKilledTests(SynchronousTestCase):
             self.model.perform(batch(step))
         self.step = found
         assert_is_model(self, snapshot, self.model)
-        reader = DatabaseReader(address)
+        reader = DatabaseReader(address, Path("quarantine"))
         for queue, kept in self.model.messages.items():
             packets = reader.read(queue, list(kept))
             self.assertEqual(packets, [packet for packet, _ in kept.values()])

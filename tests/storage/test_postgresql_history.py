@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -11,6 +12,7 @@ from msmq.storage.postgresql.store import PostgresqlMessageStore
 from tests.contracts.store_history import StoreHistoryContract, TurnedReactor
 from tests.faults import IS_THOROUGH
 from tests.servers.postgresql import shared_server
+from tests.storage.policies import policy_of
 from tests.storage.postgresql_support import address_of
 
 _schemas = itertools.count()
@@ -33,4 +35,5 @@ class PostgresqlHistoryTests(StoreHistoryContract, SynchronousTestCase):
         self.addCleanup(shared_server().drop, self.schema)
 
     def make_store(self) -> IMessageStore:
-        return PostgresqlMessageStore(address_of(shared_server(), self.schema), reactor=self.reactor)
+        address = address_of(shared_server(), self.schema)
+        return PostgresqlMessageStore(address, policy_of(Path(self.schema)), reactor=self.reactor)

@@ -30,6 +30,7 @@ from msmq.persistence.definition import QueueDefinition
 from msmq.storage.factory import StorageDescriptionError, make_store
 from msmq.storage.sqlite import SqliteMessageStore
 from tests.contracts.message_store import BILLS, HIGHEST, ORDERS, MessageStoreContract, put
+from tests.storage.policies import policy_of
 
 
 class SqliteMessageStoreTests(MessageStoreContract, TestCase):
@@ -41,7 +42,7 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
         self.path = directory / "msmq.sqlite"
 
     def make_store(self) -> IMessageStore:
-        store = SqliteMessageStore(self.path)
+        store = SqliteMessageStore(self.path, policy_of(self.path))
         self.addCleanup(store.close)
         return store
 

@@ -14,6 +14,7 @@ from msmq.storage.sqlite.packet_reader import PacketReader
 from tests.faults import IS_THOROUGH, tell
 from tests.storage.crash_model import STEP, Model, batch
 from tests.storage.killing import Victims
+from tests.storage.policies import policy_of
 
 KILLS = 300 if IS_THOROUGH else 20
 
@@ -32,7 +33,7 @@ class KilledTests(SynchronousTestCase):
 
     def assert_kept(self, handed: int, confirmed: int) -> None:
         """What the file holds is what the model holds after one of the steps that it may be at."""
-        database = FileDatabase(self.path)
+        database = FileDatabase(self.path, policy_of(self.path))
         snapshot = database.snapshot()
         database.close()
         found = int(snapshot.state[STEP])
@@ -51,14 +52,14 @@ class KilledTests(SynchronousTestCase):
             self.assertEqual(packets, [packet for packet, _ in kept.values()])
         for queue, log in self.model.logs.items():
             self.assertEqual(self.logged(reader, queue), log)
-        events = [stored.event for stored in reader.read_events(0, 1 << 30, None)]
+        events = [stored.event for stored in reader.read_events(0, 1 << 30, None).rows]
         self.assertEqual(events, self.model.events)
         reader.close()
 
     def logged(self, reader: PacketReader, queue: UUID) -> list[tuple[int, float, bytes]]:
         """All that is in the message log of a queue."""
         entries: list[LogEntry] = []
-        while page := reader.read_log(queue, entries[-1].sequence if entries else 0, 1 << 30):
+        while page := reader.read_log(queue, entries[-1].sequence if entries else 0, 1 << 30).rows:
             entries += page
         return [(entry.lookup_id, entry.arrived, entry.packet) for entry in entries]
 

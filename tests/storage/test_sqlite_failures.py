@@ -18,6 +18,7 @@ from tests.contracts.store_contract import BILLS, ORDERS, put
 from tests.contracts.store_moves import move
 from tests.patience import DEADLINE
 from tests.storage.mounts import PROJECT, READ_ONLY, run_mounted
+from tests.storage.policies import policy_of
 
 KILOBYTES = bytes(10_000)
 
@@ -32,7 +33,7 @@ class FailingTests(TestCase):
 
     async def limited(self) -> SqliteMessageStore:
         """An open store that has room for a few messages."""
-        store = SqliteMessageStore(self.path, page_limit=60)
+        store = SqliteMessageStore(self.path, policy_of(self.path), page_limit=60)
         await store.open()
         self.addCleanup(store.close)
         await store.commit([PutQueue(ORDERS)])
@@ -139,7 +140,7 @@ class FailingTests(TestCase):
 
     async def test_queue_that_was_not_stored_is_not_there(self) -> None:
         """A queue whose batch failed is unknown to the next batch, and can be made later."""
-        store = SqliteMessageStore(self.path, page_limit=60)
+        store = SqliteMessageStore(self.path, policy_of(self.path), page_limit=60)
         await store.open()
         self.addCleanup(store.close)
         await self.refusal(store, PutQueue(ORDERS), put(1, KILOBYTES * 100))
@@ -165,7 +166,7 @@ class FailingTests(TestCase):
         self.assertIn("cannot write: the disk or its file system failed: disk I/O error", told["errors"][0])
         self.assertEqual(len(told["stored"]), told["read"])
         self.assertGreater(told["read"], 1)
-        store = SqliteMessageStore(self.path)
+        store = SqliteMessageStore(self.path, policy_of(self.path))
         snapshot = await store.open()
         self.addCleanup(store.close)
         index = [entry[0] for entry in snapshot.messages[ORDERS.identifier]]
@@ -180,7 +181,7 @@ class FailingTests(TestCase):
         self.assertEqual(told["packets"], ["durable", "express", "durable", "express"])
         self.assertIn("keeps no message", told["lost"])
         self.assertEqual(told["events"], ["100"])
-        store = SqliteMessageStore(self.path)
+        store = SqliteMessageStore(self.path, policy_of(self.path))
         snapshot = await store.open()
         self.addCleanup(store.close)
         self.assertEqual([entry[0] for entry in snapshot.messages[ORDERS.identifier]], [100, 300])
@@ -195,7 +196,7 @@ class LostFileTests(TestCase):
         self.path = self.directory / "msmq.sqlite"
 
     async def opened(self) -> SqliteMessageStore:
-        store = SqliteMessageStore(self.path)
+        store = SqliteMessageStore(self.path, policy_of(self.path))
         await store.open()
         self.addCleanup(store.close)
         await store.commit([PutQueue(ORDERS), put(1, b"one")])
@@ -254,7 +255,7 @@ class LostFileTests(TestCase):
     async def test_directory_in_its_place(self) -> None:
         """What is not a file is named."""
         self.path.mkdir()
-        said = await self.refusal(SqliteMessageStore(self.path).open())
+        said = await self.refusal(SqliteMessageStore(self.path, policy_of(self.path)).open())
         self.assertIn(f"{self.path}: cannot open: the file cannot be opened", said)
 
     def test_directory_that_cannot_be_written(self) -> None:
@@ -262,7 +263,9 @@ class LostFileTests(TestCase):
         program = (
             "import sys, pathlib\n"
             "from msmq.storage.sqlite.database import FileDatabase\n"
-            "FileDatabase(pathlib.Path(sys.argv[1]))"
+            "from tests.storage.policies import policy_of\n"
+            "path = pathlib.Path(sys.argv[1])\n"
+            "FileDatabase(path, policy_of(path))"
         )
         done = run_mounted(READ_ONLY, self.directory, sys.executable, "-c", program, str(self.path))
         self.assertIn(f"{self.path}.lock: cannot open: Read-only file system", done.stderr)

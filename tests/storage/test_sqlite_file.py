@@ -13,18 +13,21 @@ from pathlib import Path
 from twisted.trial.unittest import TestCase
 
 from msmq.interfaces import StorageError
+from msmq.interfaces.storage import MessageNotStored
 from msmq.persistence.changes import Change, PutQueue, PutState
 from msmq.persistence.snapshot import Snapshot
+from msmq.storage.checksums import queue_checksum
 from msmq.storage.sqlite import SqliteMessageStore
 from msmq.storage.sqlite.schema import SCHEMA, Schema, Step
 from tests.contracts.message_store import BILLS, ORDERS, put
+from tests.storage.policies import policy_of
 
 NEXT = Schema(
-    version=4,
+    version=5,
     tables=SCHEMA.tables,
     migrations={
-        2: ("CREATE TABLE note (lookup_id INTEGER)", "INSERT INTO note SELECT lookup_id FROM message"),
-        3: ("ALTER TABLE note ADD COLUMN text TEXT",),
+        3: ("CREATE TABLE note (lookup_id INTEGER)", "INSERT INTO note SELECT lookup_id FROM message"),
+        4: ("ALTER TABLE note ADD COLUMN text TEXT",),
     },
 )
 """A schema as a later version might have it, two steps from this one."""
@@ -40,14 +43,14 @@ class _FileTests(TestCase):
 
     async def filled(self, *changes: Change) -> None:
         """A file that holds these changes, closed."""
-        store = SqliteMessageStore(self.path)
+        store = SqliteMessageStore(self.path, policy_of(self.path))
         await store.open()
         await store.commit([PutQueue(ORDERS), *changes])
         await store.close()
 
     async def found(self, schema: Schema = SCHEMA, path: Path | None = None) -> tuple[Snapshot, list[bytes]]:
         """What a start finds: the index, and the packets of one queue."""
-        store = SqliteMessageStore(path or self.path, schema=schema)
+        store = SqliteMessageStore(path or self.path, policy_of(path or self.path), schema=schema)
         snapshot = await store.open()
         index = snapshot.messages.get(ORDERS.identifier, ())
         packets = await store.read(ORDERS.identifier, [entry[0] for entry in index])
@@ -56,7 +59,7 @@ class _FileTests(TestCase):
 
     async def refusal(self, schema: Schema = SCHEMA) -> str:
         """Why the file is not opened."""
-        store = SqliteMessageStore(self.path, schema=schema)
+        store = SqliteMessageStore(self.path, policy_of(self.path), schema=schema)
         try:
             await store.open()
         except StorageError as error:
@@ -112,7 +115,7 @@ class OpeningTests(_FileTests):
         content = self.path.read_bytes()
         self.assertEqual(
             await self.refusal(),
-            f"{self.path}: written by a newer version of msmq (schema 7, this one knows 2)",
+            f"{self.path}: written by a newer version of msmq (schema 7, this one knows 3)",
         )
         self.assertEqual(self.path.read_bytes(), content)
 
@@ -124,7 +127,7 @@ class OpeningTests(_FileTests):
 
     async def test_somebody_else_reads_it(self) -> None:
         """A program that looks into the file while the server starts does not make it look damaged."""
-        store = SqliteMessageStore(self.path)
+        store = SqliteMessageStore(self.path, policy_of(self.path))
         await store.open()
         await store.commit([PutQueue(ORDERS), *(put(number, bytes(3000)) for number in range(100))])
         copy = self.path.with_name("copy.sqlite")
@@ -148,43 +151,52 @@ class OpeningTests(_FileTests):
             self.assertIn("the file is", await self.refusal(), page)
 
     async def test_damaged_definition(self) -> None:
-        """A queue whose properties cannot be read is not passed over."""
+        """A queue whose properties are not as they were written is not passed over."""
         await self.filled()
         self.sql("UPDATE queue SET definition = x'7b7d'")
+        self.assertIn("table queue, row 1: the checksum does not match", await self.refusal())
+        self.define("x'7b7d'")
         self.assertIn("not the definition of a queue", await self.refusal())
+
+    def define(self, definition: str) -> None:
+        """Change the definitions of queues, with their checksums."""
+        with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
+            connection.create_function("queue_checksum", 3, queue_checksum)
+            connection.execute(f"UPDATE queue SET definition = {definition}")
+            connection.execute("UPDATE queue SET checksum = queue_checksum(id, identifier, definition)")
 
     async def test_unknown_property(self) -> None:
         """A property of a queue that this version does not know is not lost in silence."""
         await self.filled()
-        self.sql("UPDATE queue SET definition = CAST('{\"colour\": 1}' AS BLOB)")
+        self.define("CAST('{\"colour\": 1}' AS BLOB)")
         self.assertIn("colour", await self.refusal())
 
     async def test_missing_property(self) -> None:
         """A property that an older version did not know has its default."""
         await self.filled(PutQueue(BILLS))
-        self.sql(
-            "UPDATE queue SET definition ="
-            " CAST(json_remove(CAST(definition AS TEXT), '$.label', '$.privacy') AS BLOB)"
-        )
+        self.define("CAST(json_remove(CAST(definition AS TEXT), '$.label', '$.privacy') AS BLOB)")
         _, bills = (await self.found())[0].queues
         self.assertEqual((bills.path, bills.label), (BILLS.path, ""))
 
     async def test_packet_that_cannot_be_read(self) -> None:
-        """Damage that shows only when a packet is read fails the read, and says so."""
+        """A packet that cannot be read takes only its message out of the queue."""
         await self.filled(put(1, b"one"), put(2, b"two" * 30_000), put(3, b"three"))
-        store = SqliteMessageStore(self.path)
+        store = SqliteMessageStore(self.path, policy_of(self.path))
         await store.open()
         self.addCleanup(store.close)
         position = self.path.read_bytes().index(b"two" * 1000)
         # The page of a long packet begins with the number of the next.
         for page in range(position // 4096 + 1, self.path.stat().st_size // 4096):
             self.overwrite(page * 4096, b"\x7f" * 4)
-        try:
-            await store.read(ORDERS.identifier, [2])
-        except StorageError as error:
-            self.assertIn("cannot read: the file is damaged", str(error))
-        else:
-            self.fail("it was read")
+        with self.assertRaises(MessageNotStored) as caught:
+            await store.read(ORDERS.identifier, [1, 2, 3])
+        self.assertEqual(caught.exception.lookup_id, 2)
+        [event] = await store.read_events(0, 10)
+        self.assertEqual((event.event.event, event.event.queue), ("damaged", ORDERS.path))
+        self.assertEqual(
+            event.event.reason,
+            f"lookup id 0x0000000000000002; {self.path}, table message, queue 1: the packet cannot be read",
+        )
         self.assertEqual(list(await store.read(ORDERS.identifier, [1, 3])), [b"one", b"three"])
 
 
@@ -207,7 +219,7 @@ class MigrationTests(_FileTests):
         """A copy of the older version stays beside it, for its owner alone, and can be opened."""
         await self.filled(put(1, b"one"))
         await self.found(NEXT)
-        backup = self.path.with_name("msmq.sqlite.schema-2")
+        backup = self.path.with_name("msmq.sqlite.schema-3")
         self.assertEqual(stat.S_IMODE(backup.stat().st_mode), 0o600)
         snapshot, packets = await self.found(path=backup)
         self.assertEqual((list(snapshot.queues), packets), ([ORDERS], [b"one"]))
@@ -221,8 +233,8 @@ class MigrationTests(_FileTests):
     async def test_step_that_fails(self) -> None:
         """A migration that fails at its end has changed nothing."""
         await self.filled(put(1, b"one"))
-        steps: dict[int, Sequence[Step]] = {**NEXT.migrations, 3: ("DROP TABLE message", "DROP TABLE none")}
-        broken = Schema(version=4, tables=(), migrations=steps)
+        steps: dict[int, Sequence[Step]] = {**NEXT.migrations, 4: ("DROP TABLE message", "DROP TABLE none")}
+        broken = Schema(version=5, tables=(), migrations=steps)
         self.assertIn("no such table: none", await self.refusal(broken))
         _, packets = await self.found()
         self.assertEqual(packets, [b"one"])
@@ -230,7 +242,7 @@ class MigrationTests(_FileTests):
     async def test_backup_that_fails(self) -> None:
         """Without a backup nothing is migrated."""
         await self.filled(put(1, b"one"))
-        self.path.with_name("msmq.sqlite.schema-2.partial").mkdir()
+        self.path.with_name("msmq.sqlite.schema-3.partial").mkdir()
         self.assertIn("cannot open", await self.refusal(NEXT))
         _, packets = await self.found()
         self.assertEqual(packets, [b"one"])
@@ -241,5 +253,5 @@ class MigrationTests(_FileTests):
         await self.found(NEXT)
         self.assertEqual(
             sorted(path.name for path in self.path.parent.iterdir()),
-            ["msmq.sqlite", "msmq.sqlite.lock", "msmq.sqlite.reserve"],
+            ["msmq.sqlite", "msmq.sqlite-mark", "msmq.sqlite.lock", "msmq.sqlite.reserve"],
         )

@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.interfaces import IMessageStore
 from msmq.storage.sqlite import SqliteMessageStore
 from tests.contracts.store_history import StoreHistoryContract, TurnedReactor
+from tests.storage.policies import policy_of
 
 
 class SqliteHistoryTests(StoreHistoryContract, SynchronousTestCase):
@@ -24,4 +25,5 @@ class SqliteHistoryTests(StoreHistoryContract, SynchronousTestCase):
         self.directory.mkdir()
 
     def make_store(self) -> IMessageStore:
-        return SqliteMessageStore(self.directory / "msmq.sqlite", reactor=self.reactor)
+        path = self.directory / "msmq.sqlite"
+        return SqliteMessageStore(path, policy_of(path), reactor=self.reactor)

@@ -21,6 +21,7 @@ from msmq.persistence.changes import (
 )
 from msmq.storage.sqlite import SqliteMessageStore
 from tests.contracts.store_contract import BILLS, HIGHEST, ORDERS, identity, packet_of, put, remove
+from tests.storage.policies import policy_of
 from tests.storage.sqlite_queries import STORED_EVENTS, STORED_LOG, STORED_MESSAGES
 
 SOURCE = UUID("11111111-2222-3333-4444-555555555555")
@@ -37,7 +38,7 @@ class ReaderTests(TestCase):
         self.path = directory / "msmq.sqlite"
 
     async def opened(self, *changes: Change) -> SqliteMessageStore:
-        store = SqliteMessageStore(self.path)
+        store = SqliteMessageStore(self.path, policy_of(self.path))
         await store.open()
         self.addCleanup(store.close)
         await store.commit([PutQueue(ORDERS), PutQueue(BILLS), *changes])

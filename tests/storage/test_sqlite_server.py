@@ -77,7 +77,14 @@ class SqliteServerTests(TestCase):
         await server.stopService()
         self.assertEqual(
             sorted(path.name for path in self.data.iterdir()),
-            ["identity.json", "lock", "msmq.sqlite", "msmq.sqlite.lock", "msmq.sqlite.reserve"],
+            [
+                "identity.json",
+                "lock",
+                "msmq.sqlite",
+                "msmq.sqlite-mark",
+                "msmq.sqlite.lock",
+                "msmq.sqlite.reserve",
+            ],
         )
 
     async def test_does_not_start_on_a_foreign_file(self) -> None:

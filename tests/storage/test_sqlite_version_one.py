@@ -18,6 +18,7 @@ from msmq.persistence.changes import AppendEvent, AppendLog
 from msmq.persistence.definition import QueueDefinition, QueueType
 from msmq.persistence.snapshot import Snapshot
 from msmq.storage.sqlite import SqliteMessageStore
+from tests.storage.policies import policy_of
 
 FILE = Path(__file__).resolve().parent / "version-1.sqlite.gz"
 
@@ -46,7 +47,7 @@ class VersionOneTests(TestCase):
         self.path.write_bytes(gzip.decompress(FILE.read_bytes()))
 
     async def opened(self) -> tuple[SqliteMessageStore, Snapshot]:
-        store = SqliteMessageStore(self.path)
+        store = SqliteMessageStore(self.path, policy_of(self.path))
         snapshot = await store.open()
         self.addCleanup(store.close)
         return store, snapshot
@@ -116,7 +117,8 @@ class VersionOneTests(TestCase):
         """Nobody who reads the file has to know how it came to be."""
         store, _ = await self.opened()
         await store.close()
-        new = SqliteMessageStore(self.path.with_name("new.sqlite"))
+        path = self.path.with_name("new.sqlite")
+        new = SqliteMessageStore(path, policy_of(path))
         await new.open()
         await new.close()
         self.assertEqual(_tables(self.path), _tables(new.path))

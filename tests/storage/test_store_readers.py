@@ -34,6 +34,7 @@ from tests.contracts.store_contract import BILLS, ORDERS
 from tests.pipeline.stores import write_postgresql, write_sqlite
 from tests.servers.postgresql import shared_server
 from tests.storage.log.support import LogTestCase
+from tests.storage.policies import policy_of
 from tests.strategies import user_packets
 
 ANY: dict[str, Any] = {"since": None, "until": None}
@@ -172,7 +173,7 @@ class SqliteTests(BesideContract, SynchronousTestCase):
         count = 12_000
         changes = [PutMessage(ORDERS.identifier, n, packet, 1.0) for n in range(count)]
         write_sqlite(directory, [PutQueue(ORDERS)], *(changes[n : n + 1000] for n in range(0, count, 1000)))
-        database = FileDatabase(directory / "msmq.sqlite")
+        database = FileDatabase(directory / "msmq.sqlite", policy_of(directory / "msmq.sqlite"))
         self.addCleanup(database.close)
         log = directory / "msmq.sqlite-wal"
         sizes: list[int] = []
@@ -214,7 +215,7 @@ class SqliteTests(BesideContract, SynchronousTestCase):
         directory = self.workshop()
         packet = user_packet(bytes(1000))
         write_sqlite(directory, [PutQueue(ORDERS)])
-        database = FileDatabase(directory / "msmq.sqlite")
+        database = FileDatabase(directory / "msmq.sqlite", policy_of(directory / "msmq.sqlite"))
         self.addCleanup(database.close)
         with closing(sqlite3.connect(f"file:{directory}/msmq.sqlite?mode=ro", uri=True)) as connection:
             connection.execute("BEGIN")

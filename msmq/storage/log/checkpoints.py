@@ -10,12 +10,13 @@ from typing import ClassVar, Final
 import attrs
 from twisted.logger import Logger
 
+from msmq.storage.generation_mark import GenerationMark
 from msmq.storage.log.checkpoint_files import NAMES, CheckpointWriter
 from msmq.storage.log.core.checkpoint import CheckpointHeader, tables
 from msmq.storage.log.engine import Engine
 from msmq.storage.log.failures import failure
 from msmq.storage.log.log_check import LogCheck
-from msmq.storage.log.opened_log import Mark, OpenedLog
+from msmq.storage.log.opened_log import OpenedLog
 from msmq.storage.log.workers import Worker
 
 STEP_TABLES: Final = 2
@@ -110,7 +111,7 @@ class Checkpointing:
 
     def write_mark(self) -> None:
         """Keep outside of the log how far it has come."""
-        mark = Mark(self._engine.store, self._engine.position.sequence - 1)
+        mark = GenerationMark(self._engine.store, self._engine.position.sequence - 1)
         self._upkeep.do(lambda: mark.write(self._mark), self._marked)
 
     def _marked(self, outcome: object) -> None:

@@ -10,17 +10,16 @@ from typing import Final
 import attrs
 from zope.interface import implementer
 
-from msmq.interfaces.plugins import IStorageFactory, IStorageProbe
+from msmq.interfaces.plugins import ILossAcceptance, IStorageFactory, IStorageProbe
 from msmq.interfaces.storage import IMessageStore
-from msmq.storage.log.core.scrub_policy import SCRUBBING
+from msmq.storage.damage import DamagePolicy
 from msmq.storage.log.store import LogMessageStore
+from msmq.storage.scrub_policy import SCRUBBING
 
 DIRECTORY_NAME: Final = "msmq.log"
-MARK_NAME: Final = "msmq.log-mark"
-"""The file in the data directory that tells which log was used last, and how far it had come."""
 
 
-@implementer(IStorageFactory, IStorageProbe)
+@implementer(IStorageFactory, IStorageProbe, ILossAcceptance)
 @attrs.frozen
 class LogStorageFactory:
     """C{log}: C{msmq.log} in the data directory; C{log:PATH}: another directory, from there."""
@@ -30,12 +29,18 @@ class LogStorageFactory:
 
     def open_store(self, argument: str, data: Path) -> IMessageStore:
         """See L{IStorageFactory.open_store}."""
+        return self._store(argument, data, accepts_loss=False)
+
+    def open_with_loss(self, argument: str, data: Path) -> IMessageStore:
+        """See L{ILossAcceptance.open_with_loss}."""
+        return self._store(argument, data, accepts_loss=True)
+
+    def _store(self, argument: str, data: Path, *, accepts_loss: bool) -> LogMessageStore:
         if "\0" in argument:
             raise ValueError("a path holds no null character")
         directory = data / (argument or DIRECTORY_NAME)
-        return LogMessageStore(
-            directory, data / MARK_NAME, clock=time.perf_counter, now=time.time, scrubbing=SCRUBBING
-        )
+        policy = DamagePolicy(data / mark_name(directory), accepts_loss, time.time, SCRUBBING)
+        return LogMessageStore(directory, policy, clock=time.perf_counter)
 
     def probe(self, argument: str, data: Path) -> None:
         """See L{IStorageProbe.probe}: the directory, or the one above it, can be written."""
@@ -46,3 +51,8 @@ class LogStorageFactory:
             raise ValueError(f"{above}: {problem}")
         if above.is_dir() and not os.access(above, os.R_OK | os.W_OK | os.X_OK):
             raise ValueError(f"the directory {above} cannot be written by this user")
+
+
+def mark_name(directory: Path) -> str:
+    """The file in the data directory that tells which log of this name was used last, and how far it was."""
+    return f"{directory.name}-mark"

@@ -35,10 +35,6 @@ class StoreDamaged(StorageError):
         self.offset = offset
 
 
-class StoreIncomplete(StorageError):
-    """The store is not the one last used here: files are missing, or it is an older copy."""
-
-
 def failure(path: Path, doing: str, error: Exception) -> StorageError:
     """The error of the store that says what happened.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import Final
 
 import attrs
 
-from msmq.durable import sync, write_durably
-from msmq.interfaces.storage import StorageError
+from msmq.durable import sync
+from msmq.interfaces.storage import StorageError, StoreIncomplete
 from msmq.storage.log.checkpoint_files import NAMES, CheckpointWriter, FoundCheckpoint, find_checkpoints
 from msmq.storage.log.core.checkpoint import CheckpointHeader, tables
 from msmq.storage.log.core.format import Malformed, SegmentHeader
@@ -19,7 +18,7 @@ from msmq.storage.log.core.recovery import RecoveredSegment, missing, recover
 from msmq.storage.log.core.scan import Position, Read, later_group
 from msmq.storage.log.core.segments import Segment, Segments
 from msmq.storage.log.core.state import State
-from msmq.storage.log.failures import StoreDamaged, StoreIncomplete, failure
+from msmq.storage.log.failures import StoreDamaged, failure
 from msmq.storage.log.files import (
     DSYNC,
     FileDescriptors,
@@ -30,6 +29,7 @@ from msmq.storage.log.files import (
     read_exactly,
     slot_number,
 )
+from msmq.storage.loss_check import LossCheck
 
 EXPRESS_PREFIX: Final = "express-"
 
@@ -52,57 +52,22 @@ class OpenedLog:
     is_cut: bool
 
 
-@attrs.frozen
-class Mark:
-    """What is kept outside of the log, so that one that lacks its end, or an older copy, is noticed.
-
-    @ivar sequence: of the last group that was on stable storage when the mark was written.
-    """
-
-    store: bytes
-    sequence: int
-
-    def write(self, path: Path) -> None:
-        """Have it on disk.
-
-        @raise OSError: it cannot be written.
-        """
-        text = json.dumps({"store": self.store.hex(), "sequence": self.sequence})
-        write_durably(path, text.encode() + b"\n")
-
-    @classmethod
-    def read(cls, path: Path) -> Mark | None:
-        """The mark in a file; C{None} if there is no file.
-
-        @raise StorageError: it cannot be read.
-        """
-        try:
-            found = json.loads(path.read_bytes())
-            return cls(bytes.fromhex(found["store"]), int(found["sequence"]))
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise failure(path, "read", error) from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise StorageError(f"{path}: not the mark of a log: {error}; delete it to open the log") from None
-
-
-def open_log(directory: Path, mark_path: Path, segment_size: int) -> OpenedLog:
+def open_log(directory: Path, loss: LossCheck, segment_size: int) -> OpenedLog:
     """Read a log, or make one where there is none; its directory is there and locked.
 
+    @param loss: notices that it is not the one last used.
     @raise StorageError: it cannot be used; says which file is the reason.
     """
     try:
-        mark = Mark.read(mark_path)
         for path in directory.glob(f"{EXPRESS_PREFIX}*"):
             path.unlink()
         found = find_segments(directory)
         checkpoints = find_checkpoints(directory)
         if not any(one.header for one in checkpoints):
-            _check_new(directory, found, checkpoints, mark, mark_path)
+            _check_new(directory, found, checkpoints, loss)
             _make(directory, found, segment_size)
             found, checkpoints = find_segments(directory), find_checkpoints(directory)
-        return _read(directory, found, checkpoints, mark, mark_path, segment_size)
+        return _read(directory, found, checkpoints, loss, segment_size)
     except (OSError, Malformed) as error:
         raise failure(directory, "open", error) from error
 
@@ -111,8 +76,7 @@ def _check_new(
     directory: Path,
     found: list[FoundSegment],
     checkpoints: list[FoundCheckpoint],
-    mark: Mark | None,
-    mark_path: Path,
+    loss: LossCheck,
 ) -> None:
     """See that there is really nothing, or what a start has left that was cut off.
 
@@ -127,11 +91,7 @@ def _check_new(
             raise StoreIncomplete(
                 f"{directory}: {' and '.join(NAMES)} are missing; restore them, or the store from a backup"
             )
-    if mark is not None:
-        raise StoreIncomplete(
-            f"{directory}: the log that was last used here is missing ({mark.sequence} groups); restore it,"
-            f" or delete {mark_path} to begin with an empty one"
-        )
+    loss.check_empty()
 
 
 def _has_group(segment: FoundSegment) -> bool:
@@ -160,8 +120,7 @@ def _read(
     directory: Path,
     found: list[FoundSegment],
     checkpoints: list[FoundCheckpoint],
-    mark: Mark | None,
-    mark_path: Path,
+    loss: LossCheck,
     segment_size: int,
 ) -> OpenedLog:
     newest = next((one for one in checkpoints if one.state is not None), None)
@@ -169,11 +128,7 @@ def _read(
         raise StoreDamaged(checkpoints[0].path, 0, checkpoints[0].problem or "damaged")
     checkpoint, state = newest.header, newest.state
     by_generation = _check_segments(found, checkpoint.store, checkpoints)
-    if mark is not None and mark.store != checkpoint.store:
-        raise StoreIncomplete(
-            f"{directory}: not the log that was last used here; replace it with that one,"
-            f" or delete {mark_path} to use this one"
-        )
+    loss.check_store(checkpoint.store)
     descriptors = FileDescriptors()
     try:
         sources = {
@@ -184,11 +139,7 @@ def _read(
         position, is_cut = recover(directory, sources, checkpoint.position, state)
     finally:
         descriptors.close()
-    if mark is not None and mark.sequence >= position.sequence:
-        raise StoreIncomplete(
-            f"{directory}: the log ends with group {position.sequence - 1}, but had {mark.sequence}: an older"
-            f" copy, or damaged at its end; restore it, or delete {mark_path} to use what is there"
-        )
+    loss.check(checkpoint.store, position.sequence - 1, "its segments")
     horizon = min(one.header.position.generation for one in checkpoints if one.header is not None)
     segments = _live(directory, found, by_generation, position, state, horizon, segment_size)
     return OpenedLog(directory, state, segments, position, checkpoint, newest.path, is_cut)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from twisted.internet.interfaces import IReactorTime
 
+from msmq.storage.damage import DamagePolicy
 from msmq.storage.log.checkpoints import Checkpointing
 from msmq.storage.log.compaction import Compaction
-from msmq.storage.log.core.scrub_policy import ScrubPolicy
 from msmq.storage.log.core.write_policy import WritePolicy
 from msmq.storage.log.engine import Engine
 from msmq.storage.log.lookups import Lookups
@@ -36,12 +35,10 @@ class RunningLog:
     def __init__(
         self,
         opened: OpenedLog,
-        mark: Path,
+        policy: DamagePolicy,
         call: Call,
         upkeep: Worker,
         clock: Callable[[], float],
-        now: Callable[[], float],
-        scrubbing: ScrubPolicy,
         reactor: IReactorTime,
         deliver: Callable[[Sequence[Outcome]], object],
         fire: Callable[[], object],
@@ -57,11 +54,11 @@ class RunningLog:
         self.engine = engine = Engine(
             opened, call, self._writer, self._writing, WritePolicy(), supply, deliver, fire, self._rest
         )
-        quarantine = Quarantine(engine, upkeep, now)
+        quarantine = Quarantine(engine, upkeep, policy.now)
         self.lookups = Lookups(
             engine, call, (self._reading, self._fetcher), (self._searching, self._searcher), quarantine
         )
-        self._checkpointing = Checkpointing(engine, opened, upkeep, mark)
+        self._checkpointing = Checkpointing(engine, opened, upkeep, policy.mark)
         compaction = Compaction(engine, self._reading, self._fetcher, quarantine.put)
         self._scrubber = Scrubber(
             engine,
@@ -70,9 +67,9 @@ class RunningLog:
             upkeep,
             self._checkpointing,
             quarantine,
-            scrubbing,
+            policy.scrubbing,
             reactor,
-            now,
+            policy.now,
         )
         workers = self._writing, self._reading, upkeep
         self._upkeep = Upkeep(

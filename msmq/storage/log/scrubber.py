@@ -15,12 +15,12 @@ from msmq.persistence.changes import AppendEvent
 from msmq.storage.log.batches import WriteBatch
 from msmq.storage.log.checkpoints import Checkpointing
 from msmq.storage.log.compaction import Live, live_packets
-from msmq.storage.log.core.scrub_policy import ScrubPolicy
 from msmq.storage.log.engine import Engine
 from msmq.storage.log.log_check import LogProblem
 from msmq.storage.log.packet_fetcher import Damage, PacketFetcher, place_of
 from msmq.storage.log.quarantine import DAMAGED, Quarantine
 from msmq.storage.log.workers import Worker
+from msmq.storage.scrub_policy import ScrubPolicy
 
 STEP_ROWS: Final = 500
 """Rows that are looked at in one step."""

@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 from uuid import UUID
 
+import attrs
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from msmq.durable import make_directory
@@ -30,14 +32,15 @@ from msmq.interfaces.storage import (
 )
 from msmq.persistence.changes import Change
 from msmq.persistence.snapshot import Snapshot
+from msmq.storage.damage import DamagePolicy
 from msmq.storage.log.batches import WriteBatch
-from msmq.storage.log.core.scrub_policy import ScrubPolicy
 from msmq.storage.log.counters import Counters
 from msmq.storage.log.failures import failure
 from msmq.storage.log.files import lock_directory
 from msmq.storage.log.opened_log import OpenedLog, open_log
 from msmq.storage.log.running_log import RunningLog
 from msmq.storage.log.workers import Worker
+from msmq.storage.loss_check import LossCheck
 from msmq.storage.reading_thread import Outcome, storage_error
 
 FIRED_TOGETHER: Final = 128
@@ -46,6 +49,7 @@ SEGMENT_BYTES: Final = 16 * 1024 * 1024
 """The usual size of a segment."""
 
 _Result = TypeVar("_Result")
+_Opened: TypeAlias = tuple[OpenedLog, Snapshot, LossCheck]
 
 
 class _Phase(enum.Enum):
@@ -64,10 +68,8 @@ class LogMessageStore:
     A batch that is handed over while a read is under way may already be seen by it.
 
     @param directory: of the log; made, mode 0700, if it is not there.
-    @param mark: a file outside of it, by which a log that is not the one last used is noticed.
+    @param policy: what to do about damage and loss.
     @param clock: seconds, for measuring how long a write takes.
-    @param now: seconds since 1970-01-01 UTC, for events of the store itself.
-    @param scrubbing: how fast and how often what is stored is verified.
     @param segment_bytes: the size of a segment; at least 64 KiB.
     @param reactor: in whose thread the Deferreds fire; the running one by default.
     """
@@ -79,19 +81,15 @@ class LogMessageStore:
     def __init__(
         self,
         directory: Path,
-        mark: Path,
+        policy: DamagePolicy,
         *,
         clock: Callable[[], float],
-        now: Callable[[], float],
-        scrubbing: ScrubPolicy,
         segment_bytes: int = SEGMENT_BYTES,
         reactor: IReactorFromThreads | None = None,
     ) -> None:
         self.directory = directory.absolute()
-        self._mark = mark.absolute()
+        self._policy = attrs.evolve(policy, mark=policy.mark.absolute())
         self._clock = clock
-        self._now = now
-        self._scrubbing = scrubbing
         self._segment_bytes = segment_bytes
         self._reactor = reactor
         self._phase = _Phase.CLOSED
@@ -190,7 +188,7 @@ class LogMessageStore:
             running.engine.put(WriteBatch((), Deferred(), then=lambda: ask(running, done)))
         return done
 
-    def _open(self) -> tuple[OpenedLog, Snapshot]:
+    def _open(self) -> _Opened:
         """Read the log; blocks."""
         try:
             make_directory(self.directory, parents=False)
@@ -198,22 +196,25 @@ class LogMessageStore:
         except OSError as error:
             raise failure(self.directory, "open", error) from error
         try:
-            opened = open_log(self.directory, self._mark, self._segment_bytes)
+            loss = LossCheck(str(self.directory), self._policy)
+            opened = open_log(self.directory, loss, self._segment_bytes)
             snapshot = opened.state.snapshot()
         except Exception as error:
             os.close(lock)
             raise failure(self.directory, "open", error) from error
         self._lock = lock
-        return opened, snapshot
+        return opened, snapshot, loss
 
-    def _opened(self, done: Deferred[Snapshot], outcome: tuple[OpenedLog, Snapshot] | Exception) -> None:
+    def _opened(
+        self, done: Deferred[Snapshot], outcome: tuple[OpenedLog, Snapshot, LossCheck] | Exception
+    ) -> None:
         if isinstance(outcome, Exception):
             self._upkeep.stop()
             self._phase = _Phase.CLOSED
             self._fire_closing()
             done.errback(storage_error(outcome))
             return
-        opened, snapshot = outcome
+        opened, snapshot, loss = outcome
         if opened.is_cut:
             self.log.info(
                 "{directory}: a write that was never confirmed was cut off before group {sequence}",
@@ -222,20 +223,23 @@ class LogMessageStore:
             )
         self._running = RunningLog(
             opened,
-            self._mark,
+            self._policy,
             self._call,
             self._upkeep,
             self._clock,
-            self._now,
-            self._scrubbing,
             IReactorTime(self._reactor or _running_reactor()),
             self._deliver,
             self._fire,
         )
         self._phase = _Phase.OPEN
+        if events := loss.events():
+            self.commit(events).addErrback(self._not_told)
         if self._closing:
             self._close()
         done.callback(snapshot)
+
+    def _not_told(self, failed: Failure) -> None:
+        self.log.error("an accepted loss has no event: {error}", error=failed.value)
 
     def _deliver(self, outcomes: Sequence[Outcome]) -> None:
         self._outcomes.extend(outcomes)

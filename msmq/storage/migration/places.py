@@ -14,10 +14,10 @@ from msmq.durable import sync
 from msmq.interfaces.plugins import IStorageFactory
 from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.quoting import quoted
-from msmq.storage.log.factory import DIRECTORY_NAME, MARK_NAME, LogStorageFactory
+from msmq.storage.log.factory import DIRECTORY_NAME, LogStorageFactory, mark_name
 from msmq.storage.log.failures import failure
 from msmq.storage.readers.shape import StoreReader
-from msmq.storage.sqlite.store import FILE_NAME, SqliteStorageFactory
+from msmq.storage.sqlite.store import FILE_NAME, MARK_SUFFIX, SqliteStorageFactory
 
 KINDS: Final = ("log", "sqlite", "postgresql")
 """The stores between which everything can be moved."""
@@ -94,8 +94,10 @@ class SqlitePlace(StorePlace):
 
     def erase(self) -> int:
         """See L{StorePlace.erase}: the file first, since SQLite ignores a log beside an empty file."""
+        # The mark before it: a store without a mark is no store that has lost something.
+        size = _erase(self.data, [f"{self.path.name}{MARK_SUFFIX}"])
         names = [f"{self.path.name}{suffix}" for suffix in _BESIDE]
-        return _erase(self.path.parent, [self.path.name, *names])
+        return size + _erase(self.path.parent, [self.path.name, *names])
 
 
 _BESIDE: Final = (
@@ -140,7 +142,7 @@ class LogPlace(StorePlace):
 
     def erase(self) -> int:
         """See L{StorePlace.erase}: renamed first, so that a part of it is never taken for a log."""
-        size = _erase(self.data, [MARK_NAME])
+        size = _erase(self.data, [mark_name(self.path)])
         doomed = self.path.with_name(f"{self.path.name}.discarded")
         try:
             for directory in (doomed, self.path):
@@ -190,8 +192,11 @@ class PostgresqlPlace(StorePlace):
         """See L{StorePlace.erase}."""
         from msmq.storage.postgresql.address import parse_address
         from msmq.storage.postgresql.erasure import erase_store
+        from msmq.storage.postgresql.factory import database_mark_name
 
-        erase_store(parse_address(self.argument))
+        address = parse_address(self.argument)
+        _erase(self.data, [database_mark_name(address)])
+        erase_store(address)
         return 0
 
 

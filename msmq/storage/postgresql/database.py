@@ -19,10 +19,14 @@ from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import AppendEvent, Change
 from msmq.persistence.definition import QueueDefinition
 from msmq.persistence.snapshot import Snapshot, StoredMessage
+from msmq.storage.damage import DamagePolicy
+from msmq.storage.loss_check import LossCheck
 from msmq.storage.plan import TransactionPlan
 from msmq.storage.postgresql.address import Address
+from msmq.storage.postgresql.checksum_fill import SchemaChecksumFill, fill_in_small_tables
 from msmq.storage.postgresql.cleanup import PendingCleanup
 from msmq.storage.postgresql.connection import PostgresqlConnection, connect
+from msmq.storage.postgresql.database_mark import DatabaseMark
 from msmq.storage.postgresql.failures import DatabaseUnreachable, StatementRefused, away, failure, is_lost
 from msmq.storage.postgresql.log_writer import LogNumbers
 from msmq.storage.postgresql.schema import SCHEMA, ServerSchema
@@ -37,6 +41,8 @@ from msmq.storage.postgresql.schema_ownership import (
     take_over,
 )
 from msmq.storage.postgresql.script import Script, script
+from msmq.storage.postgresql.start_check import check_small_tables, take_damaged_messages
+from msmq.storage.postgresql.verification import is_damage
 from msmq.storage.records import lookup_id_of, read_definition
 
 Outcomes = list[StorageError | None]
@@ -66,13 +72,17 @@ class ServerDatabase:
     without being noticed.
 
     @ivar address: where it is.
+    @param policy: what to do about damage and loss.
+    @ivar damaged: how many messages were found damaged when it was opened, and are in quarantine.
     @raise StorageError: it cannot be used; says why.
     """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, address: Address, *, schema: ServerSchema = SCHEMA) -> None:
+    def __init__(self, address: Address, policy: DamagePolicy, *, schema: ServerSchema = SCHEMA) -> None:
         self.address = address
+        self.damaged = 0
+        loss = LossCheck(address.text, policy)
         self._session = uuid4()
         self._doubt: _Attempt | None = None
         self._refusal: StatementRefused | None = None
@@ -82,7 +92,15 @@ class ServerDatabase:
         self._lost_express = False
         link = connect(address)
         try:
-            prepare(link, address, schema)
+            prepare(link, address, schema, loss)
+            store, number, is_checked = link.row("SELECT store, number, is_checked FROM progress")
+            loss.check(store.bytes, number, "the database")
+            self._mark = DatabaseMark(store.bytes, policy.mark)
+            if not is_checked:
+                fill_in_small_tables(link)
+            self._fill = SchemaChecksumFill(is_checked)
+            check_small_tables(link, address)
+            taken = take_damaged_messages(link, address, policy.quarantine)
             found = take_over(link, self._session)
             self._numbers = LogNumbers(found.number, found.last_entry, found.last_event, found.first_event)
             self._known: dict[int, int] = {
@@ -95,13 +113,20 @@ class ServerDatabase:
             self._remains = PendingCleanup.found(link)
             self._warn_of(link)
             self._keep(link)
+            self._sure = self._found = found.number
+            self._mark.write(found.number)
+            for one in taken:
+                self.log.error("{problem}; it is in quarantine", problem=f"{one.what}; {one.problem}")
+            self.damaged = len(taken)
+            events = [*loss.events(), *(one.event(policy.now()) for one in taken)]
+            if events:
+                self._told(self.write([events]))
         except psycopg.Error as error:
             link.close()
             raise failure(address, "open", error) from None
         except BaseException:
             link.close()
             raise
-        self._sure = self._found = found.number
 
     @property
     def is_doubtful(self) -> bool:
@@ -110,6 +135,7 @@ class ServerDatabase:
 
     def close(self) -> None:
         """Release the schema."""
+        self._mark.write(self._sure)
         self._link.close()
 
     def snapshot(self) -> Snapshot:
@@ -126,8 +152,9 @@ class ServerDatabase:
             with link.transaction(), link.cursor("messages") as cursor:
                 link.execute(b"SET LOCAL enable_seqscan TO on")
                 cursor.execute(
-                    b"SELECT queue, lookup_id, size, arrived, due, aborts, moves FROM message"
-                    b" WHERE queue IN (SELECT id FROM queue) ORDER BY queue, lookup_id",
+                    b"SELECT queue, lookup_id, size, arrived, due, aborts, moves FROM message AS m"
+                    b" WHERE queue IN (SELECT id FROM queue) AND NOT EXISTS (SELECT 1 FROM unreachable AS u"
+                    b" WHERE u.queue = m.queue AND u.lookup_id = m.lookup_id) ORDER BY queue, lookup_id",
                     binary=True,
                 )
                 while fetched := cursor.fetchmany(_FETCHED):
@@ -215,7 +242,7 @@ class ServerDatabase:
         """
         link = self._present()
         try:
-            return self._remains.step(link)
+            return self._remains.step(link) or self._fill.step(link)
         except psycopg.Error as error:
             if is_lost(link, error):
                 raise self._lose(error) from None
@@ -226,11 +253,22 @@ class ServerDatabase:
             self._try_to_perform(link, plan, outcomes, may_replace=False)
         except psycopg.errors.UniqueViolation:
             self._try_to_perform(link, plan, outcomes, may_replace=True)
+        except psycopg.Error as error:
+            if self._doubt is not None or not is_damage(error) or len(outcomes) > 1 or plan.puts:
+                raise
+            # What is removed is reached no more; it no longer counts either.
+            self._try_to_perform(link, plan, outcomes, may_replace=False, leaves_rows=True)
 
     def _try_to_perform(
-        self, link: PostgresqlConnection, plan: TransactionPlan, outcomes: Outcomes, *, may_replace: bool
+        self,
+        link: PostgresqlConnection,
+        plan: TransactionPlan,
+        outcomes: Outcomes,
+        *,
+        may_replace: bool,
+        leaves_rows: bool = False,
     ) -> None:
-        script_ = script(plan, self._numbers, may_replace=may_replace)
+        script_ = script(plan, self._numbers, may_replace=may_replace, leaves_rows=leaves_rows)
         attempt = _Attempt(plan, script_, outcomes, self._lost_express)
         try:
             _execute(link, script_)
@@ -254,6 +292,7 @@ class ServerDatabase:
         self._numbers = script_.numbers
         if script_.is_durable:
             self._sure = script_.numbers.group
+            self._mark.confirmed(self._sure)
         self._has_express |= plan.express is not None
         self._lost_express &= not attempt.tells_of_express
 
@@ -298,13 +337,18 @@ class ServerDatabase:
 
     def _warn_of(self, link: PostgresqlConnection) -> None:
         """Tell if what is committed is not safe there."""
-        for name in ("fsync", "full_page_writes"):
+        for name, risk in (
+            ("fsync", "what is committed there may be lost in a power cut"),
+            ("full_page_writes", "what is committed there may be lost in a power cut"),
+            ("data_checksums", "damage to its files may hide messages without a trace"),
+        ):
             if link.row("SELECT current_setting($1)", [name]) == ("off",):
-                self.log.warn(
-                    "{place}: {name} is off: what is committed there may be lost in a power cut",
-                    place=self.address.text,
-                    name=name,
-                )
+                self.log.warn("{place}: {name} is off: {risk}", place=self.address.text, name=name, risk=risk)
+
+    def _told(self, outcomes: Outcomes) -> None:
+        for outcome in outcomes:
+            if outcome is not None:
+                raise outcome
 
     def _check_owner(self, found: CommitProgress) -> None:
         if found.session != self._session:

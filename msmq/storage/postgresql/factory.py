@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
 from zope.interface import implementer
 
-from msmq.interfaces.plugins import IStorageFactory, IStorageProbe
+from msmq.interfaces.plugins import ILossAcceptance, IStorageFactory, IStorageProbe
 from msmq.interfaces.storage import IMessageStore
+from msmq.storage.damage import DamagePolicy
+from msmq.storage.scrub_policy import SCRUBBING
 
 if TYPE_CHECKING:
     from msmq.storage.postgresql.address import Address
 
 
-@implementer(IStorageFactory, IStorageProbe)
+@implementer(IStorageFactory, IStorageProbe, ILossAcceptance)
 @attrs.frozen
 class PostgresqlStorageFactory:
     """C{postgresql://USER@HOST:PORT/DATABASE}: a schema of its own in a database."""
@@ -25,10 +29,11 @@ class PostgresqlStorageFactory:
 
     def open_store(self, argument: str, data: Path) -> IMessageStore:
         """See L{IStorageFactory.open_store}."""
-        address = _address(argument)
-        from msmq.storage.postgresql.store import PostgresqlMessageStore
+        return self._store(argument, data, accepts_loss=False)
 
-        return PostgresqlMessageStore(address)
+    def open_with_loss(self, argument: str, data: Path) -> IMessageStore:
+        """See L{ILossAcceptance.open_with_loss}."""
+        return self._store(argument, data, accepts_loss=True)
 
     def probe(self, argument: str, data: Path) -> None:
         """See L{IStorageProbe.probe}."""
@@ -36,6 +41,19 @@ class PostgresqlStorageFactory:
         from msmq.storage.postgresql.schema_ownership import probe
 
         probe(address)
+
+    def _store(self, argument: str, data: Path, *, accepts_loss: bool) -> IMessageStore:
+        address = _address(argument)
+        from msmq.storage.postgresql.store import PostgresqlMessageStore
+
+        policy = DamagePolicy(data / database_mark_name(address), accepts_loss, time.time, SCRUBBING)
+        return PostgresqlMessageStore(address, policy)
+
+
+def database_mark_name(address: Address) -> str:
+    """The file in the data directory that tells how far a schema had come."""
+    database = re.sub(r"[^A-Za-z0-9_]", "_", address.parameters.get("dbname", ""))
+    return f"postgresql-{database}-{address.schema}-mark"
 
 
 def _address(argument: str) -> Address:

@@ -16,6 +16,7 @@ from msmq.persistence.changes import (
     RestoreNumbers,
     TrimLog,
 )
+from msmq.storage.checksums import entry_checksum, event_checksum
 from msmq.storage.plan import EventStep, LogStep
 from msmq.storage.postgresql.arrays import bigints, byte_strings, floats, integers
 from msmq.storage.postgresql.statement import Statement, chunks
@@ -92,14 +93,19 @@ def _append(entries: Sequence[Entry], statement: Statement) -> None:
     if math.isnan(sum(arrived)):
         raise ValueError("an ArrivalTime is not a number")
     packets = [entry.packet for _, _, entry in entries]
+    checksums = [
+        entry_checksum(row, sequence, stored_lookup_id(entry.lookup_id), entry.arrived, entry.packet)
+        for row, sequence, entry in entries
+    ]
     statement.add(
-        "INSERT INTO log SELECT * FROM unnest({0}, {1}, {2}, {3}, {4}, {5})",
+        "INSERT INTO log SELECT * FROM unnest({0}, {1}, {2}, {3}, {4}, {5}, {6})",
         integers([row for row, _, _ in entries]),
         bigints([sequence for _, sequence, _ in entries]),
         bigints([stored_lookup_id(entry.lookup_id) for _, _, entry in entries]),
         floats(arrived),
         integers([len(packet) for packet in packets]),
         byte_strings(packets),
+        bigints(checksums),
     )
 
 
@@ -133,7 +139,7 @@ def write_events(changes: Sequence[EventStep], numbers: LogNumbers, main: Statem
     events = [(sequence, event) for sequence, event in events if sequence >= numbers.first_event]
     if events:
         main.add(
-            "INSERT INTO event SELECT * FROM unnest({0}, {1}, {2}, {3}, {4}, {5}, {6})",
+            "INSERT INTO event SELECT * FROM unnest({0}, {1}, {2}, {3}, {4}, {5}, {6}, {7})",
             bigints([sequence for sequence, _ in events]),
             floats([event.time for _, event in events]),
             byte_strings([event.identity for _, event in events]),
@@ -141,7 +147,13 @@ def write_events(changes: Sequence[EventStep], numbers: LogNumbers, main: Statem
             byte_strings([stored_text(event.reason) for _, event in events]),
             integers([event.message_class for _, event in events]),
             byte_strings([stored_text(event.queue) for _, event in events]),
+            bigints([_event_checksum(sequence, event) for sequence, event in events]),
         )
+
+
+def _event_checksum(sequence: int, event: AppendEvent) -> int:
+    texts = stored_text(event.event), stored_text(event.reason), stored_text(event.queue)
+    return event_checksum(sequence, event.time, event.message_class, event.identity, *texts)
 
 
 @attrs.frozen

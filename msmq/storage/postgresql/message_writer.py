@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, TypeAlias
+from zlib import crc32
 
 from msmq.persistence.changes import PutMessage
 from msmq.storage.identity import identity_of
 from msmq.storage.part_plan import Move, PartPlan, Stage
 from msmq.storage.postgresql.arrays import bigints, byte_strings, floats, integers, nullable_bigints
 from msmq.storage.postgresql.statement import Statement, chunks
+from msmq.storage.postgresql.sums import ABORTED, MOVED, SUM
 
 Table = Literal["message", "express"]
 
@@ -19,13 +21,19 @@ Put: TypeAlias = tuple[int, int, PutMessage]
 
 
 def write_messages(
-    table: Table, part: PartPlan, statements: list[Statement], main: Statement, *, may_replace: bool
+    table: Table,
+    part: PartPlan,
+    statements: list[Statement],
+    main: Statement,
+    *,
+    may_replace: bool,
+    leaves_rows: bool = False,
 ) -> None:
     """What a part of a plan comes to.
 
     @param statements: take what has to be done in order, and before C{main}.
     @param main: takes the rest.
-    @param may_replace: see L{msmq.storage.postgresql.script.script}.
+    @param may_replace: see L{msmq.storage.postgresql.script.script}; so with C{leaves_rows}.
     """
     for stage in part.stages[:-1]:
         statement = Statement()
@@ -34,11 +42,18 @@ def write_messages(
             statements.append(statement)
     # What moved to a place before may be replaced there.
     has_moves = any(stage.moves for stage in part.stages)
-    _stage(table, part.stages[-1], statements, main, may_replace=may_replace or has_moves)
+    may_replace = may_replace or has_moves
+    _stage(table, part.stages[-1], statements, main, may_replace=may_replace, leaves_rows=leaves_rows)
 
 
 def _stage(
-    table: Table, stage: Stage, statements: list[Statement], main: Statement, *, may_replace: bool
+    table: Table,
+    stage: Stage,
+    statements: list[Statement],
+    main: Statement,
+    *,
+    may_replace: bool,
+    leaves_rows: bool = False,
 ) -> None:
     for moves in _disjoint(stage.moves):
         _move(table, moves, statements)
@@ -50,7 +65,7 @@ def _stage(
     }
     if aborts:
         main.add(
-            f"UPDATE {table} AS m SET aborts = a.aborts"
+            f"UPDATE {table} AS m SET aborts = a.aborts, row_checksum = {ABORTED}"
             " FROM unnest({0}, {1}, {2}) AS a (queue, lookup_id, aborts)"
             " WHERE m.queue = a.queue AND m.lookup_id = a.lookup_id",
             integers([row for row, _ in aborts]),
@@ -67,7 +82,9 @@ def _stage(
                 put.append((row, lookup_id, message))
     if gone:
         main.add(
-            f"DELETE FROM {table} AS m USING unnest({{0}}, {{1}}) AS g (queue, lookup_id)"
+            "INSERT INTO unreachable SELECT * FROM unnest({0}, {1}) ON CONFLICT DO NOTHING"
+            if leaves_rows
+            else f"DELETE FROM {table} AS m USING unnest({{0}}, {{1}}) AS g (queue, lookup_id)"
             " WHERE m.queue = g.queue AND m.lookup_id = g.lookup_id",
             integers([row for row, _ in gone]),
             bigints([lookup_id for _, lookup_id in gone]),
@@ -87,8 +104,9 @@ def _put(table: Table, messages: Sequence[Put], statement: Statement, *, may_rep
         raise ValueError("an ArrivalTime is not a number")
     packets = [message.packet for _, _, message in messages]
     statement.add(
-        f"INSERT INTO {table} SELECT * FROM"
-        " unnest({0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}, {8})" + (_REPLACE if may_replace else ""),
+        f"INSERT INTO {table} SELECT u.*, {SUM} FROM"
+        " unnest({0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}, {8}, {9}) AS u (queue, lookup_id, size, arrived,"
+        " due, aborts, moves, identity, packet, checksum)" + (_REPLACE if may_replace else ""),
         integers([row for row, _, _ in messages]),
         bigints([lookup_id for _, lookup_id, _ in messages]),
         integers([len(packet) for packet in packets]),
@@ -98,13 +116,14 @@ def _put(table: Table, messages: Sequence[Put], statement: Statement, *, may_rep
         bigints([message.moves for _, _, message in messages]),
         byte_strings([identity_of(packet) for packet in packets]),
         byte_strings(packets),
+        bigints([crc32(packet) for packet in packets]),
     )
 
 
 _REPLACE: Final = (
     " ON CONFLICT (queue, lookup_id) DO UPDATE SET size = excluded.size, arrived = excluded.arrived,"
     " due = excluded.due, aborts = excluded.aborts, moves = excluded.moves, identity = excluded.identity,"
-    " packet = excluded.packet"
+    " packet = excluded.packet, checksum = excluded.checksum, row_checksum = excluded.row_checksum"
 )
 
 
@@ -139,7 +158,8 @@ def _move(table: Table, moves: Sequence[Move], statements: list[Statement]) -> N
     moved = Statement()
     moved.add(
         f"UPDATE {table} AS m SET queue = v.target, lookup_id = v.new_lookup_id, due = v.due,"
-        " aborts = v.aborts, moves = v.moves FROM unnest({0}, {1}, {2}, {3}, {4}, {5}, {6})"
+        f" aborts = v.aborts, moves = v.moves, row_checksum = {MOVED}"
+        " FROM unnest({0}, {1}, {2}, {3}, {4}, {5}, {6})"
         " AS v (queue, lookup_id, target, new_lookup_id, due, aborts, moves)"
         " WHERE m.queue = v.queue AND m.lookup_id = v.lookup_id",
         *places,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from threading import Event
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -12,15 +13,16 @@ from uuid import UUID
 import psycopg
 
 from msmq.interfaces.storage import LogEntry, LogExtent, MessageNotStored, StoredEvent
-from msmq.persistence.changes import AppendEvent
+from msmq.storage.damage import DamagedRow, PacketDamaged, VerifiedRows
 from msmq.storage.log_answer import LOG_BYTES
 from msmq.storage.postgresql.address import Address
-from msmq.storage.postgresql.arrays import bigints
 from msmq.storage.postgresql.connection import PostgresqlConnection, connect
 from msmq.storage.postgresql.failures import DatabaseUnreachable, away, failure, is_lost
-from msmq.storage.postgresql.log_writer import text_of
+from msmq.storage.postgresql.row_scrubber import scrub
 from msmq.storage.postgresql.schema_ownership import is_at_work
+from msmq.storage.postgresql.verification import SchemaRowVerifier
 from msmq.storage.records import lookup_id_of, stored_lookup_id
+from msmq.storage.scrub_step import ScrubPlace, ScrubStep
 
 TOGETHER: Final = 500
 """Messages that are asked for with one statement."""
@@ -38,10 +40,13 @@ class DatabaseReader:
     """Reads; connects when it is first asked, and again when the connection was lost.
 
     While the database is away it tries again for as long as commits wait, and then fails at once.
+
+    @param quarantine: the directory for what is left of damaged rows.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, quarantine: Path) -> None:
         self.address = address
+        self._quarantine = quarantine
         self._link: PostgresqlConnection | None = None
         self._absence: tuple[float, DatabaseUnreachable] | None = None
         self._next_attempt = 0.0
@@ -62,11 +67,17 @@ class DatabaseReader:
             self._link = None
 
     def read(self, queue: UUID, lookup_ids: Sequence[int]) -> list[bytes]:
-        """See L{msmq.interfaces.IMessageStore.read}."""
+        """See L{msmq.interfaces.IMessageStore.read}; each packet is verified.
+
+        @raise PacketDamaged: some of them are damaged, and what is left of them is in quarantine.
+        """
+        damaged: list[DamagedRow] = []
         packets: dict[int, bytes] = {}
         for start in range(0, len(lookup_ids), TOGETHER):
             ids = [stored_lookup_id(lookup_id) for lookup_id in lookup_ids[start : start + TOGETHER]]
-            packets.update(self._rows(_PACKETS, queue, bigints(ids)))
+            packets.update(self._with_link(partial(self._packets, queue, ids, damaged)))
+        if damaged:
+            raise PacketDamaged(queue, damaged)
         found = []
         for lookup_id in lookup_ids:
             packet = packets.get(stored_lookup_id(lookup_id))
@@ -75,44 +86,71 @@ class DatabaseReader:
             found.append(packet)
         return found
 
+    def _packets(
+        self, queue: UUID, ids: Sequence[int], damaged: list[DamagedRow], link: PostgresqlConnection
+    ) -> dict[int, bytes]:
+        verification = self._verification(link, damaged)
+        packets: dict[int, bytes] = {}
+        for (row,) in link.rows("SELECT id FROM queue WHERE identifier = $1", [queue]):
+            packets = verification.packets("message", row, ids)
+            gone = {stored_lookup_id(one.key) for one in damaged}
+            missing = [stored for stored in ids if stored not in packets and stored not in gone]
+            if missing:
+                packets.update(verification.packets("express", row, missing))
+        return packets
+
     def find(self, identity: bytes) -> list[tuple[UUID, int]]:
         """See L{msmq.interfaces.IMessageStore.find}."""
         if not identity:
             return []
         return [(queue, lookup_id_of(stored)) for queue, stored in self._rows(_FOUND, identity)]
 
-    def read_log(self, queue: UUID, after: int, limit: int) -> list[LogEntry]:
-        """See L{msmq.interfaces.IMessageStore.read_log}."""
+    def read_log(self, queue: UUID, after: int, limit: int) -> VerifiedRows[LogEntry]:
+        """See L{msmq.interfaces.IMessageStore.read_log}; entries that are damaged are left out."""
         number = max(0, min(limit, _LOG_ENTRIES))
+        wanted: list[int] = []
+        total = 0
         sizes = self._rows(_ENTRY_SIZES, queue, _within(after), number)
-        last = total = 0
-        for sequence, size in sizes:
+        for _, sequence, size in sizes:
             total += size
-            if last and total > LOG_BYTES:
+            if wanted and total > LOG_BYTES:
                 break
-            last = sequence
-        if not last:
-            return []
-        return [
-            LogEntry(sequence, lookup_id_of(stored), arrived, packet)
-            for sequence, stored, arrived, packet in self._rows(_ENTRIES, queue, _within(after), last)
-        ]
+            wanted.append(sequence)
+        if not wanted:
+            return VerifiedRows([])
+        damaged: list[DamagedRow] = []
+        row = sizes[0][0]
+        entries = self._with_link(lambda link: self._verification(link, damaged).entries(row, wanted))
+        return VerifiedRows(entries, damaged)
 
     def log_extent(self, queue: UUID) -> LogExtent:
         """See L{msmq.interfaces.IMessageStore.log_extent}."""
         rows = self._rows(_EXTENT, queue)
         return LogExtent(*rows[0]) if rows else LogExtent()
 
-    def read_events(self, after: int, limit: int, identity: bytes | None) -> list[StoredEvent]:
-        """See L{msmq.interfaces.IMessageStore.read_events}."""
+    def read_events(self, after: int, limit: int, identity: bytes | None) -> VerifiedRows[StoredEvent]:
+        """See L{msmq.interfaces.IMessageStore.read_events}; events that are damaged are left out."""
         rows = self._rows(_EVENTS, _within(after), identity, max(0, min(limit, _LAST)))
-        return [
-            StoredEvent(
-                sequence,
-                AppendEvent(moment, whose, text_of(event), text_of(reason), message_class, text_of(queue)),
-            )
-            for sequence, moment, whose, event, reason, message_class, queue in rows
-        ]
+        damaged: list[DamagedRow] = []
+        wanted = [sequence for (sequence,) in rows]
+        events: list[StoredEvent] = []
+        for start in range(0, len(wanted), TOGETHER):
+            some = wanted[start : start + TOGETHER]
+            events += self._with_link(partial(self._some_events, some, damaged))
+        return VerifiedRows(events, damaged)
+
+    def scrub(self, place: ScrubPlace | None, size: int) -> ScrubStep:
+        """Verify what follows a place, about so many bytes of packets; C{None} for the beginning."""
+        name = self.address.text
+        return self._with_link(lambda link: scrub(link, name, self._quarantine, place, size))
+
+    def _some_events(
+        self, wanted: Sequence[int], damaged: list[DamagedRow], link: PostgresqlConnection
+    ) -> list[StoredEvent]:
+        return self._verification(link, damaged).events(wanted)
+
+    def _verification(self, link: PostgresqlConnection, damaged: list[DamagedRow]) -> SchemaRowVerifier:
+        return SchemaRowVerifier(link, self.address.text, self._quarantine, damaged)
 
     def _rows(self, statement: str, *parameters: object) -> list[Any]:
         return self._with_link(lambda link: link.rows(statement, parameters))
@@ -158,10 +196,6 @@ def _within(number: int) -> int:
 
 
 _QUEUE: Final = "(SELECT id FROM queue WHERE identifier = $1)"
-_PACKETS: Final = " UNION ALL ".join(
-    f"SELECT lookup_id, packet FROM {table} WHERE queue = {_QUEUE} AND lookup_id = ANY($2)"
-    for table in ("express", "message")
-)
 _FOUND: Final = " UNION ALL ".join(
     f"SELECT q.identifier, m.lookup_id FROM {table} AS m JOIN queue AS q ON q.id = m.queue"
     " WHERE m.identity = $1"
@@ -171,10 +205,8 @@ _LATER: Final = (
     f"queue = {_QUEUE} AND sequence > $2"
     f" AND sequence >= (SELECT first FROM log_extent WHERE queue = {_QUEUE})"
 )
-_ENTRY_SIZES: Final = f"SELECT sequence, size FROM log WHERE {_LATER} ORDER BY sequence LIMIT $3"
-_ENTRIES: Final = (
-    "SELECT sequence, lookup_id, arrived, packet FROM log"
-    f" WHERE {_LATER} AND sequence <= $3 ORDER BY sequence"
+_ENTRY_SIZES: Final = (
+    f"SELECT queue, sequence, size::bigint FROM log WHERE {_LATER} ORDER BY sequence LIMIT $3"
 )
 _EXTENT: Final = (
     "SELECT coalesce((SELECT min(sequence) FROM log WHERE log.queue = e.queue AND sequence >= e.first), 0),"
@@ -182,7 +214,6 @@ _EXTENT: Final = (
     f" entries, size FROM log_extent AS e WHERE e.queue = {_QUEUE}"
 )
 _EVENTS: Final = (
-    "SELECT sequence, time, identity, event, reason, message_class, queue FROM event"
-    " WHERE sequence > $1 AND sequence >= (SELECT first_event FROM progress)"
+    "SELECT sequence FROM event WHERE sequence > $1 AND sequence >= (SELECT first_event FROM progress)"
     " AND ($2::bytea IS NULL OR identity = $2) ORDER BY sequence LIMIT $3"
 )

@@ -10,7 +10,8 @@ import attrs
 _MESSAGES: Final = (
     "(queue integer NOT NULL, lookup_id bigint NOT NULL, size integer NOT NULL,"
     " arrived double precision NOT NULL, due bigint, aborts bigint NOT NULL, moves bigint NOT NULL,"
-    " identity bytea NOT NULL, packet bytea NOT NULL, PRIMARY KEY (queue, lookup_id))"
+    " identity bytea NOT NULL, packet bytea NOT NULL, checksum bigint, row_checksum bigint,"
+    " PRIMARY KEY (queue, lookup_id))"
     # What comes and goes leaves its place to what follows, before much of it has collected.
     " WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.2)"
 )
@@ -33,35 +34,57 @@ class ServerSchema:
     migrations: Mapping[int, Sequence[str]] = attrs.field(factory=dict)
 
 
+_UNREACHABLE: Final = (
+    # Messages that were removed although the database could not reach their rows.
+    "CREATE TABLE unreachable (queue integer NOT NULL, lookup_id bigint NOT NULL,"
+    " PRIMARY KEY (queue, lookup_id))"
+)
+
 SCHEMA: Final = ServerSchema(
-    version=1,
+    version=2,
     tables=(
         "CREATE TABLE msmq_version (number integer NOT NULL)",
         # One row: the last group that was written, by whom, and the last numbers that were given away.
         "CREATE TABLE progress (number bigint NOT NULL, session uuid, last_entry bigint NOT NULL,"
-        " last_event bigint NOT NULL, first_event bigint NOT NULL)",
-        "INSERT INTO progress VALUES (0, NULL, 0, 0, 1)",
+        " last_event bigint NOT NULL, first_event bigint NOT NULL, store uuid NOT NULL,"
+        " is_checked boolean NOT NULL)",
+        "INSERT INTO progress VALUES (0, NULL, 0, 0, 1, gen_random_uuid(), true)",
         "CREATE TABLE queue (id integer PRIMARY KEY, identifier uuid NOT NULL UNIQUE,"
-        " definition bytea NOT NULL)",
+        " definition bytea NOT NULL, checksum bigint)",
         # Queues that are gone, whose messages are deleted little by little.
         "CREATE TABLE removed_queue (id integer PRIMARY KEY)",
         f"CREATE TABLE message {_MESSAGES}",
         # Not written ahead: nothing of it is there after a crash of the database.
         f"CREATE UNLOGGED TABLE express {_MESSAGES}",
-        "CREATE TABLE state (name bytea PRIMARY KEY, value bytea NOT NULL)",
+        "CREATE TABLE state (name bytea PRIMARY KEY, value bytea NOT NULL, checksum bigint)",
         "CREATE TABLE log (queue integer NOT NULL, sequence bigint NOT NULL, lookup_id bigint NOT NULL,"
         " arrived double precision NOT NULL, size integer NOT NULL, packet bytea NOT NULL,"
-        " PRIMARY KEY (queue, sequence))",
+        " checksum bigint, PRIMARY KEY (queue, sequence))",
         # What is below the first entry no longer counts, and is deleted little by little.
         "CREATE TABLE log_extent (queue integer PRIMARY KEY, first bigint NOT NULL, entries bigint NOT NULL,"
         " size bigint NOT NULL)",
         "CREATE TABLE event (sequence bigint PRIMARY KEY, time double precision NOT NULL,"
         " identity bytea NOT NULL, event bytea NOT NULL, reason bytea NOT NULL,"
-        " message_class integer NOT NULL, queue bytea NOT NULL)",
+        " message_class integer NOT NULL, queue bytea NOT NULL, checksum bigint)",
+        _UNREACHABLE,
         # Packets do not compress well enough to try.
         "ALTER TABLE message ALTER COLUMN packet SET STORAGE EXTERNAL",
         "ALTER TABLE express ALTER COLUMN packet SET STORAGE EXTERNAL",
         "ALTER TABLE log ALTER COLUMN packet SET STORAGE EXTERNAL",
     ),
+    migrations={
+        1: (
+            "ALTER TABLE message ADD COLUMN checksum bigint, ADD COLUMN row_checksum bigint",
+            "ALTER TABLE express ADD COLUMN checksum bigint, ADD COLUMN row_checksum bigint",
+            "ALTER TABLE log ADD COLUMN checksum bigint",
+            "ALTER TABLE event ADD COLUMN checksum bigint",
+            "ALTER TABLE queue ADD COLUMN checksum bigint",
+            "ALTER TABLE state ADD COLUMN checksum bigint",
+            "ALTER TABLE progress ADD COLUMN store uuid NOT NULL DEFAULT gen_random_uuid(),"
+            " ADD COLUMN is_checked boolean NOT NULL DEFAULT false",
+            "ALTER TABLE progress ALTER COLUMN store DROP DEFAULT, ALTER COLUMN is_checked DROP DEFAULT",
+            _UNREACHABLE,
+        ),
+    },
 )
-"""The version that this one writes."""
+"""The version that this one writes; rows that were there before get their checksums little by little."""

@@ -10,6 +10,7 @@ import attrs
 import psycopg
 
 from msmq.interfaces.storage import StorageError
+from msmq.storage.loss_check import LossCheck
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.connection import PostgresqlConnection, connect
 from msmq.storage.postgresql.failures import StatementRefused, failure
@@ -64,12 +65,13 @@ def probe(address: Address, schema: ServerSchema = SCHEMA) -> None:
         raise ValueError(str(error)) from None
 
 
-def prepare(link: PostgresqlConnection, address: Address, schema: ServerSchema = SCHEMA) -> None:
+def prepare(link: PostgresqlConnection, address: Address, schema: ServerSchema, loss: LossCheck) -> None:
     """Make the schema and its tables, or find that they are ours and bring them up to date; then lock them.
 
     Nothing in a schema is changed that is not ours.
 
-    @raise StorageError: it is of something else, of a newer version, or in use.
+    @param loss: notices that there are none although there were.
+    @raise StorageError: it is of something else, of a newer version, missing, or in use.
     @raise psycopg.Error: the database refuses.
     """
     with link.transaction():
@@ -78,6 +80,7 @@ def prepare(link: PostgresqlConnection, address: Address, schema: ServerSchema =
         version = _version(link, address)
         _check_version(address, version, schema)
         if version is None:
+            loss.check_empty()
             _make(link, address, schema)
     lock(link, address)
     if version is not None and version < schema.version:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import attrs
 
+from msmq.storage.checksums import queue_checksum, record_checksum
 from msmq.storage.plan import TransactionPlan
-from msmq.storage.postgresql.arrays import byte_strings, integers
+from msmq.storage.postgresql.arrays import bigints, byte_strings, integers
 from msmq.storage.postgresql.log_writer import LogNumbers, append_entries, trim_logs, write_events
 from msmq.storage.postgresql.message_writer import write_messages
 from msmq.storage.postgresql.statement import Statement
@@ -27,12 +28,15 @@ class Script:
     is_durable: bool
 
 
-def script(plan: TransactionPlan, last: LogNumbers, *, may_replace: bool) -> Script:
+def script(
+    plan: TransactionPlan, last: LogNumbers, *, may_replace: bool, leaves_rows: bool = False
+) -> Script:
     """The statements that write a plan.
 
     @param last: the numbers before it.
     @param may_replace: whether a message may be put where one is; if it is not expected, putting it fails,
         but costs a quarter less.
+    @param leaves_rows: whether rows of messages that are removed stay, since they cannot be reached.
     @raise ValueError: a value has no place in the database.
     @raise struct.error: so too.
     """
@@ -40,7 +44,9 @@ def script(plan: TransactionPlan, last: LogNumbers, *, may_replace: bool) -> Scr
     statements: list[Statement] = []
     main = Statement()
     _queues(plan, statements)
-    write_messages("message", plan.durable, statements, main, may_replace=may_replace)
+    write_messages(
+        "message", plan.durable, statements, main, may_replace=may_replace, leaves_rows=leaves_rows
+    )
     if plan.express is not None:
         write_messages("express", plan.express, statements, main, may_replace=may_replace)
     _state(plan, main)
@@ -68,12 +74,13 @@ def _queues(plan: TransactionPlan, statements: list[Statement]) -> None:
     if plan.queues:
         put = Statement()
         put.add(
-            "INSERT INTO queue SELECT id, encode(identifier, 'hex')::uuid, definition"
-            " FROM unnest({0}, {1}, {2}) AS q (id, identifier, definition)"
-            " ON CONFLICT (id) DO UPDATE SET definition = excluded.definition",
+            "INSERT INTO queue SELECT id, encode(identifier, 'hex')::uuid, definition, checksum"
+            " FROM unnest({0}, {1}, {2}, {3}) AS q (id, identifier, definition, checksum)"
+            " ON CONFLICT (id) DO UPDATE SET definition = excluded.definition, checksum = excluded.checksum",
             integers(list(plan.queues)),
             byte_strings([identifier for identifier, _ in plan.queues.values()]),
             byte_strings([definition for _, definition in plan.queues.values()]),
+            bigints([queue_checksum(row, *queue) for row, queue in plan.queues.items()]),
         )
         statements.append(put)
 
@@ -82,10 +89,11 @@ def _state(plan: TransactionPlan, main: Statement) -> None:
     put = {name: value for name, value in plan.state.items() if value is not None}
     if put:
         main.add(
-            "INSERT INTO state SELECT * FROM unnest({0}, {1})"
-            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            "INSERT INTO state SELECT * FROM unnest({0}, {1}, {2})"
+            " ON CONFLICT (name) DO UPDATE SET value = excluded.value, checksum = excluded.checksum",
             byte_strings([name.encode() for name in put]),
             byte_strings(list(put.values())),
+            bigints([record_checksum(name.encode(), value) for name, value in put.items()]),
         )
     gone = [name.encode() for name, value in plan.state.items() if value is None]
     if gone:

@@ -10,8 +10,9 @@ from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IReactorFromThreads
 from zope.interface import implementer
 
-from msmq.interfaces.storage import IMessageStore, StorageError
+from msmq.interfaces.storage import IMessageStore, IStoreVerification, StorageError
 from msmq.persistence.changes import AppendLog, Change, PutMessage, RestoreLog
+from msmq.storage.damage import DamagePolicy
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.database import ServerDatabase
 from msmq.storage.postgresql.reader import DatabaseReader
@@ -27,7 +28,7 @@ WAITING_BYTES: Final = 256 * 1024 * 1024
 _CHANGE_BYTES: Final = 256
 
 
-@implementer(IMessageStore)
+@implementer(IMessageStore, IStoreVerification)
 class PostgresqlMessageStore(ThreadedMessageStore):
     """Keeps everything in a schema of a PostgreSQL database, committed when a commit is done.
 
@@ -40,6 +41,7 @@ class PostgresqlMessageStore(ThreadedMessageStore):
     If the database is away when the store is closed, what waits for it fails after that time at the latest.
 
     @param address: where the schema is.
+    @param policy: what to do about damage and loss.
     @param schema: the version of the tables.
     @param waiting_bytes: about how many bytes of batches may wait for the database.
     @param reactor: in whose thread the Deferreds fire; the running one by default.
@@ -51,14 +53,15 @@ class PostgresqlMessageStore(ThreadedMessageStore):
     def __init__(
         self,
         address: Address,
+        policy: DamagePolicy,
         *,
         schema: ServerSchema = SCHEMA,
         waiting_bytes: int = WAITING_BYTES,
         reactor: IReactorFromThreads | None = None,
     ) -> None:
-        super().__init__(address.text, reactor)
+        super().__init__(address.text, policy, reactor)
         self.address = address
-        self._open_database = partial(ServerDatabase, address, schema=schema)
+        self._open_database = partial(ServerDatabase, address, policy, schema=schema)
         self._waiting_limit = waiting_bytes
         self._unfinished: dict[Deferred[Any], int] = {}
         self._waiting_bytes = 0
@@ -80,7 +83,8 @@ class PostgresqlMessageStore(ThreadedMessageStore):
     def _threads(
         self, listener: Listener, deliver: Deliver
     ) -> tuple[PostgresqlWritingThread, tuple[ReadingThread, ReadingThread]]:
-        readers = DatabaseReader(self.address), DatabaseReader(self.address)
+        quarantine = self._policy.quarantine
+        readers = DatabaseReader(self.address, quarantine), DatabaseReader(self.address, quarantine)
         reading = (
             ReadingThread("msmq postgresql packets", readers[0], deliver),
             ReadingThread("msmq postgresql searches", readers[1], deliver),

@@ -28,17 +28,23 @@ from msmq.persistence.changes import (
     TrimLog,
 )
 from msmq.persistence.snapshot import Snapshot
+from msmq.storage.damage import DamagePolicy
+from msmq.storage.loss_check import LossCheck
 from msmq.storage.part_plan import PartPlan
 from msmq.storage.plan import TransactionPlan
+from msmq.storage.sqlite.checksum_fill import FileChecksumFill
 from msmq.storage.sqlite.express import ExpressLog, express_path, open_express, remove_express
 from msmq.storage.sqlite.failures import failure, kind_of
 from msmq.storage.sqlite.file_ownership import connect, prepare
-from msmq.storage.sqlite.files import OpenedFiles, create_file, lock_file
+from msmq.storage.sqlite.files import OpenedFiles, create_file, is_absent, lock_file, put_stale_log_aside
+from msmq.storage.sqlite.generation import FileGeneration
 from msmq.storage.sqlite.index import read_rows, read_snapshot
 from msmq.storage.sqlite.plan_writer import PlanWriter, SqliteNumbers
 from msmq.storage.sqlite.reserve import Reserve
-from msmq.storage.sqlite.schema import SCHEMA, Schema
+from msmq.storage.sqlite.schema import DROP_TRIGGER, REMOVAL_TRIGGER, SCHEMA, Schema
 from msmq.storage.sqlite.space import Space
+from msmq.storage.sqlite.start_check import check_small_tables, take_damaged_messages
+from msmq.storage.sqlite.wal_check import lost_frame
 
 CHECKPOINT_BYTES: Final = 4 * 1024 * 1024
 """About what is written to the log before it is brought into the file."""
@@ -60,27 +66,44 @@ class FileDatabase:
     Those of one group are owed at most, since no other express message is taken before they are written.
 
     @param path: the file; made if it is not there.
+    @param policy: what to do about damage and loss.
     @param page_limit: the most pages that it may have; C{None} for no limit of ours.
+    @ivar damaged: how many messages were found damaged when it was opened, and are in quarantine.
     @raise StorageError: it cannot be used; says why.
     """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, path: Path, *, page_limit: int | None = None, schema: Schema = SCHEMA) -> None:
+    def __init__(
+        self, path: Path, policy: DamagePolicy, *, page_limit: int | None = None, schema: Schema = SCHEMA
+    ) -> None:
         self.path = path
+        self._policy = policy
+        self.damaged = 0
         self._page_limit = page_limit
         self._reserve = Reserve(path)
         with ExitStack() as opened:
             opened.callback(os.close, lock_file(path))
             opened.callback(_remove_express, path)
+            loss = LossCheck(str(path), policy)
+            if is_absent(path):
+                loss.check_empty()
             try:
-                self._connection, self._express = connection, express = self._open(schema)
+                self._connection, self._express = connection, express = self._open(schema, loss)
                 opened.callback(connection.close)
                 opened.callback(express.close)
                 self._limit_pages(0)
+                self._generation = FileGeneration(connection, policy.mark)
+                remedy = f"{path} and {path}-wal"
+                loss.check(self._generation.store, self._generation.number, remedy)
+                self._generation.advance_alone()
+                opened.callback(self._generation.end)
                 self._presence = OpenedFiles.of(path)
+                check_small_tables(connection, path)
                 self._known, self._next_queue = read_rows(connection)
                 self._writer = PlanWriter.found(connection, express)
+                self._fill = FileChecksumFill.found(connection)
+                self._take_damaged(loss)
             except Exception as error:
                 raise failure(path, "open", error) from error
             self._opened = opened.pop_all()
@@ -120,6 +143,9 @@ class FileDatabase:
         if reason is not None and len(batches) > 1 and kind_of(reason) != "SQLITE_BUSY":
             return [outcome for changes in batches for outcome in self.write([changes])]
         failed = None if reason is None else failure(self.path, "write", reason)
+        if reason is not None and kind_of(reason) == "SQLITE_CORRUPT" and _removes(batches[-1]):
+            reason = self._perform(plan, leaves_packets=True)
+            failed = None if reason is None else failure(self.path, "write", reason)
         if isinstance(failed, StorageFull) and outcomes == [None] and _removes(batches[0]):
             with self._more_room():
                 reason = self._perform(plan, is_careful=False)
@@ -135,9 +161,12 @@ class FileDatabase:
         """
         is_urgent = self._reserve.is_spent and not self._reserve.hold()
         try:
-            is_more = self._space.give_back(is_urgent=is_urgent)
+            is_more = self._space.give_back(is_urgent=is_urgent) or self._fill.step()
         except sqlite3.Error as error:
             raise failure(self.path, "give space back", error) from error
+        if self._space.has_checkpointed:
+            self._space.has_checkpointed = False
+            self._generation.request()
         self._pay()
         return is_more
 
@@ -149,6 +178,7 @@ class FileDatabase:
         if self._writer.written + self._space.written < CHECKPOINT_BYTES:
             return False
         self._writer.written = self._space.written = 0
+        self._generation.request()
         try:
             for connection in (self._connection, self._express):
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
@@ -156,22 +186,40 @@ class FileDatabase:
         except sqlite3.Error as error:
             raise failure(self.path, "bring the log into the file", error) from error
 
-    def _open(self, schema: Schema) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+    def _take_damaged(self, loss: LossCheck) -> None:
+        """Quarantine messages whose rows are damaged, and write what there is to say about the start."""
+        self._connection.execute("BEGIN")
+        found = take_damaged_messages(self._connection, self.path)
+        for one in found:
+            self.log.error("{problem}; it is in quarantine", problem=f"{one.what}; {one.problem}")
+        self.damaged = len(found)
+        events = [*loss.events(), *(one.event(self._policy.now()) for one in found)]
+        if events:
+            self._writer.logs.write_events(events)
+        self._connection.execute("COMMIT")
+
+    def _open(self, schema: Schema, loss: LossCheck) -> tuple[sqlite3.Connection, sqlite3.Connection]:
         """Connect to both files; on a full disk with the help of the reserve."""
         try:
-            return self._connect(schema)
+            return self._connect(schema, loss)
         except StorageFull:
             if not self._reserve.spend():
                 raise
-        return self._connect(schema)
+        return self._connect(schema, loss)
 
-    def _connect(self, schema: Schema) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+    def _connect(self, schema: Schema, loss: LossCheck) -> tuple[sqlite3.Connection, sqlite3.Connection]:
         with ExitStack() as opened:
             try:
+                put_stale_log_aside(self.path)
                 create_file(self.path)
                 connection = connect(self.path)
                 opened.callback(connection.close)
-                prepare(connection, self.path, schema)
+                if (offset := lost_frame(connection, self.path)) is not None:
+                    loss.found(
+                        f"{self.path}-wal, offset {offset}: damaged in the middle, and confirmed transactions"
+                        " follow; restore both files, or start with --accept-loss to use what is before it"
+                    )
+                prepare(connection, self.path, schema, loss.check_empty)
                 express = open_express(self.path)
                 opened.callback(express.close)
                 for each in (connection, express):
@@ -203,10 +251,13 @@ class FileDatabase:
         done = iter(self.write([changes for changes in batches if not _puts(changes)]))
         return [full if _puts(changes) else next(done) for changes in batches]
 
-    def _perform(self, plan: TransactionPlan, *, is_careful: bool = True) -> Exception | None:
+    def _perform(
+        self, plan: TransactionPlan, *, is_careful: bool = True, leaves_packets: bool = False
+    ) -> Exception | None:
         """Write what a plan comes to, or nothing of it; why nothing.
 
         @param is_careful: see to it first that there is space enough for the express messages.
+        @param leaves_packets: whether packets of removed messages stay, since they cannot be reached.
         """
         express = plan.express
         is_durable = plan.is_durable
@@ -221,8 +272,19 @@ class FileDatabase:
             if is_durable:
                 # Locks the file only while it is written; there is no other writer.
                 self._connection.execute("BEGIN")
+                if leaves_packets:
+                    self._connection.execute(DROP_TRIGGER)
                 self._writer.write(plan)
+                if leaves_packets:
+                    self._connection.execute(REMOVAL_TRIGGER)
+                is_marked = self._generation.is_due
+                if is_marked:
+                    self._generation.advance()
                 self._connection.execute("COMMIT")
+                if is_marked:
+                    self._generation.confirm()
+                else:
+                    self._generation.has_written()
             elif express is not None:
                 self._express.execute("COMMIT")
         except Exception as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from msmq.durable import sync
 from msmq.interfaces.storage import StorageError
 from msmq.quoting import quoted
 from msmq.storage.sqlite.files import create_file
-from msmq.storage.sqlite.schema import SCHEMA, Schema, Step
+from msmq.storage.sqlite.schema import Schema, Step
 
 APPLICATION_ID = 0x4D534D51
 """C{MSMQ}, in the header of the file; C{file} and others can tell by it whose the file is."""
@@ -20,8 +20,8 @@ APPLICATION_ID = 0x4D534D51
 CHECKED_WHOLE = 64 * 1024 * 1024
 """Bytes of a file up to which all of it is checked when it is opened; of a larger one, all but packets."""
 
-SMALL_TABLES = ("queue", "state", "removed_queue", "log_extent", "sequence")
-"""Those that are checked of a large file."""
+CHECKED_TABLES = ("queue", "state", "removed_queue", "log_extent", "sequence", "generation", "message")
+"""Those that are checked of a large file; those with packets would have to be read whole."""
 
 STATEMENTS = 512
 """How many statements stay prepared; there is one of each length (L{msmq.storage.sqlite.statements})."""
@@ -54,11 +54,12 @@ def connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def prepare(connection: sqlite3.Connection, path: Path, schema: Schema = SCHEMA) -> None:
+def prepare(connection: sqlite3.Connection, path: Path, schema: Schema, if_empty: Callable[[], None]) -> None:
     """Make the tables, or find that they are ours, of this version and sound.
 
     Nothing in a file is changed that is not ours.
 
+    @param if_empty: called before tables are made in a file that has none.
     @raise StorageError: the file is of something else, of a newer version, or damaged.
     @raise sqlite3.Error: it is damaged so much that it cannot be read.
     @raise OSError: the backup before a migration cannot be written.
@@ -74,6 +75,7 @@ def prepare(connection: sqlite3.Connection, path: Path, schema: Schema = SCHEMA)
             f"{path}: written by a newer version of msmq (schema {version}, this one knows {schema.version})"
         )
     if is_new:
+        if_empty()
         # Takes effect only before there is a table.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -102,7 +104,7 @@ def check(connection: sqlite3.Connection, path: Path, *, is_whole: bool) -> None
     if is_whole and size < expected:
         raise StorageError(f"{path}: the file is damaged: it has {size} of {expected} bytes")
     tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-    what = ["1"] if size <= CHECKED_WHOLE else [name for name in tables if name in SMALL_TABLES]
+    what = ["1"] if size <= CHECKED_WHOLE else [name for name in tables if name in CHECKED_TABLES]
     for argument in what:
         [(found,), *_] = connection.execute(f"PRAGMA quick_check({argument})").fetchall()
         if found != "ok":
@@ -136,7 +138,8 @@ def backup_path(path: Path, version: int) -> Path:
 
 
 def _migrate(connection: sqlite3.Connection, path: Path, version: int, schema: Schema) -> None:
-    _back_up(connection, backup_path(path, version))
+    if not schema.additive.issuperset(range(version, schema.version)):
+        _back_up(connection, backup_path(path, version))
     steps = [step for older in range(version, schema.version) for step in schema.migrations[older]]
     _perform(connection, steps, schema.version)
 

@@ -35,6 +35,27 @@ def create_file(path: Path) -> None:
         sync(path.parent)
 
 
+def is_absent(path: Path) -> bool:
+    """Whether there is nothing: neither a file nor, while the file is still empty, a log.
+
+    @raise OSError: it is unknown.
+    """
+    if not path.exists():
+        return True
+    log = path.with_name(f"{path.name}-wal")
+    return not path.stat().st_size and not (log.exists() and log.stat().st_size)
+
+
+def put_stale_log_aside(path: Path) -> None:
+    """Rename a log whose file is missing, which would be taken for that of a new file.
+
+    @raise OSError: it cannot be renamed.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    if not path.exists() and log.exists():
+        log.replace(log.with_name(f"{log.name}.lost"))
+
+
 def lock_file(path: Path) -> int:
     """Hold a lock as long as the descriptor is open, so that two processes never write one file.
 

@@ -17,8 +17,10 @@ from msmq.persistence.changes import (
     RestoreNumbers,
     TrimLog,
 )
+from msmq.storage.checksums import entry_checksum
 from msmq.storage.plan import EventStep, LogStep
 from msmq.storage.records import stored_lookup_id
+from msmq.storage.sqlite.checksum_fill import checksum_of_event
 from msmq.storage.sqlite.statements import chunks, marks, pieces
 from msmq.storage.sqlite.text import stored_text
 
@@ -105,20 +107,9 @@ class Logs:
 
     def _append_events(self, events: Sequence[AppendEvent]) -> None:
         for piece in pieces(events):
-            rows = (
-                (
-                    sequence,
-                    event.time,
-                    event.identity,
-                    stored_text(event.event),
-                    stored_text(event.reason),
-                    event.message_class,
-                    stored_text(event.queue),
-                )
-                for sequence, event in enumerate(piece, self.last_event + 1)
-            )
+            rows = (_event_row(sequence, event) for sequence, event in enumerate(piece, self.last_event + 1))
             self.connection.execute(
-                f"INSERT INTO event VALUES {marks(7, len(piece))}", tuple(chain.from_iterable(rows))
+                f"INSERT INTO event VALUES {marks(8, len(piece))}", tuple(chain.from_iterable(rows))
             )
             self.last_event += len(piece)
 
@@ -141,19 +132,9 @@ class Logs:
     def _append(self, entries: Sequence[_Entry]) -> None:
         grown: dict[int, tuple[int, int]] = {}
         for piece in chunks(entries, _size_of):
-            rows = (
-                (
-                    sequence,
-                    row,
-                    stored_lookup_id(entry.lookup_id),
-                    entry.arrived,
-                    len(entry.packet),
-                    entry.packet,
-                )
-                for row, sequence, entry in piece
-            )
+            rows = (_entry_row(sequence, row, entry) for row, sequence, entry in piece)
             self.connection.execute(
-                f"INSERT INTO log VALUES {marks(6, len(piece))}", tuple(chain.from_iterable(rows))
+                f"INSERT INTO log VALUES {marks(7, len(piece))}", tuple(chain.from_iterable(rows))
             )
         for row, _, entry in entries:
             count, size = grown.get(row, (0, 0))
@@ -225,6 +206,19 @@ class Logs:
     def _keep_last_entry(self) -> None:
         """Keep the number that no entry may have again, once it may no longer be found in the table."""
         self.connection.execute("UPDATE sequence SET last = ? WHERE name = 'log'", (self.last_entry,))
+
+
+def _entry_row(sequence: int, row: int, entry: AppendLog | LoggedPacket) -> tuple[int | float | bytes, ...]:
+    place, arrived, packet = stored_lookup_id(entry.lookup_id), entry.arrived, entry.packet
+    checksum = entry_checksum(row, sequence, place, arrived, packet)
+    return sequence, row, place, arrived, len(packet), packet, checksum
+
+
+def _event_row(sequence: int, event: AppendEvent) -> tuple[int | float | bytes | str, ...]:
+    texts = stored_text(event.event), stored_text(event.reason), stored_text(event.queue)
+    name, reason, queue = texts
+    values = event.time, event.identity, name, reason, event.message_class, queue
+    return (sequence, *values, checksum_of_event(sequence, *values))
 
 
 def _size_of(entry: _Entry) -> int:

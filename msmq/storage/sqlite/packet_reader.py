@@ -10,16 +10,15 @@ from typing import Final
 from uuid import UUID
 
 from msmq.interfaces.storage import LogEntry, LogExtent, MessageNotStored, StoredEvent
-from msmq.persistence.changes import AppendEvent
-from msmq.storage.log_answer import one_answer
+from msmq.storage.damage import DamagedRow, PacketDamaged, VerifiedRows
 from msmq.storage.records import lookup_id_of, stored_lookup_id
+from msmq.storage.scrub_step import ScrubPlace, ScrubStep
 from msmq.storage.sqlite.express import express_path
 from msmq.storage.sqlite.failures import failure
 from msmq.storage.sqlite.file_ownership import connect
-from msmq.storage.sqlite.text import text_of
+from msmq.storage.sqlite.row_scrubber import scrub
+from msmq.storage.sqlite.verification import FileRowVerifier
 
-TOGETHER: Final = 64
-"""Messages that are asked for with one statement."""
 LAST: Final = (1 << 63) - 1
 
 
@@ -34,19 +33,27 @@ class PacketReader:
         self._connections: dict[Path, sqlite3.Connection] = {}
 
     def read(self, queue: UUID, lookup_ids: Sequence[int]) -> list[bytes]:
-        """The packets of these messages, in this order.
+        """The packets of these messages, in this order, each verified.
 
+        @raise PacketDamaged: some of them are damaged, and what is left of them is in quarantine.
         @raise MessageNotStored: one of them is not kept.
         @raise StorageError: they cannot be read.
         """
         wanted = [stored_lookup_id(lookup_id) for lookup_id in lookup_ids]
+        damaged: list[DamagedRow] = []
         with self._reading(self.path) as durable:
             row = _row_of(durable, queue)
-            packets = {} if row is None else _packets(durable, row, wanted)
-        missing = [place for place in wanted if place not in packets]
+            packets: dict[int, bytes] = {}
+            if row is not None:
+                packets = FileRowVerifier(durable, self.path, damaged).packets(row, wanted)
+        gone = {stored_lookup_id(one.key) for one in damaged}
+        missing = [place for place in wanted if place not in packets and place not in gone]
         if row is not None and missing:
-            with self._reading(express_path(self.path)) as express:
-                packets.update(_packets(express, row, missing))
+            with self._reading(express_path(self.path)) as express, self._reading(self.path) as durable:
+                verification = FileRowVerifier(durable, self.path, damaged, express)
+                packets.update(verification.packets(row, missing))
+        if damaged:
+            raise PacketDamaged(queue, damaged)
         for place in missing:
             if place not in packets:
                 raise MessageNotStored(queue, lookup_id_of(place))
@@ -69,14 +76,19 @@ class PacketReader:
             found += express.execute(_FIND, (identity,)).fetchall()
         return [(queues[row], lookup_id_of(place)) for row, place in found if row in queues]
 
-    def read_log(self, queue: UUID, after: int, limit: int) -> list[LogEntry]:
-        """Entries of a message log with larger numbers.
+    def read_log(self, queue: UUID, after: int, limit: int) -> VerifiedRows[LogEntry]:
+        """Entries of a message log with larger numbers, without those that are damaged.
 
         @raise StorageError: they cannot be read.
         """
+        damaged: list[DamagedRow] = []
         with self._reading(self.path) as durable:
             row = _row_of(durable, queue)
-            return [] if row is None else _read_log(durable, row, after, limit)
+            entries: list[LogEntry] = []
+            if row is not None:
+                within = min(after, LAST), max(0, min(limit, LAST))
+                entries = FileRowVerifier(durable, self.path, damaged).entries(row, *within)
+        return VerifiedRows(entries, damaged)
 
     def log_extent(self, queue: UUID) -> LogExtent:
         """What a message log holds.
@@ -87,13 +99,27 @@ class PacketReader:
             row = _row_of(durable, queue)
             return LogExtent() if row is None else _log_extent(durable, row)
 
-    def read_events(self, after: int, limit: int, identity: bytes | None) -> list[StoredEvent]:
-        """Events with larger numbers.
+    def read_events(self, after: int, limit: int, identity: bytes | None) -> VerifiedRows[StoredEvent]:
+        """Events with larger numbers, without those that are damaged.
 
         @raise StorageError: they cannot be read.
         """
+        damaged: list[DamagedRow] = []
         with self._reading(self.path) as durable:
-            return _read_events(durable, after, limit, identity)
+            within = min(after, LAST), max(0, min(limit, LAST))
+            events = FileRowVerifier(durable, self.path, damaged).events(*within, identity)
+        return VerifiedRows(events, damaged)
+
+    def scrub(self, place: ScrubPlace | None, size: int) -> ScrubStep:
+        """Verify what follows a place, about so many bytes of packets.
+
+        @param place: C{None} for the beginning of everything.
+        @raise StorageError: it cannot be read.
+        """
+        try:
+            return scrub(self.path, place, size)
+        except Exception as error:
+            raise failure(self.path, "read", error) from error
 
     def close(self) -> None:
         """Release the files until the next read."""
@@ -113,7 +139,11 @@ class PacketReader:
             try:
                 yield connection
             finally:
-                connection.execute("COMMIT")
+                try:
+                    connection.execute("COMMIT")
+                except sqlite3.DatabaseError:
+                    # After it has met damage; what was read is whole nevertheless.
+                    self._connections.pop(path, connection).close()
         except Exception as error:
             self.close()
             raise failure(path, "read", error) from error
@@ -122,30 +152,6 @@ class PacketReader:
 def _row_of(durable: sqlite3.Connection, queue: UUID) -> int | None:
     found = durable.execute("SELECT id FROM queue WHERE identifier = ?", (queue.bytes,)).fetchone()
     return None if found is None else int(found[0])
-
-
-def _packets(connection: sqlite3.Connection, row: int, wanted: Sequence[int]) -> dict[int, bytes]:
-    packets: dict[int, bytes] = {}
-    for start in range(0, len(wanted), TOGETHER):
-        ids = list(wanted[start : start + TOGETHER])
-        # The last piece is filled up, so that there is one statement, which stays prepared.
-        ids += ids[-1:] * (TOGETHER - len(ids))
-        packets.update(connection.execute(_SELECT, (row, *ids)).fetchall())
-    return packets
-
-
-def _read_log(durable: sqlite3.Connection, row: int, after: int, limit: int) -> list[LogEntry]:
-    rows = durable.execute(
-        "SELECT sequence, lookup_id, arrived, packet FROM log WHERE queue = ?1 AND sequence > ?2"
-        " AND sequence >= (SELECT first FROM log_extent WHERE queue = ?1) ORDER BY sequence LIMIT ?3",
-        (row, min(after, LAST), max(0, min(limit, LAST))),
-    )
-    return list(
-        one_answer(
-            LogEntry(sequence, lookup_id_of(place), arrived, packet)
-            for sequence, place, arrived, packet in rows
-        )
-    )
 
 
 def _log_extent(durable: sqlite3.Connection, row: int) -> LogExtent:
@@ -161,27 +167,4 @@ def _log_extent(durable: sqlite3.Connection, row: int) -> LogExtent:
     return LogExtent(oldest, newest, entries, size)
 
 
-def _read_events(
-    durable: sqlite3.Connection, after: int, limit: int, identity: bytes | None
-) -> list[StoredEvent]:
-    rows = durable.execute(
-        "SELECT sequence, time, identity, event, reason, message_class, queue FROM event"
-        " WHERE sequence > ? AND sequence >= (SELECT first FROM sequence WHERE name = 'event')"
-        f"{'' if identity is None else ' AND identity = ?'} ORDER BY sequence LIMIT ?",
-        (min(after, LAST), *(() if identity is None else (identity,)), max(0, min(limit, LAST))),
-    )
-    return [
-        StoredEvent(
-            sequence,
-            AppendEvent(time, owner, text_of(event), text_of(reason), message_class, text_of(queue)),
-        )
-        for sequence, time, owner, event, reason, message_class, queue in rows
-    ]
-
-
 _FIND: Final = "SELECT queue, lookup_id FROM message WHERE identity = ?"
-
-_SELECT: Final = (
-    "SELECT lookup_id, content FROM message JOIN packet ON packet.id = message.packet"
-    f" WHERE queue = ? AND lookup_id IN ({', '.join('?' * TOGETHER)})"
-)

@@ -6,15 +6,18 @@ import sqlite3
 from collections.abc import Sequence
 from functools import cache
 from itertools import chain
+from zlib import crc32
 
 import attrs
 
 from msmq.persistence.changes import PutMessage
+from msmq.storage.checksums import message_sum, queue_checksum, record_checksum
 from msmq.storage.identity import identity_of
 from msmq.storage.part_plan import Move, PartPlan, Stage
 from msmq.storage.plan import TransactionPlan
 from msmq.storage.sqlite.log_writer import Logs
 from msmq.storage.sqlite.statements import STATEMENT_BYTES, marks, pieces
+from msmq.storage.sqlite.sums import ABORTED, MOVED
 
 GROUP_BYTES = 16 * 1024
 """About what a transaction writes beside its packets."""
@@ -70,17 +73,12 @@ class PacketWriter:
                 self._put(row, [single])
             return
         values: list[int | float | bytes | None] = [row, first]
-        for lookup_id, message in messages:
-            packet = message.packet
-            values += (
-                lookup_id,
-                len(packet),
-                message.arrived,
-                message.due,
-                message.aborts,
-                message.moves,
-                identity_of(packet),
-            )
+        for number, (lookup_id, message) in enumerate(messages, first):
+            packet, arrived = message.packet, message.arrived
+            due, aborts, moves = message.due, message.aborts, message.moves
+            size, checksum = len(packet), crc32(packet)
+            values += (lookup_id, size, arrived, due, aborts, moves, identity_of(packet), checksum)
+            values.append(message_sum(row, lookup_id, size, arrived, number, due, aborts, moves, checksum))
         self.connection.execute(_put_packets(count), (first, *packets))
         self.connection.execute(_put_messages(count), values)
         self.next_packet += count
@@ -92,7 +90,7 @@ class PacketWriter:
             self._update(
                 "(queue, lookup_id, target, new_lookup_id, due, aborts, moves)",
                 "queue = change.target, lookup_id = change.new_lookup_id, due = change.due,"
-                " aborts = change.aborts, moves = change.moves",
+                f" aborts = change.aborts, moves = change.moves, row_checksum = {MOVED}",
                 moves,
             )
         except sqlite3.IntegrityError:
@@ -106,7 +104,9 @@ class PacketWriter:
         self.connection.execute("DELETE FROM message WHERE queue = ? AND lookup_id = ?", move[2:4])
 
     def _put_aborts(self, aborts: Sequence[tuple[int, int, int]]) -> None:
-        self._update("(queue, lookup_id, aborts)", "aborts = change.aborts", aborts)
+        self._update(
+            "(queue, lookup_id, aborts)", f"aborts = change.aborts, row_checksum = {ABORTED}", aborts
+        )
         self.written += MOVED_BYTES * len(aborts)
 
     def _update(self, columns: str, values: str, rows: Sequence[tuple[int | None, ...]]) -> None:
@@ -192,9 +192,10 @@ class PlanWriter:
             self.logs.forget(plan.removed)
         for row, (identifier, record) in plan.queues.items():
             execute(
-                "INSERT INTO queue VALUES (?, ?, ?)"
-                " ON CONFLICT (id) DO UPDATE SET definition = excluded.definition",
-                (row, identifier, record),
+                "INSERT INTO queue VALUES (?, ?, ?, ?)"
+                " ON CONFLICT (id) DO UPDATE SET definition = excluded.definition,"
+                " checksum = excluded.checksum",
+                (row, identifier, record, queue_checksum(row, identifier, record)),
             )
         self.durable.write(plan.durable)
         for name, value in plan.state.items():
@@ -202,8 +203,9 @@ class PlanWriter:
                 execute("DELETE FROM state WHERE name = ?", (name,))
             else:
                 execute(
-                    "INSERT INTO state VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                    (name, value),
+                    "INSERT INTO state VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE"
+                    " SET value = excluded.value, checksum = excluded.checksum",
+                    (name, value, record_checksum(name.encode(), value)),
                 )
         if plan.logs:
             self.logs.write(plan.logs)
@@ -222,13 +224,14 @@ def _put_packets(count: int) -> str:
 @cache
 def _put_messages(count: int) -> str:
     """Takes the row of the queue, the number of the first packet, and for each message: lookup_id, size,
-    arrived, due, aborts, moves, identity.
+    arrived, due, aborts, moves, identity, and the checksums of the packet and of the row.
     """
     # A mark without a number takes the next one after all that came before.
-    others = "".join(f", (?1, ?, ?, ?, ?2 + {number}, ?, ?, ?, ?)" for number in range(1, count))
+    others = "".join(f", (?1, ?, ?, ?, ?2 + {number}, ?, ?, ?, ?, ?, ?)" for number in range(1, count))
     return (
-        f"INSERT INTO message VALUES (?1, ?3, ?, ?, ?2, ?, ?, ?, ?){others}"
+        f"INSERT INTO message VALUES (?1, ?3, ?, ?, ?2, ?, ?, ?, ?, ?, ?){others}"
         " ON CONFLICT (queue, lookup_id) DO UPDATE SET size = excluded.size, arrived = excluded.arrived,"
         " packet = excluded.packet, due = excluded.due, aborts = excluded.aborts,"
-        " moves = excluded.moves, identity = excluded.identity"
+        " moves = excluded.moves, identity = excluded.identity, checksum = excluded.checksum,"
+        " row_checksum = excluded.row_checksum"
     )

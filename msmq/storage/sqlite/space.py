@@ -44,12 +44,14 @@ class Space:
     """What is to be given back in the file and in the file for express messages.
 
     @ivar written: about how many bytes were written.
+    @ivar has_checkpointed: whether it has brought the log into the file.
     """
 
     connection: sqlite3.Connection
     express: sqlite3.Connection
     logs: Logs
     written: int = 0
+    has_checkpointed: bool = False
 
     def give_back(self, *, is_urgent: bool = False) -> bool:
         """Do one step; whether there is more to do.
@@ -64,6 +66,7 @@ class Space:
         is_more = any([self._shrink(connection, slack) for connection in (self.connection, self.express)])
         if is_urgent and not is_more:
             empty_log(self.connection)
+            self.has_checkpointed = True
             empty_log(self.express)
         return is_more
 
@@ -97,5 +100,6 @@ class Space:
         self.written += STEP_BYTES
         if excess <= STEP_PAGES:
             # The file itself is cut only when the log is brought into it.
+            self.has_checkpointed = True
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         return excess > STEP_PAGES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -12,10 +13,12 @@ from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IReactorFromThreads
 from zope.interface import implementer
 
-from msmq.interfaces.plugins import IStorageFactory, IStorageProbe
-from msmq.interfaces.storage import IMessageStore, IStoreFiles
+from msmq.interfaces.plugins import ILossAcceptance, IStorageFactory, IStorageProbe
+from msmq.interfaces.storage import IMessageStore, IStoreFiles, IStoreVerification
 from msmq.persistence.changes import Change
+from msmq.storage.damage import DamagePolicy
 from msmq.storage.reading_thread import Deliver, Outcome, ReadingThread
+from msmq.storage.scrub_policy import SCRUBBING
 from msmq.storage.sqlite.database import FileDatabase
 from msmq.storage.sqlite.packet_reader import PacketReader
 from msmq.storage.sqlite.schema import SCHEMA, Schema
@@ -24,9 +27,11 @@ from msmq.storage.threaded import ThreadedMessageStore
 from msmq.storage.writing_thread import Listener
 
 FILE_NAME = "msmq.sqlite"
+MARK_SUFFIX = "-mark"
+"""Of the file in the data directory that tells which file of this name was used last, and how far it was."""
 
 
-@implementer(IMessageStore, IStoreFiles)
+@implementer(IMessageStore, IStoreFiles, IStoreVerification)
 class SqliteMessageStore(ThreadedMessageStore):
     """Keeps everything in one SQLite file, on stable storage when a commit is done.
 
@@ -34,6 +39,7 @@ class SqliteMessageStore(ThreadedMessageStore):
     A batch that is handed over while a read is under way may already be seen by it.
 
     @param path: the file; it is made, mode 0600, if it is not there, and others of its name lie beside it.
+    @param policy: what to do about damage and loss.
     @param page_limit: the most pages of 4096 bytes that the file may have; C{None} for as many as fit.
     @param schema: the version of the tables.
     @param reactor: in whose thread the Deferreds fire; the running one by default.
@@ -45,14 +51,15 @@ class SqliteMessageStore(ThreadedMessageStore):
     def __init__(
         self,
         path: Path,
+        policy: DamagePolicy,
         *,
         page_limit: int | None = None,
         schema: Schema = SCHEMA,
         reactor: IReactorFromThreads | None = None,
     ) -> None:
         self.path = path.absolute()
-        super().__init__(str(self.path), reactor)
-        self._open_database = partial(FileDatabase, self.path, page_limit=page_limit, schema=schema)
+        super().__init__(str(self.path), policy, reactor)
+        self._open_database = partial(FileDatabase, self.path, policy, page_limit=page_limit, schema=schema)
         self._unfinished = 0
 
     def commit(self, changes: Sequence[Change]) -> Deferred[None]:
@@ -84,7 +91,7 @@ class SqliteMessageStore(ThreadedMessageStore):
         self._unfinished -= len(outcomes)
 
 
-@implementer(IStorageFactory, IStorageProbe)
+@implementer(IStorageFactory, IStorageProbe, ILossAcceptance)
 @attrs.frozen
 class SqliteStorageFactory:
     """C{sqlite}: C{msmq.sqlite} in the data directory; C{sqlite:PATH}: another file, from there."""
@@ -94,9 +101,11 @@ class SqliteStorageFactory:
 
     def open_store(self, argument: str, data: Path) -> IMessageStore:
         """See L{IStorageFactory.open_store}."""
-        if "\0" in argument:
-            raise ValueError("a path holds no null character")
-        return SqliteMessageStore(data / (argument or FILE_NAME))
+        return self._store(argument, data, accepts_loss=False)
+
+    def open_with_loss(self, argument: str, data: Path) -> IMessageStore:
+        """See L{ILossAcceptance.open_with_loss}."""
+        return self._store(argument, data, accepts_loss=True)
 
     def probe(self, argument: str, data: Path) -> None:
         """See L{IStorageProbe.probe}: the directory of the file is there, and the file can be written."""
@@ -108,3 +117,10 @@ class SqliteStorageFactory:
             raise ValueError(f"the directory {path.parent} does not exist")
         elif path.parent.is_dir() and not os.access(path.parent, os.W_OK | os.X_OK):
             raise ValueError(f"the directory {path.parent} cannot be written by this user")
+
+    def _store(self, argument: str, data: Path, *, accepts_loss: bool) -> SqliteMessageStore:
+        if "\0" in argument:
+            raise ValueError("a path holds no null character")
+        path = data / (argument or FILE_NAME)
+        mark = data / f"{path.name}{MARK_SUFFIX}"
+        return SqliteMessageStore(path, DamagePolicy(mark, accepts_loss, time.time, SCRUBBING))

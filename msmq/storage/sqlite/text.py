@@ -13,3 +13,8 @@ def stored_text(text: str) -> str | bytes:
 def text_of(stored: str | bytes) -> str:
     """The text that stands in the file so."""
     return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
+
+
+def stored_bytes(stored: str | bytes) -> bytes:
+    """The bytes of a text that stands in the file, for its checksum."""
+    return stored if isinstance(stored, bytes) else stored.encode("utf-8", "surrogatepass")

@@ -18,10 +18,11 @@ from msmq.interfaces.storage import LogEntry, StorageError
 from msmq.persistence.changes import Change
 from msmq.persistence.snapshot import Snapshot
 from msmq.storage.log import LogMessageStore
-from msmq.storage.log.core.scrub_policy import SCRUBBING
+from msmq.storage.scrub_policy import SCRUBBING
 from tests.contracts.store_history import TurnedReactor
 from tests.patience import DEADLINE
 from tests.storage.crash_model import Model
+from tests.storage.policies import policy_at
 
 Result = TypeVar("Result")
 Found = TypeVar("Found", bound=StorageError)
@@ -42,15 +43,13 @@ class LogTestCase(SynchronousTestCase):
         self.home.mkdir()
         self.reactor = TurnedReactor()
 
-    def make_store(self, home: Path | None = None) -> LogMessageStore:
+    def make_store(self, home: Path | None = None, *, accepts_loss: bool = False) -> LogMessageStore:
         """A store that is not open."""
         place = home or self.home
         return LogMessageStore(
             place / "log",
-            place / "mark",
+            policy_at(place / "mark", accepts_loss=accepts_loss),
             clock=time.perf_counter,
-            now=lambda: 1_700_000_000.0,
-            scrubbing=SCRUBBING,
             segment_bytes=self.segment_bytes,
             reactor=self.reactor,
         )

@@ -9,8 +9,8 @@ from twisted.trial.unittest import TestCase
 
 from msmq.interfaces import IMessageStore
 from msmq.storage.log import LogMessageStore
-from msmq.storage.log.core.scrub_policy import SCRUBBING
 from tests.contracts.message_store import MessageStoreContract
+from tests.storage.policies import policy_at
 
 SEGMENT = 256 * 1024
 
@@ -25,10 +25,8 @@ class LogMessageStoreTests(MessageStoreContract, TestCase):
     def make_store(self) -> IMessageStore:
         store = LogMessageStore(
             self.home / "log",
-            self.home / "mark",
+            policy_at(self.home / "mark"),
             clock=time.perf_counter,
-            now=time.time,
-            scrubbing=SCRUBBING,
             segment_bytes=SEGMENT,
         )
         self.addCleanup(store.close)

@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 
 from msmq.interfaces import StorageError
-from msmq.interfaces.storage import MessageNotStored
+from msmq.interfaces.storage import MessageNotStored, StoreIncomplete
 from msmq.persistence.changes import AppendEvent, AppendLog, PutQueue, PutState
 from msmq.storage.log import LogMessageStore
-from msmq.storage.log.failures import StoreDamaged, StoreIncomplete, failure
+from msmq.storage.log.failures import StoreDamaged, failure
 from tests.contracts.store_contract import BILLS, ORDERS, packet_of, put, remove
 from tests.contracts.store_express import SOURCE
 from tests.contracts.store_moves import move
@@ -214,7 +214,7 @@ class ExchangedTests(LogTestCase):
         self.assert_refused(StorageError, f"{path}, offset 0: not a segment of an msmq log")
 
     def test_older_copy(self) -> None:
-        """A copy from before the last stop is refused; without the mark it is used."""
+        """A copy from before the last stop is refused; C{--accept-loss} uses it, with an event."""
         store = self.opened(PutQueue(ORDERS), put(1, b"one"))
         self.done(store.close())
         older = self.home.with_name(f"{self.home.name}-older")
@@ -223,10 +223,16 @@ class ExchangedTests(LogTestCase):
         shutil.rmtree(self.home / "log")
         shutil.copytree(older, self.home / "log")
         self.assert_refused(
-            StoreIncomplete, "the log ends with group 2, but had 3", f"delete {self.home / 'mark'}"
+            StoreIncomplete,
+            "it ends with generation 2, but had 3",
+            "restore its segments, or",
+            "--accept-loss",
         )
-        (self.home / "mark").unlink()
-        store = self.opened()
+        store = self.make_store(accepts_loss=True)
+        self.done(store.open())
+        [event] = [stored.event for stored in self.done(store.read_events(0, 10))]
+        self.assertEqual(event.event, "loss_accepted")
+        self.assertIn("it ends with generation 2, but had 3", event.reason)
         self.assertEqual(self.packets(store, ORDERS.identifier, [1]), [b"one"])
         self.done(store.close())
 
@@ -235,7 +241,7 @@ class ExchangedTests(LogTestCase):
         self.filled()
         shutil.rmtree(self.home / "log")
         (self.home / "log").mkdir()
-        self.assert_refused(StoreIncomplete, "the log that was last used here is missing")
+        self.assert_refused(StoreIncomplete, "the store that was used last is missing or empty")
 
     def test_without_checkpoints(self) -> None:
         """Segments without a checkpoint are not taken for a new store."""

@@ -10,8 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces import IMessageStore
 from msmq.storage.log import LogMessageStore
-from msmq.storage.log.core.scrub_policy import SCRUBBING
 from tests.contracts.store_history import StoreHistoryContract, TurnedReactor
+from tests.storage.policies import policy_at
 
 
 class LogHistoryTests(StoreHistoryContract, SynchronousTestCase):
@@ -28,10 +28,8 @@ class LogHistoryTests(StoreHistoryContract, SynchronousTestCase):
     def make_store(self) -> IMessageStore:
         return LogMessageStore(
             self.home / "log",
-            self.home / "mark",
+            policy_at(self.home / "mark"),
             clock=time.perf_counter,
-            now=time.time,
-            scrubbing=SCRUBBING,
             segment_bytes=64 * 1024,
             reactor=self.reactor,
         )

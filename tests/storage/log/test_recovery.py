@@ -8,12 +8,13 @@ from itertools import combinations
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.interfaces.storage import StoreIncomplete
 from msmq.persistence.changes import PutMessage, PutQueue, PutState
 from msmq.storage.log.core.format import BLOCK, FIRST
 from msmq.storage.log.core.recovery import recover
 from msmq.storage.log.core.scan import Position, Read
 from msmq.storage.log.core.state import State
-from msmq.storage.log.failures import StoreDamaged, StoreIncomplete
+from msmq.storage.log.failures import StoreDamaged
 from tests.faults import IS_THOROUGH
 from tests.storage.log.model import BLOCKS, NOWHERE, QUEUE, Blocks, Machine, Written
 

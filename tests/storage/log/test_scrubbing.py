@@ -13,7 +13,7 @@ from msmq.persistence.changes import AppendEvent, AppendLog, PutQueue, PutState
 from msmq.persistence.snapshot import Snapshot
 from msmq.storage.log import LogMessageStore
 from msmq.storage.log.core.format import GROUP_HEADER, GROUP_MAGIC
-from msmq.storage.log.core.scrub_policy import ScrubPolicy
+from msmq.storage.scrub_policy import ScrubPolicy
 from tests.contracts.store_contract import BILLS, ORDERS, put, remove
 from tests.faults import IS_THOROUGH, tell
 from tests.storage.log.support import LogTestCase

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import attrs
 
+from msmq.interfaces.storage import StoreIncomplete
 from msmq.storage.log.core.format import BLOCK, SegmentHeader
 from msmq.storage.log.core.records import RecordTarget, replay
 from msmq.storage.log.core.scan import (
@@ -22,7 +23,7 @@ from msmq.storage.log.core.scan import (
     sealed_by,
     torn_packet,
 )
-from msmq.storage.log.failures import StoreDamaged, StoreIncomplete
+from msmq.storage.log.failures import StoreDamaged
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""How fast and how often a log is verified in the background."""
+"""How fast and how often a store is verified in the background."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ScrubPolicy:
 
     @ivar bytes_per_second: the most that it reads.
     @ivar interval: seconds between two steps.
-    @ivar delay: seconds from the opening of the log to the first pass.
+    @ivar delay: seconds from the opening of the store to the first pass.
     @ivar pause: seconds from the end of a pass to the next one.
     """
 

@@ -1,0 +1,91 @@
+"""Notices a store that is not the one that was used last."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from twisted.logger import Logger
+
+from msmq.interfaces.storage import StorageError, StoreIncomplete
+from msmq.persistence.changes import AppendEvent
+from msmq.storage.damage import LOSS_ACCEPTED, DamagePolicy
+from msmq.storage.generation_mark import GenerationMark
+
+
+class LossCheck:
+    """Compares a store with its mark.
+
+    @param place: the store, as people may read it.
+    @raise StorageError: the mark cannot be read, and no loss is accepted.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, place: str, policy: DamagePolicy) -> None:
+        self._place = place
+        self._policy = policy
+        self._accepted: list[str] = []
+        self.mark: GenerationMark | None = None
+        try:
+            self.mark = GenerationMark.read(policy.mark)
+        except StorageError as error:
+            if not policy.accepts_loss:
+                raise
+            self._accept(str(error))
+
+    def check_empty(self) -> None:
+        """See that no store was used here before, since there is none.
+
+        @raise StoreIncomplete: there was one, and no loss is accepted.
+        """
+        if self.mark is not None:
+            self.found(
+                "the store that was used last is missing or empty; restore it, or start with --accept-loss to"
+                " begin with an empty one"
+            )
+
+    def check_store(self, store: bytes) -> None:
+        """See that it is the store that the mark names.
+
+        @raise StoreIncomplete: it is another one, and no loss is accepted.
+        """
+        if self.mark is not None and self.mark.store != store:
+            self.found(
+                "not the store that was used last; put that one back, or start with --accept-loss to use this"
+                " one"
+            )
+
+    def check(self, store: bytes, number: int, remedy: str) -> None:
+        """See that the store is not behind its mark.
+
+        @param number: how far the store has come.
+        @param remedy: what may be missing of one that is behind.
+        @raise StoreIncomplete: it is, or is another one, and no loss is accepted.
+        """
+        self.check_store(store)
+        mark = self.mark
+        if mark is not None and number < mark.number:
+            self.found(
+                f"an older copy, or incomplete: it ends with generation {number}, but had {mark.number};"
+                f" restore {remedy}, or start with --accept-loss to use what is there"
+            )
+
+    def found(self, text: str) -> None:
+        """Refuse or accept a loss.
+
+        @param text: what is missing and what to do.
+        @raise StoreIncomplete: no loss is accepted.
+        """
+        if not self._policy.accepts_loss:
+            raise StoreIncomplete(f"{self._place}: {text}")
+        self.mark = None
+        self._accept(f"{self._place}: {text}")
+
+    def events(self) -> list[AppendEvent]:
+        """What the event log says about losses that were accepted."""
+        now = self._policy.now()
+        return [AppendEvent(now, b"", LOSS_ACCEPTED, text) for text in self._accepted]
+
+    def _accept(self, text: str) -> None:
+        self._accepted.append(text)
+        self.log.warn("{text}: accepted", text=text)

@@ -1,0 +1,74 @@
+"""Has a store verified in the background, a few rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from msmq.storage.scrub_policy import ScrubPolicy
+from msmq.storage.scrub_step import ScrubPlace, ScrubStep
+
+
+class RowScrubber:
+    """Passes over everything that a database keeps, again and again, at a bounded rate.
+
+    @ivar passes: how many passes have ended; C{size} has the bytes of packets that were verified.
+    @param ask: verifies about so many bytes of packets behind a place.
+    @param found: takes each step.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        ask: Callable[[ScrubPlace | None, int], Deferred[ScrubStep]],
+        found: Callable[[ScrubStep], object],
+        policy: ScrubPolicy,
+        reactor: IReactorTime,
+    ) -> None:
+        self._ask = ask
+        self._found = found
+        self._policy = policy
+        self._reactor = reactor
+        self._place: ScrubPlace | None = None
+        self._timer: IDelayedCall | None = None
+        self._is_stopped = False
+        self.passes = 0
+        self.size = 0
+        self._wait(policy.delay)
+
+    def stop(self) -> None:
+        """Begin no other step."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _wait(self, seconds: float) -> None:
+        if not self._is_stopped:
+            self._timer = self._reactor.callLater(seconds, self._step)
+
+    def _step(self) -> None:
+        self._timer = None
+        self._ask(self._place, self._policy.step_bytes).addCallbacks(self._verified, self._failed)
+
+    def _verified(self, step: ScrubStep) -> None:
+        self.size += step.size
+        self._found(step)
+        self._place = step.place
+        if step.place is None:
+            self.passes += 1
+            self._wait(self._policy.pause)
+        else:
+            self._wait(self._policy.wait(step.size))
+
+    def _failed(self, failure: Failure) -> None:
+        if not self._is_stopped:
+            self.log.error("the store cannot be verified: {error}", error=failure.value)
+        self._place = None
+        self._wait(self._policy.pause)

@@ -1,0 +1,36 @@
+"""Steps of a pass over everything that a database keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from msmq.storage.damage import DamagedRow
+
+
+@attrs.frozen
+class ScrubPlace:
+    """Where the next step of a pass begins: behind a row of a table.
+
+    @ivar table: its number, in the order in which tables are verified.
+    @ivar queue: the row of a queue; C{key} is the LookupIdentifier as it is stored, or the sequence.
+    """
+
+    table: int
+    queue: int
+    key: int
+
+
+@attrs.frozen
+class ScrubStep:
+    """What a step has verified.
+
+    @ivar place: where the next one begins; C{None} after the last.
+    @ivar size: bytes of packets.
+    """
+
+    place: ScrubPlace | None
+    rows: int
+    size: int
+    damaged: Sequence[DamagedRow]

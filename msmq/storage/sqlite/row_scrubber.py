@@ -1,0 +1,122 @@
+"""Verifies the rows of a file a few at a time, as they stand on the disk."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final
+
+from msmq.storage.damage import DamagedRow
+from msmq.storage.scrub_step import ScrubPlace, ScrubStep
+from msmq.storage.sqlite.express import express_path
+from msmq.storage.sqlite.file_ownership import connect
+from msmq.storage.sqlite.verification import FileRowVerifier
+
+STEP_ROWS: Final = 500
+"""Rows that are verified in one step."""
+
+_FIRST: Final = -(1 << 63)
+_TABLES: Final = ("message", "express", "log", "event")
+
+
+def scrub(path: Path, place: ScrubPlace | None, size: int) -> ScrubStep:
+    """Verify what follows a place, about so many bytes of packets.
+
+    The first step has the system forget what it has cached of the file, so that the disk is verified.
+
+    @raise sqlite3.Error: it cannot be read.
+    """
+    if place is None:
+        place = ScrubPlace(0, _FIRST, _FIRST)
+        with suppress(OSError):
+            _forget(path)
+    damaged: list[DamagedRow] = []
+    with closing(connect(path)) as durable:
+        durable.execute("PRAGMA query_only = ON")
+        durable.execute("BEGIN")
+        if _TABLES[place.table] == "express":
+            with closing(connect(express_path(path))) as express:
+                express.execute("BEGIN")
+                return _messages(
+                    express, FileRowVerifier(durable, path, damaged, express), place, size, damaged
+                )
+        verification = FileRowVerifier(durable, path, damaged)
+        if _TABLES[place.table] == "message":
+            return _messages(durable, verification, place, size, damaged)
+        return _entries(durable, verification, place, size, damaged)
+
+
+def _messages(
+    connection: sqlite3.Connection,
+    verification: FileRowVerifier,
+    place: ScrubPlace,
+    most: int,
+    damaged: list[DamagedRow],
+) -> ScrubStep:
+    found = connection.execute(
+        "SELECT queue, lookup_id, size FROM message WHERE (queue, lookup_id) > (?, ?)"
+        " ORDER BY queue, lookup_id LIMIT ?",
+        (place.queue, place.key, STEP_ROWS),
+    ).fetchall()
+    size = count = 0
+    by_row: dict[int, list[int]] = {}
+    for row, lookup_id, length in found:
+        by_row.setdefault(row, []).append(lookup_id)
+        size += length
+        count += 1
+        if size >= most:
+            break
+    for row, ids in by_row.items():
+        verification.packets(row, ids)
+    return _step(place, found[count - 1][:2] if found else None, count, size, damaged)
+
+
+def _entries(
+    connection: sqlite3.Connection,
+    verification: FileRowVerifier,
+    place: ScrubPlace,
+    most: int,
+    damaged: list[DamagedRow],
+) -> ScrubStep:
+    table = _TABLES[place.table]
+    columns, counts = (
+        ("log.queue, sequence, log.size", "JOIN log_extent USING (queue) WHERE sequence >= first AND")
+        if table == "log"
+        else ("0, sequence, 0", "WHERE sequence >= (SELECT first FROM sequence WHERE name = 'event') AND")
+    )
+    found = connection.execute(
+        f"SELECT {columns} FROM {table} {counts} sequence > ? ORDER BY sequence LIMIT ?",
+        (place.key, STEP_ROWS),
+    ).fetchall()
+    size = count = 0
+    for *_, length in found:
+        size += length
+        count += 1
+        if size >= most:
+            break
+    if table == "log":
+        verification.numbered_entries([row[:2] for row in found[:count]])
+    else:
+        verification.numbered_events([sequence for _, sequence, _ in found[:count]])
+    return _step(place, (0, found[count - 1][1]) if found else None, count, size, damaged)
+
+
+def _step(
+    place: ScrubPlace, last: tuple[int, int] | None, count: int, size: int, damaged: list[DamagedRow]
+) -> ScrubStep:
+    following: ScrubPlace | None
+    if last is not None:
+        following = ScrubPlace(place.table, *last)
+    else:
+        following = ScrubPlace(place.table + 1, _FIRST, _FIRST) if place.table + 1 < len(_TABLES) else None
+    return ScrubStep(following, count, size, damaged)
+
+
+def _forget(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)

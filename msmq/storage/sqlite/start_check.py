@@ -1,0 +1,104 @@
+"""What is verified of a file when it is opened, besides its structure."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from msmq.interfaces.storage import StorageError
+from msmq.quoting import quoted
+from msmq.storage.checksums import queue_checksum, record_checksum
+from msmq.storage.damage import DamagedRow, RowKind, keep
+from msmq.storage.records import lookup_id_of, read_definition
+from msmq.storage.sqlite.sums import IS_SOUND_OR_OLDER
+from msmq.storage.sqlite.verification import quarantine_path
+
+MOST: Final = 1000
+"""Damaged messages with which a start goes on; with more, the file is to be repaired."""
+
+REMEDY: Final = "run msmq store repair, or restore the store from a backup"
+
+
+def check_small_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Verify queues and values.
+
+    @raise StorageError: one is damaged.
+    @raise sqlite3.Error: they cannot be read.
+    """
+    for problem in small_problems(connection):
+        raise StorageError(f"{path}: {problem}; {REMEDY}")
+
+
+def small_problems(connection: sqlite3.Connection) -> list[str]:
+    """What is damaged among queues and values: table, row and what is wrong.
+
+    @raise sqlite3.Error: they cannot be read.
+    """
+    problems = []
+    for row, identifier, definition, checksum in connection.execute(
+        "SELECT id, identifier, definition, checksum FROM queue"
+    ):
+        if not _is_queue(row, identifier, definition, checksum):
+            problems.append(f"table queue, row {row}: the checksum does not match")
+    for name, value, checksum in connection.execute("SELECT name, value, checksum FROM state"):
+        if not isinstance(value, bytes) or record_checksum(_bytes(name), value) != checksum:
+            shown = quoted(name if isinstance(name, str) else repr(name))
+            problems.append(f"table state, row {shown}: the checksum does not match")
+    for (row,) in connection.execute("SELECT id FROM removed_queue WHERE id IN (SELECT id FROM queue)"):
+        problems.append(f"table removed_queue, row {row}: there is a queue with this number")
+    return problems
+
+
+def take_damaged_messages(connection: sqlite3.Connection, path: Path) -> list[DamagedRow]:
+    """Take messages whose rows are damaged out of the file, in an open transaction; their bytes are kept.
+
+    @raise StorageError: there are too many, or one cannot be taken out.
+    @raise sqlite3.Error: they cannot be read.
+    """
+    found = connection.execute(
+        f"SELECT queue, lookup_id FROM message WHERE NOT {IS_SOUND_OR_OLDER} LIMIT {MOST + 1}"
+    ).fetchall()
+    if len(found) > MOST:
+        raise StorageError(f"{path}: more than {MOST} messages are damaged; {REMEDY}")
+    damaged = [_take(connection, path, *place) for place in found]
+    if found and connection.execute(f"SELECT 1 FROM message WHERE NOT {IS_SOUND_OR_OLDER}").fetchone():
+        raise StorageError(f"{path}: table message: the rows are out of order; {REMEDY}")
+    return damaged
+
+
+def _take(connection: sqlite3.Connection, path: Path, row: int, lookup_id: int) -> DamagedRow:
+    facts = connection.execute(
+        "SELECT quote(size), quote(arrived), quote(packet), quote(due), quote(aborts), quote(moves),"
+        " quote(identity) FROM message WHERE queue = ? AND lookup_id = ?",
+        (row, lookup_id),
+    ).fetchone()
+    content = "; ".join(("?",) if facts is None else facts).encode() + b"\n"
+    packet = connection.execute(
+        "SELECT content FROM packet WHERE id ="
+        " (SELECT packet FROM message WHERE queue = ? AND lookup_id = ?)",
+        (row, lookup_id),
+    ).fetchone()
+    if packet is not None and isinstance(packet[0], bytes):
+        content += packet[0]
+    key = lookup_id_of(lookup_id)
+    keep(quarantine_path(path) / f"row-{row}-{key}", content)
+    queue = connection.execute("SELECT identifier, definition FROM queue WHERE id = ?", (row,)).fetchone()
+    connection.execute("DELETE FROM message WHERE queue = ? AND lookup_id = ?", (row, lookup_id))
+    problem = f"{path}, table message, queue {row}: the checksum of the row does not match"
+    if queue is None:
+        return DamagedRow(RowKind.MESSAGE, None, "", key, b"", problem)
+    return DamagedRow(
+        RowKind.MESSAGE, UUID(bytes=queue[0]), read_definition(queue[1]).path, key, b"", problem
+    )
+
+
+def _is_queue(row: int, identifier: object, definition: object, checksum: object) -> bool:
+    if not isinstance(identifier, bytes) or not isinstance(definition, bytes):
+        return False
+    return queue_checksum(row, identifier, definition) == checksum
+
+
+def _bytes(name: object) -> bytes:
+    return name if isinstance(name, bytes) else str(name).encode("utf-8", "surrogatepass")

@@ -1,0 +1,263 @@
+"""Reads rows and verifies them; keeps in quarantine what is left of those that are damaged."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final
+from uuid import UUID
+from zlib import crc32
+
+from twisted.logger import Logger
+
+from msmq.interfaces.storage import LogEntry, StoredEvent
+from msmq.persistence.changes import AppendEvent
+from msmq.storage.checksums import entry_checksum
+from msmq.storage.damage import DamagedRow, RowKind, keep
+from msmq.storage.identity import identity_of
+from msmq.storage.log_answer import LOG_BYTES
+from msmq.storage.records import lookup_id_of, read_definition
+from msmq.storage.sqlite.checksum_fill import EVENT_COLUMNS, checksum_of_event
+from msmq.storage.sqlite.failures import kind_of
+from msmq.storage.sqlite.sums import IS_SOUND, IS_SOUND_OR_OLDER
+from msmq.storage.sqlite.text import text_of
+
+TOGETHER: Final = 64
+"""Messages that are asked for with one statement."""
+
+
+def quarantine_path(path: Path) -> Path:
+    """The directory for what is left of damaged rows of the store in a file."""
+    return path.with_name(f"{path.name}.quarantine")
+
+
+class FileRowVerifier:
+    """Reads through a connection in one transaction.
+
+    @param durable: to the file of the store.
+    @param path: that file.
+    @param damaged: takes what is damaged; its bytes are in quarantine then.
+    @param express: to the file of express messages, if they are to be read.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        durable: sqlite3.Connection,
+        path: Path,
+        damaged: list[DamagedRow],
+        express: sqlite3.Connection | None = None,
+    ) -> None:
+        self._durable = durable
+        self._path = path
+        self._damaged = damaged
+        self._messages = durable if express is None else express
+        self._kind = RowKind.MESSAGE if express is None else RowKind.EXPRESS
+        self._select = _SELECT.format(is_sound=IS_SOUND_OR_OLDER if express is None else IS_SOUND)
+
+    def packets(self, row: int, wanted: Sequence[int]) -> dict[int, bytes]:
+        """The packets of those of these messages that are kept and are sound."""
+        packets: dict[int, bytes] = {}
+        for start in range(0, len(wanted), TOGETHER):
+            ids = list(wanted[start : start + TOGETHER])
+            # The last piece is filled up, so that there is one statement, which stays prepared.
+            filled = ids + ids[-1:] * (TOGETHER - len(ids))
+            for lookup_id, packet, checksum, is_sound, size, identity in self._rows(row, ids, filled):
+                problem = _problem(packet, checksum, is_sound, size, identity)
+                if problem is None:
+                    packets[lookup_id] = packet
+                else:
+                    self._message(row, lookup_id, packet, identity, problem)
+        return packets
+
+    def entries(self, row: int, after: int, limit: int) -> list[LogEntry]:
+        """The entries of a message log after this one that are sound, up to L{LOG_BYTES}, one at least."""
+        sequences = self._durable.execute(
+            "SELECT sequence, size FROM log WHERE queue = ?1 AND sequence > ?2"
+            " AND sequence >= (SELECT first FROM log_extent WHERE queue = ?1) ORDER BY sequence LIMIT ?3",
+            (row, after, limit),
+        )
+        wanted: list[int] = []
+        total = 0
+        for sequence, size in sequences:
+            total += size
+            if wanted and total > LOG_BYTES:
+                break
+            wanted.append(sequence)
+        rows = self._numbered("log", _ENTRY, wanted)
+        found = [self._entry(row, sequence, *rows[sequence]) for sequence in wanted]
+        return [entry for entry in found if entry is not None]
+
+    def _entry(self, row: int, sequence: int, found: tuple[Any, ...] | None, problem: str) -> LogEntry | None:
+        if found is not None:
+            queue, place, arrived, size, packet, checksum, is_older = found
+            if (
+                (is_older or _is(checksum, lambda: entry_checksum(queue, sequence, place, arrived, packet)))
+                and queue == row
+                and len(packet) == size
+            ):
+                return LogEntry(sequence, lookup_id_of(place), arrived, packet)
+        self._keep(RowKind.LOG_ENTRY, row, sequence, _bytes(found, 4), b"", problem)
+        return None
+
+    def numbered_entries(self, rows: Sequence[tuple[int, int]]) -> None:
+        """Verify entries of message logs, by row of the queue and sequence."""
+        found = self._numbered("log", _ENTRY, [sequence for _, sequence in rows])
+        for row, sequence in rows:
+            self._entry(row, sequence, *found[sequence])
+
+    def numbered_events(self, wanted: Sequence[int]) -> None:
+        """Verify events."""
+        for sequence, (row, problem) in self._numbered("event", _EVENT, wanted).items():
+            self._event(sequence, row, problem)
+
+    def events(self, after: int, limit: int, identity: bytes | None) -> list[StoredEvent]:
+        """The events after this one that are sound."""
+        sequences = self._durable.execute(
+            "SELECT sequence FROM event"
+            " WHERE sequence > ? AND sequence >= (SELECT first FROM sequence WHERE name = 'event')"
+            f"{'' if identity is None else ' AND identity = ?'} ORDER BY sequence LIMIT ?",
+            (after, *(() if identity is None else (identity,)), limit),
+        )
+        wanted = [sequence for (sequence,) in sequences.fetchall()]
+        rows = self._numbered("event", _EVENT, wanted)
+        found = [self._event(sequence, *rows[sequence]) for sequence in wanted]
+        return [event for event in found if event is not None]
+
+    def _event(self, sequence: int, found: tuple[Any, ...] | None, problem: str) -> StoredEvent | None:
+        if found is not None:
+            *row, checksum, is_older = found
+            time, owner, event, reason, message_class, queue = row
+            if is_older or _is(checksum, lambda: checksum_of_event(sequence, *row)):
+                texts = text_of(event), text_of(reason), message_class, text_of(queue)
+                return StoredEvent(sequence, AppendEvent(time, owner, *texts))
+        said = "; ".join(map(str, found[2:6])).encode("utf-8", "surrogatepass") if found else b""
+        self._keep(RowKind.EVENT, None, sequence, said, b"", problem)
+        return None
+
+    def _rows(self, row: int, ids: Sequence[int], filled: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+        try:
+            yield from self._messages.execute(self._select, (row, *filled)).fetchall()
+            return
+        except sqlite3.DatabaseError as error:
+            if kind_of(error) != "SQLITE_CORRUPT":
+                raise
+        # One of them cannot be read: which one shows when each is read alone, by the index first.
+        for lookup_id in ids:
+            facts = self._messages.execute(_FACTS, (row, lookup_id)).fetchone()
+            if facts is None:
+                continue
+            size, identity = facts
+            try:
+                yield from self._messages.execute(self._select, (row, *[lookup_id] * TOGETHER)).fetchall()
+            except sqlite3.DatabaseError as error:
+                if kind_of(error) != "SQLITE_CORRUPT":
+                    raise
+                yield lookup_id, None, None, 1, size, identity
+
+    def _numbered(
+        self, table: str, columns: str, wanted: Sequence[int]
+    ) -> dict[int, tuple[tuple[Any, ...] | None, str]]:
+        """The rows with these numbers, each with what is wrong if it is damaged."""
+        select = f"SELECT sequence, {columns} FROM {table} WHERE sequence"
+        found: dict[int, tuple[tuple[Any, ...] | None, str]] = dict.fromkeys(wanted, (None, _MISSING))
+        for start in range(0, len(wanted), TOGETHER):
+            some = wanted[start : start + TOGETHER]
+            try:
+                rows = self._durable.execute(f"{select} IN ({', '.join('?' * len(some))})", some).fetchall()
+            except sqlite3.DatabaseError as error:
+                if kind_of(error) != "SQLITE_CORRUPT":
+                    raise
+            else:
+                found.update((sequence, (tuple(row), _MISMATCH)) for sequence, *row in rows)
+                continue
+            for sequence in some:
+                try:
+                    row = self._durable.execute(f"{select} = ?", (sequence,)).fetchone()
+                except sqlite3.DatabaseError as error:
+                    if kind_of(error) != "SQLITE_CORRUPT":
+                        raise
+                    found[sequence] = None, str(error)
+                else:
+                    found[sequence] = (None, _MISSING) if row is None else (row[1:], _MISMATCH)
+        return found
+
+    def _message(self, row: int, lookup_id: int, packet: object, identity: object, problem: str) -> None:
+        content = packet if isinstance(packet, bytes) else b""
+        owner = identity if isinstance(identity, bytes) and len(identity) == 20 else b""
+        self._keep(self._kind, row, lookup_id_of(lookup_id), content, owner, problem)
+
+    def _keep(
+        self, kind: RowKind, row: int | None, key: int, content: bytes, identity: bytes, problem: str
+    ) -> None:
+        name = f"{kind.name.lower()}-{row or 0}-{key}"
+        target = quarantine_path(self._path) / name
+        where = f"{self._path}, {_TABLES[kind]}"
+        if row is not None:
+            where += f", queue {row}"
+        said = f"{where}: {problem}"
+        self.log.error("{said}; what is left is in {target}", said=said, target=target)
+        try:
+            keep(target, content)
+        except OSError as error:
+            self.log.error("{target}: cannot write: {error}", target=target, error=error)
+        queue, path = self._queue(row)
+        self._damaged.append(DamagedRow(kind, queue, path, key, identity, said))
+
+    def _queue(self, row: int | None) -> tuple[UUID | None, str]:
+        found = self._durable.execute(
+            "SELECT identifier, definition FROM queue WHERE id = ?", (row,)
+        ).fetchone()
+        if found is None:
+            return None, ""
+        try:
+            return UUID(bytes=found[0]), read_definition(found[1]).path
+        except ValueError:
+            return None, ""
+
+
+def _problem(packet: object, checksum: int | None, is_sound: int, size: int, identity: object) -> str | None:
+    """What is wrong with a message; C{None} for nothing."""
+    if not isinstance(packet, bytes):
+        return "the packet cannot be read"
+    if not is_sound:
+        return "the checksum of the row does not match"
+    if len(packet) != size or (checksum is not None and crc32(packet) != checksum):
+        return "the checksum of the packet does not match"
+    if identity != identity_of(packet):
+        return "the identity is not that of the packet"
+    return None
+
+
+def _is(checksum: object, compute: Callable[[], int]) -> bool:
+    try:
+        return compute() == checksum
+    except Exception:
+        # A value of another type than it was written.
+        return False
+
+
+def _bytes(row: tuple[Any, ...] | None, column: int) -> bytes:
+    return row[column] if row is not None and isinstance(row[column], bytes) else b""
+
+
+_TABLES: Final = {
+    RowKind.MESSAGE: "table message",
+    RowKind.EXPRESS: "express messages",
+    RowKind.LOG_ENTRY: "table log",
+    RowKind.EVENT: "table event",
+}
+
+_SELECT: Final = (
+    "SELECT lookup_id, content, checksum, {is_sound}, size, identity"
+    " FROM message LEFT JOIN packet ON packet.id = message.packet"
+    f" WHERE queue = ? AND lookup_id IN ({', '.join('?' * TOGETHER)})"
+)
+_FACTS: Final = "SELECT size, identity FROM message WHERE queue = ? AND lookup_id = ?"
+_OLDER: Final = "checksum IS NULL AND (SELECT is_checked FROM generation) IS 0"
+_ENTRY: Final = f"queue, lookup_id, arrived, size, packet, checksum, {_OLDER}"
+_EVENT: Final = f"{EVENT_COLUMNS}, checksum, {_OLDER}"
+_MISMATCH: Final = "the checksum does not match"
+_MISSING: Final = "the row is missing"

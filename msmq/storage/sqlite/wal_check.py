@@ -1,0 +1,110 @@
+"""Finds damage in the middle of the write-ahead log, which SQLite takes for its end."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from pathlib import Path
+from typing import BinaryIO, Final, TypeAlias
+
+_HEADER: Final = struct.Struct(">8I")
+_FRAME: Final = struct.Struct(">6I")
+_LIMIT: Final = 0xFFFFFFFF
+
+Sums: TypeAlias = tuple[int, int]
+"""The two running checksums of the log."""
+
+
+def lost_frame(connection: sqlite3.Connection, path: Path) -> int | None:
+    """The offset in the log of a frame that is damaged although transactions after it were committed.
+
+    SQLite cuts the log before the first frame that does not match.
+    That is right for the transaction that was being written when the machine stopped: nothing follows it.
+    The frames of each transaction are on stable storage before the next one begins, so if two transactions
+    end behind the first frame that does not match, and their checksums continue from that frame, the first
+    of them was confirmed.
+
+    @param connection: the first to the file, which has not written yet.
+    @param path: the file of the store.
+    @raise sqlite3.Error: the log cannot be read.
+    @raise OSError: so too.
+    """
+    (page,) = connection.execute("PRAGMA page_size").fetchone()
+    _, frames, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    try:
+        with path.with_name(f"{path.name}-wal").open("rb") as file:
+            return _Log(file, page).lost(max(0, frames))
+    except FileNotFoundError:
+        return None
+
+
+class _Log:
+    def __init__(self, file: BinaryIO, page: int) -> None:
+        self._file = file
+        self._size = _FRAME.size + page
+        self._salts = b""
+
+    def lost(self, number: int) -> int | None:
+        """The offset of the frame that is lost.
+
+        @param number: how many frames SQLite has found.
+        """
+        header = self._file.read(_HEADER.size)
+        if len(header) < _HEADER.size:
+            return None
+        magic, *_, first, second = _HEADER.unpack(header)
+        order = ">" if magic & 1 else "<"
+        sums: Sums = (first, second)
+        # Frames of an earlier use of the log have other salts.
+        is_sound = _words((0, 0), header[:24], order) == sums
+        self._salts = header[16:24] if is_sound else self._frame(1)[8:16]
+        if number:
+            sums = _stored(self._frame(number - 1))
+        # Frames of a transaction that lacks its end still match.
+        while (frame := self._frame(number)) and self._matches(sums, frame, order):
+            sums, number = _stored(frame), number + 1
+        if not frame:
+            return None
+        # Either the checksum of this frame is damaged or what it covers.
+        for seed in {_stored(frame), _sums(sums, frame, order)}:
+            if self._ends(number, frame, seed, order) > 1:
+                return _HEADER.size + number * self._size
+        return None
+
+    def _ends(self, number: int, damaged: bytes, sums: Sums, order: str) -> int:
+        """How many transactions end from this frame on, two at most."""
+        ends = int(_FRAME.unpack_from(damaged)[1] != 0)
+        while ends < 2 and (frame := self._frame(number := number + 1)):
+            if not self._matches(sums, frame, order):
+                break
+            sums = _stored(frame)
+            ends += _FRAME.unpack_from(frame)[1] != 0
+        return ends
+
+    def _matches(self, sums: Sums, frame: bytes, order: str) -> bool:
+        return frame[8:16] == self._salts and _sums(sums, frame, order) == _stored(frame)
+
+    def _frame(self, number: int) -> bytes:
+        """A frame with its header; empty beyond the end."""
+        self._file.seek(_HEADER.size + number * self._size)
+        found = self._file.read(self._size)
+        return found if len(found) == self._size else b""
+
+
+def _stored(frame: bytes) -> Sums:
+    *_, first, second = _FRAME.unpack_from(frame)
+    return first, second
+
+
+def _sums(sums: Sums, frame: bytes, order: str) -> Sums:
+    """The checksums that follow for a frame: its first 8 bytes and its page."""
+    return _words(_words(sums, frame[:8], order), frame[_FRAME.size :], order)
+
+
+def _words(sums: Sums, content: bytes, order: str) -> Sums:
+    first, second = sums
+    words = struct.unpack(f"{order}{len(content) // 4}I", content)
+    for left, right in zip(words[::2], words[1::2], strict=True):
+        first = (first + left + second) & _LIMIT
+        second = (second + right + first) & _LIMIT
+    return first, second
