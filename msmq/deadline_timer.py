@@ -35,7 +35,7 @@ class DeadlineTimer:
         """Replace the deadline.
 
         @param deadline: in seconds of the monotonic clock; C{None} for none. One in the past expires in the
-            next turn of the reactor.
+            next iteration of the reactor.
         """
         if deadline is None:
             self._cancel()

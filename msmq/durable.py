@@ -17,7 +17,7 @@ def write_durably(path: Path, content: bytes, mode: int = 0o600) -> None:
     """
     beginning = path.with_name(f"{path.name}.new")
     with suppress(FileNotFoundError):
-        # Somebody who was killed has left it, perhaps with other permissions.
+        # It was left by a process that was killed, perhaps with other permissions.
         beginning.unlink()
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with os.fdopen(os.open(beginning, flags, mode), "wb") as file:

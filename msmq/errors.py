@@ -1,6 +1,6 @@
 """The root of every exception that msmq raises, and the two kinds of protocol error.
 
-Each package subclasses these beside its own code.
+Each package defines subclasses of these in its own modules.
 Incomplete input is not an error; a parser answers it with ``None`` and waits.
 """
 

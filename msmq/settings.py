@@ -123,5 +123,5 @@ class SessionSettings:
     session at a time reads on."""
 
     trust_identifiers: bool = False
-    """Whether a queue manager is believed to be who it says at whatever address; otherwise what is queued for
-    it, and what acknowledges, is bound to the address at which it is known."""
+    """Whether the identifier that a queue manager claims is accepted from any address; otherwise messages for
+    it, and acknowledgements from it, are bound to its known address."""

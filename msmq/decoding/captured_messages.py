@@ -1,6 +1,6 @@
 """The messages in a capture file, or in the bytes of one direction of a session, as packets.
 
-L{msmq.decoding.captures} tells people of every packet; here only messages count, and their bytes.
+L{msmq.decoding.captures} describes every packet for people; here only messages and their bytes matter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class CapturedMessage:
     """One message on the wire.
 
     @ivar packet: the packet without its SessionHeader; what is damaged is as it came.
-    @ivar time: when it was whole, in seconds since 1970-01-01 UTC; C{None} if nobody says.
+    @ivar time: when it was complete, in seconds since 1970-01-01 UTC; C{None} if unknown.
     """
 
     packet: bytes = attrs.field(repr=False)

@@ -219,7 +219,7 @@ def _decode_segment(
 
 
 def _placed(records: list[Record], frame: Frame, source: Address, destination: Address) -> Iterator[Record]:
-    """The lines with the frame that completed them, its time, and who sent it to whom."""
+    """The lines with the frame that completed them, its time, source and destination."""
     for record in records:
         yield {
             "frame": frame.number,

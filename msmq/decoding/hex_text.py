@@ -35,7 +35,7 @@ def parse_hex(text: str) -> bytes:
     White space, colons, commas, semicolons, hyphens, C{0x} and C{\\x} are separators.
     A line that begins with C{#} is a comment.
     If every line begins with the offset of its bytes, as C{xxd} and C{hexdump -C} write it, the
-    offsets and the characters beside the digits are left out.
+    offsets and the text column are ignored.
 
     @raise RemoteProtocolError: something else is in it, or half a byte; the error's offset is that
         of the character, its rule names the line.
@@ -107,7 +107,7 @@ def _dump_line_bytes(text: str, size: int | None) -> bytes | None:
     Bytes and characters stand in columns, and so may the bytes among themselves; characters may look
     like hex digits.
 
-    @param size: how many bytes the line has, as the offset of the next one tells.
+    @param size: how many bytes the line has, from the offset of the next one.
     """
     before, bar, characters_there = text.partition("|")
     if bar and (characters_there.endswith("|") or before.endswith("  ")):

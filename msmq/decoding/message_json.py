@@ -59,7 +59,7 @@ def message_json(
     @param arrived: when it came into its queue, in seconds since 1970-01-01 UTC.
     @param body: whether the body is wanted; without it neither of its two keys is there.
     @param is_kept: whether a queue manager of ours keeps the packet and so has said itself whether it is
-        authenticated; of one from the wire nobody has.
+        authenticated; a message from the wire was not checked.
     """
     user = view.user_header()
     message_class = view.message_class
@@ -147,7 +147,7 @@ def acknowledge_names(flags: int) -> list[str]:
 
 
 def transaction_json(view: UserMessageView) -> Record | None:
-    """The message's place in its sequence, as a JSON object; C{None} for one that is in none."""
+    """The message's position in its sequence, as a JSON object; C{None} without a sequence."""
     sequence = view.tx_sequence_id
     if sequence is None:
         return None

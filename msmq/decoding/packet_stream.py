@@ -2,7 +2,7 @@
 
 The rules of framing are those of L{msmq.wire.framer}.
 Unlike a session, which ends with the first malformed packet, a decoder goes on: at the end of the
-packet if another one begins there, else at the next place that looks like the beginning of one.
+packet if another one begins there, otherwise at the next offset that looks like the beginning of one.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _INTERNAL = 0x0008
 _PATIENCE = 16
 """How often, on average, a byte is read as part of a packet that turns out to be malformed."""
 _GRACE = 64 * 1024 * 1024
-"""Bytes that malformed packets may have before anybody counts."""
+"""Bytes of malformed packets before the limit applies."""
 
 
 class PacketStream:
     """Takes the stream in pieces of any size and gives the line of each packet once it is whole.
 
-    @param synchronised: the first byte is the beginning of a packet; otherwise the first place that
+    @param synchronised: the first byte is the beginning of a packet; otherwise the first offset that
         looks like one is looked for.
     @param is_captured: the stream was overheard, so that an end inside a packet is the capture's
         end and no fault of the sender.
@@ -185,7 +185,7 @@ def measure_packet(packet: memoryview) -> int:
 
 
 def find_beginning(data: bytes, position: int) -> int | None:
-    """The first place from C{position} on that looks like the beginning of a packet."""
+    """The first offset from C{position} on that looks like the beginning of a packet."""
     at = data.find(_SIGNATURE, position + 4)
     while at >= 0:
         if begins_packet(data, at - 4):

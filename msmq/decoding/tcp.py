@@ -23,7 +23,7 @@ class Piece:
 
 @attrs.define
 class TcpDirection:
-    """Puts segments in order: late ones wait, repeated ones are dropped, holes are told.
+    """Reassembles segments in order: late ones wait, repeated ones are dropped, gaps are reported.
 
     @ivar first: the sequence number of the first byte.
 

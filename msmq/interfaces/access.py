@@ -64,7 +64,7 @@ class Ruling:
 
 
 class IAccessControl(Interface):
-    """Decides who may do what.
+    """Access control: decides on the rights of accounts.
 
     A directory failure is not an error here: access of an account that cannot be looked up is denied, with
     the reason ([MS-MQQB] 3.1.5.8.3).

@@ -56,9 +56,9 @@ class IAccessAdministration(Interface):
     def create_certificate(
         *, sid: str = "", name: str = "", days: int = 3650, renew: bool = False
     ) -> Awaitable[CertificateSummary]:
-        """[MS-MQDMPR] 3.1.1.19 generate a key and the internal certificate of a user, who has one at most.
+        """[MS-MQDMPR] 3.1.1.19 generate a key and the internal certificate of a user, at most one.
 
-        MQ_ERROR_INTERNAL_USER_CERT_EXIST if there is one; with C{renew} the new one takes its place.
+        MQ_ERROR_INTERNAL_USER_CERT_EXIST if there is one; with C{renew} the new one replaces it.
 
         @param sid: of the user; by default that of local senders.
         @param name: for people to read; by default the SID.

@@ -41,7 +41,7 @@ class AccessEntry:
 
 @attrs.frozen
 class AccessList:
-    """Who may do what with a queue, or with the queue manager.
+    """The rights of accounts to a queue, or to the queue manager.
 
     @ivar queue: the path; C{.} for the queue manager.
     @ivar source: where the list is kept.

@@ -109,7 +109,7 @@ class IDirectory(Interface):
     ) -> Deferred[int]:
         """[MS-MQDSSM] 3.1.6.4 begin to read all objects that fulfil every filter, be there any or not.
 
-        The directory may refuse, with C{GENERIC_ERROR}, to let more than a thousand reads be under way.
+        The directory may refuse, with C{GENERIC_ERROR}, more than a thousand pending reads.
 
         @param order: one for each of C{attributes}, or none.
         @return: a handle for L{read_next}, to be released with L{end_read}.

@@ -36,7 +36,7 @@ class IStorageFactory(IPlugin):
         """A store that is not open yet; nothing is read or written before it is.
 
         @param argument: what stands behind the first colon of the description; empty without one.
-        @param data: the data directory of the queue manager, where files without another place belong.
+        @param data: the data directory of the queue manager, for files without a path of their own.
         @raise ValueError: the argument is unsuitable; its text is the reason.
         """
 
@@ -54,7 +54,7 @@ class ILossAcceptance(Interface):
 
 
 class IStorageProbe(Interface):
-    """What a storage factory provides too if it can tell before a store is opened whether it would open."""
+    """A storage factory that can check, before a store is opened, whether it can be."""
 
     def probe(argument: str, data: Path) -> None:
         """See whether the store could be opened, and change nothing; may block for some seconds.
@@ -112,7 +112,7 @@ class IProbedDirectory(Interface):
 
 
 class IIdentitySource(Interface):
-    """What a directory factory provides too if it says who a queue manager is before that first starts."""
+    """A directory factory that can look up the identifier of a queue manager before its first start."""
 
     def identifier_of(argument: str, computer_name: str, context: DirectoryContext) -> Awaitable[UUID | None]:
         """QueueManager.Identifier of a computer; C{None} if nothing is known of it.

@@ -35,7 +35,7 @@ class ReceivedMessage:
     """A message in a queue of this queue manager.
 
     @ivar view: the packet as it arrived.
-    @ivar lookup_id: its place in the queue ([MS-MQDMPR] 3.1.1.12 LookupIdentifier).
+    @ivar lookup_id: its position in the queue ([MS-MQDMPR] 3.1.1.12 LookupIdentifier).
     @ivar arrived: when it came into the queue, in seconds since 1970-01-01 UTC.
     @ivar aborts: AbortCount, in how many transactions it was received that were aborted.
     @ivar moves: MoveCount, how often it was moved.
@@ -107,7 +107,7 @@ class ITransaction(Interface):
         """
 
     def abort() -> Awaitable[None]:
-        """[MS-MQDMPR] 3.1.4.5: what it sent was never there, what it received is back in its places.
+        """[MS-MQDMPR] 3.1.4.5 abort: sent messages are discarded, received ones return to their positions.
 
         @raise msmq.structures.status.MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended.
         """
@@ -148,7 +148,8 @@ class Explanation:
 
     @ivar places: where it is, journals and dead-letter queues included.
     @ivar events: what happened to it, the oldest first.
-    @ivar reports: what its reports tell, as far as they are here and in memory, the oldest first.
+    @ivar reports: the content of its report messages, as far as they are here and in memory, the oldest
+        first.
     @ivar deliveries: its hand-overs to other queue managers, and the acknowledgements that came back, the
         oldest first; each record is about this message alone. They are among C{events} too.
     @ivar records_since: the time of the oldest record of a hand-over, seconds since 1970-01-01 UTC; C{None}
@@ -340,7 +341,8 @@ class IAdministration(Interface):
 
         @param event: a word.
         @param reason: a text for people.
-        @param message: whose event it is, and who explains it; by default the queue manager's own.
+        @param message: the message that the event is about, under which C{explain} finds it; by default the
+            event is about the queue manager.
         """
 
 
@@ -417,11 +419,11 @@ class IInspection(Interface):
         """All that is known of a message; nothing known is not an error."""
 
     def route(source: str, destination: str, down: Sequence[str] = ()) -> Awaitable[ExplainedRoute]:
-        """The way of a message between two queue managers, by name or GUID, and why it goes there.
+        """The route of a message between two queue managers, by name or GUID, with the reason of each hop.
 
         @param down: queue managers that are down, by name or GUID: what becomes of the message meanwhile.
 
-        MQ_ERROR_NO_DS without a directory; MQ_ERROR_MACHINE_NOT_FOUND for who is not in it.
+        MQ_ERROR_NO_DS without a directory; MQ_ERROR_MACHINE_NOT_FOUND for a queue manager that is not in it.
         """
 
     def topology() -> Awaitable[Topology]:

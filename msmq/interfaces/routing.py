@@ -16,16 +16,16 @@ __all__ = ["IRouter", "NoRoute"]
 
 
 class IRouter(Interface):
-    """What [MS-MQQB] 3.1.7.5 Get Next Hops asks, of [MS-MQBR] or of whatever routes in its place."""
+    """[MS-MQQB] 3.1.7.5 Get Next Hops: the interface of [MS-MQBR] routing, or of a replacement."""
 
     name: str = Attribute("What it is called in configuration and status, C{directory} for example.")
 
-    topology: Topology = Attribute("What is known of the enterprise, for people who ask; it may be empty.")
+    topology: Topology = Attribute("The topology of the enterprise, for administrators; it may be empty.")
 
     def open() -> Deferred[None]:
         """Make ready.
 
-        A directory that is away is not a failure: until it is back there are no ways, or those known before.
+        An unreachable directory is not an error: until it is back there are no routes, or those of before.
         """
 
     def next_hops(
@@ -39,17 +39,17 @@ class IRouter(Interface):
         @param source: QueueManager.Identifier of the queue manager that has the message.
         @param destination: that of the queue manager that the message is for, which is another.
         @param unreachable: queue managers that could not be reached a moment ago.
-            An alternate is returned in their place only if it is sure not to send the message back, whatever
+            An alternate is returned instead only if it certainly does not send the message back, whatever
             other queue managers believe to be down; otherwise they are returned, and the message waits.
         @raise NoRoute: there is none; through the Deferred. It is worth trying again later.
         """
 
     def route(source: UUID, destination: UUID, down: Set[UUID] = frozenset()) -> Deferred[Route]:
-        """The whole way of a message as far as it is known here, with the reasons for each hop.
+        """The whole route of a message as far as it is known here, with the reason of each hop.
 
         @param down: queue managers assumed to be down; the result says what happens to the message meanwhile.
 
-        It raises nothing: a way that leads nowhere says so.
+        It raises no error: an incomplete route contains its problem.
         """
 
     def close() -> Deferred[None]:

@@ -23,7 +23,7 @@ class Unusable:
 class CertificateFacts:
     """Facts about a certificate.
 
-    @ivar subject: whose it is, and C{issuer} who says so, as RFC 4514 writes names; empty if that cannot be
+    @ivar subject: the subject, and C{issuer} the issuer, as RFC 4514 names; empty if they cannot be
         read.
     @ivar serial_number: of its issuer.
     @ivar not_before: seconds since 1970-01-01 UTC from which on it is valid.

@@ -127,7 +127,7 @@ class IMessageStore(Interface):
     )
 
     def open() -> Deferred[Snapshot]:
-        """Make ready and tell what is kept; only once before the next L{close}."""
+        """Open the store and return its content; only once before the next L{close}."""
 
     def commit(changes: Sequence[Change]) -> Deferred[None]:
         """Do these changes, in their order, all of them or none.

@@ -90,7 +90,7 @@ class OutgoingQueueSummary:
     @ivar unacknowledged: messages that were sent and may not be deleted yet.
     @ivar history: [MS-MQDMPR] 3.1.1.3 ConnectionHistory, the newest entry last.
     @ivar paused_by: why nothing is sent from it: C{name}, C{next_hop}, C{all}.
-    @ivar redirected_to: the address that an operator has set in place of the one in the name.
+    @ivar redirected_to: the address that an operator has set instead of the one in the name.
     """
 
     format_name: str

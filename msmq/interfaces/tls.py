@@ -21,7 +21,7 @@ class TlsError(MsmqError):
 
 @attrs.frozen
 class TlsIdentity:
-    """Who one end is: a certificate, and the key that goes with it.
+    """The TLS identity of one end: a certificate and its private key.
 
     @ivar certificate: a PEM file; intermediate CA certificates may follow.
     @ivar private_key: a PEM file without a passphrase; it may be the same one.

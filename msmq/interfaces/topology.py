@@ -13,7 +13,7 @@ from msmq.routing.topology_builder import TopologyBuilder
 def add_objects(
     builder: TopologyBuilder, objects: Iterable[DirectoryObject], addresses: Mapping[UUID, str] | None = None
 ) -> None:
-    """Tell a builder of these objects; those that routing does not look at are passed over.
+    """Pass these objects to a builder; those that routing does not use are skipped.
 
     @param addresses: the addresses of queue managers, as far as they are known.
     """

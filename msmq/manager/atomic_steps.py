@@ -1,4 +1,4 @@
-"""Steps that go on to their end, whoever stops waiting for them."""
+"""Atomic steps: coroutines that complete even if their caller is cancelled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def undivided(step: Coroutine[Deferred[Any], Any, T]) -> Deferred[T]:
     """Begin a step that asks the store and then does what follows from its answer.
 
     Cancelling undoes nothing that the store was asked for, so what follows has to be done in any case.
-    Who cancels is told so at once; the step goes on, and if it fails then, the log has it.
+    The canceller gets a CancelledError at once; the step continues, and a later failure is logged.
     """
     answer: Deferred[T] = Deferred()
 

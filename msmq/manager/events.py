@@ -42,7 +42,7 @@ class EventLog:
         self._keep = keep
 
     def record(self, event: AppendEvent) -> None:
-        """Append an event that nobody waits for."""
+        """Append an event without waiting for its commit."""
         self.counts[event.event] += 1
         self._pending.append(event)
         if len(self._pending) > PENDING:

@@ -26,7 +26,7 @@ from msmq.transfer.source_journaling import SourceJournaling
 
 @attrs.frozen(kw_only=True)
 class ManagerRuntime:
-    """The machine that a queue manager runs on, as far as it is told of it.
+    """The machine on which a queue manager runs: addresses, names, clock.
 
     @ivar reactor: delays calls.
     @ivar in_thread: calls a function in a worker thread, as C{deferToThread}.
@@ -66,7 +66,7 @@ class TransferPolicy:
 
 @attrs.frozen(kw_only=True)
 class EnterprisePlace:
-    """The names of a queue manager, and its place in an enterprise.
+    """The names of a queue manager, and its membership in an enterprise.
 
     @ivar host: its computer.
     @ivar directory: where it is published, with its public queues; C{None} in workgroup mode.
@@ -86,7 +86,7 @@ class EnterprisePlace:
 
 @attrs.frozen(kw_only=True)
 class ManagerSecurity:
-    """What a queue manager trusts, whom it grants access, and what it signs and encrypts with.
+    """Trust, access control, and the keys and certificates of a queue manager.
 
     @ivar gate: the addresses whose messages are accepted although nothing verifies their sender.
     @ivar access: controls access to queues by their descriptors; with C{None} the gate is the only check.

@@ -16,7 +16,7 @@ OWNER: Final = "queue_manager"
 
 
 async def check_owner(store: IMessageStore, snapshot: Snapshot, identifier: UUID) -> None:
-    """See that a store that was just opened is ours, or nobody's.
+    """Check that a store that was just opened belongs to this queue manager, or is new.
 
     Another queue manager would give numbers that ours has given, and acknowledge what was sent to ours.
 
@@ -56,7 +56,7 @@ async def check_migration(store: IMessageStore, snapshot: Snapshot) -> None:
 
 
 def claim(store: IMessageStore, snapshot: Snapshot, identifier: UUID) -> list[Change]:
-    """What makes a store ours that is nobody's yet."""
+    """The change that assigns a new store to this queue manager."""
     if OWNER in snapshot.state or not store.durable:
         return []
     return [PutState(OWNER, identifier.bytes)]

@@ -1,4 +1,4 @@
-"""Performs what the queue model answers: stores first, then tells those who wait."""
+"""Performs the results of the queue model: commits changes first, then completes waiting reads."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class Performer:
         self.forget_empty({position.queue for position in positions if position.queue.is_subqueue})
 
     def forget_empty(self, queues: Iterable[Queue]) -> None:
-        """Let those of these queues go that are subqueues, empty, and used by nobody."""
+        """Delete those of these queues that are empty subqueues without handles."""
         for queue in queues:
             if queue.is_subqueue:
                 self.insist_later(self.model.collection.forget_empty(queue), "that a subqueue is gone")
@@ -254,7 +254,7 @@ class Performer:
         self.perform(self.model.cancel(tag))
 
     def perform(self, effects: Iterable[Effect], now: Moment | None = None) -> None:
-        """Tell readers and outgoing queues, in order, and keep the one delayed call that waits need.
+        """Perform effects on readers and outgoing queues, in order, and keep the one timer for waits.
 
         @param now: the time, if the caller has just read it.
         """

@@ -50,7 +50,7 @@ class QueueManagerService(Service):
 
     @param model: the queues.
     @param store: keeps what has to survive.
-    @param sessions: makes the sessions; whoever listens gives it to the session endpoint.
+    @param sessions: creates the sessions; it is passed to the session endpoint.
     @param runtime: the machine that it runs on.
     @param policy: how messages are transferred, reported and recorded.
     @param place: its names, and its place in an enterprise.
@@ -142,7 +142,7 @@ class QueueManagerService(Service):
         settings.apply(self._parts)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """[MS-MQDMPR] 3.1.4: tell somebody of what happens to the queue manager, over any number of starts.
+        """[MS-MQDMPR] 3.1.4: subscribe to events of the queue manager, across starts.
 
         @return: ends that.
         """
@@ -263,7 +263,7 @@ class QueueManagerService(Service):
         @param name: the path or format name of a queue of this queue manager, or for sending of any;
             several with commas for sending. Outgoing queues can be opened by administrators too.
             A public queue elsewhere is opened by its format name, and looked for when it is sent to;
-            L{format_name} tells that of a path.
+            L{format_name} returns that of a path.
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_NO_DS, MQ_ERROR_SHARING_VIOLATION,
             MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, MQ_ERROR_UNSUPPORTED_ACCESS_MODE, or that the name is
             malformed.

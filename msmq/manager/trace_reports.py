@@ -23,10 +23,10 @@ _TRACED: Final = BaseHeader.TR >> 8
 class Reports:
     """[MS-MQQB] 3.1.5.8.9 and 3.1.7.1.7: one report of each arrival, and of each sending.
 
-    A message that is sent again is reported again. The way of a report is that of any express message; one
+    A message that is sent again is reported again. A report is sent like any express message; one
     whose queue cannot be opened is discarded.
 
-    @ivar sent: reports that are on their way, or there.
+    @ivar sent: reports that are in transit, or delivered.
     @ivar discarded: reports whose queue could not be opened, or had no room.
     """
 

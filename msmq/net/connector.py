@@ -81,7 +81,7 @@ class Connector:
 
     @property
     def is_trying(self) -> bool:
-        """Whether an attempt is under way that has no connection yet."""
+        """Whether there is an attempt without a connection yet."""
         return self._attempt is not None
 
     def connect(self, *, is_retry: bool = False) -> None:

@@ -64,7 +64,7 @@ class DiscoveryReactor(Protocol):
 
 
 class DiscoveryServerProtocol(DatagramProtocol):
-    """[MS-MQSD] 3.2: answers those who look for directory servers.
+    """[MS-MQSD] 3.2: answers requests for directory servers.
 
     What is not a request is passed over in silence.
     To watch, override the hooks L{request_answered} and L{request_unanswered}; what they raise is logged.

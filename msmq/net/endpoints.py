@@ -2,7 +2,7 @@
 
 A stream endpoint is a Twisted server endpoint description; Twisted listens on it.
 C{tls:PORT} is our own form (L{msmq.net.tls}), since Twisted's C{ssl:} requests no client certificate.
-What is added here is what Twisted does not tell: to which address and port it will be bound.
+What is added here is what Twisted does not provide: the address and port to which it will be bound.
 C{udp:PORT[:interface=IP]} is our own form, since Twisted describes no datagram endpoints.
 Every function raises L{ValueError} with what is wrong, in words that finish "the value ...".
 """
@@ -166,7 +166,7 @@ class StreamEndpoint:
     @ivar description: the text for L{twisted.internet.endpoints.serverFromString}.
     @ivar port: the TCP port, or C{None} for an endpoint that has none.
     @ivar interface: the IP address that it is bound to, a member of L{WILDCARDS} for all of them,
-        or C{None} for an endpoint without one or whose kind does not tell.
+        or C{None} for an endpoint without one, or of a kind for which it is unknown.
     """
 
     description: str

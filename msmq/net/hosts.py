@@ -124,7 +124,7 @@ def is_address_of_this_machine(text: str) -> bool:
 
     Tests it by binding a socket that sends nothing.
     A broadcast or multicast address can be bound too, but belongs to no one machine; neither can be
-    connected to without asking for it, which tells them apart.
+    connected to without looking it up, which distinguishes them.
     """
     address = parse_address(text)
     if address is None or address.is_unspecified or address.is_multicast:

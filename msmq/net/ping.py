@@ -147,7 +147,7 @@ class Pinger:
     """[MS-MQQB] 3.1.7.6: pings acceptors, which answer whether they accept a session; one per queue manager.
 
     A response counts only for the newest request (2.2.7), so questions asked at the same time take
-    turns: each is sent, and its second begins, when the one before it has ended.
+    order: each is sent, and its second begins, when the previous one has ended.
 
     Requests leave from a port that the system chooses, and are answered to it.  There is a socket for
     each family of addresses, opened when it is first needed, and closed by L{stop}.
@@ -207,7 +207,7 @@ class Pinger:
         return answer
 
     def would_accept(self, address: str) -> Deferred[bool]:
-        """L{ask}, for who wants to know only whether to try a session ([MS-MQQB] 3.1.5.2.2)."""
+        """L{ask}, with only the decision whether to try a session ([MS-MQQB] 3.1.5.2.2)."""
         return self.ask(address).addCallback(lambda reply: reply.will_accept)
 
     def stop(self) -> Deferred[None]:
@@ -247,7 +247,7 @@ class Pinger:
             self._line = deque(question for question in self._line if question.answer is not answer)
 
     def _next(self) -> None:
-        """Send the next question, if none is under way."""
+        """Send the next request, if none is pending."""
         while self._asked is None and self._line:
             question = self._line.popleft()
             request = self._initiator.ask(question.host, self._clock.now())
@@ -275,7 +275,7 @@ class Pinger:
         transport.write(datagram, (host, port))
 
     def _schedule(self) -> None:
-        """Keep one scheduled call, for the request that is under way."""
+        """Keep one scheduled call, for the pending request."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -7,7 +7,7 @@ a little are read from no further; the kernel then makes their peers wait.
 Nothing can stand still for ever by that:
 
 - One of those that wait is favoured: it goes on until its packet is done with, then the next one does, in
-  the order in which they had to stop.  A packet larger than the limit gets through in the same way.
+  the order in which they had to stop.  A packet larger than the limit is received likewise.
 - A peer that had to stop has more to send, so it shows at once when it is favoured.  Who does not goes
   behind all others, unless it has begun to use the room that is kept for the favoured.
 - While a session waits for memory, a peer that did not send L{LEAST_RECEIVED} bytes in
@@ -42,7 +42,7 @@ LARGEST_READ: Final = 64 * 1024
 """Bytes that a session may get beyond that before it can be stopped."""
 
 TURN: Final = 0.25
-"""Seconds between two looks at who stands still."""
+"""Seconds between two checks for stalled peers."""
 
 
 class Holder(Protocol):

@@ -64,7 +64,7 @@ class SessionProtocol(Protocol):
     @ivar remote_address: the textual address of the peer, once there is a connection.
     @ivar dialled_for: what its connector was made for; C{None} for an accepted session.
     @ivar opened: when the handshake was complete,  seconds since 1970-01-01 UTC; C{None} before that.
-    @ivar last_heard: when anything came from the peer, in the same way; C{last_sent} when anything was sent.
+    @ivar last_heard: when anything was received from the peer, likewise; C{last_sent} when anything was sent.
     @ivar received: bytes that the peer has sent.
     """
 
@@ -320,7 +320,7 @@ class SessionProtocol(Protocol):
     # The rest is private
 
     def _account(self) -> None:
-        """Tell how much is held of what arrived: packets that are not whole, or not dealt with."""
+        """Report the bytes of received packets that are incomplete or not processed yet."""
         if self.session.state in _OVER:
             # What is left of the stream means nothing any more.
             self._framer = StreamFramer(measure_user_message, internal_only=True)

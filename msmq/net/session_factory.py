@@ -177,8 +177,8 @@ class SessionFactory(ServerFactory):
     def connection_made(self, connection: SessionProtocol) -> None:
         """A session has got its connection.
 
-        If too many handshakes are under way, the oldest gives way: who connects and says nothing keeps
-        nobody out who has something to say.
+        If too many handshakes are pending, the oldest is closed: idle connections cannot keep out peers
+        that complete the handshake.
         """
         self._connections.add(connection)
         if connection.is_initiator:

@@ -12,7 +12,7 @@ from msmq.persistence.definition import QueueDefinition
 
 @attrs.frozen
 class PutQueue:
-    """Keep this queue, in place of what was kept under its identifier; its messages stay."""
+    """Store the definition of a queue, replacing one with its identifier; its messages stay."""
 
     definition: QueueDefinition
 
@@ -96,7 +96,7 @@ class PutAborts:
 
 @attrs.frozen
 class PutState:
-    """Keep a value of the queue manager itself, in place of what was kept under its name."""
+    """Store a named value of the queue manager, replacing a former one."""
 
     name: str
     value: bytes
@@ -152,7 +152,7 @@ class AppendEvent:
     @ivar event: what happened, a word such as C{expired} or C{refused}.
     @ivar reason: why, for people.
     @ivar message_class: the class that says so on the wire; 0 if none does.
-    @ivar queue: the path or format name of the queue in which, or on the way to which, it happened.
+    @ivar queue: the path or format name of the queue in which, or in transit to which, it happened.
     """
 
     time: float
@@ -164,7 +164,7 @@ class AppendEvent:
 
 
 ADMINISTERED: Final = "administered"
-"""An event that tells who changed something; a message that has one need not be gone."""
+"""An event of an administrative change; its message need not have been removed."""
 
 
 @attrs.frozen

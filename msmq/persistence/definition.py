@@ -35,7 +35,7 @@ class QueueType(enum.Enum):
 class QueuePrivacy(enum.Enum):
     """[MS-MQDMPR] 3.1.1.2, [MS-MQMQ] 2.3.1.12 PrivacyLevel: which messages a queue takes.
 
-    NONE takes only what was not encrypted on its way, BODY only what was, OPTIONAL both.
+    NONE accepts only messages that were not encrypted in transit, BODY only encrypted ones, OPTIONAL both.
     """
 
     NONE = "none"

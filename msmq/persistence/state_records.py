@@ -17,7 +17,7 @@ StateChange: TypeAlias = tuple[str, bytes | None]
 class StateError(MsmqError):
     """A value that the store kept is damaged, or was written by another version.
 
-    Going on without it could lose messages or deliver them twice, so whoever loads it has to stop.
+    Continuing without it could lose messages or deliver them twice, so loading it has to fail.
 
     @ivar name: the name of the value.
     @ivar rule: what is wrong with it, in words.

@@ -1,1 +1,1 @@
-"""Certificates, signatures, ciphers and keys: the only place that knows the libraries for them."""
+"""Certificates, signatures, ciphers and keys: the only room that uses cryptographic libraries."""

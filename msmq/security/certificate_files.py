@@ -18,7 +18,7 @@ LARGEST: Final = 1024 * 1024
 
 
 def parse_credentials(data: bytes, password: bytes | None) -> Credentials | Unusable:
-    """See L{msmq.interfaces.signing.ISigning.parse}; no error of a library tells what is in a key."""
+    """See L{msmq.interfaces.signing.ISigning.parse}; errors of the library contain no part of a key."""
     if len(data) > LARGEST:
         return Unusable(f"has {len(data)} bytes, more than {LARGEST}")
     try:
@@ -55,7 +55,7 @@ def _pkcs12(data: bytes, password: bytes | None) -> Credentials | Unusable:
     try:
         key, certificate, _ = pkcs12.load_key_and_certificates(data, password)
     except (TypeError, ValueError):
-        # The library does not tell a wrong password from a file of another kind.
+        # The library does not distinguish a wrong password from another kind of file.
         if data[:1] != b"\x30":
             return Unusable("is neither PEM nor DER nor PKCS#12")
         return _locked(password)

@@ -105,7 +105,7 @@ def _read(path: Path) -> KeptCertificate:
 
 
 def _close_to_others(path: Path) -> bool:
-    """Whether others could read it, who cannot any more."""
+    """Whether other users could read it; access is removed now."""
     try:
         if not stat.S_IMODE(path.stat().st_mode) & 0o077:
             return False

@@ -1,8 +1,8 @@
 """[MS-MQQB] 3.1.7.1.5 the ciphers for bodies, each from a library that still has it.
 
-RC2 and RC4 keep nothing secret any more; whether they may be used at all is decided by who asks.
-RSA is that of C{cryptography}, which answers a wrong padding with a key by chance, so that nobody can learn
-anything from our refusals: what is wrong with a key shows when the body is decrypted with it.
+RC2 and RC4 are broken; the caller decides whether they may be used at all.
+RSA is that of C{cryptography}, which returns a random key for a wrong padding, so that an attacker cannot
+learn anything from our refusals: what is wrong with a key shows when the body is decrypted with it.
 """
 
 from __future__ import annotations

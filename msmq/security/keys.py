@@ -102,7 +102,7 @@ class KeyRing:
     """The secret keys of one queue manager, two of each provider.
 
     Without weak algorithms there is only the provider for AES, since the others serve nothing but RC2 and
-    RC4; so nobody finds a key in the directory with which to encrypt what is refused here.
+    RC4; so the directory has no key for encryption that is refused here.
     """
 
     log = Logger()
@@ -178,7 +178,7 @@ class KeyRing:
             raise CipherError(f"EncryptionKey is nothing under our key of {quoted(provider_name)}") from error
 
     def private_key(self, purpose: KeyAlgorithm, provider_name: str) -> RSAPrivateKey | None:
-        """One of the keys, for who signs in the name of the queue manager."""
+        """One of the keys, for signatures of the queue manager."""
         return self._keys.get((purpose, provider_name))
 
     def _public(self, purpose: KeyAlgorithm) -> MqdsPublicKeys:
@@ -211,7 +211,7 @@ class KeyRing:
         return loaded
 
     def _guard(self, path: Path) -> None:
-        """A key that others may read is closed to them; who has read it before, nobody knows."""
+        """Remove access by other users to a key, and warn, since it may have been read before."""
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             self.log.warn("{path} could be read by others; it has mode 0600 now", path=path)
             path.chmod(0o600)

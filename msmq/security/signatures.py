@@ -29,7 +29,7 @@ KEY_BITS: Final = 2048
 """The length of the keys that are made here."""
 
 LONGEST_KEY: Final = 8192
-"""Bits of the longest key that a peer's certificate may have, so that nobody keeps the processor busy."""
+"""Limit on the bits of the key in a peer's certificate, which bounds the processor time of a check."""
 
 LONGEST_EXPONENT: Final = 32
 """Bits of the largest public exponent, which has so many in [MS-MQMQ] 2.2.20.6; one as long as its modulus

@@ -27,7 +27,7 @@ def fingerprint(certificate: crypto.X509) -> str:
 
 
 def _nobody(address: str, why: str) -> None:
-    """Nobody counts them."""
+    """Refusals are not counted."""
 
 
 @implementer(IOpenSSLClientConnectionCreator, IOpenSSLServerConnectionCreator)
@@ -56,8 +56,8 @@ class PinnedTls:
 
     Nothing of a session is kept for another one, since a resumed session shows no certificate.
 
-    @param refused: told of each server or client whose certificate was refused, by its address, and why.
-        How often the log says so is for whoever counts them: a stranger may come as often as he likes.
+    @param refused: called with the address of each server or client whose certificate was refused, and the
+        reason.  It has to limit log lines: unauthenticated peers can connect at any rate.
     """
 
     def __init__(self, refused: Refused = _nobody) -> None:
@@ -73,7 +73,7 @@ class PinnedTls:
     def client(self, identity: TlsIdentity | None, pins: frozenset[str]) -> _Connections:
         """See L{ITls.client}."""
         context = self._context(identity)
-        # Without a pin nobody passes.
+        # Without a pin every certificate is refused.
         context.set_verify(SSL.VERIFY_PEER, self._judge(pins))
         return _Connections(context)
 
@@ -84,7 +84,7 @@ class PinnedTls:
         context.set_options(SSL.OP_NO_TICKET)
         # Of a chain nothing is believed; without this each of its signatures would be verified first.
         context.set_verify_depth(0)
-        # OpenSSL would ask whoever sits at the terminal for the passphrase of a key.
+        # OpenSSL would prompt for the passphrase of a key at the terminal.
         context.set_passwd_cb(lambda *_: b"")
         if identity is not None:
             _use(identity, context)
@@ -95,7 +95,7 @@ class PinnedTls:
             connection: SSL.Connection, certificate: crypto.X509, problem: int, depth: int, _: int
         ) -> bool:
             if depth:
-                # Whoever vouches for it: the certificate itself is known, or is not.
+                # Independent of its issuer: the certificate itself is pinned, or is not.
                 return True
             found = fingerprint(certificate)
             if found not in pins:

@@ -91,7 +91,7 @@ class ServerParts:
     @ivar search: looks for directory servers.
     @ivar resolver: finds other queue managers.
     @ivar access: decides by the descriptors of queues, and by rules.
-    @ivar discovery: listens on the discovery port; C{None} without a connected network that it could tell.
+    @ivar discovery: listens on the discovery port; C{None} without a connected network.
     @ivar tls: makes the TLS of the session port, and of the hosts that have it.
     """
 
@@ -143,7 +143,7 @@ def compose(
     session_protocol: MakeSession = SessionProtocol,
     search: DirectorySearch | None = None,
 ) -> ServerParts:
-    """Make the objects of a server and tell each what the configuration says.
+    """Create the objects of a server from its configuration.
 
     @param identifier: QueueManager.Identifier.
     @param store: not open yet.

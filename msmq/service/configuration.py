@@ -54,7 +54,7 @@ from msmq.toml.value_kinds import Array, computer_name, type_name
 _T = TypeVar("_T")
 
 DROP_INS: Final = "conf.d"
-"""The directory beside a configuration file whose files are read after it."""
+"""The directory next to a configuration file whose files are read after it."""
 
 _ADDRESSED = ("session", "ping", "discovery")
 _ROUTING_SERVER_CLEANUP = 120.0
@@ -109,7 +109,7 @@ class Overrides:
 
 
 def check(path: str | Path) -> list[ConfigurationProblem]:
-    """Tell everything that is wrong with a configuration file; an empty list if it can be used.
+    """All faults of a configuration file; an empty list if it can be used.
 
     If nothing else is wrong, a store and a directory elsewhere are asked whether they would open, which may
     take some seconds.
@@ -149,7 +149,7 @@ def load(
 ) -> Configuration:
     """Read a configuration file, and fill in what the options and the defaults say.
 
-    The files C{conf.d/*.toml} beside the file are read after it, in the order of their names; a variable
+    The files C{conf.d/*.toml} next to the file are read after it, in the order of their names; a variable
     C{MSMQ_SECTION_KEY} wins over files, an option over both.
     A relative path, in the file or an option, is relative to the working directory.
 
@@ -339,7 +339,7 @@ class _Reading:
         self._try(("directory", "backend"), probe)
 
     def warn(self, configuration: Configuration) -> None:
-        """Tell what it is not safe to leave unsaid."""
+        """Warnings about settings that are unsafe."""
         warning = exposure(configuration)
         if warning is not None:
             key = ("listen", "session")

@@ -23,7 +23,7 @@ class ControlSocketError(MsmqError):
 async def listen_on_control_socket(
     reactor: IReactorTime, path: Path, factory: IProtocolFactory, group: str | None = None
 ) -> IListeningPort:
-    """Listen on a socket for this user only, in place of one that a server which died has left.
+    """Listen on a socket for this user only, replacing a socket that a crashed server has left.
 
     No other user can connect at any time, not even before the mode of the socket is set.
 

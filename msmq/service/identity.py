@@ -27,7 +27,7 @@ def identity_path(data: Path) -> Path:
 
 
 def has_identity(data: Path) -> bool:
-    """Whether a data directory knows already who it belongs to."""
+    """Whether a data directory already has an identifier."""
     return os.path.exists(identity_path(data))
 
 

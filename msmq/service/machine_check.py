@@ -21,7 +21,7 @@ MachineProblem: TypeAlias = tuple[tuple[str, str], str]
 
 
 def machine_problems(configuration: Configuration) -> Iterator[MachineProblem]:
-    """Everything in the way of a start that shows without opening a port or a store."""
+    """All obstacles to a start that can be detected without opening a port or a store."""
     yield from _data_problems(configuration)
     yield from _group_problems(configuration)
     listen, security = configuration.listen, configuration.security

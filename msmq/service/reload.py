@@ -40,7 +40,7 @@ RESTART: Final = frozenset(
         "security.send_sender",
     }
 )
-"""Keys of these tables that need a restart all the same: who a server is, and what is open already."""
+"""Keys of these tables that need a restart nevertheless: identity, and what is open already."""
 
 
 class ReloadRefused(MsmqError):

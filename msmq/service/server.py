@@ -65,7 +65,7 @@ REFUSED: Final = "refused"
 
 
 class StartError(MsmqError):
-    """The server cannot start; says what is in the way."""
+    """The server cannot start; has the reason."""
 
 
 class Server(Service):
@@ -174,7 +174,7 @@ class Server(Service):
     def remove_control_socket(self) -> None:
         """Remove the socket that a failed start has left, when the process ends without running the reactor.
 
-        Twisted closes a port in the next turn of the reactor, and removes the socket's file then.
+        Twisted closes a port in the next iteration of the reactor, and removes the socket's file then.
         """
         if self._control_socket is not None:
             self._control_socket.unlink(missing_ok=True)

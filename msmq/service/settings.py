@@ -22,7 +22,7 @@ from msmq.transfer.source_journaling import SourceJournaling
 
 @attrs.frozen(kw_only=True)
 class QueueManagerSettings:
-    """The table C{[queue_manager]}: who this queue manager is."""
+    """The table C{[queue_manager]}: name and identity of this queue manager."""
 
     name: str
     """[MS-MQDMPR] 3.1.1.1 ComputerName; by default the first label of the host's name."""
@@ -66,7 +66,7 @@ class ListenSettings:
     """The unix socket of the local API, mode 0600."""
 
     remote_control: StreamEndpoint | None = None
-    """The same API, for callers who show a token."""
+    """The same API, for callers with a token."""
 
     web: StreamEndpoint | None = None
     """Metrics and health; without a token on loopback."""
@@ -208,13 +208,13 @@ class SecuritySettings:
     """The group that may use the control socket too; its mode is 0660 then."""
 
     default_descriptor: str = "documents"
-    """[MS-MQDMPR] 3.1.7.1.3.1: who may do what with a new queue; C{strict} is its owner alone."""
+    """[MS-MQDMPR] 3.1.7.1.3.1: default security of new queues; C{strict} grants access to the owner only."""
 
     owner: str | None = None
     """The principal in whose name queues are made; C{None} is the user of the system that the server is."""
 
     rules: str | None = None
-    """A file of rules that take the place of the descriptors of queues."""
+    """A file of rules that replace the security descriptors of queues."""
 
     hashes: tuple[str, ...] = ("sha256", "sha512")
     """The hash algorithms of signatures that are believed, and made ([MS-MQQB] note 1)."""
@@ -254,7 +254,7 @@ class Configuration:
     """The configuration of C{twistd msmq}: the file and the options, with every default filled in."""
 
     queue_manager: QueueManagerSettings
-    """Who this queue manager is."""
+    """Identity of this queue manager."""
 
     listen: ListenSettings
     """Where it listens."""

@@ -151,7 +151,7 @@ class TwistdService(Service):
             self._former_handler = None
 
     def _hung_up(self, number: int, frame: object) -> None:
-        """The process got SIGHUP: reload in the next turn of the reactor."""
+        """The process received SIGHUP: reload in the next iteration of the reactor."""
         self._reactor.callFromThread(self.reload)
 
     def reload(self) -> None:

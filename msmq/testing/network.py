@@ -57,7 +57,7 @@ class Datagram:
     """One datagram that was sent.
 
     @ivar sent: the second at which it was.
-    @ivar copies: how often it arrives at the destination's address: 0 if it was lost on the way.
+    @ivar copies: how often it arrives at the destination's address: 0 if it was lost.
     """
 
     source: tuple[str, int]
@@ -85,7 +85,7 @@ class Network:
     """All hosts, and what happens between them.
 
     @param clock: the time; C{task.Clock}, or what a test's clock gives for it.
-    @param conditions: of every way that L{set_conditions} does not single out.
+    @param conditions: of every path without conditions of its own (L{set_conditions}).
     @param seed: of chance.
     @ivar datagrams: every datagram that was sent, in order.
     @ivar links: every connection that was made, in order.
@@ -115,11 +115,11 @@ class Network:
         return host
 
     def conditions(self, one: str, other: str) -> Conditions:
-        """How the way between two hosts treats what is sent from now on."""
+        """The conditions of the path between two hosts from now on."""
         return self._particular.get(_pair(one, other), self._conditions)
 
     def set_conditions(self, one: str, other: str, conditions: Conditions) -> None:
-        """Single out the way between two hosts; streams that exist stay as they are."""
+        """Set the conditions of the path between two hosts; existing streams are not affected."""
         self._particular[_pair(one, other)] = conditions
 
     def connect(
@@ -137,7 +137,7 @@ class Network:
         return link
 
     def partition(self, one: str, other: str) -> None:
-        """Let nothing pass between two hosts, and tell neither.
+        """Drop everything between two hosts, without notice to either.
 
         Streams stall, datagrams vanish, and new connections time out.
         """
@@ -332,7 +332,7 @@ class MemoryHost:
         return self._next_port - 1
 
     def stream_listener(self, port: int) -> IProtocolFactory | None:
-        """Who accepts connections to C{port}."""
+        """The host that accepts connections to C{port}."""
         return self._streams.get(port)
 
     def datagram_port(self, port: int) -> _DatagramPort | None:

@@ -25,7 +25,7 @@ from zope.interface import implementer
 
 @attrs.frozen(kw_only=True)
 class Conditions:
-    """How a way through the network treats what is sent on it.
+    """Conditions of a path through the network: delay, loss, bandwidth.
 
     @ivar delay: seconds from writing to arrival.
     @ivar jitter: up to this many seconds more, at random; a stream stays in order, datagrams may overtake.
@@ -47,7 +47,7 @@ PERFECT = Conditions()
 
 
 class _Pipe:
-    """One direction of a connection: bytes under way, in order, and perhaps an end behind them."""
+    """One direction of a connection: bytes in flight, in order, and perhaps an end after them."""
 
     def __init__(self, clock: IReactorTime, chance: random.Random, conditions: Conditions) -> None:
         self._clock = clock
@@ -75,7 +75,7 @@ class _Pipe:
         return self._latest
 
     def discard(self) -> None:
-        """Nothing that is under way arrives any more."""
+        """Drop the bytes in flight."""
         self._under_way.clear()
         self.size = 0
         self._ends = None
@@ -128,7 +128,7 @@ class MemoryTransport:
     """One end of an in-memory connection; what a protocol has for its C{transport}.
 
     It keeps the promises of a TCP transport: nothing arrives inside the call that sent it, a
-    streaming producer is paused while much is under way, and a closing connection first writes out.
+    streaming producer is paused while much is in flight, and a closing connection first writes out.
 
     @ivar protocol: the protocol that uses it.
     @ivar written: every piece that the protocol wrote, with the second at which it did.
@@ -136,7 +136,7 @@ class MemoryTransport:
     """
 
     HIGH_WATER: ClassVar[int] = 65536
-    """Bytes under way at which a streaming producer is paused."""
+    """Bytes in flight at which a streaming producer is paused."""
 
     disconnecting = False
 
@@ -207,7 +207,7 @@ class MemoryTransport:
         self.loseConnection()
 
     def abortConnection(self) -> None:
-        """Cut the connection; what is under way in either direction is lost."""
+        """Cut the connection; bytes in flight in both directions are lost."""
         self.cut(ConnectionAborted(), ConnectionLost())
 
     def cut(self, reason: Exception, peer_reason: Exception) -> None:
@@ -220,7 +220,7 @@ class MemoryTransport:
             other.lose(peer_reason)
 
     def lose(self, reason: Exception) -> None:
-        """Tell the protocol, in a turn of its own, that the connection is lost."""
+        """Notify the protocol, in its own iteration, that the connection is lost."""
         if self.connected:
             self.connected = False
             self.disconnecting = True
@@ -252,7 +252,7 @@ class MemoryTransport:
             self._other.drained()
 
     def drained(self) -> None:
-        """Let a paused producer go on, when half of what was under way has arrived."""
+        """Resume a paused producer when half of the bytes in flight have arrived."""
         if self._producer is None:
             return
         if not self._is_streaming:
@@ -277,7 +277,7 @@ class MemoryTransport:
         self._move()
 
     def registerProducer(self, producer: IProducer, streaming: bool) -> None:
-        """Have a streaming producer paused and resumed as the way fills and empties; pull from another."""
+        """Pause and resume a streaming producer with the bytes in flight; pull from any other."""
         if self._producer is not None:
             raise RuntimeError("a producer is already registered")
         if not self.connected:
@@ -374,7 +374,7 @@ class Link:
         return self.initiator._pipe.size, self.acceptor._pipe.size
 
     def cut(self) -> None:
-        """Lose the connection at once at both ends, with all that is under way."""
+        """Lose the connection at once at both ends, with all bytes in flight."""
         self.initiator.cut(ConnectionLost(), ConnectionLost())
 
     def stall(self) -> None:
@@ -383,6 +383,6 @@ class Link:
         self.acceptor.hold("stalled")
 
     def resume(self) -> None:
-        """End a stall; what was under way arrives, late and in order."""
+        """End a stall; bytes in flight arrive, late and in order."""
         self.initiator.release("stalled")
         self.acceptor.release("stalled")

@@ -1,6 +1,6 @@
 """Line numbers of the keys and array elements of a TOML text.
 
-C{tomllib} reads values and forgets where they stood; this finds the places again.
+C{tomllib} parses values without their positions; this finds their lines.
 It reads a text that C{tomllib} has accepted, so it never judges, and it never reads a value: it only
 has to know where one ends.
 """
@@ -28,7 +28,7 @@ _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
 def locate(text: str) -> Mapping[Path, int]:
-    """Tell the line, counted from 1, of every key and array element of a valid TOML text.
+    """The line, counted from 1, of every key and array element of a valid TOML text.
 
     A table that several headers or dotted keys mention stands where it is mentioned first.
 

@@ -29,7 +29,7 @@ class WebEndpoint:
 
     @property
     def store(self) -> IMessageStore:
-        """The store to use in place of the other."""
+        """The store to use instead of the other."""
         return self.instruments.store
 
     def site(

@@ -50,7 +50,7 @@ FRESH: Final = 1.0
 """Seconds for which one text answers every request, so that more requests do not cost more."""
 
 SLICE: Final = 500
-"""Samples that are written in one turn of the reactor: a few milliseconds."""
+"""Samples that are written in one iteration of the reactor: a few milliseconds."""
 
 _T = TypeVar("_T")
 
@@ -88,7 +88,7 @@ class Instruments:
 class Exposition:
     """Writes the metrics of one queue manager.
 
-    Writing takes turns of a few milliseconds each, in between of which the server does its work.
+    Samples are written in slices of a few milliseconds each, between which the server continues its work.
     While the queue manager is not running there is nothing but C{msmq_info}, the instruments and the process.
 
     @param windows_names: whether to add the names of windows_exporter.

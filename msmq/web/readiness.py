@@ -40,7 +40,7 @@ def readiness(
     """Judge a queue manager.
 
     Unready is one that accepts no message at all. One that works with a restriction (its directory is not
-    reached, it has been taken offline) is degraded, since no other server could take its place.
+    reached, it has been taken offline) is degraded, since no other server could replace it.
 
     @param seconds_since_failure: how long ago the latest commit of the store failed; C{None} if it succeeded.
     """

@@ -1,6 +1,6 @@
 """Bodies whose BodyType says what they are, as System.Messaging's ActiveXMessageFormatter and COM write them.
 
-The two do not agree on every type. Where the bytes tell which of them wrote, the reading says so.
+The two do not agree on every type. Where the bytes show the writer, the result has it.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ CHARACTERS_A_BYTE: Final = 32
 class Budget:
     """How much of the limits is left for one body.
 
-    @param size: bytes of the body, of a format in which a few can stand for many: who decodes by the thousand
-        must not be drowned by bodies that are small.
+    @param size: bytes of the body, in a format in which a few can expand to many: a caller that decodes
+        thousands must not be drowned by bodies that are small.
     """
 
     def __init__(self, limits: Limits, size: int | None = None) -> None:

@@ -114,13 +114,13 @@ class BodyDecoders:
         try:
             decoded = decoder.decode(body, self._limits)
             if decoder in self._foreign:
-                # Others write it as JSON, and have nobody to blame then.
+                # The result is written as JSON later, where an error could not be attributed.
                 json.dumps(decoded.as_json(), allow_nan=False)
             return decoded
         except BodyNotDecoded:
             raise
         except Exception as error:
-            # A decoder of somebody else, or a fault of ours: the message matters more than either.
+            # A fault of a plugin's decoder, or of ours: the message must stay readable in either case.
             raise BodyNotDecoded(
                 f"made the decoder {decoder.name} fail: {type(error).__name__}: {error}"
             ) from error
@@ -130,7 +130,7 @@ def _recognises(decoder: IBodyDecoder, body: Body) -> bool:
     try:
         return decoder.recognises(body)
     except Exception:
-        # That of somebody else; there may be another that knows the format.
+        # A plugin's decoder; another one may support the format.
         return False
 
 

@@ -3,7 +3,7 @@
 An element is an object with one key for each attribute (C{@name}) and for each child (its local name;
 a list, if the name comes more than once), and C{#text}. An element that has only text is that text, and one
 with C{xsi:nil} is C{None}. Namespaces, comments and the order of children of different names are not kept;
-who needs them has the bytes.
+they are in the original bytes.
 """
 
 from __future__ import annotations

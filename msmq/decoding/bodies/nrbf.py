@@ -41,8 +41,8 @@ class NrbfDecoder:
     property), an array a list, of several dimensions a list of lists, of bytes base64. Decimal numbers are
     text of all their digits, times are in ISO 8601, durations as .NET writes them; NaN and infinity are
     NaN or Infinity as text. A System.Guid is its text, a List or ArrayList a list, a boxed number the number.
-    Of what is referred to more than once, the first place has it, with an C{$id} (an array then lies under
-    C{$values}), and the others C{{"$ref": id}}; so the data of a cycle ends.
+    An object that is referred to more than once is at its first occurrence, with an C{$id} (an array is then
+    under C{$values}), and the others C{{"$ref": id}}; so the data of a cycle ends.
     """
 
     name = "nrbf"
@@ -145,7 +145,7 @@ class _Plain:
             made = [self.value(item, depth + len(held.lengths)) for item in held.items]
             for length in reversed(held.lengths[1:]):
                 if not length:
-                    # Without a row there is nothing to tell the others by.
+                    # Without a row the others cannot be identified.
                     break
                 made = [made[start : start + length] for start in range(0, len(made), length)]
         return {"$id": held.identifier, "$values": made} if shared else made

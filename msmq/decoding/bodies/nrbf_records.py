@@ -152,7 +152,7 @@ class _Metadata:
 
 @attrs.frozen
 class _Nulls:
-    """So many items of an array in turn are null."""
+    """A number of consecutive items of an array are null."""
 
     count: int
 

@@ -178,7 +178,7 @@ def _with_stand_ins(text: str) -> tuple[str, int]:
     text = text.removeprefix("\ufeff").lstrip()
     if (declaration := _DECLARATION.match(text)) is not None:
         text = text[declaration.end() :]
-    # What the document has itself at these places could not be told from what is put there.
+    # The document's own values under these names would be indistinguishable from the added ones.
     text = _STAND_IN.sub(_REPLACEMENT, text)
     return _REFERENCE.sub(of_reference, _ILLEGAL.sub(of_character, text)), count
 

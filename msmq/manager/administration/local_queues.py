@@ -22,10 +22,10 @@ from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError
 
 SLICE = 200
-"""Messages that are dealt with in one turn of the reactor when a whole queue goes."""
+"""Messages that are processed in one iteration of the reactor when a queue is deleted."""
 
 UNDECIDED = 0.1
-"""Seconds after which it is looked again whether nothing is on its way into a deleted queue, or out of it."""
+"""Seconds between checks for pending enqueues and removals of a deleted queue."""
 
 
 class LocalQueues:
@@ -78,9 +78,9 @@ class LocalQueues:
         await told
 
     async def _finish_deletion(self, deletion: Deletion, told: Deferred[None]) -> None:
-        """Let what was in a queue go, a slice in each turn of the reactor, each message with its event.
+        """Remove the messages of a deleted queue, a slice per iteration of the reactor, with their events.
 
-        What is on its way in or out is told of by whoever decides about that.
+        Pending enqueues and removals report their messages themselves.
 
         @param told: fires when all of it is stored, or fails as soon as something could not be; that is tried
             again, until it is.
@@ -91,7 +91,7 @@ class LocalQueues:
             slice_of_it = [gone.popleft() for _ in range(min(SLICE, len(gone)))]
             resting = [position for position in slice_of_it if position.is_at_rest]
             await self._read(resting)
-            # Those that began to leave meanwhile are told of by whoever lets them.
+            # Messages whose removal has begun since are reported by that removal.
             resting = [position for position in resting if position.is_at_rest]
             removal = performer.model.delete_messages(slice_of_it, performer.clock.now())
             answers = self._outbox.answers()

@@ -30,7 +30,7 @@ from msmq.structures.status import MQError, Status
 from msmq.wire.guid import NULL_GUID
 
 PURGED_AT_ONCE = 50
-"""Messages that leave in one turn of the reactor when a queue is purged."""
+"""Messages that are removed in one iteration of the reactor when a queue is purged."""
 
 
 class Administration:
@@ -180,7 +180,7 @@ class Administration:
         What readers have leaves too, whatever they decide; it is not counted.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or MQ_ERROR_MESSAGE_STORAGE_FAILED if the store could not
-            forget the messages; those that are left are back in their places.
+            remove the messages; the remaining ones return to their positions.
         """
         return await self.purge_messages(own_queue(self._performer.model, path))
 

@@ -66,7 +66,7 @@ class UnreadRemovals:
         answers.send()
 
     async def finish(self, departure: Departure, *, is_patient: bool = False) -> None:
-        """Let these messages leave, durably, and tell of it.
+        """Remove these messages durably, with their events and acknowledgements.
 
         @param is_patient: not before their packets could be read, without which nobody can be told, and there
             are no dead letters.
@@ -88,7 +88,7 @@ class UnreadRemovals:
     def _answers(self, departure: Departure) -> AcknowledgementBatch:
         answers = self._outbox.answers()
         if not departure.queue.is_system:
-            # The sender of a copy was told of the message itself.
+            # The sender of a copy was informed about the message itself.
             views = (position.view for position in departure.positions if position.view is not None)
             answers.tell(views, departure.message_class)
         return answers

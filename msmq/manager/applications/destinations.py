@@ -185,7 +185,7 @@ class Destinations:
         return SendTarget(found.name, queue, self._builder(found.name, found.owner), False, found.owner)
 
     def _expanded(self, names: tuple[FormatName | PathName, ...]) -> tuple[FormatName | PathName, ...]:
-        """[MS-MQDMPR] 3.1.7.3.8 Expand Format Name: the queues of distribution lists in place of these.
+        """[MS-MQDMPR] 3.1.7.3.8 Expand Format Name: replace distribution lists by their queues.
 
         @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION without a directory, which knows the
             members.

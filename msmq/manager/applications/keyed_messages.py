@@ -43,7 +43,7 @@ class KeyReservation:
         return self.transaction is None or not self.is_of_application or self.transaction.state not in _OPEN
 
     def holds_for(self, transaction: Transaction | None, digest: bytes) -> bool:
-        """Whether this key is part of that transaction already, which may be told its number."""
+        """Whether this key is part of that transaction already, which can use its number."""
         return transaction is not None and self.transaction is transaction and digest in self.numbers
 
     def wait(self) -> Deferred[None]:
@@ -53,7 +53,7 @@ class KeyReservation:
         return waiting
 
     def end(self) -> None:
-        """Tell who waits."""
+        """Notify the waiting senders."""
         waiting, self._waiting = self._waiting, []
         for done in waiting:
             done.callback(None)

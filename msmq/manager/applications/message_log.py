@@ -172,8 +172,8 @@ def _copy(entry: LogEntry, in_clear: bool) -> Message:
 def _check_privacy(messages: Mapping[int, Message], targets: Sequence[SendTarget]) -> None:
     """See that what asks to be encrypted can be.
 
-    It was perhaps not encrypted when it came; but what its sender wanted nobody to read is not sent for
-    everybody to read unless somebody says so.
+    It may not have been encrypted when it arrived; but a body for which its sender requested privacy is not
+    sent unencrypted without an explicit request.
 
     @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION.
     """

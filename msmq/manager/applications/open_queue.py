@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class OpenQueue:
-    """[MS-MQDMPR] 3.1.1.16 a queue, or several to send to, open in one way until it is closed.
+    """[MS-MQDMPR] 3.1.1.16 a queue, or several to send to, open with one access mode until it is closed.
 
     As an asynchronous context manager it closes when the block ends.
     Everything raises L{MQError}: MQ_ERROR_INVALID_HANDLE once it is closed, MQ_ERROR_ACCESS_DENIED for what
@@ -157,7 +157,7 @@ class OpenQueue:
 
         @param lookup_id: has no meaning for FIRST and LAST.
         @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND; of CURRENT also MQ_ERROR_TRANSACTION_USAGE for a message
-            that somebody has, and MQ_ERROR_MESSAGE_ALREADY_RECEIVED.
+            that is locked, and MQ_ERROR_MESSAGE_ALREADY_RECEIVED.
         """
         core = None if peek else self._core(transaction)
         reservation = await self._reads.run(
@@ -233,7 +233,7 @@ class OpenQueue:
 
 
 class QueueCursor:
-    """[MS-MQDMPR] 3.1.1.18 a place in a queue, that moves from message to message.
+    """[MS-MQDMPR] 3.1.1.18 a position in a queue that moves from message to message.
 
     As an asynchronous iterator it looks at one message after the other, and ends with the last that is there;
     the message that it has come to may be received meanwhile.
@@ -247,11 +247,11 @@ class QueueCursor:
         self._queue = queue
 
     async def peek(self, *, timeout: float | None = 0) -> ReceivedMessage:
-        """[MS-MQDMPR] 3.1.7.1.15: the message at its place, or the first behind it.
+        """[MS-MQDMPR] 3.1.7.1.15: peek the message at its position, or the first after it.
 
         @param timeout: seconds to wait for one; C{None} for as long as it takes.
-        @raise MQError: MQ_ERROR_IO_TIMEOUT if there is none, MQ_ERROR_MESSAGE_ALREADY_RECEIVED if somebody
-            has the one at its place.
+        @raise MQError: MQ_ERROR_IO_TIMEOUT if there is none, MQ_ERROR_MESSAGE_ALREADY_RECEIVED if the
+            message at its position is locked.
         """
         return await self._look(timeout, is_next=False)
 
@@ -282,10 +282,10 @@ class QueueCursor:
     async def receive(
         self, *, timeout: float | None = 0, transaction: ITransaction | None = None
     ) -> ReceivedMessage:
-        """[MS-MQDMPR] 3.1.7.1.10: receive the message at its place, or the first behind it.
+        """[MS-MQDMPR] 3.1.7.1.10: receive the message at its position, or the first after it.
 
         @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if there is none and it does not wait, MQ_ERROR_IO_TIMEOUT
-            if none came, MQ_ERROR_MESSAGE_ALREADY_RECEIVED if somebody has the one at its place.
+            if none came, MQ_ERROR_MESSAGE_ALREADY_RECEIVED if the message at its position is locked.
         """
         deadline = None if timeout is None else self._performer.clock.now().monotonic + timeout
         reservation = await self._reads.run(
@@ -304,7 +304,7 @@ class QueueCursor:
         return await _one(reservation)
 
     def close(self) -> None:
-        """[MS-MQDMPR] 3.1.7.1.2 Close Cursor; who waits with it does so no more."""
+        """[MS-MQDMPR] 3.1.7.1.2 Close Cursor; a waiting read with it ends."""
         self._performer.perform(self._performer.model.descriptors.close_cursor(self._cursor))
 
     def __aiter__(self) -> Self:
@@ -312,7 +312,7 @@ class QueueCursor:
 
     async def __anext__(self) -> ReceivedMessage:
         try:
-            # After a receive, and at the end, there is no place yet from which a next one could be had.
+            # After a receive, and at the end, there is no position yet that has a next message.
             return await (self.peek_next() if self._cursor.state is CursorState.READ else self.peek())
         except MQError as error:
             if error.status is Status.MQ_ERROR_IO_TIMEOUT:

@@ -58,7 +58,7 @@ class Reads:
     async def run(self, read: Read, *, is_peek: bool, transaction: Transaction | None = None) -> Reservation:
         """What a read finds; cancelling the wait loses nothing.
 
-        @param transaction: decides about the messages; else who gets the reservation does.
+        @param transaction: confirms or releases the messages; otherwise the holder of the reservation does.
         @raise MQError: as the read has it, or MQ_ERROR_TRANSACTION_SEQUENCE if the transaction has ended, or
             MQ_ERROR_MESSAGE_STORAGE_FAILED if a packet could not be read.
         """
@@ -96,7 +96,7 @@ class Reads:
             try:
                 views = await performer.load(positions)
                 if transaction is not None:
-                    # What it decides about is what its reader got, and nothing that was on the way to him.
+                    # It covers the messages that its reader has received, and none in transit to it.
                     model.transacting.receive(transaction, positions)
                 return positions, views
             except MQError as error:

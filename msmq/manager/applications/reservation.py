@@ -18,10 +18,10 @@ from msmq.structures.packet.user_message_view import UserMessageView
 
 @implementer(IReservation)
 class Reservation:
-    """[MS-MQDMPR] 3.1.7.1.11 and 3.1.7.1.12: locked messages, to be confirmed or given back.
+    """[MS-MQDMPR] 3.1.7.1.11 and 3.1.7.1.12: locked messages, to be confirmed or released.
 
     One that is dropped without a decision keeps its messages locked until the queue manager stops;
-    whoever makes reservations for others has to see to it that each is decided.
+    code that creates reservations for others has to ensure that each is confirmed or released.
 
     @param views: the packets, in the same order.
     @param is_held: the decision is made here; false for a peek, and for what a transaction decides about.
@@ -83,7 +83,7 @@ class Reservation:
         answers.show()
 
     def release(self) -> None:
-        """Give the messages back, each in its place; nothing if they are confirmed or given back.
+        """Release the messages at their positions; no effect if they were confirmed or released.
 
         Those that have expired, or whose queue was purged, are removed instead.
         """
@@ -96,7 +96,7 @@ class Reservation:
         """[MS-MQDMPR] 3.1.1.12 NackReceiveRejected: reject the messages, which are removed.
 
         They leave the queue, each with its event, and with an acknowledgement and a dead letter if its sender
-        asked for these. Nothing if they are confirmed, given back, or in a transaction.
+        requested these. No effect if they were confirmed, released, or are in a transaction.
         """
         positions, self._positions = self._positions, ()
         if positions:

@@ -44,7 +44,7 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 
 LOOKED_AT_ONCE = 2_000
-"""Messages in memory that are looked at in one turn of the reactor."""
+"""Messages in memory that are examined in one iteration of the reactor."""
 
 EVENTS = 1_000
 """Maximum number of events of one message in an explanation."""
@@ -77,7 +77,7 @@ class Search:
         self._reactor = reactor
 
     async def find(self, message: MessageIdentifier) -> list[MessagePosition]:
-        """Every place of a message; there are several when copies were made."""
+        """Every position of a message; there are several if it was copied."""
         identity = message.to_bytes()
         try:
             stored = await self._performer.store.find(identity)
@@ -163,10 +163,10 @@ class Search:
                     yield place
 
     async def available(self, message: MessageIdentifier, target: Queue) -> MessagePosition:
-        """The place of a message where it can be taken; if there are several, the one nearest to C{target}.
+        """The position of an available message; if there are several, the one nearest to C{target}.
 
         @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND; MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is only
-            where someone holds it.
+            where it is locked.
         """
         found = [
             position for position in await self.find(message) if not isinstance(position.queue, OutgoingQueue)
@@ -207,7 +207,7 @@ class Search:
         """Send a dead letter again and remove it, as one change of the store.
 
         @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if it is no dead letter,
-            MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if somebody has it; or as sending does.
+            MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is locked; or as sending does.
         """
         position, view, name = await self._letter(message)
         target = self._destinations.one(name)

@@ -25,7 +25,7 @@ class Subscriptions:
 
         @return: ends that; calling it again does nothing.
         """
-        # Who subscribes twice can leave once.
+        # A callback that subscribes twice can unsubscribe once.
         key = object()
         self._subscribers[key] = subscriber
 

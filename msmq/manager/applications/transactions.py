@@ -144,7 +144,7 @@ class Transactions:
     def core(self, transaction: ITransaction) -> Transaction:
         """What L{begin} made.
 
-        @raise MQError: as L{find}, for one that nobody here began.
+        @raise MQError: as L{find}, for one that was not begun here.
         """
         return (
             transaction.core
@@ -234,7 +234,7 @@ class Transactions:
         await self._move_aside(abortion)
 
     def _ended(self, transaction: Transaction, left: Iterable[Queue]) -> None:
-        """Who still waits for a message in it does so no more, and subqueues that it left empty go."""
+        """End its waiting reads, and delete subqueues that it left empty."""
         performer = self._performer
         performer.perform(
             performer.model.readers.cancel_owned(transaction, Status.MQ_ERROR_TRANSACTION_SEQUENCE)
@@ -314,7 +314,7 @@ def _summary(transaction: Transaction) -> TransactionSummary:
 
 
 async def move(performer: Performer, relocation: Relocation) -> None:
-    """Store a move, then show the messages in their new places.
+    """Store a move, then make the messages available at their new positions.
 
     @raise MQError: it was not stored; the messages are where they were.
     """

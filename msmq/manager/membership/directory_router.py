@@ -43,7 +43,7 @@ from msmq.routing.topology_refresh import (
 R = TypeVar("R")
 
 _AT_ONCE: Final = 100
-"""How many objects are read before others have a turn."""
+"""How many objects are read in one iteration of the reactor."""
 
 
 class ProcedureRunner(Protocol):
@@ -63,7 +63,7 @@ class DirectoryRouter:
     @param kept: what was read before the last restart, used until the directory can be read.
     @param was_read: called with the time, in seconds since 1970-01-01 UTC, at which what is used was read.
     @param tell: passes objects of the directory to a builder.
-    @param changed: called after ways have changed; what waits for one is worth another look.
+    @param changed: called after routes have changed, so that waiting messages are tried again.
     @param beside: calls a function in a worker thread.
     """
 
@@ -119,7 +119,7 @@ class DirectoryRouter:
         return execute(self._next_hops, source, destination)
 
     def route(self, source: UUID, destination: UUID, down: Set[UUID] = frozenset()) -> Deferred[Route]:
-        """See L{IRouter.route}; it takes as long as the tables of all gates on the way."""
+        """See L{IRouter.route}; it takes as long as computing the tables of all gates on the route."""
         answer: Deferred[Route] = self._beside(
             route, self.core.snapshot.enterprise.topology, source, destination, down
         )
@@ -249,7 +249,7 @@ class DirectoryRouter:
         return found
 
     async def _get_directory_data(self, of: type[DirectoryObject]) -> list[DirectoryObject] | Outcome:
-        """[MS-MQBR] 3.1.5.9 GetDirectoryData, without a filter; in place of Nothing the outcome that failed.
+        """[MS-MQBR] 3.1.5.9 GetDirectoryData, without a filter; instead of Nothing the failed result.
 
         A directory that answers at once is not let hold up the reactor.
         """

@@ -75,14 +75,15 @@ class PublicQueueListener(Protocol):
     def owner_found(self, identifier: UUID) -> None:
         """A public queue that was looked for was found, or is on another queue manager than before.
 
-        It is also called some time after the directory did not find one: whoever still needs it asks again.
+        It is also called some time after the directory did not find one, so that it is looked up again if
+        needed.
         """
 
 
 class PublicNames:
     """Remembers where the public queues of others are, and which queues a distribution list has.
 
-    A public queue that nobody can tell of, because the directory is away, is one without a queue manager for
+    A public queue that cannot be looked up, because the directory is unreachable, has no queue manager for
     the time being, so that what is sent to it waits (reading 21).
     """
 
@@ -194,7 +195,7 @@ class PublicNames:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether messages wait for a public queue of which the directory has not told."""
+        """Whether messages wait for a public queue that was not found in the directory yet."""
         return bool(self._retries)
 
     def look_again(self) -> None:

@@ -1,7 +1,7 @@
-"""[MS-MQQB] 3.1.5.8.3 the signature of a message that arrives, and whether its sender is who it says.
+"""[MS-MQQB] 3.1.5.8.3 authentication of the sender of an arriving message by its signature.
 
-A signature that holds proves that its certificate's owner made it. Who that is the directory says: the user
-of the SID that the message names has to have just this certificate there.
+A valid signature proves that the owner of the certificate made it. The directory identifies the owner: the
+user with the SID in the message has to have exactly this certificate there.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class Authentication:
         return level
 
     def _identify(self, queue: Queue, message: Accepted, security: SecurityHeader) -> Answer:
-        """Who the owner of the certificate is."""
+        """The owner of the certificate."""
         certificate, sender = security.sender_cert, security.security_id
         if security.sender_id_type == SenderIdType.NONE:
             return self._nobody(queue, message, "it names no sender")

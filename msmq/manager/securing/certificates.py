@@ -111,12 +111,12 @@ class Certificates:
     async def create(
         self, *, sid: str = "", name: str = "", days: int = DAYS, renew: bool = False
     ) -> CertificateSummary:
-        """[MS-MQDMPR] 3.1.1.19 generate the internal certificate of a user, who has one at most.
+        """[MS-MQDMPR] 3.1.1.19 generate the internal certificate of a user, at most one.
 
         @param sid: of the user; by default that of local senders.
         @param name: of the user, for people to read; by default the SID.
         @param days: for how many it is valid.
-        @param renew: in place of the one that there is.
+        @param renew: replace the existing one.
         @raise MQError: MQ_ERROR_INTERNAL_USER_CERT_EXIST; or that it cannot be kept.
         """
         owner = self._owner(sid)

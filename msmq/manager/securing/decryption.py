@@ -23,12 +23,12 @@ from msmq.wire.guid import guid_from_bytes
 
 
 class Decryption:
-    """Puts the clear body in place of the encrypted one; a message that it cannot read is refused.
+    """Replaces an encrypted body by the clear one; a message that cannot be decrypted is refused.
 
-    Whoever has caught an encrypted body could learn what it says from many changed copies, if he were told of
-    each whether its padding is right. So a signed message that cannot be read goes on to where signatures are
-    verified, and is refused there as one whose signature is wrong, which it is in any case; and a key is
-    remembered as soon as it is known, whatever the body turns out to be.
+    An attacker who has captured an encrypted body could decrypt it with many modified copies, if the padding
+    of each were reported as valid or not (a padding oracle). So a signed message that cannot be decrypted is
+    passed to the verification of signatures, and refused there for its signature, which is wrong in any case;
+    and a key is cached as soon as it is decrypted, independent of the body.
     """
 
     message_class = MessageClass.NACK_BAD_ENCRYPTION

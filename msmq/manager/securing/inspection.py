@@ -1,7 +1,7 @@
-"""[MS-MQQB] 3.1.5.8.3 Security: the one place where a message that arrives is judged by its security.
+"""[MS-MQQB] 3.1.5.8.3 Security: the security checks of arriving messages, in order.
 
-The steps are asked in their order, each about what the one before it has left: who may send without proof,
-what the queue demands, the clear body, the signature with its certificate, the access check.
+The steps run in order, each on the messages that the previous one has left: unauthenticated senders, the
+requirements of the queue, decryption, the signature with its certificate, the access check.
 A message without a SecurityHeader for an unprotected queue passes without inspection.
 """
 
@@ -25,7 +25,7 @@ from msmq.structures.packet.user_message_rewrites import patch_authentication_le
 from msmq.structures.packet.user_message_view import UserMessageView
 
 PATIENCE: Final = 30.0
-"""Seconds for which messages that arrived together wait for those who are asked about them."""
+"""Seconds for which messages that arrived together wait for the results of their checks."""
 
 _SECURITY_HEADER: Final = UserHeader.SH
 
@@ -64,7 +64,7 @@ class Refused:
     @ivar message_class: of the negative acknowledgement.
     @ivar reason: a sentence that names the right, certificate, algorithm or line of the configuration that
         it failed on.
-    @ivar is_authenticated: its signature proves who sent it, and it was refused for something else.
+    @ivar is_authenticated: its sender is authenticated, and it was refused for another reason.
     """
 
     message_class: MessageClass
@@ -79,7 +79,7 @@ Answer: TypeAlias = Outcome | Deferred[Accepted] | Deferred[Refused] | Deferred[
 class SecurityStep(Protocol):
     """One thing that is asked of messages for our queues.
 
-    @ivar message_class: of the refusal of a message about which it could not tell in time, or at all.
+    @ivar message_class: of the refusal of a message that it could not check in time, or at all.
     """
 
     message_class: MessageClass
@@ -223,7 +223,7 @@ class Inspector:
             # There may be no step that looks at signatures.
             return Refused(MessageClass.NACK_BAD_ENCRYPTION, message.unreadable)
         if queue.definition.authenticate and message.authentication is AuthenticationLevel.NONE:
-            # No step has said who sent it, so none let it pass: there may be none that could.
+            # No step has authenticated or admitted it.
             return Refused(
                 MessageClass.NACK_BAD_SIGNATURE,
                 f"{queue.definition.path} takes only authenticated messages, and this one is not",

@@ -96,7 +96,7 @@ class Permissions:
             self.descriptors.set_machine(read_descriptor(kept))
 
     async def show(self, path: str) -> AccessList:
-        """Who may do what with a queue, or with the queue manager.
+        """The rights of accounts to a queue, or to the queue manager.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_ILLEGAL_OPERATION for a queue of the system, or
             that the name is malformed.
@@ -112,7 +112,7 @@ class Permissions:
         @param rights: words of L{ObjectKind}, or names of the document.
         @raise MQError: as L{show}; MQ_ERROR_INVALID_PARAMETER for a right that is none;
             MQ_ERROR_COULD_NOT_GET_USER_SID for an unknown principal; MQ_ERROR_PROPERTY_NOTALLOWED where a
-            rule stands in the place of the descriptor.
+            rule replaces the descriptor.
         """
         target = self._target(path)
         mask = 0
@@ -297,7 +297,7 @@ class Permissions:
         )
 
     async def _learn_names(self, sids: Sequence[bytes | None]) -> None:
-        """Have the directory asked who these are, so that their names are known."""
+        """Look up these accounts in the directory for their names."""
         for sid in {sid for sid in sids[:_MOST_NAMES] if sid is not None}:
             try:
                 await self.descriptors.access.token(sid)

@@ -68,7 +68,7 @@ class PublicSecurity:
     """Protects public queues by their own lists and by what the directory has.
 
     With C{changes} C{KEEP} a right to messages has to be granted by both: others can narrow a queue in the
-    directory and cannot widen it.  With C{FOLLOW} the directory alone decides.  Either way a difference is
+    directory and cannot widen it.  With C{FOLLOW} the directory alone decides.  In both cases a difference is
     reported.
 
     @param changes: what is done with lists that others have changed there.
@@ -199,7 +199,7 @@ class PublicSecurity:
         return class_default(domain_of(machine) if machine else None)
 
     async def _renewed(self, found: SecurityDescriptor) -> SecurityDescriptor:
-        """The descriptor with the entries of the class in the place of those with the masks of MSMQ."""
+        """The descriptor with the entries of the class instead of those with the masks of MSMQ."""
         default = await self._default()
         aces = () if default.dacl is None else default.dacl.aces
         return attrs.evolve(found, dacl=Acl((*aces, *entries_of_others(found))))

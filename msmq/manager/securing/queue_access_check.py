@@ -50,7 +50,7 @@ class QueueAccessCheck:
         return self.judge(queue, message)
 
     def judge(self, queue: Queue, message: Accepted) -> Answer:
-        """Whether who has sent a message may write into a queue, wherever it came from."""
+        """Whether the sender of a message may write to a queue, whatever the origin of the message."""
         descriptors = self._descriptors
         if descriptors is None:
             return message

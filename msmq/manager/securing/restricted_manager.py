@@ -1,7 +1,7 @@
 """[MS-MQMQ] 2.2.23 and 2.2.24: a queue manager restricted to the rights of one principal.
 
 Each right gates the operation that it names.
-What an application does without this is done in the name of the owner, who may do everything.
+Without it an application acts as the owner, who has all rights.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RestrictedQueueManager:
     Every method raises L{MQError}: MQ_ERROR_ACCESS_DENIED with the right that is missing and what denies it,
     or as the method of the queue manager that has the same name.
 
-    @ivar sid: who acts.
+    @ivar sid: the caller.
     """
 
     def __init__(self, service: IQueueManager, parts: Parts, permissions: Permissions, sid: bytes) -> None:

@@ -42,7 +42,7 @@ def read_descriptor(security: bytes) -> SecurityDescriptor:
 class AccessPolicy:
     """How access to the queues of a queue manager is controlled.
 
-    @ivar access: knows accounts, and the rules that take the place of descriptors.
+    @ivar access: looks up accounts, and the rules that replace descriptors.
     @ivar owner: the SID in whose name queues are created.
     @ivar default: what new queues get.
     """
@@ -56,7 +56,7 @@ class SecurityDescriptors:
     """Knows the descriptor of each queue, and makes those of new ones.
 
     @param public: how the directory takes part in protecting public queues; C{None} in workgroup mode.
-    @ivar access: knows accounts, and the rules that take the place of descriptors.
+    @ivar access: looks up accounts, and the rules that replace descriptors.
     @ivar owner: the SID in whose name queues are created.
     """
 
@@ -172,7 +172,7 @@ def protected_queue(queue: Queue) -> Queue:
 
 
 def checked(descriptor: SecurityDescriptor, kind: ObjectKind) -> SecurityDescriptor:
-    """A caller's descriptor for an object, with specific rights in place of generic ones.
+    """A caller's descriptor for an object, with generic rights mapped to specific ones.
 
     @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR for a right that there is not to such an object, more
         entries than a list holds, or what could not be read again.

@@ -31,7 +31,7 @@ from msmq.wire.sid import format_sid
 
 
 class Signer:
-    """Has messages say who sent them, and signs what applications want signed.
+    """Adds sender identifiers to messages, and signs messages for applications.
 
     @ivar sender: the SID of local senders.
     @ivar tells_sender: whether unsigned messages state it, unless they are sent without.

@@ -1,7 +1,7 @@
 """Addresses that may send unauthenticated messages.
 
-Nothing in a session proves who the peer is ([MS-MQQB] 2.2.3), and what is sent to a direct name is not
-signed ([MS-MQQB] 5.1), so that the address of the connection is all there is to go by.
+A session does not authenticate the peer ([MS-MQQB] 2.2.3), and messages to a direct name are not
+signed ([MS-MQQB] 5.1), so that only the address of the connection identifies the peer.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class TrustedPeers:
         return self.admits(address) and (is_loopback(address) or address in self.peers)
 
     def may_acknowledge(self, address: str) -> bool:
-        """Whether who is at this address may say what became of messages to PRIVATE= and PUBLIC= names."""
+        """Whether a peer at this address may acknowledge messages to PRIVATE= and PUBLIC= names."""
         if not self.acknowledgers or address in self.acknowledgers or address in self.peers:
             return True
         # What is no address of IP is the other end of a connection within this machine.

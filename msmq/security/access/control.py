@@ -24,9 +24,9 @@ MOST: Final = 10_000
 
 @implementer(IAccessControl)
 class AccessControl(TokenAccessControl):
-    """Asks a directory who is in which group, and remembers it for a while.
+    """Looks up group memberships in a directory, and caches them for a while.
 
-    Without a directory nobody is in any group but those of everybody and of all who are known.
+    Without a directory an account is only in the groups Everyone and Authenticated Users.
 
     @param accounts: the directory.
     """

@@ -13,7 +13,7 @@ A file of rules is TOML::
     [queue_manager]
     allow.clerks = ["create-queue"]
 
-The first C{[[queue]]} whose path fits a queue takes the place of its own descriptor.
+The first C{[[queue]]} whose path matches a queue replaces the queue's own descriptor.
 What it denies stands before what it allows.
 """
 
@@ -137,7 +137,7 @@ def load_rules(path: Path) -> Rules:
 
 
 def principal(text: str, rules: Rules) -> bytes:
-    """The SID of somebody who is named without a directory.
+    """The SID of an account that is named without a directory.
 
     @raise ValueError: it is no SID, nor a name that everybody knows or that the rules have.
     """
@@ -268,7 +268,7 @@ class _Reading:
 
 
 def _never_fits(pattern: str) -> str | None:
-    """Why a pattern is that of no queue at all; nobody would be kept out by what is written under it."""
+    """Why a pattern cannot match any queue, so that its rules would protect nothing."""
     first, separator, rest = _wanted(pattern).partition("\\")
     if ";" in pattern:
         return "fits no queue: a journal and a subqueue have the rule of their queue"

@@ -24,7 +24,7 @@ _NOBODY = {
     ANONYMOUS: Token(ANONYMOUS, frozenset({EVERYONE})),
     EVERYONE: Token(EVERYONE),
 }
-"""Those of whom nothing is to be known."""
+"""Accounts whose groups are never looked up."""
 
 
 class TokenAccessControl:
@@ -116,5 +116,5 @@ class TokenAccessControl:
 
 
 def token_of(sid: bytes, groups: Iterable[bytes]) -> Token:
-    """The token of somebody whose identity was proven."""
+    """The token of an authenticated account."""
     return Token(sid, frozenset((*groups, EVERYONE, AUTHENTICATED_USERS)))
