@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias, overload
 from uuid import UUID
 
 import attrs
@@ -13,6 +14,68 @@ from msmq.persistence.definition import QueueDefinition
 StoredMessage: TypeAlias = tuple[int, int, float, int | None, int, int]
 """LookupIdentifier, size of the packet in bytes, and of L{msmq.persistence.changes.PutMessage} C{arrived},
 C{due}, C{aborts} and C{moves}: plain, since there may be millions."""
+
+
+def _longs() -> array[int]:
+    return array("Q")
+
+
+def _sizes() -> array[int]:
+    return array("I")
+
+
+@attrs.define(eq=False)
+class MessageColumns(Sequence[StoredMessage]):
+    """Messages of one queue as columns, which take 36 bytes each.
+
+    @ivar due: -1 for C{None}.
+    """
+
+    lookup_ids: array[int] = attrs.field(factory=_longs, repr=False)
+    sizes: array[int] = attrs.field(factory=_sizes, repr=False)
+    arrived: array[float] = attrs.field(factory=lambda: array("d"), repr=False)
+    due: array[int] = attrs.field(factory=lambda: array("q"), repr=False)
+    aborts: array[int] = attrs.field(factory=_sizes, repr=False)
+    moves: array[int] = attrs.field(factory=_sizes, repr=False)
+
+    @classmethod
+    def of(cls, messages: Iterable[StoredMessage]) -> MessageColumns:
+        """Messages as columns."""
+        found = cls()
+        for lookup_id, size, arrived, due, aborts, moves in messages:
+            found.lookup_ids.append(lookup_id)
+            found.sizes.append(size)
+            found.arrived.append(arrived)
+            found.due.append(-1 if due is None else due)
+            found.aborts.append(aborts)
+            found.moves.append(moves)
+        return found
+
+    def __len__(self) -> int:
+        return len(self.lookup_ids)
+
+    def __iter__(self) -> Iterator[StoredMessage]:
+        due = (None if due < 0 else due for due in self.due)
+        return zip(self.lookup_ids, self.sizes, self.arrived, due, self.aborts, self.moves, strict=True)
+
+    @overload
+    def __getitem__(self, place: int) -> StoredMessage: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> MessageColumns: ...
+
+    def __getitem__(self, place: int | slice) -> StoredMessage | MessageColumns:
+        ids, sizes, arrived, due = self.lookup_ids, self.sizes, self.arrived, self.due
+        if isinstance(place, slice):
+            aborts, moves = self.aborts[place], self.moves[place]
+            return MessageColumns(ids[place], sizes[place], arrived[place], due[place], aborts, moves)
+        limit = None if due[place] < 0 else due[place]
+        return ids[place], sizes[place], arrived[place], limit, self.aborts[place], self.moves[place]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @attrs.frozen

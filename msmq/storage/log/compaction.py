@@ -49,7 +49,7 @@ def live_packets(state: State, victims: set[int] | None) -> Iterator[Live | None
     for number in list(state.by_number):
         if (kept := state.by_number.get(number)) is None:
             continue
-        for lookup_id in list(kept.messages):
+        for lookup_id in kept.messages.lasting():
             row = kept.messages.get(lookup_id)
             if row is None:
                 continue

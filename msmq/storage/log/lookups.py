@@ -106,10 +106,9 @@ class Lookups:
     def _rows_of(self, identity: bytes) -> Iterator[tuple[UUID, int] | None]:
         for kept in list(self._engine.state.by_number.values()):
             for rows in (kept.messages, kept.express):
-                for lookup_id in list(rows):
-                    row = rows.get(lookup_id)
-                    is_found = row is not None and row.endswith(identity)
-                    if row is not None and is_found and MESSAGE_ROW.unpack(row)[1] >= HAS_IDENTITY:
+                for lookup_id in rows.named(identity):
+                    row = None if lookup_id is None else rows.get(lookup_id)
+                    if lookup_id is not None and row and MESSAGE_ROW.unpack(row)[1] >= HAS_IDENTITY:
                         yield kept.identifier, lookup_id
                     else:
                         yield None

@@ -128,7 +128,7 @@ def tables(state: State) -> Iterator[bytes]:
         if (kept := state.by_number.get(number)) is None:
             continue
         yield records.queue_record(number, kept.identifier, kept.record)
-        keys = iter(list(kept.messages))
+        keys = kept.messages.lasting()
         while some := list(islice(keys, ROWS)):
             found = [(key, row) for key in some if (row := kept.messages.get(key)) is not None]
             yield records.messages_record(number, [key for key, _ in found], [row for _, row in found])

@@ -29,8 +29,9 @@ from msmq.storage.identity import identity_of
 from msmq.storage.log.core import records
 from msmq.storage.log.core.events import event_packet
 from msmq.storage.log.core.group import GroupContent
+from msmq.storage.log.core.message_rows import MessageRows
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, PLACE
-from msmq.storage.log.core.state import KeptQueue, Rows
+from msmq.storage.log.core.state import KeptQueue
 from msmq.storage.records import LAST_LOOKUP_ID, definition_record, is_text, outside
 
 _MESSAGE_BYTES: Final = records.KEY.size + MESSAGE_ROW.size
@@ -77,7 +78,7 @@ class GroupPlan(GroupContent):
                     change.moves,
                     identity_of(packet),
                 )
-                rows: Rows = kept.messages
+                rows = kept.messages
                 if change.is_express:
                     rows = kept.express
                 else:
@@ -96,7 +97,7 @@ class GroupPlan(GroupContent):
 
     def _remove(self, change: RemoveMessages) -> None:
         kept = self.state.queues.get(change.queue)
-        rows: Rows = {}
+        rows = MessageRows()
         if kept is not None:
             rows = kept.express if change.is_express else kept.messages
         undo, dead = self.undo, self.dead

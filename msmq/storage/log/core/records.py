@@ -86,8 +86,8 @@ class RecordTarget(Protocol):
     def trim_events(self, first: int) -> None:
         """Forget events with smaller sequences."""
 
-    def put_messages(self, number: int, lookup_ids: tuple[int, ...], rows: list[bytes]) -> None:
-        """Keep the rows of many messages."""
+    def put_messages(self, number: int, lookup_ids: tuple[int, ...], rows: bytes) -> None:
+        """Keep the rows of many messages, one behind the other."""
 
     def put_logs(self, number: int, rows: bytes) -> None:
         """Keep the rows of many log entries."""
@@ -236,10 +236,7 @@ def replay(record: TableRecord, state: RecordTarget) -> None:
             pass
         case Kind.MESSAGES:
             ids = Struct(f"<{key}Q").unpack_from(_sized(body, (8 + MESSAGE_ROW.size) * key))
-            width = MESSAGE_ROW.size
-            state.put_messages(
-                number, ids, [body[at : at + width] for at in range(8 * key, len(body), width)]
-            )
+            state.put_messages(number, ids, body[8 * key :])
         case Kind.LOGS:
             state.put_logs(number, _sized(body, len(body) // LOG_ROW.size * LOG_ROW.size))
         case Kind.EVENTS:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from struct import Struct
+from typing import Final
 from uuid import UUID
 
 import attrs
 
 from msmq.persistence.definition import QueueDefinition
-from msmq.persistence.snapshot import Snapshot, StoredMessage
+from msmq.persistence.snapshot import MessageColumns, Snapshot
 from msmq.storage.log.core.format import Malformed
+from msmq.storage.log.core.message_rows import MessageRows
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW
 from msmq.storage.log.core.rows import EventRows, LogRows
 from msmq.storage.records import read_definition
 
-Rows = dict[int, bytes]
-"""Rows of messages by LookupIdentifier."""
+_PLACES: Final = Struct("<QI48x")
+"""Location and size, of rows of messages."""
 
 
 @attrs.define(eq=False)
@@ -30,8 +33,8 @@ class KeptQueue:
     number: int
     identifier: UUID
     record: bytes
-    messages: Rows = attrs.field(factory=dict)
-    express: Rows = attrs.field(factory=dict)
+    messages: MessageRows = attrs.field(factory=MessageRows)
+    express: MessageRows = attrs.field(factory=MessageRows)
     log: LogRows = attrs.field(factory=LogRows)
 
     @property
@@ -42,13 +45,17 @@ class KeptQueue:
         """
         return read_definition(self.record)
 
-    def index(self) -> list[StoredMessage]:
+    def index(self) -> MessageColumns:
         """What a start finds of its messages."""
-        unpack = MESSAGE_ROW.unpack
-        found: list[StoredMessage] = []
-        for lookup_id in sorted(self.messages):
-            _, size, _, arrived, due, aborts, moves, _ = unpack(self.messages[lookup_id])
-            found.append((lookup_id, size, arrived, None if due < 0 else due, aborts, moves))
+        found = MessageColumns()
+        for lookup_ids, rows in self.messages.ordered():
+            _, sizes, _, arrived, due, aborts, moves, _ = zip(*MESSAGE_ROW.iter_unpack(rows), strict=True)
+            found.lookup_ids.extend(lookup_ids)
+            found.sizes.extend(sizes)
+            found.arrived.extend(arrived)
+            found.due.extend(due)
+            found.aborts.extend(aborts)
+            found.moves.extend(moves)
         return found
 
 
@@ -132,10 +139,10 @@ class State:
             self.events.settle()
         self.last_event = max(self.last_event, first - 1)
 
-    def put_messages(self, number: int, lookup_ids: tuple[int, ...], rows: list[bytes]) -> None:
+    def put_messages(self, number: int, lookup_ids: tuple[int, ...], rows: bytes) -> None:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
         if (kept := self.by_number.get(number)) is not None:
-            kept.messages.update(zip(lookup_ids, rows, strict=True))
+            kept.messages.extend(lookup_ids, rows)
 
     def put_logs(self, number: int, rows: bytes) -> None:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
@@ -175,9 +182,8 @@ class State:
     def places(self) -> Iterable[tuple[int, int]]:
         """Location and size of every packet that is kept; of one that two rows name, twice."""
         for kept in self.by_number.values():
-            for row in kept.messages.values():
-                location, size, *_ = MESSAGE_ROW.unpack(row)
-                yield location, size
+            for _, rows in kept.messages.ordered():
+                yield from _PLACES.iter_unpack(rows)
             for place in range(len(kept.log)):
                 _, _, location, size, *_ = LOG_ROW.unpack(kept.log.row(place))
                 yield location, size

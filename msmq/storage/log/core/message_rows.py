@@ -1,0 +1,302 @@
+"""Rows of the messages of one queue: young ones as objects, all others packed in blocks."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import chain, compress
+from operator import itemgetter
+from struct import Struct
+from typing import Any, ClassVar, Final
+
+from msmq.storage.log.core.records import MESSAGE_ROW
+
+BLOCK: Final = 1024
+"""Rows of a block; one may have up to twice as many."""
+YOUNG: Final = 4096
+"""Rows that are objects, at most; with one more all of them are packed."""
+
+_WIDTH: Final = MESSAGE_ROW.size
+_IDENTITY: Final = _WIDTH - 20
+_EACH: Final = Struct(f"{_WIDTH}s")
+_first = itemgetter(0)
+
+
+class _Block:
+    """Rows in the order of their LookupIdentifiers, of which some may be gone.
+
+    @ivar ids: the LookupIdentifiers.
+    @ivar rows: the rows, one behind the other.
+    @ivar present: 1 for each that is there, 0 for each that is gone; C{live} of them are there.
+    """
+
+    __slots__ = ("ids", "live", "present", "rows")
+
+    def __init__(self, ids: array[int], rows: bytearray) -> None:
+        self.ids = ids
+        self.rows = rows
+        self.live = len(ids)
+        self.present = bytearray(b"\1") * self.live
+
+    def place(self, lookup_id: int) -> int:
+        """Where it is; -1 if it is not here."""
+        place = bisect_left(self.ids, lookup_id)
+        if place < len(self.ids) and self.ids[place] == lookup_id and self.present[place]:
+            return place
+        return -1
+
+    def row(self, place: int) -> bytes:
+        """The row at a place."""
+        return bytes(self.rows[place * _WIDTH : (place + 1) * _WIDTH])
+
+    def live_ids(self) -> Iterator[int]:
+        """The LookupIdentifiers of those that are there."""
+        return iter(self.ids) if self.live == len(self.ids) else compress(self.ids, self.present)
+
+    def live_rows(self) -> Iterator[bytes]:
+        """Their rows."""
+        rows = map(_first, _EACH.iter_unpack(self.rows))
+        return rows if self.live == len(self.ids) else compress(rows, self.present)
+
+
+class MessageRows(dict[int, bytes]):
+    """A mapping of LookupIdentifiers to rows.
+
+    The dictionary itself has the young rows.
+    With more than L{YOUNG} of them they are packed: about 70 bytes a row instead of 200.
+    A packed row is found by bisection, replaced in its place, and marked when it is removed; a block with
+    few rows left is packed again, and an empty one dropped. All of that is work on one block.
+
+    Of the methods of a dictionary only those below may be used.
+
+    @cvar block: L{BLOCK}; C{young}: L{YOUNG}.
+    """
+
+    __slots__ = ("_blocks", "_firsts", "_packed")
+    block: ClassVar[int] = BLOCK
+    young: ClassVar[int] = YOUNG
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._blocks: list[_Block] = []
+        self._firsts: list[int] = []
+        self._packed = 0
+
+    def __len__(self) -> int:
+        return dict.__len__(self) + self._packed
+
+    def __bool__(self) -> bool:
+        return self._packed > 0 or dict.__len__(self) > 0
+
+    def __contains__(self, lookup_id: object) -> bool:
+        return dict.__contains__(self, lookup_id) or (
+            isinstance(lookup_id, int) and self._packed > 0 and self._find(lookup_id) is not None
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, dict) and dict(self.items()) == dict(other.items())
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None
+
+    def __missing__(self, lookup_id: int) -> bytes:
+        if (found := self._find(lookup_id)) is None:
+            raise KeyError(lookup_id)
+        return self._blocks[found[0]].row(found[1])
+
+    def get(self, lookup_id: int, default: Any = None) -> Any:
+        """The row of a message, or something else without one."""
+        row = dict.get(self, lookup_id)
+        if row is not None:
+            return row
+        if self._packed and (found := self._find(lookup_id)) is not None:
+            return self._blocks[found[0]].row(found[1])
+        return default
+
+    def __setitem__(self, lookup_id: int, row: bytes) -> None:
+        if self._packed and (found := self._find(lookup_id)) is not None:
+            start = found[1] * _WIDTH
+            self._blocks[found[0]].rows[start : start + _WIDTH] = row
+            return
+        dict.__setitem__(self, lookup_id, row)
+        if dict.__len__(self) > self.young:
+            self._pack()
+
+    def pop(self, lookup_id: int, default: Any = None) -> Any:
+        """Remove a row and return it, or something else without one."""
+        row = dict.pop(self, lookup_id, None)
+        if row is not None:
+            return row
+        if self._packed and (found := self._find(lookup_id)) is not None:
+            return self._remove(*found)
+        return default
+
+    def __delitem__(self, lookup_id: int) -> None:
+        if self.pop(lookup_id) is None:
+            raise KeyError(lookup_id)
+
+    def popitem(self) -> tuple[int, bytes]:
+        """Remove any row.
+
+        @raise KeyError: there is none.
+        """
+        if self._packed:
+            block = self._blocks[-1]
+            place = block.present.rindex(1)
+            return block.ids[place], self._remove(len(self._blocks) - 1, place)
+        return dict.popitem(self)
+
+    def __iter__(self) -> Iterator[int]:
+        """The LookupIdentifiers of all rows, in no order; none may be added or removed meanwhile."""
+        return chain(dict.__iter__(self), *(block.live_ids() for block in self._blocks))
+
+    def keys(self) -> Any:
+        """As iteration."""
+        return iter(self)
+
+    def values(self) -> Any:
+        """All rows, in the same way."""
+        return chain(dict.values(self), *(block.live_rows() for block in self._blocks))
+
+    def items(self) -> Any:
+        """Both, in the same way."""
+        return zip(self, self.values(), strict=True)
+
+    def lasting(self) -> Iterator[int]:
+        """The LookupIdentifiers, each once; rows may come and go from one to the next.
+
+        A row that is there all the time is among them; others may be.
+        """
+        young = set(dict.__iter__(self))
+        after = -1
+        while (number := self._next_block(after)) is not None:
+            block = self._blocks[number]
+            for lookup_id in list(block.live_ids()):
+                if lookup_id > after and lookup_id not in young:
+                    yield lookup_id
+            after = max(after, block.ids[-1])
+        yield from sorted(young)
+
+    def ordered(self) -> Iterator[tuple[Sequence[int], bytes | bytearray]]:
+        """LookupIdentifiers and rows in ascending order, many at a time.
+
+        None may be added or removed meanwhile.
+        """
+        self._pack()
+        for block in self._blocks:
+            if block.live == len(block.ids):
+                yield block.ids, block.rows
+            else:
+                yield array("Q", block.live_ids()), b"".join(block.live_rows())
+
+    def named(self, identity: bytes) -> Iterator[int | None]:
+        """The messages with these last bytes of their row, and C{None} after each step in between.
+
+        Rows may come and go from one to the next.
+        """
+        for lookup_id in list(dict.__iter__(self)):
+            row = dict.get(self, lookup_id)
+            yield lookup_id if row is not None and row.endswith(identity) else None
+        after = -1
+        while (number := self._next_block(after)) is not None:
+            block = self._blocks[number]
+            found: list[int] = []
+            at = block.rows.find(identity)
+            while at >= 0:
+                place, offset = divmod(at, _WIDTH)
+                if offset == _IDENTITY and block.present[place]:
+                    found.append(block.ids[place])
+                at = block.rows.find(identity, at + 1)
+            after = max(after, block.ids[-1])
+            yield from found
+            yield None
+
+    def extend(self, lookup_ids: Sequence[int], rows: bytes) -> None:
+        """Put many rows at once, the later ones in place of the earlier ones of a LookupIdentifier.
+
+        Those that are in order, and behind all that are packed, are packed as they are.
+        """
+        ids = array("Q", lookup_ids)
+        is_behind = not self._blocks or (len(ids) > 0 and ids[0] > self._blocks[-1].ids[-1])
+        is_ordered = all(map(int.__lt__, ids, ids[1:]))
+        if is_behind and is_ordered and len(ids) >= self.block // 2 and not dict.__len__(self):
+            for start in range(0, len(ids), self.block):
+                end = start + self.block
+                self._append(_Block(ids[start:end], bytearray(rows[start * _WIDTH : end * _WIDTH])))
+            return
+        for lookup_id, (row,) in zip(ids, _EACH.iter_unpack(rows), strict=True):
+            self[lookup_id] = row
+
+    # Blocks
+
+    def _find(self, lookup_id: int) -> tuple[int, int] | None:
+        """The number of the block, and the place in it."""
+        number = bisect_right(self._firsts, lookup_id) - 1
+        if number < 0:
+            return None
+        place = self._blocks[number].place(lookup_id)
+        return None if place < 0 else (number, place)
+
+    def _next_block(self, after: int) -> int | None:
+        """The first block with a row, there or gone, that has a greater LookupIdentifier."""
+        number = max(bisect_right(self._firsts, after) - 1, 0)
+        if number < len(self._blocks) and self._blocks[number].ids[-1] <= after:
+            number += 1
+        return number if number < len(self._blocks) else None
+
+    def _append(self, block: _Block) -> None:
+        self._blocks.append(block)
+        self._firsts.append(block.ids[0])
+        self._packed += block.live
+
+    def _remove(self, number: int, place: int) -> bytes:
+        block = self._blocks[number]
+        row = block.row(place)
+        block.present[place] = 0
+        block.live -= 1
+        self._packed -= 1
+        if not block.live:
+            del self._blocks[number], self._firsts[number]
+        elif block.live * 4 < len(block.ids):
+            self._replace(number, list(zip(block.live_ids(), block.live_rows(), strict=True)))
+        return row
+
+    def _blocks_of(self, items: Sequence[tuple[int, bytes]]) -> list[_Block]:
+        """Rows that are in order, in blocks."""
+        return [
+            _Block(array("Q", map(_first, part)), bytearray(b"".join([row for _, row in part])))
+            for part in (items[start : start + self.block] for start in range(0, len(items), self.block))
+        ]
+
+    def _replace(self, number: int, items: Sequence[tuple[int, bytes]]) -> None:
+        """Have these rows in place of a block."""
+        blocks = self._blocks_of(items)
+        self._blocks[number : number + 1] = blocks
+        self._firsts[number : number + 1] = [block.ids[0] for block in blocks]
+
+    def _pack(self) -> None:
+        """Move the young rows into blocks, behind, before or between those that are packed."""
+        young = sorted(dict.items(self))
+        self.clear()
+        self._packed += len(young)
+        start = 0
+        while start < len(young):
+            lowest = young[start][0]
+            number = bisect_right(self._firsts, lowest) - 1
+            if number + 1 < len(self._firsts):
+                end = bisect_left(young, self._firsts[number + 1], start, key=_first)
+            else:
+                end = len(young)
+            part = young[start:end]
+            start = end
+            block = None if number < 0 else self._blocks[number]
+            if block is not None and (block.ids[-1] >= lowest or len(block.ids) < self.block // 2):
+                items = chain(zip(block.live_ids(), block.live_rows(), strict=True), part)
+                self._replace(number, sorted(items, key=_first))
+            else:
+                blocks = self._blocks_of(part)
+                self._blocks[number + 1 : number + 1] = blocks
+                self._firsts[number + 1 : number + 1] = [one.ids[0] for one in blocks]
