@@ -12,11 +12,10 @@ import attrs
 from msmq.moment import Moment
 from msmq.persistence.changes import Change, PutQueue, PutState, RemoveQueue
 from msmq.persistence.definition import UNLIMITED, QueueDefinition, QueueType
-from msmq.persistence.snapshot import Snapshot
+from msmq.persistence.snapshot import MessageColumns, Snapshot
 from msmq.queues.creation import Alteration, Creation
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import PacketHolder
-from msmq.queues.queue import MessagePosition, Queue
+from msmq.queues.queue import Queue
 from msmq.queues.queue_names import QueueNames
 from msmq.quoting import quoted
 from msmq.structures.management import OutgoingState
@@ -106,8 +105,8 @@ class QueueCollection:
         """The queue of any kind with this Identifier."""
         return self._by_identifier.get(identifier)
 
-    def restore(self, snapshot: Snapshot) -> list[tuple[Queue, list[MessagePosition]]]:
-        """Restore the queues from a store; returns the messages, which are invisible at first."""
+    def restore(self, snapshot: Snapshot) -> list[tuple[Queue, MessageColumns]]:
+        """Restore the queues from a store; returns them with the messages that each has to restore."""
         if (value := snapshot.state.get(_PRIVATE_NUMBER)) is not None:
             self._last_private_number = int.from_bytes(value, "little")
         parts = [definition for definition in snapshot.queues if definition.parent is not None]
@@ -116,21 +115,13 @@ class QueueCollection:
                 self._restore(definition)
         for definition in parts:
             self._restore_part(definition)
-        restored: list[tuple[Queue, list[MessagePosition]]] = []
-        stored = PacketHolder.STORE
+        restored: list[tuple[Queue, MessageColumns]] = []
         for definition in snapshot.queues:
             queue = self._by_identifier.get(definition.identifier)
             rows = snapshot.messages.get(definition.identifier)
             if queue is None or not rows:
                 continue
-            positions: list[MessagePosition] = []
-            for lookup_id, size, arrived, due, aborts, moves in rows:
-                position = MessagePosition(queue, lookup_id, None, size, arrived)
-                position.kept = stored
-                if due is not None or aborts or moves:
-                    position.due, position.aborts, position.moves = due, aborts, moves
-                positions.append(position)
-            restored.append((queue, positions))
+            restored.append((queue, rows if isinstance(rows, MessageColumns) else MessageColumns.of(rows)))
         return restored
 
     def _restore(self, definition: QueueDefinition) -> None:

@@ -123,13 +123,11 @@ class Holdings:
         if position.kept is PacketHolder.MEMORY:
             self.storage.express += size
 
-    def restore(self, queue: Queue, positions: Iterable[MessagePosition]) -> None:
-        """Count stored messages in an empty queue."""
-        entries = queue.positions
-        size = 0
-        for position in positions:
-            entries[position.lookup_id] = position
-            size += position.size
+    def restore(self, queue: Queue, size: int) -> None:
+        """Count stored messages in an empty queue.
+
+        @param size: the bytes of all their packets.
+        """
         queue.total_bytes += size
         if queue.is_subqueue and queue.parent is not None:
             queue.parent.subqueue_bytes += size

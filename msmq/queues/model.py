@@ -208,14 +208,12 @@ class QueueManagerModel:
         first L{expire}.
         """
         self._numbers.resume(snapshot.state)
-        for queue, positions in self.collection.restore(snapshot):
-            self.holdings.restore(queue, positions)
-            if pending := self._purge_pending.restore(queue, snapshot.state):
-                purged = [position for position in positions if position.lookup_id in pending]
-                positions = [position for position in positions if position.lookup_id not in pending]
-                self._departures += finish_purge(purged)
-            queue.make_available(positions)
-            self._expiry.remember(positions)
+        for queue, columns in self.collection.restore(snapshot):
+            self.holdings.restore(queue, sum(columns.sizes))
+            pending = self._purge_pending.restore(queue, snapshot.state)
+            positions = queue.restore(columns, pending)
+            self._departures += finish_purge([each for each in positions if each.lookup_id in pending])
+            self._expiry.remember(each for each in positions if each.lookup_id not in pending)
 
     def queues(self) -> Iterator[Queue]:
         """The queues of this queue manager, in the order of their creation.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter
 from typing import Final, Generic, Protocol, TypeVar
@@ -27,6 +27,24 @@ class Ordered(Protocol):
 
 
 P = TypeVar("P", bound=Ordered)
+
+
+P_co = TypeVar("P_co", bound=Ordered, covariant=True)
+
+
+class PackedChunk(Protocol[P_co]):
+    """A run of positions, ascending and not empty, that are not objects yet.
+
+    @ivar lowest: the smallest LookupIdentifier.
+    """
+
+    lowest: int
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def unpack(self) -> Iterable[P_co]:
+        """Make them objects; called once."""
 
 
 class Chunk(deque[P]):
@@ -54,16 +72,33 @@ class OrderedPositions(Generic[P]):
     Any other position is found by bisection, over the chunks and then in one of them, and chunks are short:
     in a list of a million, a position is added, removed and found in a few microseconds.
 
+    Chunks between the first and the last one may be packed; a chunk becomes objects when one of its positions
+    is used.
+
     @ivar first: the chunk at the front; empty only if the list is.
     @ivar last: the chunk at the end.
     """
 
-    _chunks: list[Chunk[P]] = attrs.field(factory=_one_empty, init=False, repr=False)
+    _chunks: list[Chunk[P] | PackedChunk[P]] = attrs.field(factory=_one_empty, init=False, repr=False)
     first: Chunk[P] = attrs.field(init=False, repr=False)
     last: Chunk[P] = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self.first = self.last = self._chunks[0]
+        self.first = self.last = self._open(0)
+
+    def restore(self, chunks: Sequence[Chunk[P] | PackedChunk[P]]) -> None:
+        """Begin with these chunks, which are in order and not empty."""
+        if chunks:
+            self._chunks = list(chunks)
+            self.first, self.last = self._open(0), self._open(-1)
+
+    def load(self, lookup_id: int) -> None:
+        """Make the chunk in which a LookupIdentifier belongs objects."""
+        self._open(self._chunk_of(lookup_id))
+
+    def packed(self) -> list[PackedChunk[P]]:
+        """The chunks that are packed."""
+        return [chunk for chunk in self._chunks if not isinstance(chunk, Chunk)]
 
     def __len__(self) -> int:
         """The number of positions."""
@@ -75,11 +110,11 @@ class OrderedPositions(Generic[P]):
 
     def __iter__(self) -> Iterator[P]:
         """All positions, in order; none may be added or removed during the iteration."""
-        return chain.from_iterable(self._chunks)
+        return chain.from_iterable(map(self._open, range(len(self._chunks))))
 
     def __contains__(self, position: P) -> bool:
         """Whether this position is in the list, by identity."""
-        chunk = self._chunks[self._chunk_of(position.lookup_id)]
+        chunk = self._open(self._chunk_of(position.lookup_id))
         place = bisect_left(chunk, position.lookup_id, key=_lookup_id)
         return place < len(chunk) and chunk[place] is position
 
@@ -101,7 +136,7 @@ class OrderedPositions(Generic[P]):
             first.appendleft(position)
         else:
             number = self._chunk_of(lookup_id)
-            chunk = self._chunks[number]
+            chunk = self._open(number)
             chunk.insert(bisect_left(chunk, lookup_id, key=_lookup_id), position)
             if len(chunk) > 2 * CHUNK_LENGTH:
                 self._split(number)
@@ -126,7 +161,7 @@ class OrderedPositions(Generic[P]):
     def discard(self, position: P) -> None:
         """Remove this position, if it is in the list."""
         number = self._chunk_of(position.lookup_id)
-        chunk = self._chunks[number]
+        chunk = self._open(number)
         place = bisect_left(chunk, position.lookup_id, key=_lookup_id)
         if place < len(chunk) and chunk[place] is position:
             del chunk[place]
@@ -138,23 +173,23 @@ class OrderedPositions(Generic[P]):
     def after(self, lookup_id: int) -> P | None:
         """The first with a greater LookupIdentifier."""
         number = self._chunk_of(lookup_id)
-        chunk = self._chunks[number]
+        chunk = self._open(number)
         place = bisect_right(chunk, lookup_id, key=_lookup_id)
         if place < len(chunk):
             return chunk[place]
-        return self._chunks[number + 1][0] if number + 1 < len(self._chunks) else None
+        return self._open(number + 1)[0] if number + 1 < len(self._chunks) else None
 
     def since(self, lookup_id: int) -> Iterator[P]:
         """All with a greater LookupIdentifier, in order; the list must not change during the iteration."""
         number = self._chunk_of(lookup_id)
-        chunk = self._chunks[number]
+        chunk = self._open(number)
         yield from islice(chunk, bisect_right(chunk, lookup_id, key=_lookup_id), None)
-        for chunk in self._chunks[number + 1 :]:
-            yield from chunk
+        for later in range(number + 1, len(self._chunks)):
+            yield from self._open(later)
 
     def before(self, lookup_id: int) -> P | None:
         """The last with a smaller LookupIdentifier."""
-        chunk = self._chunks[self._chunk_of(lookup_id - 1)]
+        chunk = self._open(self._chunk_of(lookup_id - 1))
         place = bisect_left(chunk, lookup_id, key=_lookup_id)
         return chunk[place - 1] if place else None
 
@@ -163,12 +198,13 @@ class OrderedPositions(Generic[P]):
     def number(self, position: P, insertion: int) -> None:
         """Record that a position in the list was inserted as the C{insertion}th, after all others."""
         position.insertion = insertion
-        self._chunks[self._chunk_of(position.lookup_id)].newest = insertion
+        self._open(self._chunk_of(position.lookup_id)).newest = insertion
 
     def first_since(self, insertion: int) -> P | None:
         """The first of those with a greater number."""
         for chunk in self._chunks:
-            if chunk.newest > insertion:
+            # What is packed was there before any cursor.
+            if isinstance(chunk, Chunk) and chunk.newest > insertion:
                 for position in chunk:
                     if position.insertion > insertion:
                         return position
@@ -185,26 +221,32 @@ class OrderedPositions(Generic[P]):
             return 0
         return max(bisect_right(chunks, lookup_id, key=_first_lookup_id) - 1, 0)
 
-    def _split(self, number: int) -> None:
+    def _open(self, number: int) -> Chunk[P]:
         chunk = self._chunks[number]
+        if not isinstance(chunk, Chunk):
+            chunk = self._chunks[number] = Chunk(chunk.unpack())
+        return chunk
+
+    def _split(self, number: int) -> None:
+        chunk = self._open(number)
         rest = Chunk[P](islice(chunk, CHUNK_LENGTH, None))
         rest.newest = chunk.newest
         for _ in rest:
             chunk.pop()
         self._chunks.insert(number + 1, rest)
-        self.last = self._chunks[-1]
+        self.last = self._open(-1)
 
     def _drop(self, number: int) -> None:
         chunks = self._chunks
         if len(chunks) == 1:
-            chunks[0].clear()
+            self._open(0).clear()
         else:
             del chunks[number]
-            self.first, self.last = chunks[0], chunks[-1]
+            self.first, self.last = self._open(0), self._open(-1)
 
 
 _lookup_id = attrgetter("lookup_id")
 
 
-def _first_lookup_id(chunk: Chunk[P]) -> int:
-    return chunk[0].lookup_id
+def _first_lookup_id(chunk: Chunk[P] | PackedChunk[P]) -> int:
+    return chunk[0].lookup_id if isinstance(chunk, Chunk) else chunk.lowest

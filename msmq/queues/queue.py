@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict, deque
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Hashable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    ValuesView,
+)
 from itertools import islice
 from typing import Final
 
@@ -11,7 +22,8 @@ import attrs
 
 from msmq.errors import LocalProtocolError
 from msmq.persistence.definition import UNLIMITED, QueueDefinition, QueueType
-from msmq.queues.ordered_positions import CHUNK_LENGTH, OrderedPositions
+from msmq.persistence.snapshot import MessageColumns
+from msmq.queues.ordered_positions import CHUNK_LENGTH, Chunk, OrderedPositions
 from msmq.queues.position import PacketHolder, PositionState
 from msmq.structures.packet.kept_packet import packet_of
 from msmq.structures.packet.user_header import UserHeader
@@ -104,6 +116,149 @@ class MessagePosition:
         return LocalProtocolError(f"message {self.lookup_id:#x} has not been read from the store yet")
 
 
+class QueuePositions(dict[int, MessagePosition]):
+    """The messages of a queue by their LookupIdentifiers, of which some are packed.
+
+    What is asked for by its LookupIdentifier becomes an object; iteration makes all of them objects.
+
+    @ivar packed: how many are packed.
+    @param load: makes packed messages objects, as L{Queue.load}.
+    """
+
+    __slots__ = ("_load", "packed")
+
+    def __init__(self, load: Callable[[int | None], None]) -> None:
+        super().__init__()
+        self._load = load
+        self.packed = 0
+
+    def __len__(self) -> int:
+        return dict.__len__(self) + self.packed
+
+    def __bool__(self) -> bool:
+        return self.packed > 0 or dict.__len__(self) > 0
+
+    def __contains__(self, lookup_id: object) -> bool:
+        return isinstance(lookup_id, int) and self.get(lookup_id) is not None
+
+    def __missing__(self, lookup_id: int) -> MessagePosition:
+        if (position := self.get(lookup_id)) is None:
+            raise KeyError(lookup_id)
+        return position
+
+    def get(  # type: ignore[override]
+        self, lookup_id: int, default: MessagePosition | None = None
+    ) -> MessagePosition | None:
+        """The message of a LookupIdentifier."""
+        position = dict.get(self, lookup_id)
+        if position is None and self.packed:
+            self._load(lookup_id)
+            position = dict.get(self, lookup_id)
+        return default if position is None else position
+
+    def __iter__(self) -> Iterator[int]:
+        self._load_all()
+        return dict.__iter__(self)
+
+    def keys(self) -> KeysView[int]:  # type: ignore[override]
+        """The LookupIdentifiers."""
+        self._load_all()
+        return dict.keys(self)
+
+    def values(self) -> ValuesView[MessagePosition]:  # type: ignore[override]
+        """The messages."""
+        self._load_all()
+        return dict.values(self)
+
+    def items(self) -> ItemsView[int, MessagePosition]:  # type: ignore[override]
+        """Both."""
+        self._load_all()
+        return dict.items(self)
+
+    def loaded(self) -> Collection[MessagePosition]:
+        """Those that are objects; all others are available, stored, and not in memory."""
+        return dict.values(self)
+
+    def _load_all(self) -> None:
+        if self.packed:
+            self._load(None)
+
+
+class PackedPositions:
+    """Consecutive messages of a queue that are available, stored durably, and not in memory.
+
+    @ivar lowest: the smallest LookupIdentifier.
+    @ivar is_plain: whether none of them has a deadline.
+    """
+
+    __slots__ = ("columns", "is_plain", "lowest", "queue")
+
+    def __init__(self, queue: Queue, columns: MessageColumns) -> None:
+        self.queue = queue
+        self.columns = columns
+        self.lowest = columns.lookup_ids[0]
+        self.is_plain = columns.due.count(-1) == len(columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def objects(self) -> list[MessagePosition]:
+        """Make them objects."""
+        found: list[MessagePosition] = []
+        available, stored = PositionState.AVAILABLE, PacketHolder.STORE
+        for lookup_id, size, arrived, due, aborts, moves in self.columns:
+            position = MessagePosition(self.queue, lookup_id, None, size, arrived, available, None, stored)
+            if due is not None or aborts or moves:
+                position.due, position.aborts, position.moves = due, aborts, moves
+            found.append(position)
+        return found
+
+    def unpack(self) -> list[MessagePosition]:
+        """Make them objects of their queue."""
+        found = self.objects()
+        positions = self.queue.positions
+        positions.update((position.lookup_id, position) for position in found)
+        positions.packed -= len(found)
+        return found
+
+
+class RemovedPositions(deque[MessagePosition]):
+    """The messages of a deleted queue; packed ones become objects when their turn comes.
+
+    @ivar packed: the packed ones, which come first.
+    """
+
+    def __init__(self, positions: Iterable[MessagePosition] = ()) -> None:
+        super().__init__(positions)
+        self.packed: deque[PackedPositions] = deque()
+
+    def __len__(self) -> int:
+        return super().__len__() + sum(map(len, self.packed))
+
+    def __bool__(self) -> bool:
+        return bool(self.packed) or super().__len__() > 0
+
+    def __iter__(self) -> Iterator[MessagePosition]:
+        while self.packed:
+            self.extendleft(reversed(self.packed.pop().objects()))
+        return super().__iter__()
+
+    def loaded(self) -> Iterator[MessagePosition]:
+        """Those that are objects."""
+        return super().__iter__()
+
+    def popleft(self) -> MessagePosition:
+        """Remove the first."""
+        if self.packed:
+            self.extendleft(reversed(self.packed.popleft().objects()))
+        return super().popleft()
+
+    def join(self, other: RemovedPositions) -> None:
+        """Have the messages of another queue too."""
+        self.extend(other.loaded())
+        self.packed.extend(other.packed)
+
+
 @attrs.define(eq=False)
 class Queue:
     """[MS-MQDMPR] 3.1.1.2 a queue and its MessagePositionList.
@@ -129,7 +284,9 @@ class Queue:
     """
 
     definition: QueueDefinition
-    positions: dict[int, MessagePosition] = attrs.field(factory=dict, repr=False)
+    positions: QueuePositions = attrs.field(
+        default=attrs.Factory(lambda self: QueuePositions(self.load), takes_self=True), init=False, repr=False
+    )
     total_bytes: int = 0
     readers: OrderedDict[Hashable, None] = attrs.field(factory=OrderedDict, repr=False)
     is_deleted: bool = False
@@ -344,14 +501,55 @@ class Queue:
             self.parent.subqueue_bytes -= position.size
         return position.size
 
-    def clear(self) -> deque[MessagePosition]:
+    def restore(self, columns: MessageColumns, apart: Container[int]) -> list[MessagePosition]:
+        """Take over the messages that a store held, which are available from now on; the queue was empty.
+
+        They are packed until they are looked at, but for those near one that has a deadline or is in
+        C{apart}: these are objects, and returned. Those in C{apart} are not available.
+        """
+        objects: list[MessagePosition] = []
+        for priority in range(PRIORITIES):
+            start, end = (
+                bisect_left(columns.lookup_ids, number << 56) for number in (priority, priority + 1)
+            )
+            chunks: list[Chunk[MessagePosition] | PackedPositions] = []
+            for first in range(start, end, CHUNK_LENGTH):
+                packed = PackedPositions(self, columns[first : min(first + CHUNK_LENGTH, end)])
+                if packed.is_plain and not any(lookup_id in apart for lookup_id in packed.columns.lookup_ids):
+                    self.positions.packed += len(packed)
+                    chunks.append(packed)
+                    continue
+                positions = packed.objects()
+                self.positions.update((position.lookup_id, position) for position in positions)
+                objects += positions
+                if chunk := Chunk(position for position in positions if position.lookup_id not in apart):
+                    chunks.append(chunk)
+            if chunks:
+                level = self._levels[priority] = OrderedPositions()
+                level.restore(chunks)
+        return objects
+
+    def load(self, lookup_id: int | None) -> None:
+        """Make packed messages objects: those near a LookupIdentifier, or all of them."""
+        if lookup_id is None:
+            for level in self._levels:
+                if level is not None:
+                    for packed in level.packed():
+                        level.load(packed.lowest)
+        elif 0 <= lookup_id >> 56 < PRIORITIES and (level := self._levels[lookup_id >> 56]) is not None:
+            level.load(lookup_id)
+
+    def clear(self) -> RemovedPositions:
         """Empty a deleted queue and return its messages, in the order of arrival.
 
         Every position of a deleted queue counts as deleted, whatever its state, so that a million need not be
         updated.
         """
-        gone = deque(self.positions.values())
-        self.positions = {}
+        gone = RemovedPositions(self.positions.loaded())
+        for level in self._levels:
+            if level is not None:
+                gone.packed.extend(chunk for chunk in level.packed() if isinstance(chunk, PackedPositions))
+        self.positions = QueuePositions(self.load)
         self._levels = [None] * PRIORITIES
         self.peekable = None
         self.total_bytes = 0

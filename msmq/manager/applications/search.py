@@ -98,7 +98,7 @@ class Search:
     async def _in_memory(self) -> AsyncIterator[MessagePosition]:
         looked = 0
         for queue in list(self._performer.model.collection.all_queues()):
-            for position in list(queue.positions.values()):
+            for position in list(queue.positions.loaded()):
                 looked += 1
                 if looked % LOOKED_AT_ONCE == 0:
                     await deferLater(self._reactor, 0)

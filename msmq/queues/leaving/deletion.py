@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 
 import attrs
@@ -18,7 +17,7 @@ from msmq.queues.leaving.departure_kinds import Removal
 from msmq.queues.leaving.expiry import Expiry
 from msmq.queues.leaving.transaction import Transaction, TransactionState
 from msmq.queues.position import PacketHolder, PositionState
-from msmq.queues.queue import MessagePosition, Queue
+from msmq.queues.queue import MessagePosition, Queue, RemovedPositions
 from msmq.queues.reading.readers import Readers
 
 
@@ -40,7 +39,7 @@ class QueueDeletion:
         storage = self._holdings.storage
         family = self._collection.remove(queue)
         effects: list[Effect] = []
-        gone: list[MessagePosition] = []
+        gone = RemovedPositions()
         for member in family:
             storage.used -= member.total_bytes
             if member.is_system:
@@ -49,12 +48,12 @@ class QueueDeletion:
                 member.parent.subqueue_bytes -= member.total_bytes
             positions = member.clear()
             if not member.is_system:
-                gone.extend(positions)
+                gone.join(positions)
             else:
-                self._uncount(positions)
+                self._uncount(positions.loaded())
             effects += self._readers.queue_deleted(member)
         fence = (RemoveMessages(queue.definition.identifier, ()),)
-        return Deletion(queue, fence, deletion_of(family), effects, deque(gone))
+        return Deletion(queue, fence, deletion_of(family), effects, gone)
 
     def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> Removal:
         """The changes that remove messages of a deleted queue, each with its event.

@@ -34,7 +34,7 @@ class PurgePending:
         """The changes to store when a purge is done."""
         pending = [
             position.lookup_id
-            for position in queue.positions.values()
+            for position in queue.positions.loaded()
             if position.state is PositionState.PURGE_PENDING and position.kept is PacketHolder.STORE
         ]
         if not pending:
@@ -64,7 +64,7 @@ class PurgePending:
 def fence(queue: Queue) -> list[Change]:
     """An empty change; when it is stored, all earlier removals are stored too."""
     under_way = (PositionState.REMOVING, PositionState.LEAVING)
-    if any(position.is_stored and position.state in under_way for position in queue.positions.values()):
+    if any(position.is_stored and position.state in under_way for position in queue.positions.loaded()):
         return [RemoveMessages(queue.definition.identifier, ())]
     return []
 
@@ -87,7 +87,7 @@ def purge_locked(queue: Queue, through: int) -> None:
 
     Messages that are being stored are not affected and remain.
     """
-    for position in queue.positions.values():
+    for position in queue.positions.loaded():
         if position.state is PositionState.LOCKED_READER and position.lookup_id & SEQUENTIAL_MASK <= through:
             position.state = PositionState.PURGE_PENDING
 
