@@ -88,7 +88,7 @@ class _Socket:
 
 
 def _readable(data: bytes) -> bytes:
-    """The body of an answer in chunks whose last is still to come."""
+    """The body of an answer in chunks, whose last is not there yet."""
     body, rest = b"", data.partition(b"\r\n\r\n")[2]
     while rest:
         size, _, rest = rest.partition(b"\r\n")
@@ -259,11 +259,11 @@ class ControlTestCase(SynchronousTestCase):
         return path
 
     def identifiers(self, queue: str = ORDERS) -> list[str]:
-        """The identifiers of all messages that anybody could receive now."""
+        """The identifiers of all messages that can be received now."""
         return [str(message.view.identifier) for message in self.seen(queue)]
 
     def take(self, queue: str = ORDERS, count: int = 1000) -> list[bytes]:
-        """The bodies of what is there, received for good."""
+        """The bodies of the messages of a queue, received permanently."""
         if not self.seen(queue):
             return []
         reservation = self.run_to_end(self.service.reserve(queue, count=count, timeout=0))
@@ -293,7 +293,7 @@ class ControlTestCase(SynchronousTestCase):
         self.run_to_end(self.service.send(queue, messages))
 
     def seen(self, queue: str = ORDERS) -> Sequence[ReceivedMessage]:
-        """All messages that anybody could receive now."""
+        """All messages that can be received now."""
         waiting = Deferred.fromCoroutine(
             self.service.reserve(queue, count=10000, timeout=0, peek=True)
         ).addErrback(lambda failure: failure.trap(MQError) and None)

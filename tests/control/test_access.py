@@ -1,4 +1,4 @@
-"""Who may do what, over the control API."""
+"""Access rights over the control API."""
 
 from __future__ import annotations
 

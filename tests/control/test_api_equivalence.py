@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1: what is asked of a queue manager comes to the same, whoever asks."""
+"""[MS-MQDMPR] 3.1.7.1: an operation has the same result over every API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever changes something through the control API is named, in the log and in the event log."""
+"""Changes through the control API are recorded with their caller, in the log and in the event log."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MISSING = ".\\private$\\missing"
 
 
 class LocalTransport(StringTransport):
-    """The server's end of a unix socket, at whose other end this process is."""
+    """The server's end of a unix socket whose other end is in this process."""
 
     def __init__(self, test: SynchronousTestCase) -> None:
         super().__init__()
@@ -98,13 +98,13 @@ class AuditTestCase(ControlTestCase):
 
 
 class ChangeTests(AuditTestCase):
-    """One line for each change, with who, what and how it ended."""
+    """One line for each change, with caller, operation and result."""
 
     def options(self) -> Mapping[str, Any]:
         return {"access": AccessPolicy(MemoryAccessControl(), ADMINISTRATORS)}
 
     def test_queues(self) -> None:
-        """A queue is made, changed, purged and deleted, each by somebody."""
+        """A queue is created, changed, purged and deleted, each with its caller."""
         path = ".\\private$\\new"
         target = resource("queues", path)
         self.local("POST", "/v1/queues", {"path": path, "transactional": True})
@@ -141,7 +141,7 @@ class ChangeTests(AuditTestCase):
             self.assertEqual(event[name], value, name)
 
     def test_refused(self) -> None:
-        """What the queue manager refuses has been tried, and the reason is told."""
+        """An operation that the queue manager refuses is recorded, with the reason."""
         self.assertEqual(self.local("DELETE", resource("queues", MISSING)).status, 404)
         [event] = self.lines
         self.assertEqual((event["outcome"], event["error"]), ("refused", "MQ_ERROR_QUEUE_NOT_FOUND"))
@@ -151,7 +151,7 @@ class ChangeTests(AuditTestCase):
         )
 
     def test_descriptors(self) -> None:
-        """Who may do what is changed by somebody."""
+        """A change of access rights has its caller."""
         acl = resource("queues", ORDERS, "acl")
         self.local("POST", acl, {"action": "deny", "principal": "anonymous", "rights": ["send"]})
         self.local("POST", acl, {"action": "revoke", "principal": "anonymous"})
@@ -166,7 +166,7 @@ class ChangeTests(AuditTestCase):
         self.assertIn("refused with MQ_ERROR_COULD_NOT_GET_USER_SID: acl allow", third)
 
     def test_messages(self) -> None:
-        """A message is moved, and a dead letter is sent again; msmq explain tells by whom."""
+        """A message is moved, and a dead letter is sent again; msmq explain shows by which caller."""
         self.put(b"1")
         [moved] = self.identifiers()
         aside = f"{ORDERS};aside"
@@ -186,7 +186,7 @@ class ChangeTests(AuditTestCase):
         self.assertNotIn("refused", str([event["reason"] for event in explained]))
 
     def test_transactions(self) -> None:
-        """Somebody aborts the transaction of somebody else."""
+        """A caller aborts the transaction of another one."""
         transaction = self.service.begin()
         name = str(transaction.identifier).upper()
         self.local("POST", f"/v1/transactions/{name}/abort")
@@ -205,7 +205,7 @@ class ChangeTests(AuditTestCase):
         self.assertEqual(self.told(), [])
 
     def test_caller_gone(self) -> None:
-        """What goes on without its caller is told of when it has ended."""
+        """An operation that goes on without its caller is recorded when it has ended."""
         self.disk.is_slow = True
         caller = LocalCaller(self)
         caller.ask("POST", "/v1/queues", json.dumps({"path": MISSING}).encode())
@@ -217,7 +217,7 @@ class ChangeTests(AuditTestCase):
         self.assertEqual(self.told(), [f"{ME}: done: queue create {MISSING}"])
 
     def test_nothing_secret(self) -> None:
-        """The file of a certificate, and its password, are told to nobody."""
+        """The file of a certificate, and its password, are not recorded."""
         wanted = {"file_base64": b64encode(b"not a file").decode(), "password": "hunter2"}
         self.local("POST", "/v1/certificates", wanted)
         [line] = self.told()
@@ -257,10 +257,10 @@ class ChangeTests(AuditTestCase):
 
 
 class CallerTests(SynchronousTestCase):
-    """Who somebody is."""
+    """Identity of callers."""
 
     def test_texts(self) -> None:
-        """A user has his name, a token its own, and nobody is more than that."""
+        """A user has a name, a token its own, and no caller has more than that."""
         nobody = 0x7FFFFFF0
         for caller, text in (
             (Caller(uid=0), "uid 0 (root)"),
@@ -274,12 +274,12 @@ class CallerTests(SynchronousTestCase):
             self.assertEqual(str(caller), text)
 
     def test_socket(self) -> None:
-        """The kernel says who connected."""
+        """The kernel reports which process connected."""
         found = caller_of(LocalTransport(self))
         self.assertEqual((found.uid, found.gid, found.pid), (os.getuid(), os.getgid(), os.getpid()))
 
     def test_login(self) -> None:
-        """Who logged in is known where the kernel keeps it."""
+        """The login user is known where the kernel keeps it."""
         processes = Path(self.mktemp())
         (processes / "7").mkdir(parents=True)
         for text, expected in (("1000", 1000), ("4294967295", None), ("", None), ("x", None)):
@@ -289,7 +289,7 @@ class CallerTests(SynchronousTestCase):
 
 
 class TokenNameTests(AuditTestCase):
-    """Which token was shown is told by its name, or its number."""
+    """The token of a caller is shown by its name, or its number."""
 
     def test_file(self) -> None:
         """A name stands before its token; files without any are what they were."""
@@ -299,7 +299,7 @@ class TokenNameTests(AuditTestCase):
         self.assertEqual(token.authorization, f"Bearer {TOKEN}")
 
     def test_refused(self) -> None:
-        """No token is taken for a name, wherever it stands; nothing of it is told."""
+        """A token itself is never used as a name, in any field; nothing of it is shown."""
         for line, words in (
             (f"{TOKEN} billing", "token 1 has to have"),
             (f"{TOKEN} {OTHER}", "its name, one word"),
@@ -311,8 +311,8 @@ class TokenNameTests(AuditTestCase):
             for secret in (TOKEN, OTHER):
                 self.assertNotIn(secret[:31], str(error))
 
-    def test_told(self) -> None:
-        """Each of several callers is named by what he has shown."""
+    def test_each_by_its_token(self) -> None:
+        """Each of several callers is named by the token that it has shown."""
         tokens = TokenFile(token_file(self, f"billing {TOKEN}", OTHER))
         guarded: Any = TokenSite(self.site, tokens, self.clock.reactor)
         for token in (TOKEN, OTHER):

@@ -34,7 +34,7 @@ class BrowsingTestCase(ControlTestCase):
 
 
 class PageTests(BrowsingTestCase):
-    """Any place of a queue, however long that is."""
+    """Any position of a queue, however long that is."""
 
     def test_pages_of_a_long_queue(self) -> None:
         """Page after page shows each message once, in order, beyond what one peek shows; all stay there."""
@@ -108,7 +108,7 @@ class PageTests(BrowsingTestCase):
             self.assertIn(words, answer.json["detail"])
 
     def test_caller_goes_away(self) -> None:
-        """The search of a caller who is gone ends."""
+        """The search for a caller that has disconnected ends."""
         self.put(*(b"%d" % number for number in range(500)))
         caller = self.caller()
         caller.ask("GET", MESSAGES, None, where="label == 'none'")
@@ -165,7 +165,7 @@ class SingleMessageTests(BrowsingTestCase):
     """One message by its LookupIdentifier."""
 
     def test_found_while_a_reader_has_it(self) -> None:
-        """It is shown whoever holds it; once it is received there is none."""
+        """It is shown while a reader holds it; once it is received there is none."""
         self.put(b"held")
         reservation = self.run_to_end(self.service.reserve(ORDERS, timeout=0))
         target = f"{MESSAGES}/{reservation.messages[0].lookup_id}"

@@ -22,7 +22,7 @@ CERTIFICATES = "/v1/certificates"
 
 
 class CertificateResourceTests(ControlTestCase):
-    """What a caller is told, and what is refused."""
+    """What a caller gets, and what is refused."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -57,7 +57,7 @@ class CertificateResourceTests(ControlTestCase):
         return made
 
     def test_life(self) -> None:
-        """Made, listed, found by its first digits, and forgotten; its key is never told."""
+        """Created, listed, found by its first digits, and removed; its key is never shown."""
         made = self.created(name="Alice", days=10)
         self.assertEqual((made["subject"], made["sid"]), ("CN=Alice", "S-1-5-21-1-2-3-1001"))
         self.assertEqual(made["not_before"], "2023-11-13T22:13:20+00:00")

@@ -1,4 +1,4 @@
-"""Connections that carry records in both directions: each message is answered, and confirmed, on the way."""
+"""Connections that carry records in both directions: each message is answered, and confirmed, meanwhile."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class SteadyTestCase(ControlTestCase):
 
 
 class SendTests(SteadyTestCase):
-    """What is sent, and what is told of it."""
+    """Messages that are sent, and their answers."""
 
     def test_answered_as_it_is_taken(self) -> None:
         """Each message is answered while the connection goes on, with its identifier."""
@@ -76,7 +76,9 @@ class SendTests(SteadyTestCase):
         self.assertEqual(self.bodies(), [b"0", b"1", b"2", b"3"])
 
     def test_keys(self) -> None:
-        """A repeat is answered, in its place, with the identifier of the first, and when that is stored."""
+        """A repetition is answered, in its order, with the identifier of the first, and when that is
+        stored.
+        """
         caller = self.sending()
         self.disk.is_slow = True
         self.say(caller, *(record(key.encode(), key=key, delivery="recoverable") for key in "abcad"))
@@ -121,7 +123,7 @@ class SendTests(SteadyTestCase):
         self.assertTrue(caller.transport.disconnecting)
 
     def test_store_that_fails(self) -> None:
-        """What could not be stored is refused, each message in its place."""
+        """A message that could not be stored is refused, each in its order."""
         caller = self.sending()
         self.disk.is_broken = True
         self.say(caller, record(b"1"), record(b"2", delivery="recoverable"))
@@ -191,7 +193,7 @@ class SendTests(SteadyTestCase):
         self.assertEqual(caller.transport.producerState, "producing")
 
     def test_caller_that_does_not_read(self) -> None:
-        """Answers that nobody reads do not pile up: nothing more is read until they are."""
+        """Answers that are not read do not pile up: no more input is read until they are."""
         caller = self.sending()
         caller.pause()
         self.say(caller, *(record(bytes(400)) for _ in range(3)))
@@ -202,7 +204,7 @@ class SendTests(SteadyTestCase):
         self.assertEqual(caller.transport.producerState, "producing")
 
     def test_caller_that_leaves(self) -> None:
-        """What was handed over is sent, whoever hears of it."""
+        """Messages that were handed over are sent, whether their answer is read or not."""
         caller = self.sending()
         self.disk.is_slow = True
         self.say(caller, record(b"1", delivery="recoverable"))
@@ -337,8 +339,8 @@ class ReceiveTests(SteadyTestCase):
         self.confirm(caller, 1)
         self.assertEqual(self.said(caller)[-1], {"end": "count"})
 
-    def test_answers_that_nobody_reads(self) -> None:
-        """A caller that confirms on and on and reads nothing is heard no further, until he reads."""
+    def test_answers_that_are_not_read(self) -> None:
+        """A caller that confirms without reading answers is not read any further until it reads them."""
         self.put(b"1", b"2")
         caller = self.receiving(count=2)
         before = len(self.said(caller))
@@ -353,7 +355,7 @@ class ReceiveTests(SteadyTestCase):
         self.assertEqual(self.said(caller)[-1], {"end": "count"})
 
     def test_what_is_confirmed_behind_them(self) -> None:
-        """Is removed once those answers were taken; whoever is slow to read has his few confirmations."""
+        """Confirmations behind them take effect once those answers were read; a slow reader gets its few."""
         self.put(b"1", b"2", b"3")
         caller = self.receiving(count=3)
         caller.pause()
@@ -369,7 +371,7 @@ class ReceiveTests(SteadyTestCase):
         self.assertEqual(self.said(caller)[-1], {"end": "count"})
 
     def test_nonsense_behind_them(self) -> None:
-        """Is found when it is its turn, and nothing behind it is heard."""
+        """Malformed input is found in its order, and nothing behind it is processed."""
         self.put(b"1")
         caller = self.receiving()
         caller.pause()
@@ -380,8 +382,8 @@ class ReceiveTests(SteadyTestCase):
         self.assertTrue(caller.transport.disconnected)
         self.assertEqual(self.service.inspection.queue(ORDERS).messages, 1)
 
-    def test_who_leaves_while_he_is_not_heard(self) -> None:
-        """What he had confirmed and nobody heard is back."""
+    def test_caller_that_leaves_while_it_is_not_read(self) -> None:
+        """Messages whose confirmation was not processed are returned."""
         self.put(b"1")
         caller = self.receiving()
         caller.pause()
@@ -391,13 +393,13 @@ class ReceiveTests(SteadyTestCase):
         self.assertEqual(self.bodies(), [b"1"])
 
     def test_caller_that_leaves(self) -> None:
-        """What is not confirmed is back in its place."""
+        """Unconfirmed messages are returned to their positions."""
         self.put(b"1", b"2")
         self.receiving(count=2).hang_up()
         self.assertEqual(self.bodies(), [b"1", b"2"])
 
     def test_nonsense(self) -> None:
-        """Whoever says something else is cut off, and what it held is back."""
+        """A caller that sends anything else is disconnected, and its messages are returned."""
         self.put(b"1")
         for nonsense in (
             StreamRecord({"confirm": "all"}),

@@ -1,4 +1,4 @@
-"""What the control API tells of the enterprise."""
+"""The enterprise in the control API."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class EnterpriseResourceTests(EnterpriseTestCase):
         return caller.answer
 
     def test_route(self) -> None:
-        """A way is an object with its hops, each with a reason; the ends are names or GUIDs."""
+        """A route is an object with its hops, each with a reason; the ends are names or GUIDs."""
         for source in ("ALPHA", "alpha.example.com", str(IDENTIFIERS["ALPHA"])):
             answer = self.call("GET", "/v1/route", source=source, destination="zeta")
             self.assertEqual(answer.status, 200)
@@ -38,7 +38,7 @@ class EnterpriseResourceTests(EnterpriseTestCase):
             self.assertTrue(all(hop["reason"] for hop in answer.json["hops"]))
 
     def test_route_while_members_are_down(self) -> None:
-        """What becomes of a message while others are down; who is down is named as the ends are."""
+        """The fate of a message while members are down; these are named as the ends are."""
         answer = self.call("GET", "/v1/route", source="ALPHA", destination="ZETA", down="delta")
         self.assertEqual([hop["name"] for hop in answer.json["hops"]], ["BETA", "EPSILON", "ZETA"])
         self.assertEqual([hop["cost"] for hop in answer.json["hops"]], [0, 5, 0])
@@ -47,8 +47,8 @@ class EnterpriseResourceTests(EnterpriseTestCase):
         answer = self.call("GET", "/v1/route", source="ALPHA", destination="ZETA", down="OMEGA")
         self.assertEqual((answer.status, answer.json["error"]), (404, "MQ_ERROR_MACHINE_NOT_FOUND"))
 
-    def test_route_to_nobody(self) -> None:
-        """Who is not known is named."""
+    def test_route_to_an_unknown_member(self) -> None:
+        """The unknown name is in the error."""
         answer = self.call("GET", "/v1/route", source="ALPHA", destination="OMEGA")
         self.assertEqual((answer.status, answer.json["error"]), (404, "MQ_ERROR_MACHINE_NOT_FOUND"))
         self.assertIn("OMEGA", answer.json["detail"])

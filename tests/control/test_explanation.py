@@ -1,4 +1,4 @@
-"""What C{msmq explain} tells of the reports of a traced message."""
+"""Reports of a traced message in C{msmq explain}."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ReportTests(SynchronousTestCase):
     """Two reports, of a sending and of an arrival."""
 
     def test_json(self) -> None:
-        """Who reports, when, and of what."""
+        """Which queue manager reports what, and when."""
         common = {"hops": 2, "target_queue": "DIRECT=OS:beta\\q", "queue": ".\\reports"}
         self.assertEqual(
             explanation_of(EXPLANATION)["reports"],

@@ -1,4 +1,4 @@
-"""The members whose control APIs a queue manager knows."""
+"""The members whose control APIs a queue manager has endpoints of."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class MembersTests(SynchronousTestCase):
         self.assertEqual([member.name for member in self.members.all()], ["Beta", "gamma"])
 
     def test_not_found(self) -> None:
-        """What is known is listed, up to a limit, and what the directory has wrong is told."""
+        """The known ones are listed, up to a limit, and faults of the directory are reported."""
         error = self.assertRaises(MQError, self.members.find, "OMEGA")
         self.assertEqual(error.status, Status.MQ_ERROR_MACHINE_NOT_FOUND)
         for words in ("OMEGA", "Beta, DELTA, gamma)", "[control_servers] of ALPHA", "[[queue_manager]]"):

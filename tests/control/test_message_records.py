@@ -52,7 +52,7 @@ class WriterTests(ControlTestCase):
         self.assert_written(ORDERS)
 
     def test_transactions(self) -> None:
-        """Each message has its own place in its sequence."""
+        """Each message has its own position in its sequence."""
         queue = self.make_queue(transactional=True)
         for _ in range(3):
             self.put(b"1", b"2", transactional=True, queue=queue)

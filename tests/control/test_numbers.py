@@ -108,6 +108,6 @@ class NumberTests(ControlTestCase):
             self.check(self.post("/v1/certificates", {"days": value}), value)
 
     def test_numbers_that_json_cannot_have(self) -> None:
-        """More digits than anybody reads."""
+        """More digits than any parser accepts."""
         body = b'{"path": ".\\\\private$\\\\x", "quota": ' + b"9" * 5000 + b"}"
         self.check(self.call("POST", "/v1/queues", body), "quota")

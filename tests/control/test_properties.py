@@ -97,7 +97,7 @@ class ReadMessageTests(SynchronousTestCase):
                 self.assertEqual(read_message({"acknowledge": name}, b"").acknowledge, flags)
 
     def test_unknown_property_is_named(self) -> None:
-        """A property that nobody knows is refused by its name, not ignored."""
+        """An unknown property is refused by its name, not ignored."""
         error = self.refusal(colour="red")
         self.assertEqual(error.status, Status.MQ_ERROR_INVALID_PARAMETER)
         self.assertIn("'colour'", error.detail)

@@ -62,7 +62,7 @@ class PurgeProgressTests(ControlTestCase):
         self.assertEqual((again.answer.json, self.bodies()), ({"purged": 0}, []))
 
     def test_lines_of_the_log(self) -> None:
-        """However many messages leave, there is a line of the purge, and one of who asked for it."""
+        """However many messages are removed, there is a line of the purge, and one of its caller."""
         self.put(*(b"%d" % number for number in range(500)))
         with capturedLogs() as logged:
             caller = self.caller()

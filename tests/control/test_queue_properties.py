@@ -1,4 +1,4 @@
-"""All that a queue tells of itself, and its message log."""
+"""All properties of a queue, and its message log."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ShowTests(ControlTestCase):
         self.assertEqual(extent["last"] - extent["first"], 2)
 
     def test_system_queues(self) -> None:
-        """They can be shown and, if asked for, listed; nobody deletes or changes them."""
+        """They can be shown and, on request, listed; they cannot be deleted or changed."""
         self.assertEqual(self.show(LETTERS)["path"], LETTERS)
         self.assertEqual([queue["path"] for queue in self.call("GET", "/v1/queues").json], [ORDERS])
         listed = [queue["path"] for queue in self.call("GET", "/v1/queues", system="true").json]
@@ -170,7 +170,7 @@ class ReplayTests(ControlTestCase):
         self.assertEqual(self.replay(**{"from": self.at(100), "to": first + 3}).json, {"replayed": 0})
 
     def test_in_clear(self) -> None:
-        """Nothing is encrypted on its way."""
+        """Nothing is encrypted in transit."""
         elsewhere = "DIRECT=TCP:192.0.2.1\\private$\\orders"
         self.put(b"secret", queue=self.logged, privacy_level=PrivacyLevel.BASE)
         answer = self.replay(into=elsewhere)

@@ -35,8 +35,8 @@ class ReceiveTests(ControlTestCase):
         self.assertNotIn("extension_base64", message.header)
         self.assertEqual((receipt.header["receipt"], receipt.header["messages"]), (1, 1))
 
-    def test_unconfirmed_message_is_nobody_elses(self) -> None:
-        """While a receipt is open, its message can neither be received nor looked at by others."""
+    def test_unconfirmed_message_is_locked(self) -> None:
+        """While a receipt is open, its message can be neither received nor peeked at by others."""
         self.put(b"1", b"2")
         self.receive()
         self.assertEqual(messages(self.receive(peek="true").answer.records), [b"2"])
@@ -66,8 +66,8 @@ class ReceiveTests(ControlTestCase):
         self.clock.advance(0)
         self.assertEqual(confirming.answer.json, {"confirmed": 1})
 
-    def test_caller_that_dies_gives_back_in_place(self) -> None:
-        """What is not confirmed when the connection ends is in its old place again."""
+    def test_caller_that_dies_returns_its_messages(self) -> None:
+        """What is not confirmed when the connection ends is at its old position again."""
         self.put(b"1", b"2", b"3")
         caller = self.receive(count=2)
         self.assertEqual(messages(caller.answer.records), [b"1", b"2"])
@@ -89,7 +89,7 @@ class ReceiveTests(ControlTestCase):
         self.clock.advance(0)
         self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
 
-    def test_failed_removal_is_told_and_gives_back(self) -> None:
+    def test_failed_removal_is_reported(self) -> None:
         """If the removal cannot be stored, the confirmation says so and the message is back."""
         self.put(b"1", delivery=Delivery.RECOVERABLE)
         caller = self.receive()
@@ -144,7 +144,7 @@ class WaitTests(ControlTestCase):
         self.assertEqual(messages(caller.answer.records), [b"1", b"2"])
         self.assertEqual(caller.answer.records[-1].header, {"end": "timeout"})
 
-    def test_caller_that_dies_waiting_takes_nothing(self) -> None:
+    def test_caller_that_dies_waiting_receives_nothing(self) -> None:
         """The next message goes to a reader that is still there."""
         self.receive().hang_up()
         other = self.receive()
@@ -190,8 +190,8 @@ class WaitTests(ControlTestCase):
 class PeekTests(ControlTestCase):
     """Looking without taking."""
 
-    def test_peek_takes_nothing(self) -> None:
-        """A peek shows up to the count, has no receipts, ends, and leaves everything."""
+    def test_peek_removes_nothing(self) -> None:
+        """A peek shows up to the count, has no receipts, ends, and leaves all messages."""
         self.put(b"1", b"2", b"3")
         answer = self.receive(count=2, peek="true").answer
         self.assertTrue(answer.is_whole)
@@ -238,7 +238,7 @@ class BatchTests(ControlTestCase):
         self.assertEqual(messages(caller.answer.records), [b"%d" % number for number in range(8)])
 
     def test_what_is_confirmed_stays_gone(self) -> None:
-        """A caller that dies gives back the batches that it did not confirm, in their places."""
+        """The batches that a dying caller did not confirm are returned to their positions."""
         self.put(*(b"%d" % number for number in range(8)))
         caller = self.receive(count=8)
         self.confirm(receipts(caller.answer.records)[0])
@@ -246,7 +246,7 @@ class BatchTests(ControlTestCase):
         caller.hang_up()
         self.assertEqual(self.bodies(), [b"3", b"4", b"5", b"6", b"7"])
 
-    def test_long_batch_gives_way(self) -> None:
+    def test_long_batch_is_sliced(self) -> None:
         """Other requests are answered between the slices of a batch."""
         self.put(b"1", b"2", b"3")
         caller, other = self.begin(3), self.caller()
@@ -257,7 +257,7 @@ class BatchTests(ControlTestCase):
         self.assertEqual(messages(caller.answer.records), [b"1", b"2", b"3"])
 
     def begin(self, count: int) -> Caller:
-        """A receive in the very turn in which it came in."""
+        """A receive in the very reactor iteration in which it came in."""
         caller = self.caller()
         queue = ORDERS.replace("\\", "%5C")
         request = f"POST /v1/receive?count={count}&queue={queue} HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -274,8 +274,8 @@ class BatchTests(ControlTestCase):
         caller.resume()
         self.assertEqual(len(messages(caller.answer.records)), 3)
 
-    def test_reader_that_dies_slowly_gives_back(self) -> None:
-        """A reader that dies while it is waited for gives everything back."""
+    def test_slow_reader_that_dies_returns_its_messages(self) -> None:
+        """A reader that dies while it is waited for returns all."""
         self.put(bytes(1000), bytes(1000), bytes(1000))
         caller = self.begin(3)
         caller.pause()

@@ -39,7 +39,7 @@ class RecordTests(SynchronousTestCase):
 
 
 class RecordDecoderTests(SynchronousTestCase):
-    """A stream of records, cut at any place."""
+    """A stream of records, cut at any byte."""
 
     def decode(self, *chunks: bytes, limits: RecordLimits | None = None) -> list[StreamRecord]:
         decoder = RecordDecoder(limits)
@@ -71,7 +71,7 @@ class RecordDecoderTests(SynchronousTestCase):
 
     @given(st.integers(1, 25))
     def test_cut_short(self, missing: int) -> None:
-        """A stream that ends inside a record is told from one that ends between two."""
+        """A stream that ends inside a record is distinguished from one that ends between two."""
         stream = StreamRecord({"a": 1}, b"0123456789").to_bytes()
         self.assertEqual(len(stream), 25)
         self.decode(stream)
@@ -98,7 +98,7 @@ class RecordDecoderTests(SynchronousTestCase):
             decoder.feed(good.to_bytes())
 
     def test_long_header_is_refused_by_its_length(self) -> None:
-        """A length over the limit is enough; nobody waits for the bytes that it announces."""
+        """A length over the limit is enough; the bytes that it announces are not waited for."""
         error = self.error(struct.pack("<II", 101, 0), limits=RecordLimits(header=100))
         self.assertEqual((error.field, error.offset), ("header length", 0))
         self.assertIn("limit of 100 bytes", error.rule)
@@ -116,7 +116,7 @@ class RecordDecoderTests(SynchronousTestCase):
                 self.assertEqual(self.error(raw(header)).field, "header")
 
     def test_equal_headers_are_parsed_once(self) -> None:
-        """A stream of messages alike shares one header, which whoever reads it may rely on."""
+        """A stream of similar messages shares one header, which readers may rely on."""
         header = json.dumps({"destination": "x"}).encode()
         first, second, third = self.decode(raw(header, b"1") + raw(header, b"2") + raw(b"{}"))
         self.assertIs(first.header, second.header)

@@ -116,7 +116,7 @@ class SendTests(ControlTestCase):
         self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "destination")
 
     def test_refused_message_ends_the_stream(self) -> None:
-        """What came before the refusal is sent and told; the refusal comes last; the rest is not sent."""
+        """Messages before the refusal are sent and answered; the refusal comes last; the rest is not sent."""
         answer = self.send_records(record(b"1"), record(b"2"), record(b"3", priority=9), record(b"4"))
         self.assertEqual(answer.status, 400)
         first, second, refusal = answer.lines
@@ -130,7 +130,7 @@ class SendTests(ControlTestCase):
         self.assertEqual((answer.status, answer.lines[1]["error"]), (404, "MQ_ERROR_QUEUE_NOT_FOUND"))
 
     def test_unknown_header_key(self) -> None:
-        """A property that nobody knows is refused, and nothing of its record is sent."""
+        """An unknown property is refused, and nothing of its record is sent."""
         answer = self.send_records(record(b"1", colour="red"))
         self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "'colour'")
 
@@ -169,8 +169,8 @@ class SendTests(ControlTestCase):
         caller.ask("POST", "/v1/queues", record(b"1").to_bytes(), {"Content-Type": CONTENT_TYPE})
         self.assert_refused(caller.answer, 415, "MQ_ERROR_INVALID_PARAMETER", CONTENT_TYPE)
 
-    def test_what_is_refused_sends_nothing(self) -> None:
-        """A stream of records that goes astray is refused as a whole, however early it arrives."""
+    def test_refused_stream_sends_nothing(self) -> None:
+        """A malformed stream of records is refused as a whole, however early it arrives."""
         stream = record(b"1").to_bytes()
         for method, path, status in (
             ("POST", "/v1/messages?destination=" + quote(ORDERS), 415),
@@ -211,7 +211,7 @@ class SendTests(ControlTestCase):
 
 
 class DurableSendTests(ControlTestCase):
-    """What is recoverable is on disk before anybody hears of it."""
+    """A recoverable message is on disk before its answer is sent."""
 
     limits = attrs.evolve(ControlLimits(), send_backlog=1000, slice_messages=2)
 
@@ -284,7 +284,7 @@ class DurableSendTests(ControlTestCase):
         self.assertEqual(len(self.bodies()), 8)
 
     def test_time_to_store_is_no_idleness(self) -> None:
-        """A stream is not cut while it is the disk that everybody waits for."""
+        """A stream that waits for the disk is not idle, and is not cut."""
         self.disk.is_slow = True
         caller = self.caller()
         stream = record(b"1", delivery="recoverable").to_bytes()

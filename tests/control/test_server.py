@@ -15,7 +15,7 @@ class ResourceTests(ControlTestCase):
     """Asking for what there is."""
 
     def test_status(self) -> None:
-        """The status is an object with what the queue manager tells of itself."""
+        """The status is an object with the values of the queue manager."""
         answer = self.call("GET", "/v1/status")
         self.assertEqual(answer.status, 200)
         self.assertEqual(answer.headers["content-type"], "application/json")
@@ -45,7 +45,7 @@ class ResourceTests(ControlTestCase):
         self.assertEqual(self.call("GET", f"/v1/queues/{name}").json["path"], ORDERS)
 
     def test_outgoing_and_sessions_are_arrays(self) -> None:
-        """Where nothing was sent, nothing is on its way."""
+        """Where no message was sent, none is in transit."""
         self.assertEqual(self.call("GET", "/v1/outgoing").json, [])
         self.assertEqual(self.call("GET", "/v1/sessions").json, [])
 
@@ -134,7 +134,7 @@ class QueueTests(ControlTestCase):
                 self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "the request body")
 
     def test_missing_path_and_unknown_key(self) -> None:
-        """The path must be there, and a key that nobody knows is named."""
+        """The path must be there, and an unknown key is named."""
         self.assert_refused(self.call("POST", "/v1/queues"), 400, "MQ_ERROR_INVALID_PARAMETER", "path")
         answer = self.call("POST", "/v1/queues", b'{"path": "x", "colour": "red"}')
         self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "'colour'")
@@ -203,18 +203,18 @@ class RefusalTests(ControlTestCase):
                 self.assert_refused(self.call("GET", path), 404, "MQ_ERROR_INVALID_PARAMETER", path)
 
     def test_unknown_method(self) -> None:
-        """A method that a resource does not know is told from those that it knows."""
+        """A method that a resource does not have is refused with those that it has."""
         answer = self.call("PUT", "/v1/queues")
         self.assert_refused(answer, 405, "MQ_ERROR_ILLEGAL_OPERATION", "PUT")
         self.assertEqual(answer.headers["allow"], "GET, HEAD, POST")
 
     def test_unknown_parameter(self) -> None:
-        """A parameter that nobody knows is refused, so that a misspelt one is noticed."""
+        """An unknown parameter is refused, so that a misspelt one is noticed."""
         answer = self.call("GET", "/v1/status", verbose=1)
         self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "'verbose'")
 
     def test_parameter_given_twice(self) -> None:
-        """A parameter is there once; which of two would hold is nobody's guess."""
+        """A parameter may be there once; a second value is refused."""
         answer = self.call("GET", "/v1/messages?queue=a&queue=b")
         self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "queue", "2 times")
 
@@ -253,7 +253,7 @@ class RefusalTests(ControlTestCase):
         self.assert_refused(answer, 413, "MQ_ERROR_INSUFFICIENT_RESOURCES", "100 bytes")
 
     def test_fault_of_ours_is_logged_and_not_shown(self) -> None:
-        """What breaks inside is told without its insides, and the log has them."""
+        """An internal error is reported without its details, and the log has them."""
 
         def broken() -> dict[str, object]:
             raise ZeroDivisionError("secret")

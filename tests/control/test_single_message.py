@@ -51,7 +51,7 @@ class SendOneTests(ControlTestCase):
             self.assertEqual([one.view.is_recoverable for one in peek.messages], [expected, expected])
 
     def test_body_is_no_form(self) -> None:
-        """Curl calls every body a form unless told otherwise; it is a body all the same."""
+        """Curl calls every body a form by default; it is a body all the same."""
         caller = self.caller()
         caller.ask(
             "POST",
@@ -105,7 +105,7 @@ class ReceiveOneTests(ControlTestCase):
         self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
 
     def test_json(self) -> None:
-        """Who asks for JSON gets the whole message as one object."""
+        """With JSON requested the whole message is one object."""
         self.put("Grüße".encode(), label="L")
         answer = self.get("application/json").answer
         self.assertTrue(answer.is_whole)
@@ -151,15 +151,15 @@ class ReceiveOneTests(ControlTestCase):
         self.clock.advance(1)
         self.assert_refused(second.answer, 408, "MQ_ERROR_IO_TIMEOUT")
 
-    def test_caller_that_dies_waiting_takes_nothing(self) -> None:
+    def test_caller_that_dies_waiting_receives_nothing(self) -> None:
         """The message that comes afterwards stays."""
         self.get().hang_up()
         self.put(b"1")
         self.clock.advance(0)
         self.assertEqual(self.bodies(), [b"1"])
 
-    def test_caller_that_dies_before_the_end_gives_back(self) -> None:
-        """If the connection breaks while the message is written, it is back in its place."""
+    def test_caller_that_dies_before_the_end(self) -> None:
+        """If the connection breaks while the message is written, it is back at its position."""
         self.put(bytes(200000), b"2")
         caller = self.caller()
         caller.protocol.dataReceived(
@@ -184,7 +184,9 @@ class ReceiveOneTests(ControlTestCase):
         self.assertTrue(caller.answer.is_whole)
 
     def test_failed_removal_cuts_the_answer(self) -> None:
-        """If it cannot be removed, the answer has no end, so that nobody takes the message for received."""
+        """If it cannot be removed, the answer has no end, so that the caller does not count it as
+        received.
+        """
         self.put(b"1", delivery=Delivery.RECOVERABLE)
         self.disk.is_broken = True
         caller = self.get()
@@ -193,8 +195,8 @@ class ReceiveOneTests(ControlTestCase):
         caller.hang_up()
         self.assertEqual(self.bodies(), [b"1"])
 
-    def test_head_receives_nothing(self) -> None:
-        """Asking for the headers alone takes no message."""
+    def test_head_removes_nothing(self) -> None:
+        """A request for the headers alone removes no message."""
         self.put(b"1")
         caller = self.caller()
         caller.ask("HEAD", "/v1/messages", queue=ORDERS)
@@ -202,7 +204,7 @@ class ReceiveOneTests(ControlTestCase):
         self.assertEqual(self.bodies(), [b"1"])
 
     def test_extension_beyond_a_header(self) -> None:
-        """A message whose extension no header can hold stays, and the refusal says how to get it."""
+        """A message whose extension fits in no header stays, and the refusal says how to get it."""
         self.put(b"1", extension=bytes(10000))
         self.assert_refused(self.get().answer, 406, "MQ_ERROR_INVALID_PARAMETER", "application/json")
         self.assertEqual(self.bodies(), [b"1"])

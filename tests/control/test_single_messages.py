@@ -19,7 +19,7 @@ class MoveTests(ControlTestCase):
         return self.post(resource("messages", message, "move"), {"queue": queue})
 
     def test_there_and_back(self) -> None:
-        """A message goes to a subqueue and returns to its place, and counts how often it moved."""
+        """A message goes to a subqueue and returns to its position, and counts how often it moved."""
         self.put(b"1", b"2", b"3", delivery=Delivery.RECOVERABLE)
         _, second, _ = self.identifiers()
         answer = self.move(second, LATER)
@@ -31,7 +31,7 @@ class MoveTests(ControlTestCase):
         self.assertEqual([record.header["move_count"] for record in records], [0, 2, 0])
 
     def test_wakes_a_reader(self) -> None:
-        """Who waits at the subqueue gets what is moved there."""
+        """A reader that waits at the subqueue gets what is moved there."""
         waiting = self.receive(queue=LATER)
         self.assertFalse(waiting.is_answered)
         self.put(b"1")
@@ -39,13 +39,13 @@ class MoveTests(ControlTestCase):
         self.clock.advance(0)
         self.assertEqual(waiting.answer.records[0].body, b"1")
 
-    def test_into_the_dead_letters(self) -> None:
-        """By hand a message may be given up."""
+    def test_into_the_dead_letter_queue(self) -> None:
+        """An administrator may move a message to the dead letters."""
         self.put(b"1")
         self.assertEqual(self.move(self.identifiers()[0], LETTERS).status, 200)
         self.assertEqual((self.bodies(), self.bodies(LETTERS)), ([], [b"1"]))
 
-    def test_nearest_place_moves(self) -> None:
+    def test_nearest_copy_moves(self) -> None:
         """Of a message that has a copy elsewhere the one in the family of the target is moved."""
         path = self.make_queue("kept", journal=True)
         self.put(b"1", queue=path, journal=True, delivery=Delivery.RECOVERABLE)
@@ -105,7 +105,7 @@ class ExplainTests(ControlTestCase):
         return self.call("GET", resource("messages", message))
 
     def test_waiting(self) -> None:
-        """A message that waits has a place, and what its sender said of it."""
+        """A waiting message is listed with its queue, and with its sender's properties."""
         self.put(b"1", label="L", priority=5)
         [message] = self.identifiers()
         known = self.explain(message).json
@@ -121,7 +121,7 @@ class ExplainTests(ControlTestCase):
         self.assertEqual(known["events"], [])
 
     def test_expired(self) -> None:
-        """One whose time was over has an event that says when, why and where; a dead letter is its place."""
+        """An expired one has an event with time, reason and queue; its dead letter is listed."""
         self.put(b"1", delivery=Delivery.RECOVERABLE, time_to_be_received=10, dead_letter=True)
         [message] = self.identifiers()
         self.clock.advance(11)
@@ -152,7 +152,7 @@ class ExplainTests(ControlTestCase):
         [place] = self.explain(message).json["places"]
         self.assertEqual(place["queue"], path + ";journal")
 
-    def test_on_its_way(self) -> None:
+    def test_in_transit(self) -> None:
         """A message for another computer is in its outgoing queue."""
         name = "DIRECT=OS:nowhere\\private$\\q"
         message = self.call("POST", "/v1/messages", b"x", destination=name).json["id"]
@@ -174,7 +174,7 @@ class DeadLetterTests(ControlTestCase):
     """What was not received in time."""
 
     def letters(self, *bodies: bytes, queue: str = ORDERS) -> list[str]:
-        """Let messages become dead letters; answers their identifiers."""
+        """Make messages dead letters; returns their identifiers."""
         self.put(*bodies, queue=queue, time_to_be_received=10, dead_letter=True, label="L")
         self.clock.advance(11)
         return self.identifiers(LETTERS)
@@ -189,8 +189,8 @@ class DeadLetterTests(ControlTestCase):
         self.assertEqual({letter["class_name"] for letter in listed}, {"MQMSG_CLASS_NACK_RECEIVE_TIMEOUT"})
         self.assertNotIn("body", listed[0])
 
-    def test_nothing(self) -> None:
-        """Where nothing failed the list is empty."""
+    def test_empty_list(self) -> None:
+        """Without failures the list is empty."""
         answer = self.call("GET", "/v1/deadletters")
         self.assertEqual((answer.status, answer.json), (200, []))
 
@@ -215,7 +215,7 @@ class DeadLetterTests(ControlTestCase):
                 self.assertEqual([letter["id"] for letter in answer.json], letters)
 
     def test_requeue(self) -> None:
-        """A dead letter is sent again, as a new message, and is not a dead letter any more."""
+        """A dead letter is sent again as a new message, and removed from the dead letters."""
         first, second = self.letters(b"1", b"2")
         answer = self.call("POST", resource("deadletters", first, "requeue"))
         self.assertEqual(answer.status, 200)
@@ -227,7 +227,7 @@ class DeadLetterTests(ControlTestCase):
         self.assertEqual((record.header["class"], record.header["label"]), (0, "L"))
 
     def test_requeue_refused(self) -> None:
-        """What is not a dead letter, or has no queue any more, stays what it is."""
+        """A message that is no dead letter, or whose queue is gone, is left as it is."""
         self.put(b"alive")
         for identifier, status, error in (
             (UNKNOWN, 404, "MQ_ERROR_MESSAGE_NOT_FOUND"),
@@ -245,7 +245,7 @@ class DeadLetterTests(ControlTestCase):
 
 
 class SystemQueueTests(ControlTestCase):
-    """Queues that nobody sends to are read under all their names."""
+    """Queues that are not destinations are read under all their names."""
 
     def check(self, body: bytes, *names: str) -> None:
         """Each name shows the one message; the last gives it."""
@@ -272,8 +272,8 @@ class SystemQueueTests(ControlTestCase):
             "DIRECT=TCP:127.0.0.2\\SYSTEM$;DEADLETTER",
         )
 
-    def test_transactional_dead_letters_and_machine_journal(self) -> None:
-        """They are there, empty, and transactional as they should be."""
+    def test_transactional_dead_letter_queue_and_machine_journal(self) -> None:
+        """They are there, empty, and transactional where they should be."""
         manager = format_guid(self.service.model.identifier)
         for name in (".\\system$;deadxact", f"MACHINE={manager};DEADXACT", ".\\system$;journal"):
             answer = self.receive(queue=name, timeout=0).answer
@@ -302,8 +302,8 @@ class SystemQueueTests(ControlTestCase):
         self.post(resource("messages", self.identifiers()[0], "move"), {"queue": LATER})
         self.check(b"1", LATER, ORDERS + ";LATER", "DIRECT=OS:ALPHA\\private$\\orders;later")
 
-    def test_nobody_sends_there(self) -> None:
-        """They are filled in other ways than by sending."""
+    def test_they_are_no_destinations(self) -> None:
+        """They cannot be sent to."""
         for name in (LETTERS, ORDERS + ";journal", LATER):
             with self.subTest(name=name):
                 answer = self.call("POST", "/v1/messages", b"x", destination=name)

@@ -1,4 +1,6 @@
-"""The control API behind a guard: nothing is heard without the token, and little is kept of who has none."""
+"""The control API behind a guard: no request is processed without the token, and few unauthenticated
+callers are kept.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ class TokenFileTests(SynchronousTestCase):
         self.assertNotIn(TOKEN[:31], text)
 
     def test_refusals(self) -> None:
-        """A file that cannot be used is named, and nothing of what is in it is told."""
+        """A file that cannot be used is named, and nothing of its content is shown."""
         self.refused(Path("/nonexistent/token"), "No such file")
         self.refused(token_file(self, ""), "no token")
         self.refused(token_file(self, TOKEN[:31]), "32 to 512")
@@ -99,7 +101,7 @@ class _Observer:
 
 
 class GuardTests(ControlTestCase):
-    """Connections to a guarded port with room for three strangers."""
+    """Connections to a guarded port with room for three unauthenticated callers."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -122,13 +124,13 @@ class GuardTests(ControlTestCase):
         return caller
 
     def test_let_in(self) -> None:
-        """Who shows the token has the whole API."""
+        """A caller that shows the token has the whole API."""
         answer = self.asking(f"Bearer {TOKEN}").answer
         self.assertEqual((answer.status, answer.json["state"]), (200, "running"))
         self.assertNotIn(TOKEN, answer.body.decode())
 
     def test_refused(self) -> None:
-        """Who does not show it is told so, and nothing else, whatever is asked for."""
+        """A caller without the token gets that refusal, and nothing else, whatever it requests."""
         for authorization in (None, "", f"Bearer {WRONG}", f"Basic {TOKEN}", TOKEN):
             for path in ("/v1/status", "/nonexistent"):
                 answer = self.asking(authorization, path=path).answer
@@ -195,7 +197,9 @@ class GuardTests(ControlTestCase):
             self.assertEqual(caller.answer.status, status)
 
     def test_patience(self) -> None:
-        """Who has not shown the token in time is cut off, however busy; who has may take any time."""
+        """A caller without the token is disconnected after a time, however busy; one with it may take
+        any time.
+        """
         silent, busy, refused = self.stranger(), self.stranger(), self.asking(None)
         waiting = self.stranger()
         waiting.ask(
@@ -216,8 +220,8 @@ class GuardTests(ControlTestCase):
         self.clock.advance(0)
         self.assertEqual(waiting.answer.body, b"late")
 
-    def test_places(self) -> None:
-        """Of strangers as many as there are places are kept, the latest; others are not touched."""
+    def test_unauthenticated_callers_are_limited(self) -> None:
+        """The latest of the unauthenticated callers up to the limit are kept; others are not affected."""
         known = self.asking(f"Bearer {TOKEN}")
         strangers = [self.stranger() for _ in range(100)]
         self.assertEqual([each.transport.disconnected for each in strangers], [True] * 97 + [False] * 3)
@@ -226,8 +230,8 @@ class GuardTests(ControlTestCase):
             stranger.hang_up()
         self.assertEqual([self.stranger().transport.disconnected for _ in range(3)], [False] * 3)
 
-    def test_places_of_one_host(self) -> None:
-        """Whoever comes again and again displaces himself, and nobody who has only begun."""
+    def test_limit_for_one_host(self) -> None:
+        """A host that connects again and again displaces itself, and no caller that has only begun."""
         first, second = self.stranger(), self.stranger()
         flood = [self.stranger(host="192.0.2.66") for _ in range(100)]
         self.assertEqual([each.transport.disconnected for each in flood], [True] * 99 + [False])
@@ -238,8 +242,8 @@ class GuardTests(ControlTestCase):
         self.assertEqual(second.answer.status, 200)
         self.assertFalse(third.transport.disconnected)
 
-    def test_places_of_one_network(self) -> None:
-        """Who has one IPv6 address has all of its network."""
+    def test_limit_for_one_network(self) -> None:
+        """A caller with one IPv6 address has all of its network."""
         first, second = self.stranger(), self.stranger()
         flood = [self.stranger(host=f"2001:db8::{number:x}") for number in range(100)]
         self.assertEqual([each.transport.disconnected for each in flood], [True] * 99 + [False])
@@ -253,7 +257,7 @@ class GuardTests(ControlTestCase):
         self.assertTrue(caller.transport.disconnecting or caller.transport.disconnected)
 
     def test_nothing_in_the_log(self) -> None:
-        """The log tells of callers who were refused, now and then, and never of what they showed."""
+        """The log has refused callers, now and then, and never what they sent."""
         for _ in range(50):
             self.asking(f"Bearer {WRONG}")
             self.asking(f"Bearer {TOKEN}")
@@ -268,7 +272,7 @@ class GuardTests(ControlTestCase):
             self.assertNotIn(secret, "".join(self.log))
 
     def test_token_goes_no_further(self) -> None:
-        """Whoever handles a request does not see the token."""
+        """The handler of a request does not see the token."""
         seen: list[str] = []
         render = self.site.resource.render
 

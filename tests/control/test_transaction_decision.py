@@ -15,7 +15,7 @@ from tests.control.test_receive_stream import messages, receipts
 
 
 class TransactionalTestCase(ControlTestCase):
-    """A transactional queue beside the other, and batches of three."""
+    """A transactional queue in addition to the other, and batches of three."""
 
     limits = attrs.evolve(ControlLimits(), receive_batch=3, slice_messages=2)
 
@@ -24,7 +24,7 @@ class TransactionalTestCase(ControlTestCase):
         self.tx = self.make_queue("tx", transactional=True)
 
     def transactions(self) -> list[Any]:
-        """What the API tells of all transactions."""
+        """The list of all transactions in the API."""
         listed: list[Any] = self.call("GET", "/v1/transactions").json
         return listed
 
@@ -50,7 +50,7 @@ class ReceiveTests(TransactionalTestCase):
         self.assertFalse(caller.answer.is_whole)
 
     def test_receipt_commits(self) -> None:
-        """Confirming it removes all of them for good, and ends the stream."""
+        """Confirming it removes all of them permanently, and ends the stream."""
         caller = self.begin()
         [transaction] = self.transactions()
         self.assertEqual((transaction["state"], transaction["received"]), ("active", 5))
@@ -74,7 +74,7 @@ class ReceiveTests(TransactionalTestCase):
         self.assertEqual(confirming.answer.json, {"confirmed": 5})
 
     def test_caller_that_dies_aborts(self) -> None:
-        """Without the confirmation everything is back in its place, and was aborted once."""
+        """Without the confirmation all messages are back at their positions, and were aborted once."""
         caller = self.begin(count=4)
         self.assertEqual(self.bodies(self.tx), [b"4"])
         caller.hang_up()
@@ -84,7 +84,7 @@ class ReceiveTests(TransactionalTestCase):
         self.assertEqual([record.header.get("abort_count") for record in records[:5]], [1, 1, 1, 1, 0])
 
     def test_caller_that_dies_waiting_aborts(self) -> None:
-        """A caller that dies while it waits for the next message gives back what it had."""
+        """A caller that dies while it waits for the next message returns what it had."""
         caller = self.begin(count=6)
         self.assertEqual(self.bodies(self.tx), [])
         caller.hang_up()
@@ -110,8 +110,8 @@ class ReceiveTests(TransactionalTestCase):
         self.assert_refused(caller.answer, 408, "MQ_ERROR_IO_TIMEOUT")
         self.assertEqual(self.transactions(), [])
 
-    def test_failed_commit_gives_back(self) -> None:
-        """If the commit cannot be stored, the confirmation says so and everything is back."""
+    def test_failed_commit_returns_the_messages(self) -> None:
+        """If the commit cannot be stored, the confirmation says so and all messages are back."""
         [receipt] = receipts(self.begin().answer.records)
         self.disk.is_broken = True
         self.assert_refused(self.confirm(receipt), 500, "MQ_ERROR_MESSAGE_STORAGE_FAILED", "on fire")
@@ -150,7 +150,7 @@ class ReceiveTests(TransactionalTestCase):
         self.assertEqual(self.transactions(), [])
 
     def test_acknowledgements_come_with_the_commit(self) -> None:
-        """Who asked to hear of the receipt hears of it when it is final."""
+        """The acknowledgement of a receipt is sent when the receipt is final."""
         self.take(self.tx)
         admin = self.make_queue("admin")
         name = parse_format_name(self.service.inspection.queue(admin).format_name)
@@ -229,8 +229,8 @@ class SendTests(TransactionalTestCase):
         self.assertEqual(self.send_records(first, second).status, 200)
         self.assertEqual((self.bodies(self.tx), self.bodies(other)), ([b"0"], [b"other"]))
 
-    def test_nobody_sees_a_part(self) -> None:
-        """While the stream still comes, nothing of it can be received; then all of it can."""
+    def test_no_part_is_visible(self) -> None:
+        """While the stream still comes, none of it can be received; then all of it can."""
         stream = b"".join(record.to_bytes() for record in self.records(5))
         caller = self.start(stream[:-1], len(stream))
         self.assertEqual(self.bodies(self.tx), [])
@@ -240,7 +240,7 @@ class SendTests(TransactionalTestCase):
         self.assertEqual(caller.answer.status, 200)
         self.assertEqual(len(self.bodies(self.tx)), 5)
 
-    def test_caller_that_dies_sends_nothing(self) -> None:
+    def test_caller_that_dies_has_sent_nothing(self) -> None:
         """A stream that breaks off has sent nothing."""
         stream = b"".join(record.to_bytes() for record in self.records(5))
         for cut in (len(stream) - 1, len(stream) // 2, 100):
@@ -289,7 +289,7 @@ class SendTests(TransactionalTestCase):
         self.assert_nothing(caller.answer, 409, "MQ_ERROR_TRANSACTION_SEQUENCE")
 
     def test_only_the_first_record_begins(self) -> None:
-        """A stream cannot turn into a transaction when some of it was sent."""
+        """A stream cannot become a transaction when a part of it was sent."""
         records = [StreamRecord({"destination": self.tx, "transactional": True}, b"alone"), *self.records(1)]
         answer = self.send_records(*records)
         self.assertEqual((answer.status, len(answer.lines)), (400, 2))
@@ -308,7 +308,7 @@ class SendTests(TransactionalTestCase):
         self.assertEqual((len(first), self.transactions()), (3, []))
 
     def test_caller_that_dies_at_the_end(self) -> None:
-        """A caller that goes away while the commit is on its way has sent."""
+        """A caller that disconnects while the commit is being stored has sent."""
         stream = b"".join(record.to_bytes() for record in self.records(2))
         self.disk.is_slow = True
         caller = self.start(stream, len(stream))

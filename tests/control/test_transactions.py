@@ -53,7 +53,7 @@ class TransactionTests(ControlTestCase):
             )
 
     def test_abort(self) -> None:
-        """An abort by whomever gives back what was received and moved, and forgets what was sent."""
+        """An abort by any caller returns what was received and moved, and drops what was sent."""
         answer = self.call("POST", resource("transactions", self.identifier, "abort"))
         self.assertEqual((answer.status, answer.json), (200, {"aborted": self.identifier}))
         self.assertEqual(self.bodies(self.tx), [b"1", b"2"])

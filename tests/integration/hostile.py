@@ -66,7 +66,7 @@ class HostilePeersTestCase(SynchronousTestCase):
         self.healthy.exchange()
 
     def assert_closes(self, *sent: bytes, answer: bytes = b"", opened: bool = False, reason: str) -> None:
-        """Whoever sends this gets this answer and no other, is closed for this reason, and alone."""
+        """This input gets this answer and no other, and its connection alone is closed for this reason."""
         before = self.server.logged(f"closed: {reason}")
         peer = self.server.open() if opened else self.server.connect()
         peer.send(*sent)

@@ -11,7 +11,7 @@ TELLING = "[security]\npermit_insecure_nacks = true\n"
 
 
 class AccessRefusalTests(SynchronousTestCase):
-    """ALPHA sends to BETA, and asks to be told of what does not arrive."""
+    """ALPHA sends to BETA, and asks for negative acknowledgements."""
 
     def start(self, configuration: str) -> None:
         self.alpha = ServerProcess(self, own_address(self))
@@ -35,7 +35,7 @@ class AccessRefusalTests(SynchronousTestCase):
         return found
 
     def test_the_gate(self) -> None:
-        """The event tells the line of the configuration that would admit the message."""
+        """The event names the line of the configuration that would admit the message."""
         self.start(DENYING)
         self.assertEqual(
             self.refused(b"1")["reason"],
@@ -44,7 +44,7 @@ class AccessRefusalTests(SynchronousTestCase):
         )
 
     def test_the_descriptor(self) -> None:
-        """The event tells the entry that denies it; when that is gone messages come in."""
+        """The event names the entry that denies it; when that is gone messages are accepted."""
         self.start(TELLING)
         self.beta.client.change_acl(ORDERS, "deny", "anonymous", ["send"])
         self.assertEqual(

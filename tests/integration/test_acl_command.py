@@ -11,10 +11,10 @@ ANYBODY = "everyone (S-1-1-0)"
 
 
 class AclCommandTests(command.CommandTestCase):
-    """Who may do what is shown, changed and explained."""
+    """Access rights are shown, changed and explained."""
 
     async def test_show(self) -> None:
-        """A new queue is everybody's, as the documents have it for whoever is of no domain."""
+        """A new queue is open to everyone, as the documents have it for accounts outside a domain."""
         ended = await self.msmq("acl", "show", ORDERS, "--json")
         self.assertEqual((ended.status, ended.errors), (0, ""))
         [found] = ended.objects
@@ -63,7 +63,7 @@ class AclCommandTests(command.CommandTestCase):
         self.assertEqual(again.output, ended.output)
 
     async def test_why(self) -> None:
-        """Whether somebody may do something, and which entry says so."""
+        """Whether an account has a right, and the entry that says so."""
         await self.msmq("acl", "deny", "anonymous", ORDERS, "send")
         for principal, right, granted, reason in (
             (
@@ -89,7 +89,7 @@ class AclCommandTests(command.CommandTestCase):
         self.assertEqual((found["groups"], found["unauthenticated"]), ([ANYBODY], "loopback"))
 
     async def test_the_queue_manager(self) -> None:
-        """It is named with a dot: everybody may look at it, and the user that the server is do everything."""
+        """It is named with a dot: everyone may see it, and the user of the server has all rights."""
         ended = await self.msmq("acl", "show", ".", "--json")
         owner = f"S-1-22-1-{os.getuid()}"
         self.assertEqual(
@@ -121,7 +121,7 @@ class AclCommandTests(command.CommandTestCase):
             self.assertIn(words, ended.errors)
 
     async def test_what_is_refused(self) -> None:
-        """Who is not known, what is not a right, and a queue that is not there; nothing changes."""
+        """An unknown account, an unknown right, and a missing queue; nothing changes."""
         for arguments, words in (
             (("allow", "alice", ORDERS, "send"), "COULD_NOT_GET_USER_SID: 'alice' is neither a SID nor"),
             (("deny", "everyone", ORDERS, "fly"), "INVALID_PARAMETER: 'fly' is not a right to a queue"),

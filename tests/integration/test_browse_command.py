@@ -6,7 +6,7 @@ from tests.integration.test_control_socket import ORDERS, CommandTestCase
 
 
 class BrowseTests(CommandTestCase):
-    """Messages at any place of a queue, which stay there."""
+    """Messages at any position of a queue, which stay there."""
 
     async def test_listing(self) -> None:
         """A table says where to go on, and the next page begins there; JSON has the whole messages."""
@@ -33,8 +33,8 @@ class BrowseTests(CommandTestCase):
 class ShowTests(CommandTestCase):
     """One message."""
 
-    async def test_by_identifier_and_by_place(self) -> None:
-        """Both show the same message, for people, as JSON and as a hex dump."""
+    async def test_by_identifier_and_by_position(self) -> None:
+        """Both show the same message, as text, as JSON and as a hex dump."""
         await self.put(b"hello")
         [listed] = (await self.msmq("queue", "browse", ORDERS, "--json")).objects
         [shown] = (await self.msmq("message", "show", listed["id"], "--json")).objects

@@ -136,7 +136,7 @@ class CommandTestCase(TestCase):
         await self.service.send(ORDERS, [Message(body=body, **properties) for body in bodies])
 
     async def bodies(self) -> list[bytes]:
-        """The bodies of all messages that anybody could receive now."""
+        """The bodies of all messages that can be received now."""
         try:
             reservation = await self.service.reserve(ORDERS, count=10000, timeout=0, peek=True)
         except MQError:
@@ -271,7 +271,7 @@ class RefusalTests(CommandTestCase):
         await self.check(2, ["missing"], "decode", "missing")
 
     async def test_server_that_closes_in_the_middle(self) -> None:
-        """A server that goes away while it is asked is told from one that refuses."""
+        """A server that ends during a request is distinguished from one that refuses."""
         listener = socket.socket(socket.AF_UNIX)
         self.addCleanup(listener.close)
         listener.bind(str(self.directory / "dead.sock"))
@@ -404,7 +404,7 @@ class GivingBackTests(CommandTestCase):
         await self.settle(b"1")
 
     async def test_killed_while_it_prints(self) -> None:
-        """Messages that a killed command had not confirmed are back in their places."""
+        """Messages that a killed command had not confirmed are back at their positions."""
         await self.put(*(b"%d" % number * 30000 for number in range(9)))
         os.mkfifo(self.directory / "pipe")
         reader = os.open(self.directory / "pipe", os.O_RDONLY | os.O_NONBLOCK)
@@ -425,7 +425,7 @@ class GivingBackTests(CommandTestCase):
         await self.settle(*(b"%d" % number * 30000 for number in range(9)))
 
     async def test_closed_output(self) -> None:
-        """When nobody reads the output any more, one line says so, and the message is back."""
+        """When the output is not read any more, one line says so, and the message is back."""
         await self.put(b"1")
         command = Command()
         line = f'{{ sleep 0.2; "$0" -m msmq.cli receive "$1"; echo $? >{self.directory / "status"}; }} | true'

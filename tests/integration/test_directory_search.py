@@ -1,6 +1,6 @@
-"""A directory without a server in the configuration: one is looked for, by broadcast on the real loopback.
+"""A directory without a server in the configuration: one is searched, by broadcast on the real loopback.
 
-Behind the names that are told stand two real slapd.
+Behind the names in the answers are two real slapd.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ backend = "sqlite"
 
 
 class DirectorySearchTests(TestCase):
-    """Two old servers answer whoever looks; they name whom the test says."""
+    """Two old servers answer; they name the servers that the test sets."""
 
     timeout = DEADLINE
 
@@ -76,7 +76,7 @@ class DirectorySearchTests(TestCase):
         self.site: UUID = site["identifier"]
 
     def serve(self) -> None:
-        """With two answers nobody has to wait for more."""
+        """With two answers no further one has to be waited for."""
         for number in (75, 76):
             protocol = DiscoveryServerProtocol(self.old, reactor)
             host: Any = protocol.listen(self.port, own_address(number)).getHost()
@@ -129,9 +129,9 @@ class DirectorySearchTests(TestCase):
         return True
 
     async def test_found(self) -> None:
-        """It is published at the server that it was told of, and at the next when that one is gone.
+        """It is published at the server of the answer, and at the next when that one is gone.
 
-        In a later life it remembers both, though nobody answers any more.
+        After a restart it remembers both, without an answer.
         """
         self.old.directory_servers = (self.first.servers[0].host,)
         server = await self.start()
@@ -155,8 +155,8 @@ class DirectorySearchTests(TestCase):
         await self.manager(server).create_queue("ALPHA\\bills")
         await second.read(QueueObject, [equals("pathname", "alpha\\bills")])
 
-    async def test_nobody_answers(self) -> None:
-        """A first start needs somebody; it says that nobody was found, and leaves no identity."""
+    async def test_no_answer(self) -> None:
+        """A first start needs an answer; it reports that none came, and leaves no identity."""
         await self.be_silent()
         self.patch(client_module, "RESPONSE_TIME", 0.2)
         server = Server(self.configuration(), reactor)
@@ -168,8 +168,8 @@ class DirectorySearchTests(TestCase):
         self.assertIn("the first start needs the directory, which has or assigns", str(refused.exception))
         self.assertFalse((self.place / "alpha" / "identity.json").exists())
 
-    async def test_others_are_told(self) -> None:
-        """MQSD-2.3-01: who asks this server is told the site and the servers that its directory has."""
+    async def test_answers_to_others(self) -> None:
+        """MQSD-2.3-01: this server answers with the site and the servers that its directory has."""
         self.old.directory_servers = (self.first.servers[0].host,)
         await self.start()
         await self.be_silent()

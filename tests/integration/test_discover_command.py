@@ -72,7 +72,7 @@ class DiscoverCommandTests(TestCase):
         )
 
     async def test_two_servers_of_another_site(self) -> None:
-        """Without a directory each names itself; with two answers nobody has to wait for more."""
+        """Without a directory each names itself; with two answers no further one has to be waited for."""
         server = await self.serve(FULL)
         port = server.addresses[0].rpartition(":")[2]
         assert server.parts is not None and server.parts.discovery is not None
@@ -85,7 +85,9 @@ class DiscoverCommandTests(TestCase):
         self.assertIn(format_guid(NETWORK), output)
 
     async def test_nothing_is_configured(self) -> None:
-        """MQSD-1.3-02, reading 23: without a connected network nobody is answered, and no port is open."""
+        """MQSD-1.3-02, reading 23: without a connected network no request is answered, and no port is
+        open.
+        """
         server = await self.serve("")
         self.assertEqual(list(server.addresses), [])
 

@@ -17,7 +17,7 @@ UNKNOWN = "{11111111-2222-3333-4444-555555555555}\\7"
 
 
 class DurableTestCase(command.CommandTestCase):
-    """A server over SQLite, with a transactional queue beside the other."""
+    """A server over SQLite, with a transactional queue in addition to the other."""
 
     storage = "sqlite"
 
@@ -39,7 +39,7 @@ class DurableTestCase(command.CommandTestCase):
         self.assertIn(word, ended.errors)
 
     async def lengths(self, *paths: str) -> list[int]:
-        """How many messages lie in these queues."""
+        """How many messages these queues hold."""
         return [self.service.inspection.queue(path).messages for path in paths]
 
 
@@ -83,7 +83,7 @@ class TransactionTests(DurableTestCase):
         self.assertEqual(await self.lengths(TX), [3])
 
     async def test_abort(self) -> None:
-        """A transaction is shown and aborted by its identifier; its reader is told."""
+        """A transaction is shown and aborted by its identifier; its reader gets an error."""
         await self.service.send(TX, [Message(body=b"x", transactional=True)])
         waiting = self.begin("receive", TX, "--transactional", "--count", "2", "--timeout", str(DEADLINE))
         while not self.service.inspection.transactions():
@@ -132,8 +132,8 @@ class MessageTests(DurableTestCase):
         [queue] = await self.objects("queue", "show", ORDERS)
         self.assertEqual(queue["subqueues"], [])
 
-    async def test_dead_letter(self) -> None:
-        """What nobody received in time is listed and explained."""
+    async def test_expired_dead_letter(self) -> None:
+        """A message that was not received in time is listed and explained."""
         options = ("--recoverable", "--dead-letter", "--time-to-be-received", "1", "--body", "late")
         [sent] = await self.objects("send", ORDERS, *options)
         while not (letters := await self.objects("deadletter", "list", "--limit", "5")):
@@ -151,7 +151,7 @@ class MessageTests(DurableTestCase):
         self.assertEqual(seen["body"], "late")
 
     async def test_requeue(self) -> None:
-        """A dead letter, here one by hand, is sent again and is none any more."""
+        """A dead letter, here one by hand, is sent again and removed from the dead letters."""
         [sent] = await self.objects("send", ORDERS, "--recoverable", "--body", "again")
         await self.objects("move", sent["id"], LETTERS)
         requeued = (await self.msmq("deadletter", "requeue", sent["id"])).output.decode().strip()
@@ -198,7 +198,7 @@ class MessageTests(DurableTestCase):
         self.assertIn(LETTERS, listed[2:])
 
     async def test_refusals(self) -> None:
-        """What is not there is named, with status 1; of nobody knows what, nothing is known."""
+        """A missing object is named, with status 1; of an unknown message there is no record."""
         await self.refused(1, "MQ_ERROR_MESSAGE_NOT_FOUND", "move", UNKNOWN, ORDERS)
         await self.refused(1, "MQ_ERROR_MESSAGE_NOT_FOUND", "deadletter", "requeue", UNKNOWN)
         await self.refused(1, "MQ_ERROR_ILLEGAL_PROPERTY_VALUE", "explain", "x")

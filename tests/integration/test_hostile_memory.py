@@ -57,7 +57,7 @@ class PartialPacketsTests(HostilePeersTestCase):
     configuration = "[limits]\nreceive_memory = 4194304\n"
 
     def test_memory_is_bounded(self) -> None:
-        """Forty peers who would have 160 MB of theirs kept get a tenth of it, and nobody else notices."""
+        """Forty peers that would have 160 MB kept get a tenth of it, and no other peer is affected."""
         before = self.server.resident
         packet = numbered_packet(bytes(4_000_000), destination=self.server.name())[:-1]
         hostile = [self.server.open(client=UUID(int=number + 1)) for number in range(40)]

@@ -49,7 +49,7 @@ class ClosingTests(HostilePeersTestCase):
         for kind, packet in ((1, establish(ALPHA)), (2, parameters()), (3, session_ack(session_header()))):
             self.assert_closes(of_type(packet, kind), reason="malformed packet")
 
-    def test_packets_out_of_turn(self) -> None:
+    def test_packets_at_the_wrong_time(self) -> None:
         """A message before the handshake, and any step of the handshake at another time."""
         for answer, *sent in (
             (b"", numbered_packet(b"early", destination=self.server.name())),
@@ -94,7 +94,7 @@ class ClosingTests(HostilePeersTestCase):
         self.assertEqual(self.server.client.queue(ORDERS)["messages"], 0)
 
     def test_a_packet_cut_short(self) -> None:
-        """What is not whole is nothing; who closes in the middle of it loses only that."""
+        """An incomplete packet has no effect; closing in the middle of it loses only that."""
         good = numbered_packet(b"whole", destination=self.server.name())
         for opened, sent in (
             (False, b"\x10"),
@@ -121,7 +121,7 @@ class ClosingTests(HostilePeersTestCase):
         self.assert_closes(establish(ALPHA), parameters()[:31], answer=self.establish_answer, reason=reason)
 
     def test_a_flood_of_tiny_segments(self) -> None:
-        """Each byte of a conversation by itself, on ten connections in turn."""
+        """Each byte of a conversation by itself, on ten connections alternately."""
         peers = [self.server.connect() for _ in range(10)]
         streams = [
             establish(ALPHA)
@@ -187,8 +187,8 @@ class CrowdTests(HostilePeersTestCase):
 
     configuration = "[limits]\nmax_handshakes = 10\n"
 
-    def test_silence_keeps_nobody_out(self) -> None:
-        """Of many connections that say nothing the oldest give way; who speaks is heard."""
+    def test_silent_connections_do_not_lock_out_others(self) -> None:
+        """Of many silent connections the oldest are closed; a peer that sends is served."""
         silent = [self.server.connect() for _ in range(50)]
         peer = self.server.open(window_size=2)
         peer.send(numbered_packet(b"heard", destination=self.server.name()))
@@ -204,7 +204,7 @@ class DatagramTests(HostilePeersTestCase):
     """The ping port under fire."""
 
     def test_thousands_of_datagrams(self) -> None:
-        """Rubbish and pings beyond the rate are dropped; sessions do not notice."""
+        """Malformed datagrams and pings beyond the rate are dropped; sessions are not affected."""
         rubbish = random.Random(4)
         request = vector("mqqb-4.1.1-ping-request")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as flood:

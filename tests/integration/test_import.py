@@ -139,7 +139,7 @@ class ThereAndBackTests(ImportTestCase):
             self.assertEqual(counts, [orders, logged])
 
     async def test_directories_of_spark(self) -> None:
-        """A directory whose name is that of a file is one nevertheless."""
+        """A directory whose name is that of a file is read as a directory."""
         parts = [self.write(f"of.parquet/part-{each}.parquet", *self.numbered(each)) for each in (1, 2)]
         (self.files / "of.parquet" / "_SUCCESS").write_bytes(b"")
         for path in (self.files, self.files / "of.parquet"):
@@ -155,7 +155,7 @@ class ThereAndBackTests(ImportTestCase):
         self.assertEqual(await self.everything(LOGGED), [b"%d" % number for number in range(1, 7)])
 
     async def test_kinds_of_queues(self) -> None:
-        """Into a transactional queue goes everything as transactional messages, and the other way round."""
+        """Into a transactional queue all messages go as transactional ones, and the other way round."""
         self.write("a.parquet", *self.numbered(1, 2), topic=f"{LOGGED};journal")
         self.write("b.parquet", *self.numbered(3), topic=ORDERS)
         self.write("_c.parquet", *self.numbered(4))
@@ -170,7 +170,7 @@ class ThereAndBackTests(ImportTestCase):
         )
 
     async def test_not_sendable(self) -> None:
-        """Damaged packets and what queue managers send are told of, and the rest is sent."""
+        """Damaged packets and packets of queue managers themselves are reported, and the rest is sent."""
         nack = user_packet(b"nack", label="label")
         # MessageClass stands behind the flags and the length of the label, before all other properties.
         place = nack.index("label".encode("utf-16-le")) - 56 + 2
@@ -189,8 +189,10 @@ class ThereAndBackTests(ImportTestCase):
                 self.assertIn(word, line)
         self.assertEqual(await self.everything(LOGGED), [b"1", b"2"])
 
-    async def test_dead_letters(self) -> None:
-        """A dead letter is sent again, though its class tells why it died; where to has to be said."""
+    async def test_dead_letters_need_a_destination(self) -> None:
+        """A dead letter is sent again, though its class has the reason of its failure; the destination
+        is required.
+        """
         late = user_packet(b"late", label="label")
         place = late.index("label".encode("utf-16-le")) - 56 + 2
         late = late[:place] + b"\x04\xc0" + late[place + 2 :]
@@ -280,7 +282,7 @@ class ResumedTests(ImportTestCase):
         await self.assert_each_once()
 
     async def test_files_that_came_meanwhile(self) -> None:
-        """What was left of a file is sent though others stand before it now, whose import breaks too."""
+        """The rest of a file is sent though new files precede it now, whose import breaks too."""
 
         class Broken(Exception):
             pass
@@ -357,7 +359,7 @@ class RecordTests(ImportTestCase):
     """What becomes of one packet."""
 
     async def test_queues_that_are_none(self) -> None:
-        """What its sender wrote in the place of a response queue keeps no message from being sent."""
+        """An unusable name of a response queue keeps no message from being sent."""
         for response, expected in (
             ("x", None),
             ("OS:a\\private$\\b", "DIRECT=OS:a\\private$\\b"),

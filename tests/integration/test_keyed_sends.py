@@ -123,7 +123,7 @@ class KeyedOverKillsTests(SynchronousTestCase):
         return identifiers
 
     def test_each_once(self) -> None:
-        """Who sends all again after every kill has each message once, and heard the same identifiers."""
+        """A sender that repeats all after every kill has each message once, and got the same identifiers."""
         for queue, is_transactional in ((ORDERS, False), (PAYMENTS, True)):
             process = self.start()
             self.client.create_queue(queue, {"transactional": is_transactional})

@@ -20,7 +20,7 @@ class PeekTests(CommandTestCase):
     """C{receive --peek} shows what is there."""
 
     async def test_empty_queue_is_not_waited_for(self) -> None:
-        """Nothing to show is status 3 at once; who gives a time waits for so long."""
+        """An empty queue is status 3 at once; with a time limit the command waits for that."""
         ended = await self.msmq("receive", ORDERS, "--peek")
         self.assertEqual((ended.status, ended.output), (3, b""))
         waiting = self.begin("receive", ORDERS, "--peek", "--timeout", "600")
@@ -33,7 +33,9 @@ class SuggestionTests(CommandTestCase):
     """A refusal names the queue that is meant."""
 
     async def test_queue_that_is_meant(self) -> None:
-        """The name without its folder and one with a letter wrong; none for a name that is like no other."""
+        """The name without its folder, or with one wrong character; no suggestion for a name that is
+        like no other.
+        """
         for arguments, meant in (
             (("queue", "show", "orders"), f"; did you mean {ORDERS}?"),
             (("receive", ".\\private$\\ordesr"), f"; did you mean {ORDERS}?"),

@@ -80,7 +80,7 @@ class OtherMemberTests(TestCase):
         self.alpha = await self.started("ALPHA", "", DESK=self.endpoint, **self.wrong())
 
     def wrong(self) -> dict[str, str]:
-        """Members whose endpoints lead to nobody, or to a server that is not believed."""
+        """Members whose endpoints lead nowhere, or to a server that is not trusted."""
         stranger = self.secret("stranger.pem", make_credentials("A stranger").authority)
         return {
             "GONE": f"ssl:127.0.0.1:1:caFile={self.ca}",
@@ -110,7 +110,7 @@ class OtherMemberTests(TestCase):
         return path
 
     async def msmq(self, *arguments: str, token: Path | None = None) -> Ended:
-        """Run the command beside the reactor, as a user of ALPHA."""
+        """Run the command in a worker thread, as a user of ALPHA."""
         output = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
         errors = io.StringIO()
         self.patch(sys, "stdout", output)

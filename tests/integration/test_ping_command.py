@@ -32,7 +32,7 @@ class PingCommandTests(TestCase):
         return f"127.0.0.1:{port.getHost().port}"
 
     async def test_answer(self) -> None:
-        """An answer is one object: who answered, whether it would refuse, and how long it took."""
+        """An answer is one object: the answering host, whether it would refuse, and how long it took."""
         host = self.listen(PingResponderProtocol(ALPHA, clock=SystemClock()))
         output, errors, status = await self.ping(host, "--json")
         self.assertEqual((status, errors), (0, b""))
@@ -59,7 +59,7 @@ class PingCommandTests(TestCase):
         self.assertEqual(line.split()[2], "yes")
 
     async def test_silence(self) -> None:
-        """Where nobody answers in time the status is 3, and the line names the host."""
+        """Without an answer in time the status is 3, and the line names the host."""
 
         class Silent(PingResponderProtocol):
             def datagramReceived(self, datagram: bytes, addr: tuple[str, int]) -> None:

@@ -106,7 +106,7 @@ class PlainInitiatorTests(SynchronousTestCase):
             expected = struct.pack("<HHI", flags & 1, 0x5548, cookie) + self.server.identifier.bytes_le
             self.assertEqual(self.ping(request), expected)
 
-    def test_introduction_says_who_is_here(self) -> None:
+    def test_introduction_has_the_identifier(self) -> None:
         """A null ServerGuid or the right one; TimeStamp and SE come back whatever they are."""
         own = self.server.identifier
         for server_guid, time_stamp, system, answered in (
@@ -128,7 +128,7 @@ class PlainInitiatorTests(SynchronousTestCase):
             expected = established(GAMMA, own, time_stamp=time_stamp, operating_system=answered)
             self.assertEqual(peer.read(572), expected)
 
-    def test_refuses_who_wants_another(self) -> None:
+    def test_refuses_the_identifier_of_another(self) -> None:
         """A ServerGuid of another queue manager is answered with CS, and the connection ends."""
         peer = self.server.connect()
         peer.send(establish(ALPHA, GAMMA))
@@ -341,7 +341,7 @@ class PlainAcceptorTests(SynchronousTestCase):
         self.wait_until_empty()
 
     def test_takes_messages_on_a_session_that_it_dialled(self) -> None:
-        """Messages flow both ways, and are counted both ways."""
+        """Messages are sent both ways, and are counted both ways."""
         [number] = self.send(b"there")
         peer = self.opened(window_size=2)
         self.assert_sends(peer, number, b"there")
@@ -408,7 +408,7 @@ class PlainAcceptorTests(SynchronousTestCase):
         )
 
     def test_a_wrong_peer_is_no_peer(self) -> None:
-        """An answer to somebody else, or from nobody, ends the attempt."""
+        """An answer to another identifier, or from none, ends the attempt."""
         [number] = self.send(b"kept")
         peer, _ = self.introduced()
         peer.send(establish(GAMMA, BETA))
@@ -419,7 +419,7 @@ class PlainAcceptorTests(SynchronousTestCase):
         self.assert_dials_again(number, "another queue manager answered", "InProcess", "InProcess")
 
     def test_rubbish_is_no_answer(self) -> None:
-        """Neither is a packet out of turn, nor the beginning of a message before the handshake."""
+        """A packet at the wrong time, or the beginning of a message before the handshake, is none either."""
         [number] = self.send(b"kept")
         for answer in (
             b"HTTP/1.1 400 Bad Request\r\n\r\n",
@@ -434,7 +434,7 @@ class PlainAcceptorTests(SynchronousTestCase):
         self.server.wait_for("closed: packet out of turn", 3)
         self.assert_dials_again(number, "packet out of turn", "InProcess", "InProcess")
 
-    def test_a_cut_connection_loses_nothing(self) -> None:
+    def test_a_cut_connection_loses_no_message(self) -> None:
         """What was not acknowledged is sent again, whole and under the same number."""
         first, second = self.send(b"first", b"second")
         peer = self.opened()
@@ -449,7 +449,7 @@ class PlainAcceptorTests(SynchronousTestCase):
         self.wait_until_empty()
 
     def test_an_acknowledgement_of_what_was_never_sent_ends_the_session(self) -> None:
-        """Who claims too much is not believed, and the message stays."""
+        """An acknowledgement beyond the sent messages is not accepted, and the message stays."""
         [number] = self.send(b"kept")
         peer = self.opened()
         self.assert_sends(peer, number, b"kept")

@@ -36,8 +36,8 @@ class QueueCommandTests(command.CommandTestCase):
         self.assertEqual((ended.status, ended.objects), (0, [{"purged": 3}]))
         self.assertEqual(await self.bodies(), [])
 
-    async def test_purge_of_nothing(self) -> None:
-        """A queue that is not there is refused by its name, with status 1."""
+    async def test_purge_of_a_missing_queue(self) -> None:
+        """A queue that does not exist is refused by its name, with status 1."""
         ended = await self.msmq("queue", "purge", ".\\private$\\none")
         self.assertEqual((ended.status, ended.output), (1, b""))
         self.assertIn("MQ_ERROR_QUEUE_NOT_FOUND", ended.errors)

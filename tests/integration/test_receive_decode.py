@@ -1,4 +1,4 @@
-"""C{msmq receive --decode}, with the decoders of msmq and one of somebody else."""
+"""C{msmq receive --decode}, with the decoders of msmq and one of a plugin."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ReceiveDecodeTests(CommandTestCase):
         return [(message["decoded"], message["decode_error"]) for message in ended.objects]
 
     async def test_each_body_is_read_by_what_it_is(self) -> None:
-        """A message of .NET, one in XML with headers, and one that nobody can read."""
+        """A message of .NET, one in XML with headers, and one of an unknown format."""
         body = vectors()["nrbf-string"]
         await self.service.send(
             ORDERS,
@@ -71,7 +71,7 @@ class ReceiveDecodeTests(CommandTestCase):
         self.assertIn("the body is not UTF-16-LE", unknown[1])
 
     async def test_people_see_the_content(self) -> None:
-        """In place of the bytes, without what a terminal would obey; what was not read is said."""
+        """Instead of the bytes, without control sequences of terminals; what was not decoded is named."""
         await self.put(b'{"a": "\\u001b[31m"}', b'{"a": ')
         ended = await self.msmq("receive", ORDERS, "--count", "2", "--decode")
         output = ended.output.decode()
@@ -80,7 +80,7 @@ class ReceiveDecodeTests(CommandTestCase):
         self.assertIn("(the body is not JSON: ", output)
 
     async def test_a_plugin_is_asked_first(self) -> None:
-        """It lies in somebody else's directory of plugins."""
+        """It is in another directory of plugins."""
         plugins = self.directory / "theirs" / "twisted" / "plugins"
         plugins.mkdir(parents=True)
         (plugins / "reversed_plugin.py").write_text(PLUGIN)

@@ -41,7 +41,7 @@ MISSING = ".\\private$\\missing"
 
 
 class LocationTests(SynchronousTestCase):
-    """How a place is written."""
+    """Notations of a location."""
 
     def test_sockets(self) -> None:
         """A path is a path, with C{unix:} or without."""
@@ -50,7 +50,7 @@ class LocationTests(SynchronousTestCase):
         self.assertEqual(parse_location("a:b"), UnixLocation(Path("a:b")))
 
     def test_remote(self) -> None:
-        """Host, port, token file, and whom to believe; a token file of its own wins."""
+        """Host, port, token file, and the trusted certificates; a token file of its own wins."""
         pin = "ab" * 32
         found = parse_location(f"ssl:h.example.com:1843:tokenFile=/t:caFile=a\\:b:pins={pin.upper()},{pin}")
         expected = RemoteLocation(
@@ -121,7 +121,7 @@ class ConfigurationTests(SynchronousTestCase):
 
 
 class RemoteTestCase(TestCase):
-    """A server with an endpoint for others; programs that block run beside the reactor."""
+    """A server with an endpoint for others; programs that block run in worker threads."""
 
     timeout = DEADLINE
     kind = "ssl"
@@ -163,7 +163,7 @@ class RemoteTestCase(TestCase):
         return load(file, Overrides(data=str(self.directory / "data"), name="ALPHA", storage=self.storage))
 
     def secret(self, name: str, text: str | bytes) -> Path:
-        """A file that nobody else may read."""
+        """A file that only its owner may read."""
         path = self.directory / name
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         path.chmod(0o600)
@@ -182,7 +182,7 @@ class RemoteTestCase(TestCase):
         return await deferToThread(work, *arguments)
 
     async def refusal(self, client: ControlClient) -> MQError:
-        """What a client is told."""
+        """The refusal that a client gets."""
         try:
             await self.beside(client.status)
         except MQError as error:
@@ -221,8 +221,10 @@ class TlsTests(RemoteTestCase):
         self.assertEqual((received, len(set(sent))), (sent, 700))
         self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
 
-    async def test_who_did_it(self) -> None:
-        """The log names the token and the address, or the user behind the control socket; nobody's token."""
+    async def test_callers_in_the_log(self) -> None:
+        """The log names the token and the address, or the user behind the control socket; never a token
+        itself.
+        """
         self.secret("token", f"billing {TOKEN}")
         lines: list[str] = []
         events: list[str] = []
@@ -248,7 +250,7 @@ class TlsTests(RemoteTestCase):
         self.assertNotIn(TOKEN, "".join(events))
 
     async def test_refused_in_a_stream(self) -> None:
-        """What a stream is refused for is told behind what was sent."""
+        """The reason of a refusal follows the answers to what was sent."""
         client = self.client()
 
         def work() -> list[str]:
@@ -310,7 +312,7 @@ class TlsTests(RemoteTestCase):
         self.assertEqual(await heard, b"", "nothing was said to it")
 
     async def test_plain_caller(self) -> None:
-        """Who speaks no TLS is cut off, and nobody else notices."""
+        """A caller without TLS is disconnected, and no other is affected."""
 
         def work() -> bytes:
             with socket.create_connection(("127.0.0.1", self.port)) as plain:
@@ -322,10 +324,10 @@ class TlsTests(RemoteTestCase):
 
 
 class ImpatientTests(RemoteTestCase):
-    """A port for strangers who have a tenth of a second."""
+    """A port that allows unauthenticated callers a tenth of a second."""
 
     async def test_silent_callers(self) -> None:
-        """Who does not finish the handshake of TLS, or says nothing after it, is cut off."""
+        """A caller that does not finish the TLS handshake, or sends nothing after it, is disconnected."""
         assert self.server.parts is not None
         site = TokenSite(
             self.server.parts.control, TokenFile(self.token), IReactorTime(reactor), patience=0.1
@@ -360,10 +362,10 @@ class ImpatientTests(RemoteTestCase):
 
 
 class TokenTests(RemoteTestCase):
-    """Who shows no token, or another one, over TLS."""
+    """Callers without a token, or with another one, over TLS."""
 
     async def test_wrong_token(self) -> None:
-        """The refusal is told, also to who is in the middle of sending."""
+        """The refusal is sent, also to a caller in the middle of sending."""
         self.secret("token", TOKEN)
         wrong = self.secret("wrong", TOKEN[::-1])
         location = parse_location(self.place(f"caFile={self.ca}", f"tokenFile={wrong}"))
@@ -438,7 +440,7 @@ class OtherTlsTests(RemoteTestCase):
 
 
 class CommandTests(RemoteTestCase):
-    """The command, told by options or the environment."""
+    """The command, with its target by options or the environment."""
 
     async def msmq(self, *arguments: str, **environment: str) -> Ended:
         return await spawn(arguments, environment, self.directory).ended

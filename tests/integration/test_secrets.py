@@ -86,7 +86,7 @@ class FieldTests(SynchronousTestCase):
 
 
 class LogTests(TestCase):
-    """Servers that are told secrets, work, and fail."""
+    """Servers that have secrets, work, and fail."""
 
     timeout = DEADLINE
 
@@ -142,7 +142,7 @@ class LogTests(TestCase):
             self.assertNotIn(secret, everything)
 
     async def test_what_a_server_does(self) -> None:
-        """It starts, is asked by who has the token and by who has not, is dialled by strangers, and stops."""
+        """It starts, is asked with the token and without it, is dialled by unknown peers, and stops."""
         token = self.secret_file("token", TOKEN)
         wrong = self.secret_file("wrong", TOKEN.upper())
         tls = f"certificate={self.files.certificate}:privateKey={self.files.private_key}"
@@ -173,7 +173,7 @@ class LogTests(TestCase):
         self.assert_nothing_shown()
         self.flushLoggedErrors()
 
-    async def test_what_a_directory_is_told(self) -> None:
+    async def test_password_of_a_directory(self) -> None:
         """The password of a directory that cannot be reached, or answers nonsense, stays in its file."""
         password = self.secret_file("password", PASSWORD)
         for port in (1, self.nonsense()):
@@ -187,13 +187,13 @@ class LogTests(TestCase):
         self.flushLoggedErrors()
 
     def nonsense(self) -> int:
-        """A port on which somebody listens and says nothing that is LDAP."""
+        """A port with a listener that sends nothing of LDAP."""
         listening = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listening.close)
         return int(listening.getsockname()[1])
 
-    async def test_what_a_database_is_told(self) -> None:
-        """A password in the URL of a store is left out of everything, where the store does not open too."""
+    async def test_password_of_a_database(self) -> None:
+        """A password in the URL of a store is left out of all output, where the store does not open too."""
         await self.started(
             f'[storage]\nbackend = "postgresql://ann:{PASSWORD}@127.0.0.1:1/orders?connect_timeout=2&wait=0"\n'
             '[listen]\nsession = "off"\nping = "off"\ndiscovery = "off"\ncontrol = "off"\n'

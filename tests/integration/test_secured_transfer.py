@@ -1,4 +1,6 @@
-"""Servers as processes: what is signed and encrypted arrives proven and in clear, and nobody else's does."""
+"""Servers as processes: signed and encrypted messages arrive authenticated and decrypted, forged ones
+do not.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ BODIES = [f"order {number}" for number in range(5)]
 
 
 class SecuredTransferTests(SynchronousTestCase):
-    """ALPHA and MALLORY send to BETA; the enterprise file knows the certificate of Alice, who is at ALPHA."""
+    """ALPHA and MALLORY send to BETA; the enterprise file has the certificate of Alice, who is at ALPHA."""
 
     def setUp(self) -> None:
         # A path of trial's own may be longer than a unix socket's may be.
@@ -116,7 +118,7 @@ class SecuredTransferTests(SynchronousTestCase):
         return identifier
 
     def events(self, name: str, identifier: str) -> list[dict[str, Any]]:
-        """What a server tells of a message."""
+        """A server's output about a message."""
         [told] = self.msmq(name, "explain", identifier)
         events: list[dict[str, Any]] = told["events"]
         return events

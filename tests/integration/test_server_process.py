@@ -165,7 +165,7 @@ class ServerProcessTests(SynchronousTestCase):
         )
         self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "done", ""))
 
-    def test_tells_what_is_wrong_with_its_configuration(self) -> None:
+    def test_faults_of_the_configuration(self) -> None:
         """Every mistake of the file has a line on standard error, with the line of the file."""
         self.configuration.write_text("[limits]\nqouta = 5\n\n[timers]\nsession_retry = 0\n")
         self.assertEqual(

@@ -1,4 +1,4 @@
-"""Signed messages between real servers: what the commands do, and what both sides tell of a stranger's."""
+"""Signed messages between real servers: the commands, and both sides' output about a third party's."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ certificates = ["alice.pem"]
 
 
 class SignedMessagesTests(SynchronousTestCase):
-    """ALPHA signs for alice, GAMMA for somebody else; BETA has a directory that knows alice."""
+    """ALPHA signs for alice, GAMMA for another user; BETA has a directory with alice."""
 
     def setUp(self) -> None:
         # A path of trial's own may be longer than a unix socket's may be.
@@ -92,7 +92,7 @@ class SignedMessagesTests(SynchronousTestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def test_the_way_of_signed_messages(self) -> None:
+    def test_signed_messages(self) -> None:
         """Transactional messages of alice arrive authenticated; those of a third party do not arrive.
 
         A queue manager that signed for alice without having her key is refused; both sides say why.

@@ -17,7 +17,7 @@ class SystemClockTests(SynchronousTestCase):
         verifyObject(IClock, SystemClock())
 
     def test_never_goes_back(self) -> None:
-        """The monotonic clock does not decrease, and the wall clock tells a time of our days."""
+        """The monotonic clock does not decrease, and the wall clock has a current time."""
         clock = SystemClock()
         first, second = clock.now(), clock.now()
         self.assertLessEqual(first.monotonic, second.monotonic)

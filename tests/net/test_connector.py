@@ -1,4 +1,6 @@
-"""[MS-MQQB] 3.1.5.2 and 3.1.6.1: the way to a next hop, its addresses in turn, and the waits in between."""
+"""[MS-MQQB] 3.1.5.2 and 3.1.6.1: connections to a next hop, its addresses in order, and the waits in
+between.
+"""
 
 from __future__ import annotations
 
@@ -95,14 +97,14 @@ class AddressesTests(ConnectorTestCase):
         self.assertEqual(hops.value, ("IP=10.0.0.5", "IP=10.0.0.6"))
 
     def test_the_next_address_is_tried_without_asking_again(self) -> None:
-        """Nobody listens at the first (MQQB-3.1.6.1-03)."""
+        """The first one does not listen (MQQB-3.1.6.1-03)."""
         self.listen("127.0.0.4")
         self.connector.connect()
         self.clock.advance(1)
         self.assertEqual((self.reached(), self.resolved), ("127.0.0.4", [0.0]))
 
     def test_an_address_at_which_the_handshake_fails_is_passed_over(self) -> None:
-        """The one behind it has its turn after the retry time, and the name is not resolved for it.
+        """The next address is dialled after the retry time, and the name is not resolved for it.
 
         MQQB-3.1.6.1-03.
         """
@@ -176,7 +178,7 @@ class RetryTests(ConnectorTestCase):
         self.assertEqual(self.resolved[-1] - lost, 5.0)
 
     def test_a_new_message_begins_anew(self) -> None:
-        """Who had nothing to send and now has dials at once, and waits five seconds at first."""
+        """With a first message to send it dials at once, and waits five seconds at first."""
         self.connector.connect()
         self.run_for(40)
         self.backlog = False
@@ -191,7 +193,7 @@ class RetryTests(ConnectorTestCase):
         self.assertEqual(self.resolved[-1] - self.resolved[-2], 5.0)
 
     def test_a_peer_that_shows_itself_is_dialled_at_once(self) -> None:
-        """Nobody waits for a minute for one who is there."""
+        """A reachable peer is not waited for a minute."""
         self.connector.connect()
         self.run_for(100)
         self.listen("127.0.0.3")
@@ -200,7 +202,7 @@ class RetryTests(ConnectorTestCase):
         self.assertEqual(self.reached(), "127.0.0.3")
 
     def test_a_peer_that_shows_itself_changes_nothing_else(self) -> None:
-        """Neither a session that is open, nor an attempt under way, nor one that nobody wants."""
+        """Neither a session that is open, nor a pending attempt, nor one that is not wanted."""
         self.connector.peer_is_there()
         self.assertEqual(self.resolved, [])
         self.listen("127.0.0.3")
@@ -237,7 +239,7 @@ class FirstIsLongestTests(ConnectorTestCase):
 
 
 class WrongPeerTests(ConnectorTestCase):
-    """Somebody else answers at the address of a queue manager."""
+    """Another queue manager answers at the address of the expected one."""
 
     def test_another_identity_is_no_session(self) -> None:
         """It is closed, recorded, and tried again with growing waits."""

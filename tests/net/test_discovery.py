@@ -43,7 +43,7 @@ def core(site: UUID, *names: str) -> DiscoveryServer:
 
 
 class Answering(DiscoveryServerProtocol):
-    """Remembers what its hooks are told."""
+    """Remembers the calls of its hooks."""
 
     def __init__(
         self, server: DiscoveryServer, reactor: DiscoveryReactor, *, clock: IClock | None = None
@@ -68,7 +68,7 @@ class Serving(Answering):
 
 
 class Hearing(DatagramProtocol):
-    """Hands on what is heard."""
+    """Hands on what it receives."""
 
     def __init__(self, other: DatagramProtocol) -> None:
         self.other = other
@@ -103,9 +103,9 @@ class DiscoveryTests(SynchronousTestCase):
         return protocol
 
     def test_server_of_the_own_site(self) -> None:
-        """MQSD-3.1.4.1-01 MQSD-3.2.5.1-11 MQSD-2.1-03: it is heard at once, at the client's port.
+        """MQSD-3.1.4.1-01 MQSD-3.2.5.1-11 MQSD-2.1-03: its answer arrives at once, at the client's port.
 
-        MQSD-2.1-05: which port that is the system says.
+        MQSD-2.1-05: the system chooses that port.
         """
         server = self.serving("10.0.1.2", OWN_SITE)
         discovery = self.looking()
@@ -145,7 +145,7 @@ class DiscoveryTests(SynchronousTestCase):
             requests.add(TopologyClientRequest.from_bytes(datagram).request_id)
         self.assertEqual(len(requests), 20)
 
-    def test_server_waits_for_nothing(self) -> None:
+    def test_server_has_no_timers(self) -> None:
         """MQSD-3.2.2-01: it has no timers, neither before a request nor after it."""
         server = self.serving("10.0.1.2", OWN_SITE)
         self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
@@ -154,7 +154,7 @@ class DiscoveryTests(SynchronousTestCase):
         self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
         self.assertEqual(server.answered, [(CLIENT, 4000)])
 
-    def test_nobody_answers(self) -> None:
+    def test_no_answer(self) -> None:
         """MQSD-3.1.4.1-02 MQSD-3.1.4.1-03 MQSD-3.1.6.1-03: after 15 seconds; the log has one line."""
         with capturedLogs() as lines:
             done = self.looking().get_directory_server_list()
@@ -165,7 +165,7 @@ class DiscoveryTests(SynchronousTestCase):
         errors = [formatEvent(line) for line in lines if line["log_level"] is LogLevel.error]
         self.assertEqual(errors, ["no directory server answered on any network"])
 
-    def test_each_network_in_turn(self) -> None:
+    def test_each_network_in_order(self) -> None:
         """MQSD-3.1.5.1-05: the second is asked 15 seconds later, from its own address."""
         # One host of this network in memory has one address, so the other is this one's as well.
         second = AttachedNetwork(BroadcastNetwork(CLIENT, is_dial_up=True), "10.0.2.255")
@@ -176,8 +176,8 @@ class DiscoveryTests(SynchronousTestCase):
         asked = [each.destination for each in self.network.datagrams]
         self.assertEqual(asked, [(BROADCAST, 1801), ("10.0.2.255", 1801)])
 
-    def test_network_that_takes_nothing(self) -> None:
-        """One that is asked in vain is as good as silent; the next has its turn."""
+    def test_network_that_cannot_be_sent_to(self) -> None:
+        """It counts as silent; the next one is asked."""
         gone = AttachedNetwork(BroadcastNetwork("10.0.9.9"), "10.0.9.255")
         self.serving("10.0.1.2", OWN_SITE)
         done = self.looking(gone, ATTACHED).get_directory_server_list()
@@ -185,8 +185,8 @@ class DiscoveryTests(SynchronousTestCase):
         self.clock.advance(0.1)
         self.assertTrue(self.successResultOf(done))
 
-    def test_who_asks_meanwhile(self) -> None:
-        """Reading 31: one run serves all who ask, and one who no longer wants to know takes nothing away."""
+    def test_concurrent_callers(self) -> None:
+        """Reading 31: one run serves all callers, and one that cancels does not affect the others."""
         self.serving("10.0.1.2", OTHER_SITE, "DS1")
         discovery = self.looking()
         first, second = discovery.get_directory_server_list(), discovery.get_directory_server_list()
@@ -197,7 +197,7 @@ class DiscoveryTests(SynchronousTestCase):
         self.assertEqual(len([each for each in self.network.datagrams if each.destination[1] == 1801]), 1)
 
     def test_stop(self) -> None:
-        """Who waits is told, nothing is scheduled any more, and the sockets are closed."""
+        """Waiting callers get an error, nothing is scheduled any more, and the sockets are closed."""
         discovery = self.looking()
         done = discovery.get_directory_server_list()
         discovery.stop()
@@ -225,7 +225,7 @@ class DiscoveryTests(SynchronousTestCase):
         self.assertFalse(self.successResultOf(done))
 
     def test_rubbish_to_the_server(self) -> None:
-        """It is told apart from requests, and not answered."""
+        """It is counted apart from requests, and not answered."""
         server = self.serving("10.0.1.2", OWN_SITE)
         server.datagramReceived(b"rubbish", (CLIENT, 4000))
         self.assertEqual(server.unanswered, [Unanswered.MALFORMED])
@@ -260,7 +260,7 @@ class ReopeningReactor:
 
 @attrs.define
 class TurningReactor:
-    """Its sockets cannot send, and are closed in the turn after they were told to."""
+    """Its sockets cannot send, and are closed one iteration after the request."""
 
     clock: ManualClock
     opened: int = 0
@@ -304,7 +304,7 @@ class NetworkErrorTests(SynchronousTestCase):
 
 
 class RateTests(SynchronousTestCase):
-    """A server is of little use for flooding somebody else."""
+    """Limits that make a server useless for amplification."""
 
     def test_so_many_in_a_second(self) -> None:
         """What comes beyond that is not answered, and what it asks does not matter."""
@@ -344,7 +344,7 @@ class LogTests(SynchronousTestCase):
 
 
 class TurnsTests(SynchronousTestCase):
-    """A socket that is closed in the next turn of the reactor, as real ones are."""
+    """A socket that is closed in the next iteration of the reactor, as real ones are."""
 
     def setUp(self) -> None:
         self.clock = ManualClock()
@@ -370,8 +370,8 @@ class TurnsTests(SynchronousTestCase):
         self.clock.advance(1)
         self.assertEqual((self.reactor.opened, self.reactor.closed), (1, 1))
 
-    def test_nobody_can_be_there(self) -> None:
-        """Whoever forges such a source closes no socket by it."""
+    def test_impossible_source(self) -> None:
+        """A forged source that cannot be answered closes no socket."""
         sources = [(CLIENT, 0), ("0.0.0.0", 4000), ("224.0.0.1", 4000), ("255.255.255.255", 4000)]
         for source in sources:
             self.server.datagramReceived(REQUEST, source)
@@ -382,7 +382,7 @@ class TurnsTests(SynchronousTestCase):
 
 @attrs.frozen
 class Address:
-    """An address of an interface, as the system tells it."""
+    """An address of an interface, as the system reports it."""
 
     address: str
     netmask: str | None = "255.255.255.0"
@@ -423,7 +423,7 @@ class NetworksTests(SynchronousTestCase):
         )
 
     def test_one(self) -> None:
-        """Whoever names an address wants the network of that only; on the loopback any address will do."""
+        """A configured address means the network of that only; on the loopback any address will do."""
         self.assertEqual(self.found("10.1.2.3"), [("10.1.2.3", False, "10.1.255.255")])
         self.assertEqual(self.found("127.9.8.7"), [("127.9.8.7", False, "127.255.255.255")])
         self.assertEqual(self.found("203.0.113.1"), [])

@@ -47,7 +47,7 @@ class StreamEndpointTests(SynchronousTestCase):
         "tcp:0",
     )
 
-    def test_tells_where_twisted_listens(self) -> None:
+    def test_address_of_twisted(self) -> None:
         """The port and the interface are those on which Twisted will listen."""
         for description in self.DESCRIPTIONS:
             endpoint = parse_stream_endpoint(description)
@@ -73,8 +73,8 @@ class StreamEndpointTests(SynchronousTestCase):
         endpoint = parse_stream_endpoint(replaced)
         self.assertEqual((endpoint.port, endpoint.bind_address), (1801, "127.0.0.9"))
 
-    def test_a_wildcard_binds_nothing(self) -> None:
-        """Only an endpoint on one address tells where outgoing sessions leave from."""
+    def test_a_wildcard_binds_no_address(self) -> None:
+        """Only an endpoint on one address sets the source of outgoing sessions."""
         for description in (
             "tcp:1801",
             "tcp:1801:interface=0.0.0.0",
@@ -150,7 +150,7 @@ class ServerEndpointTests(SynchronousTestCase):
         self.assertEqual(self.listening("tcp6:1801:interface=\\:\\:1"), (1801, 1024, "::1"))
 
     def test_a_backlog_of_ones_own_stays(self) -> None:
-        """Who gives one gets it."""
+        """A configured one is kept."""
         self.assertEqual(self.listening("tcp:1801:backlog=7:interface=127.0.0.1"), (1801, 7, "127.0.0.1"))
         self.assertEqual(self.listening("tcp:1801:127.0.0.1:7"), (1801, 7, "127.0.0.1"))
 

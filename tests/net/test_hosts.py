@@ -116,7 +116,7 @@ class OwnNamesTests(SynchronousTestCase):
         self.assertTrue(self.own("fe80::1%eth0").is_own_address("fe80::1"))
 
     def test_without_a_session_endpoint_no_address_is_own(self) -> None:
-        """With sessions off nobody reaches us by an address."""
+        """With sessions off no peer reaches us by an address."""
         self.assertFalse(self.own().is_own_address("127.0.0.1"))
 
 
@@ -127,7 +127,7 @@ class AddressOfThisMachineTests(SynchronousTestCase):
         self.assertTrue(is_address_of_this_machine("127.0.0.77"))
 
     def test_knows_what_is_not_an_interface(self) -> None:
-        """Foreign, broadcast, multicast and wildcard addresses are nobody's here; names are no addresses."""
+        """Foreign, broadcast, multicast and wildcard addresses are not interfaces; names are no addresses."""
         for address in (
             "192.0.2.1",
             "2001:db8::1",

@@ -241,7 +241,7 @@ print("stopped")
 
 
 class ProcessTests(SynchronousTestCase):
-    """A process whose system never answers."""
+    """A process whose resolver never answers."""
 
     def test_ends(self) -> None:
         """It ends when its reactor stops, though six hundred lookups have no answer."""

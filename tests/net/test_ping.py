@@ -43,7 +43,7 @@ class StandingClock:
 
 
 class Recording(PingResponderProtocol):
-    """Remembers what its hooks are told."""
+    """Remembers the calls of its hooks."""
 
     def __init__(self, settings: SessionSettings | None = None, refused_hosts: tuple[str, ...] = ()) -> None:
         super().__init__(THEIRS, clock=StandingClock(), settings=settings)
@@ -207,7 +207,7 @@ class PingerTests(SynchronousTestCase):
         return [sent.destination for sent in self.network.datagrams if sent.source[0] == ALPHA]
 
     def test_answer(self) -> None:
-        """Who would accept a session answers with its identifier, after one way there and one back."""
+        """A host that would accept a session answers with its identifier, after one round trip."""
         self.respond(BETA)
         answer = self.pinger.ask(BETA)
         self.clock.advance(0.1)
@@ -263,7 +263,7 @@ class PingerTests(SynchronousTestCase):
         self.assertEqual((reply.will_accept, reply.refused, reply.identifier), (False, True, THEIRS))
 
     def test_silence(self) -> None:
-        """Nobody there: the answer after exactly one second is no."""
+        """Without an answer the result after exactly one second is no."""
         answer = self.pinger.ask(BETA)
         self.clock.advance(0.999)
         self.assertNoResult(answer)
@@ -279,8 +279,8 @@ class PingerTests(SynchronousTestCase):
         self.clock.advance(1.0)
         self.assertEqual([self.successResultOf(yes), self.successResultOf(no)], [True, False])
 
-    def test_questions_take_turns(self) -> None:
-        """Only the newest request can be answered, so two questions at once are asked one after the other."""
+    def test_one_request_at_a_time(self) -> None:
+        """Only the newest request can be answered, so two requests are sent one after the other."""
         self.respond(BETA)
         self.respond(GAMMA)
         answers = [self.pinger.ask(BETA), self.pinger.ask(GAMMA)]
@@ -288,8 +288,8 @@ class PingerTests(SynchronousTestCase):
         self.clock.advance(0.4)
         self.assertEqual([self.successResultOf(answer).will_accept for answer in answers], [True, True])
 
-    def test_turn_begins_its_own_second(self) -> None:
-        """A question behind a silent host still gets a whole second."""
+    def test_each_request_has_its_own_second(self) -> None:
+        """A request behind a silent host still gets a whole second."""
         silent, second = self.pinger.ask(BETA), self.pinger.ask(GAMMA)
         self.clock.advance(1.0)
         self.successResultOf(silent)
@@ -299,14 +299,14 @@ class PingerTests(SynchronousTestCase):
         self.assertEqual(self.successResultOf(second).seconds, 1.0)
 
     def test_asking_again_from_an_answer(self) -> None:
-        """Whoever is called with an answer may ask on."""
+        """The callback of an answer may send the next request."""
         self.respond(BETA)
         answer = self.pinger.ask(BETA).addCallback(lambda _: self.pinger.ask(BETA))
         self.clock.advance(0.4)
         self.assertTrue(self.successResultOf(answer).will_accept)
 
-    def test_question_under_way_can_be_cancelled(self) -> None:
-        """The next in line is asked at once, and the late answer disturbs nobody."""
+    def test_pending_request_can_be_cancelled(self) -> None:
+        """The next in line is sent at once, and the late answer affects no other."""
         self.respond(BETA)
         first, second = self.pinger.ask(BETA), self.pinger.ask(GAMMA)
         first.cancel()
@@ -367,7 +367,9 @@ class PingerTests(SynchronousTestCase):
         self.assertTrue(self.successResultOf(answer).will_accept)
 
     def test_stop(self) -> None:
-        """All who wait are told, the socket is closed, nothing is scheduled, and nobody asks any more."""
+        """Waiting callers get an error, the socket is closed, nothing is scheduled, and no request is
+        sent.
+        """
         answers = [self.pinger.ask(BETA), self.pinger.ask(GAMMA)]
         [request] = self.network.datagrams
         self.successResultOf(self.pinger.stop())

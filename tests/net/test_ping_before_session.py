@@ -77,7 +77,7 @@ class PingBeforeSessionTests(SynchronousTestCase):
         self.assertFalse(self.first_packet().is_without_ping)
 
     def test_acceptor_without_a_responder(self) -> None:
-        """MQQB-2.1.2-04: nobody answers the request; a session opens all the same."""
+        """MQQB-2.1.2-04: the request is not answered; a session opens all the same."""
         silent = self.attempt(pings=True)
         self.clock.advance(1.0)
         self.assertEqual((silent.state, self.network.links), (SessionState.WAITING_RECONNECT, []))

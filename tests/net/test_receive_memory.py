@@ -50,7 +50,7 @@ class Collecting(SessionProtocol):
 
 
 class Peer:
-    """Somebody who sends in portions, as far as the other side reads."""
+    """A peer that sends in portions, as far as the other side reads."""
 
     def __init__(self, factory: SessionFactory, number: int, host: str = "127.0.0.9") -> None:
         kind: Any = IPv6Address if ":" in host else IPv4Address
@@ -123,7 +123,7 @@ class ReceiveMemoryTestCase(SynchronousTestCase):
         return peer
 
     def settle(self) -> None:
-        """Let all send until nobody can any more."""
+        """Let all send until none can any more."""
         while any([peer.go_on() for peer in self.peers]):
             pass
 
@@ -135,8 +135,8 @@ class ReceiveMemoryTestCase(SynchronousTestCase):
 class PartialPacketsTests(ReceiveMemoryTestCase):
     """Everyone has sent the beginning of a packet."""
 
-    def test_who_would_hold_too_much_sends_one_at_a_time(self) -> None:
-        """Who is not read any more is told a window of 1, who holds nothing is not.
+    def test_large_senders_get_a_window_of_one(self) -> None:
+        """A peer that is not read any more gets a window of 1, one that holds nothing does not.
 
         MQMQ-2.2.20.4-11
         """
@@ -151,8 +151,8 @@ class PartialPacketsTests(ReceiveMemoryTestCase):
             self.assertEqual(peer.transport.value()[-4:-2], b"\x01\0")
         self.assertEqual(other.session.session.statistics.window, 64)
 
-    def test_who_would_hold_too_much_is_not_read(self) -> None:
-        """The kernel makes them wait; those who hold nothing are read as ever."""
+    def test_large_senders_are_not_read(self) -> None:
+        """The kernel makes them wait; those that hold nothing are read as ever."""
         stalled = [self.peer() for _ in range(20)]
         for peer in stalled:
             peer.send(LARGE[:-1])
@@ -176,7 +176,7 @@ class PartialPacketsTests(ReceiveMemoryTestCase):
         self.assert_bounded(20)
 
     def test_the_peers_that_stand_still_make_room(self) -> None:
-        """They lose their sessions as far as is needed, the greediest first; who sends stays."""
+        """They lose their sessions as far as is needed, the largest first; a peer that sends stays."""
         greediest, greedy, less = self.peer(), self.peer(), self.peer()
         greediest.send(LARGE[: 600 * KIB])
         greedy.send(LARGE[: 300 * KIB])
@@ -193,7 +193,7 @@ class PartialPacketsTests(ReceiveMemoryTestCase):
         self.assertEqual(greediest.session.reasons, [CloseReason.STALLED])
         self.assertTrue(all(peer.is_open for peer in honest))
 
-    def test_a_host_that_has_many_gives_way_first(self) -> None:
+    def test_a_host_with_many_sessions_loses_them_first(self) -> None:
         """However little each of its sessions holds, and whatever address of its network each has."""
         alone = self.peer("192.0.2.7")
         alone.send(LARGE[: 300 * KIB])
@@ -214,7 +214,7 @@ class PartialPacketsTests(ReceiveMemoryTestCase):
         self.assertTrue(all(peer.is_open for peer in honest))
 
     def test_slow_peers_are_left_alone_while_there_is_room(self) -> None:
-        """Who takes its time harms nobody."""
+        """A slow peer within the limits is not affected."""
         slow = self.peer()
         slow.send(LARGE[: 500 * KIB])
         self.clock.advance(100)
@@ -222,7 +222,7 @@ class PartialPacketsTests(ReceiveMemoryTestCase):
         slow.send(LARGE[500 * KIB :])
         self.assertEqual(len(slow.session.arrived), 1)
 
-    def test_a_lost_connection_gives_back_what_it_held(self) -> None:
+    def test_a_lost_connection_releases_its_memory(self) -> None:
         """And those that waited go on."""
         first, second, third = self.peer(), self.peer(), self.peer()
         for peer in (first, second, third):
@@ -246,7 +246,7 @@ class PartialPacketsTests(ReceiveMemoryTestCase):
         self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
 
     def test_any_crowd(self) -> None:
-        """Whoever sends to the end arrives, however many others do not."""
+        """A peer that sends to the end arrives, however many others do not."""
         chance = random.Random(11)
         for _ in range(10):
             self.setUp()
@@ -277,7 +277,7 @@ class NoMemoryTests(ReceiveMemoryTestCase):
             self.clock.advance(20)
         self.assertEqual(len(alone.session.arrived), 1)
 
-    def test_who_sends_on_and_on_has_no_more_turns_than_others(self) -> None:
+    def test_continuous_senders_get_no_more_iterations(self) -> None:
         """A stream of large packets does not keep the others waiting for its end."""
         greedy, modest = self.peer(), self.peer()
         greedy.unsent, modest.unsent = LARGE * 10, LARGE
@@ -286,7 +286,7 @@ class NoMemoryTests(ReceiveMemoryTestCase):
             modest.portion()
         self.assertLess(len(greedy.session.arrived), 3)
 
-    def test_others_have_their_turns(self) -> None:
+    def test_others_are_served_in_between(self) -> None:
         """One packet at a time."""
         for _ in range(5):
             self.peer().send(LARGE * 2)

@@ -126,7 +126,7 @@ class HostResolverTests(SynchronousTestCase):
         self.assertEqual(self.resolve(resolver, "gamma"), ["[fd00::9]:1802"])
 
     def test_what_a_next_hop_has(self) -> None:
-        """MQQB-3.1.1.3.1.3-01: its name, its address as text, and, where routing says it, who it is."""
+        """MQQB-3.1.1.3.1.3-01: its name, its address as text, and, if routing has it, its identifier."""
         factory = DiallingSessionFactory(
             ALPHA, reactor=self.reactor, clock=ManualClock(), lookup=self.resolver().resolve
         )
@@ -138,7 +138,9 @@ class HostResolverTests(SynchronousTestCase):
         )
 
     def test_directory_with_a_wrong_address(self) -> None:
-        """What the directory has and cannot be connected to is told, and nobody else is asked."""
+        """An address of the directory that cannot be connected to is reported, and no other source is
+        asked.
+        """
         resolver = attrs.evolve(self.resolver(), address_of={"beta": "10.0.0.9:0"}.get)
         failed = self.failureResultOf(Deferred.fromCoroutine(resolver.resolve("beta")), HostNotFound)
         self.assertIn("beta: the address that the directory has", str(failed.value))
@@ -166,7 +168,7 @@ class HostResolverTests(SynchronousTestCase):
         self.assertEqual(hop.bind_address, "127.0.0.9")
         self.assertEqual(self.connected(hop), ("127.0.0.2", 1801, ("127.0.0.9", 0)))
 
-    def test_a_wildcard_binds_nothing(self) -> None:
+    def test_a_wildcard_binds_no_address(self) -> None:
         """Without an own address, or with one of the other family, the system chooses."""
         [hop] = self.hops(self.resolver(), "127.0.0.2")
         self.assertEqual(self.connected(hop), ("127.0.0.2", 1801, None))
@@ -180,18 +182,18 @@ class HostResolverTests(SynchronousTestCase):
         self.assertEqual(hop.address, "tcp:127.0.0.7:1807:bindAddress=127.0.0.8")
         self.assertEqual(self.connected(hop), ("127.0.0.7", 1807, ("127.0.0.8", 0)))
 
-    def test_an_unknown_name_is_told(self) -> None:
-        """A name that nobody knows is MQ_ERROR_MACHINE_NOT_FOUND and says which."""
+    def test_an_unknown_name_is_reported(self) -> None:
+        """An unknown name is MQ_ERROR_MACHINE_NOT_FOUND and says which."""
         error = self.failure("nowhere")
         self.assertIs(error.status, Status.MQ_ERROR_MACHINE_NOT_FOUND)
         self.assertIn("nowhere", error.detail)
 
-    def test_a_name_that_is_none_is_told(self) -> None:
-        """What cannot be looked up at all is refused alike."""
+    def test_an_invalid_name_is_reported(self) -> None:
+        """A name that cannot be looked up at all is refused alike."""
         self.assertIn("bad..name", self.failure("bad..name").detail)
 
     def test_gives_up_after_a_while(self) -> None:
-        """A name service that is silent holds nobody for more than ten seconds; a late answer is ignored."""
+        """A silent name service delays a caller by ten seconds at most; a late answer is ignored."""
         answer = Deferred.fromCoroutine(self.resolver().resolve("silent"))
         self.reactor.advance(9.9)
         self.assertNoResult(answer)
@@ -211,7 +213,7 @@ class HostResolverTests(SynchronousTestCase):
         self.assertEqual(len(self.resolve(self.resolver(), "many")), 4)
 
     def test_a_question_can_be_cancelled(self) -> None:
-        """Who no longer wants to know leaves nothing behind."""
+        """A caller that cancels leaves nothing behind."""
         answer = Deferred.fromCoroutine(self.resolver().resolve("silent"))
         answer.cancel()
         self.failureResultOf(answer)

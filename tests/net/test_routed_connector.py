@@ -1,4 +1,4 @@
-"""Next hops that routing names: each in its turn, and nobody else in its place."""
+"""Next hops of routing: each in its order, and no other queue manager instead."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TO_GAMMA = RoutedHop(GAMMA, "gamma.example.com")
 
 
 class _Listening(Protocol):
-    """Hears what is said to it, and hangs up."""
+    """Reads what it is sent, and hangs up."""
 
     data = b""
 
@@ -75,14 +75,14 @@ class RoutedConnectorTests(SynchronousTestCase):
         self.clock.advance(0.5)
 
     def reached(self) -> tuple[str, UUID | None] | None:
-        """Where a session is open, and with whom."""
+        """The address and the queue manager of an open session."""
         session = self.connector.session
         if session is None or not session.is_open:
             return None
         return session.remote_address, session.remote_identifier
 
     def test_one_entry_for_each_address(self) -> None:
-        """MQQB-3.1.5.2.1-04 MQQB-3.1.5.2.1-06: of each hop in its turn; a new attempt begins anew."""
+        """MQQB-3.1.5.2.1-04 MQQB-3.1.5.2.1-06: of each hop in its order; a new attempt begins anew."""
         self.connect()
         everywhere = ("127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6")
         self.assertEqual(self.connector.addresses, everywhere)
@@ -101,14 +101,14 @@ class RoutedConnectorTests(SynchronousTestCase):
         self.assertEqual(len(self.lookups), 2)
 
     def test_both_are_there(self) -> None:
-        """The first hop is taken, whoever else is there."""
+        """The first hop is chosen, whichever others are reachable."""
         self.listen("127.0.0.5", GAMMA)
         self.listen("127.0.0.3", BETA)
         self.connect()
         self.assertEqual(self.reached(), ("127.0.0.3", BETA))
 
     def test_another_answers(self) -> None:
-        """MQQB-3.1.6.1-03: at the address of BETA is somebody else, who is refused; the next is tried."""
+        """MQQB-3.1.6.1-03: another queue manager at the address of BETA is refused; the next is tried."""
         self.listen("127.0.0.3", GAMMA)
         self.listen("127.0.0.4", BETA)
         self.connect()
@@ -132,7 +132,7 @@ class RoutedConnectorTests(SynchronousTestCase):
             self.assertNotIn(other.bytes_le, heard[address].data)
 
     def test_direct_name(self) -> None:
-        """MQQB-3.1.5.2.1-07: whoever is at its address is welcome, and nobody is asked for."""
+        """MQQB-3.1.5.2.1-07: any queue manager at its address is accepted, and none is looked up."""
         listening = _Listening()
         endpoint = self.network.host("127.0.0.9").server_endpoint(1801)
         self.successResultOf(endpoint.listen(Factory.forProtocol(lambda: listening)))
@@ -147,14 +147,14 @@ class RoutedConnectorTests(SynchronousTestCase):
         self.assertEqual(self.lookups, ["127.0.0.9"])
 
     def test_unknown_host(self) -> None:
-        """A hop that nobody can find is passed over."""
+        """A hop that cannot be resolved is passed over."""
         self.hops = (RoutedHop(UUID(int=0xD), "delta"), TO_BETA)
         self.listen("127.0.0.3", BETA)
         self.connect()
         self.assertEqual(self.reached(), ("127.0.0.3", BETA))
 
-    def test_nobody_can_be_found(self) -> None:
-        """MQQB-3.1.6.1-02: it is tried again, with a look at what routing says by then."""
+    def test_no_hop_is_found(self) -> None:
+        """MQQB-3.1.6.1-02: it is tried again, with the hops that routing has by then."""
         self.hops = (RoutedHop(UUID(int=0xD), "delta"),)
         self.listen("127.0.0.3", BETA)
         self.connect()
@@ -165,7 +165,7 @@ class RoutedConnectorTests(SynchronousTestCase):
         self.assertEqual(self.reached(), ("127.0.0.3", BETA))
 
     def test_no_hops(self) -> None:
-        """Routing that names nobody any more is a failed attempt."""
+        """An empty list of hops is a failed attempt."""
         self.hops = ()
         self.connect()
         self.assertEqual((self.reached(), self.lookups), (None, []))

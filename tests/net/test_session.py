@@ -141,14 +141,14 @@ class SessionProtocolTests(SynchronousTestCase):
         self.clock.advance(0.1)
         self.assertEqual(side.transport.value(), session_ack(session_header(received=1)))
 
-    def test_tells_of_every_message(self) -> None:
+    def test_reports_every_message(self) -> None:
         """The hooks see each arrival and the batch that it came in."""
         side, protocol = self.opened()
         side.protocol.dataReceived(user_packet(b"1") + user_packet(b"2"))
         self.assertEqual(protocol.events, [("arriving", b"1"), ("arriving", b"2"), ("batch", 2)])
 
-    def test_tells_of_what_it_sends(self) -> None:
-        """A sent message is told of when it is written, and again when the peer has it."""
+    def test_reports_what_it_sends(self) -> None:
+        """A sent message is reported when it is written, and again when the peer has it."""
         side, protocol = self.opened()
         protocol.send([OutgoingPacket(user_packet(b"1"))])
         self.assertEqual(side.transport.value(), user_packet(b"1"))
@@ -223,7 +223,7 @@ class SessionProtocolTests(SynchronousTestCase):
         self.assertFalse(side.transport.connected)
 
     def test_a_lost_connection_gives_messages_back(self) -> None:
-        """What was not acknowledged is told of when the session closes."""
+        """Unacknowledged messages are reported when the session closes."""
         _, protocol = self.opened()
         protocol.send([OutgoingPacket(user_packet(b"1"))])
         protocol.connectionLost(Failure(ConnectionDone()))
@@ -278,7 +278,7 @@ class SessionFactoryTests(SynchronousTestCase):
         return SessionFactory(BETA, reactor=self.clock.reactor, clock=self.clock, settings=settings)
 
     def test_refuses_sessions_beyond_the_limit(self) -> None:
-        """With room for two, the third initiator is told so.
+        """With a limit of two, the third initiator is refused.
 
         MQQB-2.2.1-08, MQQB-2.2.1-09.
         """
@@ -300,14 +300,14 @@ class SessionFactoryTests(SynchronousTestCase):
         self.assertEqual(len(open_sessions), 1000)
 
     def test_bounds_handshakes(self) -> None:
-        """Connections that say nothing cannot pile up; the oldest gives way to the newest."""
+        """Silent connections cannot pile up; the oldest is closed for the newest."""
         factory = self.make(SessionSettings(max_handshakes=3))
         sides = [Side(factory) for _ in range(5)]
         self.assertEqual([side.transport.connected for side in sides], [False, False, True, True, True])
         self.assertEqual(len(factory.connections), 3)
 
-    def test_silence_keeps_nobody_out(self) -> None:
-        """However many say nothing, who speaks is heard, and stays."""
+    def test_silent_connections_do_not_lock_out_others(self) -> None:
+        """However many are silent, a peer that sends is served, and stays."""
         factory = self.make(SessionSettings(max_handshakes=3))
         for _ in range(3):
             Side(factory)
@@ -334,7 +334,7 @@ class SessionFactoryTests(SynchronousTestCase):
         self.assertIsNotNone(factory.buildProtocol(IPv4Address("TCP", "127.0.0.9", 1)))
 
     def test_a_network_of_ipv6_is_one_host(self) -> None:
-        """Who has one of its addresses has all; a connection that ends makes room for another of them."""
+        """A host with one of its addresses has all; a connection that ends makes room for another of them."""
         factory = self.make(SessionSettings(max_connections_per_host=2))
         near = [Side(factory, f"2001:db8::{number}") for number in (1, 2)]
         self.assertIsNone(factory.buildProtocol(IPv6Address("TCP", "2001:db8::3", 1)))
@@ -360,7 +360,7 @@ class SessionFactoryTests(SynchronousTestCase):
         self.assertEqual((latest.address, latest.reasons), ("192.0.2.7", {"sessions_per_second": 350}))
 
     def test_counts_whom_it_refuses(self) -> None:
-        """Each limit and setting counts for itself, whether the peer is told or not."""
+        """Each limit and setting counts by itself, whether the peer is notified or not."""
         factory = self.make(SessionSettings(max_sessions=1, max_handshakes=2, max_connections_per_host=3))
         first = Side(factory)
         first.shake_hands()

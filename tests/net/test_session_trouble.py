@@ -1,4 +1,4 @@
-"""Sessions whose peer, or whose broker, does not play along."""
+"""Sessions whose peer, or whose broker, fails."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Descriptor(StringTransportWithDisconnection):
             raise AttributeError("there is no socket any more")
 
     def connectionLost(self, reason: Failure) -> None:
-        """The reactor closes it some other way."""
+        """The reactor closes it otherwise."""
 
     def fileno(self) -> int:
         return -1
@@ -110,7 +110,7 @@ class ClosingOverMessagesTests(TroubleTestCase):
         protocol.dataReceived(user_packet() * HALF_A_WINDOW * 3)
         self.assertEqual(len(portions), 1)
 
-    def test_a_hook_that_fails_acknowledges_nothing(self) -> None:
+    def test_a_failing_hook_acknowledges_no_message(self) -> None:
         """Neither if it raises at once."""
 
         class Broken(SessionProtocol):
@@ -123,7 +123,7 @@ class ClosingOverMessagesTests(TroubleTestCase):
         self.assertEqual(transport.value(), b"")
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
 
-    def test_a_hook_that_fails_later_acknowledges_nothing(self) -> None:
+    def test_a_hook_that_fails_later_acknowledges_no_message(self) -> None:
         """Nor if it fails after a while."""
         gate: Deferred[None] = Deferred()
 
@@ -141,8 +141,8 @@ class ClosingOverMessagesTests(TroubleTestCase):
         self.assertFalse(transport.connected)
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
 
-    def test_a_refusal_is_told_before_the_end(self) -> None:
-        """What the session itself has to say at its end is written."""
+    def test_a_refusal_is_sent_before_the_end(self) -> None:
+        """The session's own last packet is written."""
 
         class Refusing(SessionProtocol):
             def may_open(self) -> bool:
@@ -240,7 +240,7 @@ class EarlyMessageTests(TroubleTestCase):
     """An acceptor that sends a message before it has answered."""
 
     def test_the_beginning_of_a_message_ends_a_handshake_on_both_sides(self) -> None:
-        """It is not even buffered, whoever dialled (MQQB-2.1.1-05)."""
+        """It is not even buffered, whichever side dialled (MQQB-2.1.1-05)."""
         for is_initiator in (False, True):
             protocol = self.factory.build(is_initiator=is_initiator)
             transport = self.connect(protocol)

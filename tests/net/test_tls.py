@@ -32,7 +32,7 @@ class PinTests(SynchronousTestCase):
 class ServerDescriptionTests(SynchronousTestCase):
     DESCRIPTION = f"tls:1801:interface=127.0.0.1:certificate=a.pem:privateKey=a.key:pins={PIN}"
 
-    def test_tells_where_it_listens(self) -> None:
+    def test_address_of_the_listener(self) -> None:
         """Its port and interface, whose replacement keeps all else."""
         endpoint = parse_stream_endpoint(self.DESCRIPTION)
         self.assertEqual((endpoint.port, endpoint.bind_address), (1801, "127.0.0.1"))
@@ -66,12 +66,12 @@ class ClientDescriptionTests(SynchronousTestCase):
         )
 
     def test_without_pins_it_is_twisteds_own(self) -> None:
-        """Which believes those that are trusted to vouch for a name."""
+        """Which trusts the system's CA certificates."""
         entry = parse_host_entry("tls:beta.example.com:1802")
         self.assertEqual((entry.tls, entry.description), (None, "tls:beta.example.com:1802"))
 
     def test_says_what_is_wrong(self) -> None:
-        """Every mistake is named before anybody is dialled."""
+        """Every mistake is named before a connection is attempted."""
         for text, problem in (
             (f"tls:beta:pins={PIN}", "names the port ''"),
             (f"tls:beta:0:pins={PIN}", "names the port '0'"),

@@ -46,7 +46,7 @@ def _identifiers(draw: st.DrawFn, count: int, prefix: int) -> list[UUID]:
 
 @st.composite
 def links(draw: st.DrawFn, sites: list[UUID], *, is_connected: bool) -> list[tuple[UUID, UUID, int]]:
-    """Links between sites, with few different costs, so that many ways cost the same."""
+    """Links between sites, with few different costs, so that many routes cost the same."""
     costs = st.one_of(st.integers(1, 3), st.integers(1, 10), st.sampled_from((1, 999_999)))
     drawn: list[tuple[UUID, UUID, int]] = []
     if is_connected:

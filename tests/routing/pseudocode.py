@@ -168,8 +168,9 @@ class Pseudocode:
     def routing_table(self, own: UUID) -> Table:
         """3.1.3.1 each other site that can be reached.
 
-        The sites of a gate are one root: a way between them costs it nothing, and a way that comes back to
-        one of them is none.
+        The sites of a gate are one root: a route between them costs it nothing, and a route back to one of
+        them is not
+        considered.
         """
         if not (self.is_site_gate(own) and self.sites and self.links):
             return {}

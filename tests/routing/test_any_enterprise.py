@@ -95,7 +95,7 @@ class AgreementTests(SynchronousTestCase):
     @given(plan=neglected())
     @any_enterprise
     def test_neglected(self, plan: Plan) -> None:
-        """Whatever a directory holds, nothing raises but for want of a way, and the rest is still routed."""
+        """Whatever a directory holds, only a missing route raises, and the rest is still routed."""
         self.check(plan.builder().build().topology)
 
 
@@ -103,7 +103,7 @@ class DeliveryTests(SynchronousTestCase):
     """What becomes of a message when each queue manager does what its own GetNextHops says."""
 
     def ways(self, topology: Topology, source: UUID, destination: UUID) -> list[list[UUID]]:
-        """Every way that a message can take, by whichever candidate each hop goes.
+        """Every route that a message can take, by any candidate of each hop.
 
         None has a loop, and each ends at the destination.
         """
@@ -151,7 +151,9 @@ class DeliveryTests(SynchronousTestCase):
     @given(plan=well_kept())
     @any_enterprise
     def test_several_sites(self, plan: Plan) -> None:
-        """Queue managers of several sites are reached as well, and a gate of several sites shortens ways."""
+        """Queue managers of several sites are reached as well, and a gate of several sites shortens
+        routes.
+        """
         topology = plan.builder().build().topology
         for source, destination in self.pairs(topology):
             ways = self.ways(topology, source, destination)
@@ -182,7 +184,7 @@ class DeliveryTests(SynchronousTestCase):
     @given(plan=well_kept(one_site=True))
     @any_enterprise
     def test_by_trying(self, plan: Plan) -> None:
-        """MQBR-3.1.3.1-09: no way at all is cheaper than that of the table, which is a tree."""
+        """MQBR-3.1.3.1-09: no route at all is cheaper than that of the table, which is a tree."""
         topology = plan.builder().build().topology
         graph = oracle(topology).graph()
         gates = topology.gates(topology.sites[0].identifier)
@@ -197,7 +199,7 @@ class DeliveryTests(SynchronousTestCase):
 
 
 def topology_cost(topology: Topology, own: UUID, destination: UUID) -> int | None:
-    """What the table of a gate says that the way to a queue manager of another site costs."""
+    """The cost of a route to a queue manager of another site in the table of a gate."""
     machine, target = topology.queue_manager(own), topology.queue_manager(destination)
     assert machine is not None and target is not None
     if set(machine.sites) & set(target.sites) or not is_site_gate(topology, own):

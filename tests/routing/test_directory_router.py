@@ -176,20 +176,22 @@ class DirectoryRouterTests(RouterTestCase):
         self.assertEqual(self.hops(router, "cC", source="cB"), ["gB"])
 
     def test_route(self) -> None:
-        """The whole way is told with its reasons."""
+        """The whole route is shown with its reasons."""
         way = self.successResultOf(self.opened().route(guid("cB"), guid("cC")))
         self.assertEqual([hop.name for hop in way.hops], ["gB", "gA", "gC", "cC"])
         self.assertEqual(way.cost, 4)
 
     def test_no_gate(self) -> None:
-        """MQBR-3.1.3.1-01: who is not a site gate has no table, and sends by its routing server."""
+        """MQBR-3.1.3.1-01: a queue manager that is not a site gate has no table, and sends by its
+        routing server.
+        """
         router = self.opened("cA")
         self.assertEqual(router.core.snapshot.table.rows, {})
         self.assertEqual(self.hops(router, "cC", source="cA"), ["gA"])
 
     def test_every_hour(self) -> None:
-        """MQBR-3.1.2.1-01, MQBR-3.1.3-01, MQBR-3.1.6.1-01: after an hour, and no second before, what changed
-        in the directory holds, and whoever waits for a way is told.
+        """MQBR-3.1.2.1-01, MQBR-3.1.3-01, MQBR-3.1.6.1-01: after an hour, and not a second before,
+        changes in the directory hold, and callers that wait for a route are notified.
         """
         router = self.opened()
         self.assertEqual(self.changes, 1)
@@ -214,7 +216,7 @@ class DirectoryRouterTests(RouterTestCase):
             self.failureResultOf(router.next_hops(guid("gA"), guid("newer")), NoRoute)
 
     def test_refresh(self) -> None:
-        """Whoever knows of a change has it read at once."""
+        """A caller that knows of a change has it read at once."""
         router = self.opened()
         self.write_cost(100)
         self.successResultOf(router.refresh())
@@ -234,7 +236,7 @@ class DirectoryRouterTests(RouterTestCase):
         self.assertEqual(self.hops(router, "cC"), ["gB"])
 
     def test_away_from_the_start(self) -> None:
-        """A router opens without a directory, has no ways, and finds them when it is back."""
+        """A router opens without a directory, has no routes, and finds them when it is back."""
         self.directory.is_connected = False
         router = self.opened()
         self.failureResultOf(router.next_hops(guid("gA"), guid("cC")), NoRoute)
@@ -329,8 +331,8 @@ class DirectoryRouterTests(RouterTestCase):
             self.successResultOf(router.close())
         self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
 
-    def test_turns(self) -> None:
-        """While very many objects are read, others have their turns."""
+    def test_slices(self) -> None:
+        """While very many objects are read, other work is done in between."""
         for number in range(250):
             self.directory.add(machine(f"m{number}", "A"))
         router = self.router(DirectoryRunner(self.directory, self.clock, _nothing).run)
@@ -402,7 +404,7 @@ class GetDirectoryDataTests(RouterTestCase):
         self.assertEqual(router.core.snapshot.enterprise.topology.sites, ())
 
     def test_end_is_always_raised(self) -> None:
-        """MQBR-3.1.5.9-07: the handle is given back in success and failure, and what comes of that makes no
+        """MQBR-3.1.5.9-07: the handle is closed in success and failure, and the result of that makes no
         difference.
         """
         _, requests = self.read(self.handle(7), FAILED, FAILED)
@@ -415,9 +417,9 @@ class GetDirectoryDataTests(RouterTestCase):
         self.assertIsNone(router.core.refused)
         self.assertEqual(len(router.core.snapshot.enterprise.topology.sites), 3)
 
-    def test_nothing(self) -> None:
-        """MQBR-3.1.5.9-05: the end of the data keeps what was read, and a type of which there is nothing is
-        as empty as one that gives Nothing.
+    def test_the_value_nothing(self) -> None:
+        """MQBR-3.1.5.9-05: the end of the data keeps what was read, and a type without objects is as
+        empty as one that returns Nothing.
         """
         router, _ = self.read(
             *self.whole(1, SiteObject), self.handle(2), END, DONE, *self.whole(3, QueueManagerObject)

@@ -53,7 +53,7 @@ class ExampleTests(SynchronousTestCase):
         self.assertEqual(hops(topology, "gHead", "cBranch", "gNorth", "gSouth"), ["gNorth", "gSouth"])
 
     def test_another_gate_of_the_next_site(self) -> None:
-        """It lies as near as the first, so it takes its place; if both are down both are dialled."""
+        """It is as near as the first, so it replaces it; if both are down both are dialled."""
         estate = Estate("A-B 1 gA gB hB, B-C 1 gB hB gC, A-C 5")
         estate.machine("hB", "B", routing_server=True)
         topology = estate.sound()
@@ -62,7 +62,7 @@ class ExampleTests(SynchronousTestCase):
         self.assertEqual(hops(topology, "gA", "cC", "gB", "hB", "gC"), ["gB", "gC"])
 
     def test_what_is_known_of_others(self) -> None:
-        """A gate that is down beyond the next hop is avoided too, if there is a way without it."""
+        """A gate that is down beyond the next hop is avoided too, if there is a route without it."""
         topology = Estate("A-B 1, B-C 1, C-D 1, A-E 5, E-D 5, B-E 9").sound()
         self.assertEqual(hops(topology, "gA", "cD", "gC"), ["gB"])
         topology = Estate("A-B 5, B-C 5, C-D 5, A-E 9, E-D 9").sound()
@@ -126,9 +126,9 @@ class AnyEnterpriseTests(SynchronousTestCase):
     """What holds for all."""
 
     def follow(self, topology: Topology, data: st.DataObject) -> None:
-        """A message goes from hop to hop, by what each queue manager believes when it has it.
+        """A message goes from hop to hop, by the state that each queue manager has when it has the message.
 
-        Any of the hops that are answered may turn out to be the one that can be reached.
+        Any of the hops that are answered may be the one that can be reached.
         """
         machines = [machine.identifier for machine in topology.queue_managers]
         if len(set(machines)) < 2:

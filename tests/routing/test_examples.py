@@ -60,13 +60,13 @@ class ExampleTests(SynchronousTestCase):
         )
 
     def test_back(self) -> None:
-        """MQBR-1.3.3-02: links lead in both directions, and so do the ways."""
+        """MQBR-1.3.3-02: links lead in both directions, and so do the routes."""
         for costs in (CASE_1, CASE_2):
             topology = Estate(costs).sound()
             there = self.sites_passed(topology, "cA", "cC")
             self.assertEqual(self.sites_passed(topology, "cC", "cA"), there[::-1])
 
-    def test_whole_way(self) -> None:
-        """MQBR-1.3.3-01: a message leaves a site by its gate, and comes in by that of the next."""
+    def test_whole_route(self) -> None:
+        """MQBR-1.3.3-01: a message leaves a site by its gate, and enters the next by that of the next."""
         found = route(Estate(CASE_1).sound(), guid("cA"), guid("cC"))
         self.assertEqual(names(hop.queue_manager for hop in found.hops), ["gA", "gB", "gC", "cC"])

@@ -35,8 +35,8 @@ class ClientTests(SynchronousTestCase):
         self.assertEqual(next_hops(estate.sound(), guid("cA"), guid("near")), (guid("near"),))
 
     def test_out_routing_servers(self) -> None:
-        """MQBR-1.3.2-01, MQBR-3.1.5.1-05, MQBR-3.1.5.1-06: who has out-routing servers sends everything to
-        them, in their order, also to its own site and past in-routing servers.
+        """MQBR-1.3.2-01, MQBR-3.1.5.1-05, MQBR-3.1.5.1-06: with out-routing servers all is sent to
+        them, in their order, also to the own site and past in-routing servers.
         """
         estate = Estate("A-B 1")
         estate.machine("r2", "A", routing_server=True)
@@ -47,9 +47,7 @@ class ClientTests(SynchronousTestCase):
             self.assertEqual(hops(estate.sound(), "from", destination), ["r2", "r1"])
 
     def test_in_routing_servers(self) -> None:
-        """MQBR-1.3.2-02, MQBR-3.1.5.1-07: who has in-routing servers gets everything from its site by
-        them.
-        """
+        """MQBR-1.3.2-02, MQBR-3.1.5.1-07: with in-routing servers all from the own site comes by them."""
         estate = Estate("A-B 1")
         estate.machine("r1", "A", routing_server=True)
         estate.machine("near", "A", into="r1 gA")
@@ -78,7 +76,7 @@ class ClientTests(SynchronousTestCase):
         self.assertEqual(get_routing_server(estate.topology, guid("no")), guid("yes"))
 
     def test_no_routing_server(self) -> None:
-        """MQBR-3.1.5.1-11, MQBR-3.1.5.5-04: without a routing server in the site there is no way."""
+        """MQBR-3.1.5.1-11, MQBR-3.1.5.5-04: without a routing server in the site there is no route."""
         estate = Estate("A-B 1", with_gates=False)
         estate.machine("one", "A")
         estate.machine("two", "B", routing_server=True)
@@ -91,8 +89,8 @@ class ClientTests(SynchronousTestCase):
         )
 
     def test_unknown(self) -> None:
-        """MQBR-3.1.5.1-03, MQBR-3.1.5.4-03, MQBR-3.1.5.5-01, MQBR-3.1.5.6-01, MQBR-3.1.5.8-01: who is not
-        in the directory is not found, sends nothing and gets nothing.
+        """MQBR-3.1.5.1-03, MQBR-3.1.5.4-03, MQBR-3.1.5.5-01, MQBR-3.1.5.6-01, MQBR-3.1.5.8-01: a queue
+        manager that is not in the directory is not found, sends nothing and gets nothing.
         """
         topology = Estate("A-B 1").sound()
         self.assertIsNone(topology.queue_manager(guid("nobody")))
@@ -140,7 +138,7 @@ class RoutingServerTests(SynchronousTestCase):
         self.assertEqual(hops(estate.sound(), "router", "far"), ["far"])
 
     def test_in_routing_servers(self) -> None:
-        """MQBR-3.1.5.2-03: one that is not an in-routing server hands over to those who are."""
+        """MQBR-3.1.5.2-03: one that is not an in-routing server hands over to those that are."""
         estate = self.estate()
         estate.machine("second", "A", routing_server=True)
         estate.machine("near", "A", into="second gA")
@@ -157,7 +155,7 @@ class RoutingServerTests(SynchronousTestCase):
         self.assertIn(get_site_gate(topology, guid("router")), topology.gates(guid("A")))
 
     def test_no_gate(self) -> None:
-        """MQBR-3.1.5.2-06: without a gate in its site there is no way."""
+        """MQBR-3.1.5.2-06: without a gate in its site there is no route."""
         estate = Estate("A-B 1 gB")
         self.assertIsNone(get_site_gate(estate.topology, guid("gA")))
         missing = self.assertRaises(NoRoute, next_hops, estate.topology, guid("gA"), guid("cB"))
@@ -178,8 +176,8 @@ class RoutingServerTests(SynchronousTestCase):
                 self.assertIsNone(get_site_gate(estate.topology, guid("router")))
 
     def test_no_sites(self) -> None:
-        """MQBR-3.1.5.6-02, MQBR-3.1.5.8-03, MQBR-3.1.5.5-02: if no sites can be read, nobody is or finds a
-        gate, and if no queue managers can, nobody finds a routing server.
+        """MQBR-3.1.5.6-02, MQBR-3.1.5.8-03, MQBR-3.1.5.5-02: without readable sites there is no gate,
+        and without readable queue managers there is no routing server.
         """
         topology = Topology(queue_managers=self.estate().topology.queue_managers)
         for machine in topology.queue_managers:
@@ -212,7 +210,7 @@ class SiteGateTests(SynchronousTestCase):
         self.assertEqual(hops(estate.sound(), "gA", "far"), ["far"])
 
     def test_in_routing_servers(self) -> None:
-        """MQBR-3.1.5.3-02: one that is not an in-routing server hands over to those who are."""
+        """MQBR-3.1.5.3-02: one that is not an in-routing server hands over to those that are."""
         estate = self.estate()
         estate.machine("router", "A", routing_server=True)
         estate.machine("near", "A", into="router")
@@ -234,9 +232,9 @@ class SiteGateTests(SynchronousTestCase):
         self.assertEqual(hops(estate.sound(), "gA", "both"), ["gC"])
         self.assertEqual(hops(estate.sound(), "gA", "alike"), ["gB"])
 
-    def test_no_way(self) -> None:
-        """MQBR-3.1.5.3-07, MQBR-3.1.3.1-12: to a site that no links lead to there is no way, nor with an
-        empty table.
+    def test_no_route(self) -> None:
+        """MQBR-3.1.5.3-07, MQBR-3.1.3.1-12: to a site that no links lead to there is no route, nor with
+        an empty table.
         """
         topology = Estate("A-B 1, C-D 1").topology
         missing = self.assertRaises(NoRoute, next_hops, topology, guid("gA"), guid("cD"))
@@ -247,7 +245,7 @@ class SiteGateTests(SynchronousTestCase):
         self.assertRaises(NoRoute, next_hops, topology, guid("gA"), guid("cB"), EMPTY_TABLE)
 
     def test_no_gate_there(self) -> None:
-        """MQBR-3.1.5.7-02: without a gate in the next site, or without such a site, there is no way."""
+        """MQBR-3.1.5.7-02: without a gate in the next site, or without such a site, there is no route."""
         topology = Estate("A-B 1 gA").topology
         self.assertIsNone(get_site_gate_for_site(topology, guid("B")))
         self.assertIsNone(get_site_gate_for_site(topology, guid("X")))
@@ -270,15 +268,15 @@ class SiteGateTests(SynchronousTestCase):
         self.assertEqual(get_site_gate_for_site(topology, guid("B")), guid("b1"))
 
     def test_gate_of_two_sites(self) -> None:
-        """A gate of two sites is never sent to by itself: all its sites are where its ways begin."""
+        """A gate of two sites never sends to itself: its routes begin in all its sites."""
         estate = Estate("A-B 1 both, B-C 5 both gC", with_gates=False)
         estate.machine("both", "A B", routing_server=True)
         estate.machine("gC", "C", routing_server=True)
         self.assertEqual(hops(estate.sound(), "both", "gC"), ["gC"])
 
-    def test_who_is_a_gate(self) -> None:
-        """MQBR-3.1.5.8-02, MQBR-3.1.5.8-04, MQBR-3.1.5.8-05: a gate is a routing server that is listed for
-        a site of its own.
+    def test_conditions_of_a_gate(self) -> None:
+        """MQBR-3.1.5.8-02, MQBR-3.1.5.8-04, MQBR-3.1.5.8-05: a gate is a routing server that is listed
+        for a site of its own.
         """
         estate = Estate("A-B 1 gA cB gB far")
         estate.machine("far", "C", routing_server=True)

@@ -1,4 +1,4 @@
-"""The whole way of a message, and why it goes there."""
+"""The whole route of a message, with its reasons."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RouteTests(SynchronousTestCase):
         self.assertEqual((found.cost, found.problem, found.arrives), (5, "", True))
 
     def test_within_a_site(self) -> None:
-        """Within a site a route costs nothing, and other candidates are told."""
+        """Within a site a route costs nothing, and other candidates are listed."""
         estate = Estate(sites="A")
         estate.machine("r1", "A", routing_server=True)
         estate.machine("to", "A", into="r1 gA")
@@ -75,7 +75,7 @@ class RouteTests(SynchronousTestCase):
         )
 
     def test_tie(self) -> None:
-        """Where several ways cost the same, the reason says so."""
+        """Where several routes cost the same, the reason says so."""
         found = self.route(Estate("A-B 1, A-C 1, B-D 1, C-D 1").sound(), "gA", "gD")
         self.assertEqual(
             found.hops[0].reason,
@@ -83,8 +83,8 @@ class RouteTests(SynchronousTestCase):
             "gB is a site gate of B",
         )
 
-    def test_long_way(self) -> None:
-        """Of a way through many sites the middle is left out of the words."""
+    def test_long_route(self) -> None:
+        """Of a route through many sites the text leaves out the middle."""
         letters = "ABCDEFGHIJKLMNOP"
         chain = ", ".join(f"{one}-{two} 1" for one, two in pairwise(letters))
         found = self.route(Estate(chain).sound(), "gA", "gP")
@@ -96,7 +96,7 @@ class RouteTests(SynchronousTestCase):
         self.assertEqual((found.hops, found.arrives, found.cost), ((), True, 0))
 
     def test_unknown(self) -> None:
-        """Who is not known has no route."""
+        """An unknown queue manager has no route."""
         for source, destination in (("cA", "nobody"), ("nobody", "cA"), ("nobody", "nobody")):
             found = self.route(Estate("A-B 1").sound(), source, destination)
             self.assertEqual(
@@ -104,8 +104,8 @@ class RouteTests(SynchronousTestCase):
             )
             self.assertEqual((found.hops, found.arrives), ((), False))
 
-    def test_no_way(self) -> None:
-        """A route that ends on its way has the hops up to there, and says why it ends."""
+    def test_incomplete_route(self) -> None:
+        """A route that ends before the destination has the hops up to there, and says why it ends."""
         found = self.route(Estate("A-B 1, C-D 1").topology, "cA", "cD")
         self.assertEqual([hop.name for hop in found.hops], ["gA"])
         self.assertEqual(
@@ -114,7 +114,7 @@ class RouteTests(SynchronousTestCase):
         )
 
     def test_no_site(self) -> None:
-        """Who belongs to no site can be reached by nobody, and can reach nobody."""
+        """A queue manager without a site can neither be reached nor reach others."""
         estate = Estate("A-B 1")
         estate.machine("lonely", "")
         estate.machine("router", "", routing_server=True)
@@ -215,7 +215,7 @@ class RouteTests(SynchronousTestCase):
                 self.assertEqual(found.problem, "the message would pass more than 29 queue managers")
 
     def test_names(self) -> None:
-        """Who has no name is called by its identifier."""
+        """A queue manager without a name is shown by its identifier."""
         machines = (QueueManager(guid("a"), "", guids("A")), QueueManager(guid("b"), "", guids("A")))
         topology = Topology((Site(guid("A")),), (RoutingLink(guid("A"), guid("B"), 1),), machines)
         [hop] = self.route(topology, "a", "b").hops
@@ -223,8 +223,8 @@ class RouteTests(SynchronousTestCase):
         self.assertEqual(hop.site_name, "{41000000-0000-0000-0000-000000000000}")
 
     def test_priority(self) -> None:
-        """MQBR-3.1-01, MQBR-3.1.4-01: of a message nothing is asked but its destination, so its priority
-        makes no difference, and nobody tells routing of it beforehand.
+        """MQBR-3.1-01, MQBR-3.1.4-01: of a message only its destination counts, so its priority makes
+        no difference, and routing is not notified of it beforehand.
         """
         for function in (next_hops, decide):
             self.assertEqual([*signature(function).parameters], ["topology", "own", "destination", "table"])

@@ -63,8 +63,8 @@ class RoutingTableTests(SynchronousTestCase):
         self.assertEqual(routing_table(topology, guid("gC")).rows[guid("A")].cost, 1_000_000)
 
     def test_tie(self) -> None:
-        """MQBR-3.1.3.1-11: of ways that cost the same the one with the smallest next site is taken, every
-        time, and the row says that there was a choice.
+        """MQBR-3.1.3.1-11: of routes that cost the same the one with the smallest next site is chosen,
+        every time, and the row says that there was a choice.
         """
         for links in ("A-B 1, A-C 1, B-D 1, C-D 1, D-E 1", "C-A 1, D-E 1, A-B 1, C-D 1, D-B 1"):
             table = routing_table(Estate(links, "E D C B A").sound(), guid("gA"))
@@ -73,7 +73,7 @@ class RoutingTableTests(SynchronousTestCase):
             self.assertEqual(names(table.path(guid("E"))), ["A", "B", "D", "E"])
 
     def test_tie_behind_a_tie(self) -> None:
-        """Where two ways meet that begin alike, a choice that one of them had before is still one."""
+        """Where two routes meet that begin alike, a choice that one of them had before is still one."""
         links = "A-B 1, A-C 1, B-D 1, B-E 1, C-E 1, D-F 1, E-F 1"
         table = routing_table(Estate(links).sound(), guid("gA"))
         self.assertEqual((next_sites(table)["F"], table.rows[guid("F")].is_tied), ("B", True))
@@ -87,7 +87,7 @@ class RoutingTableTests(SynchronousTestCase):
         self.assertEqual(names(next_hops(topology, guid("gA"), guid("cB"))), ["b0"])
 
     def test_several_own_sites(self) -> None:
-        """The ways of a gate of several sites begin in all of them, and no row leads back into one."""
+        """The routes of a gate of several sites begin in all of them, and no row leads back into one."""
         estate = Estate("A-B 9, B-C 1, A-C 5, B-D 1 both gD")
         estate.link("A", "C", 5, "both")
         estate.machine("both", "A B", routing_server=True)
@@ -97,7 +97,7 @@ class RoutingTableTests(SynchronousTestCase):
         self.assertEqual([table.rows[guid(site)].cost for site in "ABCD"], [0, 0, 1, 1])
 
     def test_foreign_sites(self) -> None:
-        """A foreign site is a site as any other, on the way as well."""
+        """A foreign site is a site as any other, in between as well."""
         estate = Estate("A-B 1, B-C 1", "A C")
         estate.add_site(guid("B"), "B", is_foreign=True)
         estate.machine("gB", "B", routing_server=True)

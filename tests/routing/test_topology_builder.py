@@ -201,7 +201,7 @@ class CheckTests(SynchronousTestCase):
         )
 
     def test_unknown_queue_manager(self) -> None:
-        """Gates, in- and out-routing servers that there are not are named, and nobody is sent to them."""
+        """Missing gates, in- and out-routing servers are named, and no message is sent to them."""
         estate = Estate("A-B 1 gA gB gX")
         estate.machine("one", "A", out="rX gA", into="rX")
         r, g = braced(guid("rX")), braced(guid("gX"))
@@ -294,7 +294,7 @@ class CheckTests(SynchronousTestCase):
         )
 
     def test_one_address_for_two(self) -> None:
-        """Two queue managers at one address, or by one name, are told apart by nobody who dials them."""
+        """Two queue managers with one address, or one name, cannot be told apart by dialling."""
         estate = Estate("A-B 1")
         for name, host, address in (
             ("one", "one.example.com", "10.0.0.1"),
@@ -323,8 +323,10 @@ class CheckTests(SynchronousTestCase):
             ],
         )
 
-    def test_who_may_be_a_routing_server(self) -> None:
-        """MQBR-1.3-03: the directory says who is a routing server; nobody asks for the edition of Windows."""
+    def test_routing_servers_of_the_directory(self) -> None:
+        """MQBR-1.3-03: the directory says which queue managers are routing servers; the edition of
+        Windows does not matter.
+        """
         estate = Estate(sites="A", with_gates=False)
         estate.machine("vista", "A", routing_server=True)
         self.assertEqual(estate.build().problems, ())

@@ -36,7 +36,7 @@ class DescribingTests(SynchronousTestCase):
         self.assertFalse(answer["problem"])
 
     def test_ends(self) -> None:
-        """By name whatever its case, or by GUID; who is not there is named."""
+        """By name whatever its case, or by GUID; an unknown one is named."""
         self.assertEqual(find_ends(self.topology, "CA", str(guid("cC"))), (guid("cA"), guid("cC")))
         for ends in (("nobody", "cA"), ("cA", "nobody")):
             refused = self.assertRaises(NoRoute, find_ends, self.topology, *ends)
@@ -60,7 +60,7 @@ class DescribingTests(SynchronousTestCase):
         )
 
     def test_graphviz(self) -> None:
-        """Names with quotes and backslashes do not break out of their places."""
+        """Names with quotes and backslashes stay inside their quotes."""
         answer = describe_topology(self.topology)
         answer["sites"][0]["name"] = 'the "old" \\ town'
         drawing = to_graphviz(answer)
@@ -68,7 +68,7 @@ class DescribingTests(SynchronousTestCase):
         self.assertIn("2 via gB, gC", drawing)
         self.assertEqual(drawing.count("peripheries=2"), 2)
 
-    def test_nothing(self) -> None:
+    def test_unknown_enterprise(self) -> None:
         """An enterprise that is not known yet is an empty graph."""
         answer = describe_topology(Topology())
         self.assertEqual(answer, {"sites": [], "links": [], "queue_managers": []})

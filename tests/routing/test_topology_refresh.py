@@ -85,7 +85,7 @@ class RoutingCoreTests(SynchronousTestCase):
         self.assertEqual(self.hops(core), ["gC"])
 
     def test_no_gate_any_more(self) -> None:
-        """MQBR-3.1.6.1-02: who stopped being a gate has an empty table after the event."""
+        """MQBR-3.1.6.1-02: a former gate has an empty table after the event."""
         core = self.running("A-B 1, B-C 1")
         self.assertEqual(len(core.snapshot.table.rows), 3)
         self.read(core, "A-B 1 gB, B-C 1", 3600)
@@ -93,7 +93,7 @@ class RoutingCoreTests(SynchronousTestCase):
         self.assertRaises(NoRoute, core.next_hops, guid("cC"))
 
     def test_new_gate(self) -> None:
-        """MQBR-3.1.6.1-01: who becomes a gate has a table after the event."""
+        """MQBR-3.1.6.1-01: a new gate has a table after the event."""
         core = self.running("A-B 1 gB, B-C 1")
         self.assertEqual(len(core.snapshot.table.rows), 0)
         self.read(core, "A-B 1, B-C 1", 3600)
@@ -123,7 +123,7 @@ class RoutingCoreTests(SynchronousTestCase):
         self.assertTrue(refused.detail.endswith("left out, and 2 more"), refused.detail)
 
     def test_each_kind_of_fault(self) -> None:
-        """Each kind of malformed data leaves the last good table in its place."""
+        """Each kind of malformed data leaves the last good table in use."""
         unknown, cycle, duplicate = Estate(DIRECT), Estate(DIRECT), Estate(DIRECT)
         unknown.link("A", "X", 1)
         cycle.machine("r1", "A", routing_server=True, out="r2")
@@ -163,7 +163,7 @@ class RoutingCoreTests(SynchronousTestCase):
         self.assertEqual((self.hops(core), core.refused, core.deadline), (["gC"], refused, 7210))
 
     def test_missing_route(self) -> None:
-        """A message without a way has the enterprise read anew, but at most once a minute."""
+        """A message without a route has the enterprise read anew, but at most once a minute."""
         core = self.running()
         self.assertRaises(NoRoute, core.next_hops, guid("new"))
         self.assertEqual(core.route_missing(at(59)), [])
@@ -175,7 +175,7 @@ class RoutingCoreTests(SynchronousTestCase):
         self.assertEqual(core.deadline, 3803)
 
     def test_why_there_is_none(self) -> None:
-        """Who asks in vain is told if what is known is old."""
+        """A query without result says whether the data is old."""
         core = RoutingCore(guid("gA"))
         early = self.assertRaises(NoRoute, core.next_hops, guid("cC"))
         self.assertTrue(early.detail.endswith("; the enterprise was not read yet"), early.detail)
@@ -189,7 +189,7 @@ class RoutingCoreTests(SynchronousTestCase):
         self.assertEqual(late.status, plain.status)
 
     def test_on_demand(self) -> None:
-        """Whoever asks for a reading gets one, unless one is under way."""
+        """A reading starts on request, unless one is pending."""
         core = self.running()
         self.assertEqual(core.refresh(at(5)), [ReadTopology()])
         self.assertEqual(core.refresh(at(6)), [])
