@@ -63,4 +63,4 @@ def claim(store: IMessageStore, snapshot: Snapshot, identifier: UUID) -> list[Ch
 
 
 def _named(owner: bytes) -> str:
-    return braced(UUID(bytes=owner)) if len(owner) == 16 else repr(owner)
+    return braced(UUID(bytes=owner)) if len(owner) == 16 else owner.hex()

@@ -7,16 +7,18 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Protocol, TextIO, cast
+from functools import partial
+from typing import Any, ClassVar, Final, Protocol, TextIO, cast
 
 import attrs
 from twisted.application.service import IService, Service
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorPluggableNameResolver, IReactorTime
-from twisted.logger import ILogObserver, Logger
+from twisted.logger import ILogObserver, Logger, jsonFileLogObserver, textFileLogObserver
 from twisted.python import usage
 from twisted.python.components import Componentized
 from twisted.python.failure import Failure
+from twisted.python.logfile import LogFile
 
 from msmq.errors import MsmqError
 from msmq.net.name_service import LookupReactor, NameService
@@ -48,6 +50,24 @@ class Options(usage.Options):
     optFlags: ClassVar[list[list[str | None]]] = [
         ["accept-loss", None, "Open a store that is not the one last used, or lacks something."],
     ]
+
+    file_observer: str | None = None
+    """The observer of Twisted's that C{--logger} names, if it needs a file."""
+
+    def postOptions(self) -> None:
+        """Take over an observer that needs a file: C{twistd} makes what it imports without arguments."""
+        main = cast("dict[str, Any] | None", self.parent)
+        if main is not None and main.get("logger") in _FILE_OBSERVERS:
+            self.file_observer = main["logger"]
+            main["logger"] = None
+
+
+_FILE_OBSERVERS: Final[Mapping[str | None, Callable[[TextIO], ILogObserver]]] = {
+    # Without the record separator of RFC 7464 each line is an object, for readers other than Twisted's too.
+    "twisted.logger.jsonFileLogObserver": partial(jsonFileLogObserver, recordSeparator=""),
+    "twisted.logger.textFileLogObserver": textFileLogObserver,
+}
+"""What makes an observer of Twisted's that needs a file."""
 
 
 @attrs.define
@@ -99,7 +119,7 @@ class TwistdService(Service):
         status: ExitStatus,
         stderr: TextIO,
         manager: ServiceManager,
-        log_output: LogOutput | None = None,
+        log_output: ILogObserver | None = None,
     ) -> None:
         self._manager = manager
         self._log_output = log_output
@@ -216,13 +236,15 @@ def makeService(options: Options) -> IService:
     )
     running = cast(ReloadingReactor, reactor)
     manager = ServiceManager.of(os.environ, IReactorTime(reactor))
-    return TwistdService(server, running, status, sys.__stderr__ or sys.stderr, manager, output)
+    observer = output or _file_observer(options)
+    return TwistdService(server, running, status, sys.__stderr__ or sys.stderr, manager, observer)
 
 
 def _log_output(options: Options, configuration: Configuration) -> LogOutput | None:
     """What writes the log of a process in the foreground; C{None} if C{twistd} was given another log."""
     twistd: Mapping[str, Any] = options.parent or {}
-    is_elsewhere = twistd.get("logger") or twistd.get("syslog") or twistd.get("logfile") not in (None, "-")
+    is_named = options.file_observer or twistd.get("logger")
+    is_elsewhere = is_named or twistd.get("syslog") or twistd.get("logfile") not in (None, "-")
     if is_elsewhere or not twistd.get("nodaemon"):
         if configuration.log != LogSettings():
             sys.stderr.write(
@@ -230,3 +252,16 @@ def _log_output(options: Options, configuration: Configuration) -> LogOutput | N
             )
         return None
     return LogOutput(configuration.log, sys.stdout)
+
+
+def _file_observer(options: Options) -> ILogObserver | None:
+    """An observer of Twisted's that writes where C{twistd} would write; C{None} if none was named."""
+    if options.file_observer is None:
+        return None
+    twistd: Mapping[str, Any] = options.parent or {}
+    path = twistd.get("logfile")
+    if twistd.get("nodaemon") and path in (None, "", "-"):
+        file = sys.stdout
+    else:
+        file = cast(TextIO, LogFile.fromFullPath(path or "twistd.log"))
+    return _FILE_OBSERVERS[options.file_observer](file)

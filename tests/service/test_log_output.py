@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
 
 from twisted.application.service import Application
-from twisted.logger import ILogObserver, Logger, LogPublisher
+from twisted.logger import ILogObserver, Logger, LogPublisher, eventsFromJSONLogFile, formatEvent
 from twisted.python.failure import Failure
+from twisted.scripts._twistd_unix import ServerOptions
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.service.configuration import check
@@ -18,6 +20,44 @@ from msmq.service.log_output import LogOutput
 from msmq.service.settings import LogSettings
 from msmq.service.tap import makeService
 from tests.service.test_tap import parsed
+
+
+class ObserverTests(SynchronousTestCase):
+    """C{twistd --logger} with an observer of Twisted's that needs a file."""
+
+    def observer(self, *options: str) -> Any:
+        """The observer that C{twistd} finds when it begins to log."""
+        found = ServerOptions()
+        # Nothing is made there before the service starts.
+        found.parseOptions([*options, "msmq", "--storage", "memory", "--data", "/tmp/msmq-nothing"])
+        self.assertIsNone(found["logger"])
+        application = Application("msmq")
+        makeService(cast(Any, found).subOptions).setServiceParent(cast(Any, application))
+        return cast(Any, application).getComponent(ILogObserver)
+
+    def logged(self, observer: Any) -> None:
+        log = Logger(namespace="msmq.net.session", observer=observer)
+        log.warn("message {message} from {peer}: {data}", message=UUID(int=7), peer=("a", 1), data=b"\xff\n")
+
+    def test_json(self) -> None:
+        """Each line is an object, and Twisted's reader has the text of the event back."""
+        stream = io.StringIO()
+        self.patch(sys, "stdout", stream)
+        self.logged(self.observer("-n", "--logger=twisted.logger.jsonFileLogObserver"))
+        [line] = stream.getvalue().splitlines()
+        self.assertEqual(json.loads(line)["log_namespace"], "msmq.net.session")
+        stream.seek(0)
+        [event] = eventsFromJSONLogFile(stream)
+        self.assertEqual(formatEvent(event), f"message {UUID(int=7)} from ('a', 1): b'\\xff\\n'")
+
+    def test_file(self) -> None:
+        """With C{--logfile} it writes there; so does the observer of text."""
+        for name, start in (("json", "{"), ("text", "20")):
+            path = Path(self.mktemp())
+            self.logged(
+                self.observer(f"--logger=twisted.logger.{name}FileLogObserver", f"--logfile={path.resolve()}")
+            )
+            self.assertTrue(path.read_text(encoding="utf-8").startswith(start))
 
 
 class LogOutputTests(SynchronousTestCase):

@@ -37,7 +37,7 @@ def failure(address: Address, doing: str, error: Exception) -> StorageError:
                 f"{address.text}: cannot {doing}: there is no space left: {_said(address, error)}"
             )
         return StorageError(f"{address.text}: cannot {doing}: {_said(address, error)}")
-    said = str(error) if isinstance(error, ValueError) else repr(error)
+    said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
     return StorageError(f"{address.text}: cannot {doing}: {address.without_secrets(said)}")
 
 

@@ -51,7 +51,7 @@ def _said(error: Exception) -> str:
         detail = f"{error} ({name})" if name else str(error)
         meaning = _MEANING.get(kind_of(error))
         return f"{f'{meaning}: ' if meaning else ''}{detail}"
-    return str(error) if isinstance(error, ValueError) else repr(error)
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
 def _is_for_space(path: Path, error: Exception) -> bool:
