@@ -23,6 +23,19 @@ def streams_present(location: str, streams: Iterable[str]) -> list[str]:
         store.close()
 
 
+def owner_of(location: str) -> str:
+    """The GUID of the queue manager that a store belongs to; empty if none has opened it yet.
+
+    @param location: as of L{streams_present}.
+    @raise StorageError: there is no store, or it cannot be read.
+    """
+    store = open_beside(location)
+    try:
+        return store.identifier()
+    finally:
+        store.close()
+
+
 def _has_rows(store: StoreReader, stream: str) -> bool:
     if stream == "events":
         first, last = store.event_bounds()

@@ -26,7 +26,7 @@ DEAD_LETTERS: Final = ".\\system$;dead"
 """How the topics of both dead-letter queues begin, in lower case."""
 _OWN: Final = frozenset({"private$\\order_queue$", "private$\\notify_queue$"})
 """Queues of the queue manager itself."""
-_USED: Final = (QueueType.PRIVATE, QueueType.PUBLIC, QueueType.CONNECTOR)
+USED: Final = (QueueType.PRIVATE, QueueType.PUBLIC, QueueType.CONNECTOR)
 
 
 @attrs.frozen
@@ -67,9 +67,9 @@ def _is_of(stream: str, definition: QueueDefinition) -> bool:
         case "outgoing":
             return definition.type is QueueType.OUTGOING
         case "log":
-            return definition.type in _USED and definition.log
+            return definition.type in USED and definition.log
         case _:
-            return definition.type in _USED and path not in _OWN
+            return definition.type in USED and path not in _OWN
 
 
 def subscribed(options: ReadOptions, stream: str, topics: Sequence[Topic], where: str) -> list[Topic]:

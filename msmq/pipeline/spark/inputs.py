@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from msmq.pipeline.reading.errors import ReadingError
-from msmq.pipeline.reading.nonempty_streams import streams_present
+from msmq.pipeline.reading.nonempty_streams import owner_of, streams_present
 from msmq.pipeline.schema import (
     EVENT_COLUMNS,
     MESSAGE_COLUMNS,
@@ -130,6 +130,7 @@ def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: JobInput) 
     """
     found = [spark.createDataFrame([], MESSAGES)]
     happened = [spark.createDataFrame([], EVENTS)]
+    owners: dict[str, str] = {}
     for one in inputs:
         if one.is_parquet:
             kinds = _files_of(one)
@@ -145,13 +146,16 @@ def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: JobInput) 
         elif one.is_capture:
             found.append(messages(_load(spark, one, WIRE, wanted), one.name, WIRE))
         else:
+            owner = owner_of(one.location)
+            if owner:
+                owners[one.name] = owner
             for stream in streams_present(one.location, wanted.streams):
                 rows = _load(spark, one, stream, wanted)
                 if stream == EVENTS_STREAM:
                     happened.append(events(rows, one.name))
                 else:
                     found.append(messages(rows, one.name, stream))
-    return Estate(_all(found), _all(happened))
+    return Estate(_all(found), _all(happened), owners)
 
 
 def read_rows(spark: SparkSession, inputs: Sequence[Input], stream: str, columns: Sequence[str]) -> DataFrame:

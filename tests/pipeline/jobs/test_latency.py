@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.pipeline.spark.jobs.latency import bounds, delays, percentiles, skews
+from msmq.pipeline.spark.jobs.latency import bounds, delays, owners_of, percentiles, skews
 from tests.pipeline.jobs.builders import SECOND, SENT, Row, message, messages, name_of
 from tests.pipeline.local_spark import FEW, rows
 
@@ -89,7 +89,7 @@ class LatencyTests(SynchronousTestCase):
 
     def check(self, held: list[Row]) -> None:
         """What is found is what the naive calculation finds."""
-        delayed = delays(messages(*held)).cache()
+        delayed = delays(messages(*held), {}).cache()
         skewed = skews(delayed)
         skew, bound = naive(held)
         found = {
@@ -114,7 +114,7 @@ class LatencyTests(SynchronousTestCase):
             answered = arrived + 100_000
             held.append(answer(100 + number, number, answered // SECOND * SECOND, answered + 100_000 - ahead))
         self.check(held)
-        delayed = delays(messages(*held))
+        delayed = delays(messages(*held), {})
         [skew] = skews(delayed).collect()
         self.assertLessEqual(skew["skew_at_least"], ahead)
         self.assertLessEqual(ahead, skew["skew_at_most"])
@@ -125,6 +125,20 @@ class LatencyTests(SynchronousTestCase):
             self.assertLessEqual(taken[f"{name}_at_least"], 200_000)
             self.assertGreaterEqual(taken[f"{name}_at_most"], 200_000)
             self.assertLess(taken[f"{name}_at_most"], 2 * SECOND)
+
+    def test_owners(self) -> None:
+        """A store that says whose it is, is believed; of another one only what its owner sent tells."""
+        held = [
+            # BETA keeps dead letters of ALPHA, and none of its own.
+            message(1, "dead_letter", store="BETA"),
+            message(2, "source_journal", store="GAMMA", source=GAMMA),
+            message(3, "source_journal", store="DELTA", source=BETA),
+            message(4, "source_journal", store="DELTA"),
+            message(5, "source_journal", store="EPSILON"),
+        ]
+        found = owners_of(messages(*held), {"EPSILON": BETA})
+        self.assertEqual(rows(found, ("told", "owner")), [("EPSILON", BETA), ("GAMMA", GAMMA)])
+        self.assertEqual(rows(owners_of(messages(*held[:1]), {}), ("told", "owner")), [])
 
     def test_what_is_not_known(self) -> None:
         """Without answers nothing bounds a delay from above, nor without times; or if a clock was set."""
@@ -144,7 +158,7 @@ class LatencyTests(SynchronousTestCase):
             answer(107, 7, SENT, SENT + SECOND, store="GAMMA"),
         ]
         self.check(held)
-        taken = bounds(delays(messages(*held)), skews(delays(messages(*held))))
+        taken = bounds(delays(messages(*held), {}), skews(delays(messages(*held), {})))
         found = {row["id"]: (row["at_least"], row["at_most"]) for row in taken.collect()}
         self.assertEqual(
             {int(name.split("\\")[1]): bound for name, bound in found.items()},
@@ -153,7 +167,7 @@ class LatencyTests(SynchronousTestCase):
 
     def test_nothing(self) -> None:
         """Without messages there are no routes."""
-        delayed = delays(messages())
+        delayed = delays(messages(), {})
         self.assertEqual(rows(percentiles(bounds(delayed, skews(delayed)))), [])
 
     @FEW

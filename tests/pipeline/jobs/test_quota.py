@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.pipeline.spark.jobs.quota import QUOTAS, forecast, growth
-from tests.pipeline.jobs.builders import QUEUE, SECOND, SENT, Row, message, messages
+from msmq.pipeline.spark.jobs.estate import EVENTS
+from msmq.pipeline.spark.jobs.quota import QUOTAS, forecast, growth, refusals
+from msmq.pipeline.spark.running.quota import Quota, merged_quotas
+from tests.pipeline.jobs.builders import QUEUE, SECOND, SENT, Row, event, message, messages
 from tests.pipeline.local_spark import FEW, rows, table
 
 HOUR = 3600 * SECOND
@@ -89,6 +91,30 @@ class QuotaTests(SynchronousTestCase):
         self.assertEqual(found["BETA", "journal"]["full_at"], BEGIN + 4 * HOUR + 14 * HOUR)
         self.assertEqual(found["ALPHA", "dead_letter"]["full_at"], BEGIN)
         self.assertAlmostEqual(found["BETA", "queue"]["messages_an_hour"], 1.0)
+
+    def test_refusals(self) -> None:
+        """What was refused over a quota is counted for each destination; other refusals are not."""
+        refused = [event(number, "refused", **{"class": 0x8003, "queue": QUEUE}) for number in range(3)]
+        refused.append(event(9, "refused", **{"class": 0x8004, "queue": QUEUE}))
+        found = rows(refusals(table(refused, EVENTS)), ("store", "queue", "messages", "first", "last"))
+        self.assertEqual(found, [("BETA", QUEUE, 3, SENT, SENT)])
+
+    def test_nearly_full(self) -> None:
+        """A place that does not grow any more tells how much of its quota it holds."""
+        held = [message(1, "queue", size=101_920, arrived=BEGIN)]
+        quotas: list[Row] = [{"queue": QUEUE, "place": "queue", "quota": 102_400}]
+        row = self.check(held, quotas)["BETA", "queue"]
+        self.assertIsNone(row["full_at"])
+        self.assertAlmostEqual(row["filled"], 0.9953, 4)
+
+    def test_quota_of_every_store(self) -> None:
+        """A quota that an option names replaces those that stores say; that of one store only its own."""
+        known: list[Quota] = [("A", QUEUE, "queue", 10, None), ("B", QUEUE, "queue", 20, None)]
+        one: Quota = ("B", QUEUE.upper(), "queue", 30, 5)
+        every: Quota = (None, QUEUE, "queue", 40, None)
+        journal: Quota = (None, QUEUE, "journal", 50, None)
+        self.assertEqual(merged_quotas(known, [one]), [known[0], one])
+        self.assertEqual(merged_quotas(known, [one, every, journal]), [every, journal])
 
     def test_steps(self) -> None:
         """Growth has a row for each step in which something came."""

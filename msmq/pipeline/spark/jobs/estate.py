@@ -6,6 +6,7 @@ Times are whole microseconds since 1970-01-01 UTC, so that no rounding stands be
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import attrs
@@ -57,14 +58,16 @@ class Estate:
 
     @ivar messages: has the columns L{MESSAGES}.
     @ivar events: has the columns L{EVENTS}.
+    @ivar owners: the GUIDs of the queue managers whose stores were read, by the names of the stores.
     """
 
     messages: DataFrame
     events: DataFrame
+    owners: Mapping[str, str] = attrs.field(factory=dict)
 
     def cached(self) -> Estate:
         """The same, read once only, into memory as far as it goes, and to the disk."""
-        return Estate(self.messages.cache(), self.events.cache())
+        return Estate(self.messages.cache(), self.events.cache(), self.owners)
 
 
 def messages(rows: DataFrame, store: str, place: str | None = None) -> DataFrame:

@@ -13,12 +13,13 @@ Of each message follow the least and the longest time that it can have taken.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from msmq.pipeline.spark.jobs.estate import ARRIVED, DEAD, SOURCE_JOURNAL, is_about_another
+from msmq.pipeline.spark.jobs.estate import ARRIVED, SOURCE_JOURNAL, is_about_another
 
 SECOND: Final = 1_000_000
 """What a time of sending leaves open, in microseconds."""
@@ -29,7 +30,7 @@ ROUTE: Final = ("source", "store")
 """The columns of a route: the sender, by GUID, and the destination."""
 
 
-def delays(messages: DataFrame) -> DataFrame:
+def delays(messages: DataFrame, owners: Mapping[str, str]) -> DataFrame:
     """How long each message seems to have taken, by two clocks.
 
     The columns are C{id}, C{source}, C{store}, C{queue}, C{sent}, C{arrived}, C{apparent} (the difference)
@@ -50,11 +51,10 @@ def delays(messages: DataFrame) -> DataFrame:
         )
     )
     # Of an acknowledgement that a third one gets nothing follows.
-    owners = owners_of(messages)
     answers = (
         arrived.where(F.col("class").isin(0x0002, 0x4000))
         .select(F.col("store").alias("told"), "correlation_id", "sent", "arrived")
-        .join(owners, "told", "left")
+        .join(owners_of(messages, owners), "told", "left")
         .alias("answer")
     )
     joined = first.alias("first").join(
@@ -79,16 +79,26 @@ def delays(messages: DataFrame) -> DataFrame:
     )
 
 
-def owners_of(messages: DataFrame) -> DataFrame:
-    """The owner of each store: C{told} and C{owner}, the GUID of the sender of its journaled messages."""
-    sent = F.col("place").isin(SOURCE_JOURNAL, *DEAD)
-    return (
-        messages.where(sent & F.col("source").isNotNull())
+def owners_of(messages: DataFrame, known: Mapping[str, str]) -> DataFrame:
+    """The owner of each store, by its GUID: C{told} (the name of the store) and C{owner}.
+
+    A store that says whose it is has that owner. Of another input, an export for example, the journal of
+    sent messages tells: it has only what its own queue manager sent. A dead-letter queue does not, since
+    it may have messages of every sender.
+
+    @param known: the owners that the stores say, by the names of the stores.
+    """
+    inferred = (
+        messages.where(
+            (F.col("place") == SOURCE_JOURNAL) & F.col("source").isNotNull() & ~F.col("store").isin(*known)
+        )
         .groupBy(F.col("store").alias("told"))
         .agg(F.min("source").alias("owner"), F.count_distinct("source").alias("sources"))
         .where("sources = 1")
         .select("told", "owner")
     )
+    rows = list(known.items())
+    return inferred.union(messages.sparkSession.createDataFrame(rows, "told STRING, owner STRING"))
 
 
 def skews(delays: DataFrame) -> DataFrame:

@@ -11,6 +11,8 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from msmq.structures.packet.message_class import MessageClass
+
 HOUR: Final = 3600
 """Seconds of a step, if nothing else is asked for."""
 
@@ -55,8 +57,9 @@ def forecast(growth: DataFrame, quotas: DataFrame) -> DataFrame:
     In addition to the columns of the place: C{steps}, C{first}, C{last} (the beginnings of steps),
     C{messages}, C{bytes} (of bodies), C{messages_an_hour} and C{bytes_an_hour} (the slopes of the lines
     through all steps that lie closest to what was there at the end of each; null with less than two),
-    C{quota}, C{held} (as the quotas say it, or else C{bytes}) and C{full_at}, a time; null if there is no
-    quota or no growth. A place that is full already has the time of its last step.
+    C{quota}, C{held} (as the quotas say it, or else C{bytes}), C{filled} (the part of the quota that this is)
+    and C{full_at}, a time; null if there is no quota or no growth. A place that is full already has the time
+    of its last step.
     """
     hour = 3600 * 1_000_000
     # Seen from the first step, so that the numbers stay small.
@@ -86,6 +89,23 @@ def forecast(growth: DataFrame, quotas: DataFrame) -> DataFrame:
         F.col("bytes_an_hour") > _STILL,
         (F.col("last") + left / F.col("bytes_an_hour") * hour).try_cast("bigint"),
     )
+    quota = F.col("of_place.quota")
     return joined.select(
-        "filled.*", F.col("of_place.quota").alias("quota"), held.alias("held"), full_at.alias("full_at")
+        "filled.*",
+        quota.alias("quota"),
+        held.alias("held"),
+        F.when(quota > 0, held / quota).alias("filled"),
+        full_at.alias("full_at"),
+    )
+
+
+def refusals(events: DataFrame) -> DataFrame:
+    """The messages that were refused because a queue was full ([MS-MQMQ] 2.2.18.1.6 NACK_Q_EXCEED_QUOTA).
+
+    The columns are C{store}, C{queue} (the destination), C{messages}, C{first} and C{last}, times.
+    """
+    return (
+        events.where(F.col("class") == int(MessageClass.NACK_Q_EXCEED_QUOTA))
+        .groupBy("store", "queue")
+        .agg(F.count("*").alias("messages"), F.min("time").alias("first"), F.max("time").alias("last"))
     )

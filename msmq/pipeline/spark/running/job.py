@@ -105,7 +105,7 @@ class QueueManagerNames:
     @classmethod
     def of(cls, setting: JobContext) -> QueueManagerNames:
         """By the stores that are theirs, and by the enterprise."""
-        owners = owners_of(setting.estate.messages).collect()
+        owners = owners_of(setting.estate.messages, setting.estate.owners).collect()
         return cls({row["owner"]: row["told"] for row in owners}, setting.topology)
 
     def __call__(self, guid: str | None) -> str | None:

@@ -14,7 +14,7 @@ _SHOWN = tuple(range(0, 101, 5))
 
 
 def _run(setting: JobContext) -> JobOutcome:
-    delayed = delays(setting.estate.messages).cache()
+    delayed = delays(setting.estate.messages, setting.estate.owners).cache()
     skewed = skews(delayed).cache()
     bounded = bounds(delayed, skewed).cache()
     taken = percentiles(bounded).cache()

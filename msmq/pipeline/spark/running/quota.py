@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Iterator
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.option_text import whole_number
+from msmq.pipeline.reading.queue_quotas import queue_quotas
 from msmq.pipeline.reports import JobReport, Plot, Section, Series
 from msmq.pipeline.reports.model import time_text
-from msmq.pipeline.spark.inputs import JobInput
+from msmq.pipeline.spark.inputs import EVENTS_STREAM, Input, JobInput
 from msmq.pipeline.spark.jobs.estate import JOURNAL, QUEUE
-from msmq.pipeline.spark.jobs.quota import HOUR, QUOTAS, forecast, growth
+from msmq.pipeline.spark.jobs.quota import HOUR, QUOTAS, forecast, growth, refusals
 from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, shown
 from msmq.quoting import quoted
 
@@ -92,26 +95,82 @@ def _of_queue(store: str | None, queue: dict[str, Any]) -> Iterator[Quota]:
         yield store, str(queue["path"]), place, limit, int(queue[f"{prefix}bytes"])
 
 
-def _run(setting: JobContext) -> JobOutcome:
-    options = setting.options
-    quotas: dict[tuple[str | None, str, str], Quota] = {}
+def _known(inputs: Sequence[Input]) -> list[Quota]:
+    """The quotas of the queues that the stores among the inputs have."""
+    return [
+        (one.name, path, JOURNAL if is_journal else QUEUE, quota, None)
+        for one in inputs
+        if not one.is_parquet and not one.is_capture
+        for path, is_journal, quota in queue_quotas(one.location)
+    ]
+
+
+def _asked(options: Namespace) -> Iterator[Quota]:
+    """The quotas that options name: those of C{--quota} after those of C{--queues}."""
     for text in options.queues:
-        quotas.update({(one[0], one[1].lower(), one[2]): one for one in quotas_of(text)})
+        yield from quotas_of(text)
     for path, kilobytes in options.quota:
         queue, suffix, _ = path.partition(";journal")
-        place = JOURNAL if suffix else QUEUE
-        quotas[None, queue.lower(), place] = (None, queue, place, kilobytes * _KILOBYTE, None)
-    grown = growth(setting.estate.messages, options.step).cache()
-    told = forecast(grown, setting.spark.createDataFrame(list(quotas.values()), QUOTAS)).cache()
-    largest = told.orderBy(F.desc("bytes"), "store", "queue", "place")
-    soon = told.where("full_at IS NOT NULL").orderBy("full_at", "store", "queue").first()
+        yield None, queue, JOURNAL if suffix else QUEUE, kilobytes * _KILOBYTE, None
+
+
+def merged_quotas(known: Iterable[Quota], asked: Iterable[Quota]) -> list[Quota]:
+    """One quota for each place; a later one replaces an earlier one, also that of every store."""
+    found: dict[tuple[str | None, str, str], Quota] = {}
+    for quota in (*known, *asked):
+        store, queue, place = quota[0], quota[1].lower(), quota[2]
+        if store is None:
+            found = {key: one for key, one in found.items() if key[1:] != (queue, place)}
+        found[store, queue, place] = quota
+    return list(found.values())
+
+
+def _check_paths(setting: JobContext, known: Iterable[Quota]) -> None:
+    """See that C{--quota} names queues that there are.
+
+    @raise ReadingError: one is in no input.
+    """
+    if not setting.options.quota:
+        return
+    seen = setting.estate.messages.select("queue").distinct().collect()
+    there = {str(row["queue"]).lower() for row in seen} | {quota[1].lower() for quota in known}
+    for path, _ in setting.options.quota:
+        if path.partition(";journal")[0].lower() not in there:
+            close = get_close_matches(path.lower(), there, 1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ReadingError(f"--quota {path}: no input has that queue{hint}")
+
+
+def _verdict(told: DataFrame, refused: Row | None, total: int) -> str:
+    """The headline: what was refused, what will be full, or else how full the fullest place is."""
     verdict = f"{told.count():,} queues, journals and logs hold messages"
+    if refused is not None:
+        verdict += f"; {total:,} were refused over a quota, {refused['messages']:,} of them for"
+        verdict += f" {refused['queue']} at {refused['store']}"
+    soon = told.where("full_at IS NOT NULL").orderBy("full_at", "store", "queue").first()
     if soon is not None:
-        verdict += (
-            f"; {soon['queue']} ({soon['place']}) at {soon['store']} is full at {time_text(soon['full_at'])}"
+        return (
+            f"{verdict}; {soon['queue']} ({soon['place']}) at {soon['store']} is full"
+            f" at {time_text(soon['full_at'])}"
         )
-    elif quotas:
-        verdict += "; none of those that have a quota will be full"
+    fullest = told.where("filled IS NOT NULL").orderBy(F.desc("filled"), "store", "queue").first()
+    if fullest is None:
+        return f"{verdict}; none of them has a quota that is known"
+    place = f"{fullest['queue']} ({fullest['place']}) at {fullest['store']}"
+    return f"{verdict}; the fullest, {place}, holds {fullest['filled']:.1%} of its quota and does not grow"
+
+
+def _run(setting: JobContext) -> JobOutcome:
+    options = setting.options
+    known = _known(setting.inputs)
+    _check_paths(setting, known)
+    quotas = merged_quotas(known, _asked(options))
+    grown = growth(setting.estate.messages, options.step).cache()
+    told = forecast(grown, setting.spark.createDataFrame(quotas, QUOTAS)).cache()
+    refused = refusals(setting.estate.events).cache()
+    total = refused.agg(F.coalesce(F.sum("messages"), F.lit(0))).collect()[0][0]
+    verdict = _verdict(told, refused.orderBy(F.desc("messages"), "store", "queue").first(), total)
+    largest = told.orderBy(F.desc("bytes"), "store", "queue", "place")
     curves = []
     for row in largest.take(_DRAWN):
         same = (
@@ -150,16 +209,29 @@ def _run(setting: JobContext) -> JobOutcome:
                             "bytes_an_hour": "bytes/h",
                             "quota": "quota",
                             "held": "held",
+                            "filled": "filled",
                             "full_at": "full at",
                         },
-                        convert={"full_at": time_text},
-                    )
+                        convert={"full_at": time_text, "filled": "{:.1%}".format},
+                    ),
+                    shown(
+                        "Refused over a quota",
+                        refused.orderBy(F.desc("messages"), "store", "queue"),
+                        {
+                            "store": "at",
+                            "queue": "destination",
+                            "messages": "messages",
+                            "first": "first",
+                            "last": "last",
+                        },
+                        convert={"first": time_text, "last": time_text},
+                    ),
                 ],
                 plots=[Plot("What lies there", "lines", curves, "UTC", "kilobytes", is_timed=True)],
             )
         ],
     )
-    return JobOutcome(report, {"growth": grown, "forecast": told})
+    return JobOutcome(report, {"growth": grown, "forecast": told, "refusals": refused})
 
 
 JOB = Job(
@@ -167,7 +239,10 @@ JOB = Job(
     "how queues, journals and logs grow, and when they are full",
     _run,
     lambda _: JobInput(
-        ("queue", "log", "journal", "source_journal", "dead_letter", "dead_letter_transactional"),
+        (
+            *("queue", "log", "journal", "source_journal", "dead_letter", "dead_letter_transactional"),
+            EVENTS_STREAM,
+        ),
         ("packet",),
     ),
     _add_options,
