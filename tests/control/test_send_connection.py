@@ -31,7 +31,13 @@ class SlowProducerTests(SynchronousTestCase):
 
     def sending(self, messages: Iterator[StreamRecord]) -> ClientSendStream:
         return ClientSendStream(
-            ControlRequests(Path("unused")), self.ours, messages, 1000, True, monotonic=lambda: self.now
+            ControlRequests(Path("unused")),
+            self.ours,
+            messages,
+            1000,
+            True,
+            pipelined=True,
+            monotonic=lambda: self.now,
         )
 
     def serve(self) -> bool:
@@ -102,7 +108,6 @@ class TransactionTests(SynchronousTestCase):
     def answers(self, messages: int, *answers: StreamRecord) -> Iterator[StreamRecord]:
         """Give messages, and answer all of them when the last is given."""
         yield from [MESSAGE] * messages
-        self.receive()
         self.server.send(b"".join(answer.to_bytes() for answer in answers))
 
     def receive(self) -> None:
@@ -126,6 +131,18 @@ class TransactionTests(SynchronousTestCase):
         with self.assertRaises(MQError) as caught:
             self.send(self.answers(2, refusal, StreamRecord({"end": "error"})))
         self.assertEqual(caught.exception.status, Status.MQ_ERROR_QUEUE_NOT_FOUND)
+
+    def test_quick_messages_are_one_batch(self) -> None:
+        """Messages that are given without delay arrive together, so that the server takes all or none."""
+
+        def messages() -> Iterator[StreamRecord]:
+            yield from [MESSAGE] * 3
+            self.server.send(StreamRecord({"first": "{A}\\7", "messages": 3}).to_bytes())
+
+        asking = ControlRequests(Path("unused"))
+        self.assertEqual(len(list(ClientSendStream(asking, self.ours, messages(), 1000, True))), 3)
+        self.receive()
+        self.assertEqual([record.header["run"] for record in self.received], [3])
 
     def test_nothing_to_send(self) -> None:
         """Without a message there is nothing to commit, and nothing to wait for."""

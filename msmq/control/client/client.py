@@ -294,7 +294,8 @@ class ControlClient(ControlRequests):
     ) -> Iterator[str]:
         """Send messages over one connection, and give their identifiers as each is accepted.
 
-        After a refusal none of the messages behind the refused one is sent.
+        Messages that are given without delay are batches, each of which is accepted as a whole or not at all.
+        After a refusal none of the messages behind the refused ones is sent.
 
         @param messages: the header of each holds its properties, C{destination} among them, and
             C{extension_size} if its body ends with an extension; they are asked for one by one, as far as
@@ -317,7 +318,13 @@ class ControlClient(ControlRequests):
             has_runs = response.getheader("Upgrade") == WITH_RUNS
             with self.losing():
                 yield from ClientSendStream(
-                    self, connection.sock, sent, outstanding, has_runs, one_transaction=one_transaction
+                    self,
+                    connection.sock,
+                    sent,
+                    outstanding,
+                    has_runs,
+                    pipelined=pipelined,
+                    one_transaction=one_transaction,
                 )
 
     def receive(

@@ -107,6 +107,7 @@ class ClientSendStream:
         outstanding: int,
         has_runs: bool,
         *,
+        pipelined: bool = False,
         one_transaction: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -114,11 +115,14 @@ class ClientSendStream:
 
         @param outstanding: messages that are sent and not answered yet, at most, outside a transaction.
         @param has_runs: whether the server takes runs.
+        @param pipelined: send the first message at once, and do not collect others with it: the server, which
+            hands messages to the queue manager batch by batch, need not wait then.
         @param one_transaction: the first message says so, and the end of the messages commits.
         """
         self._asking = asking
         self._socket = sock
         self._messages = iter(messages)
+        self._is_pipelined = pipelined
         self._outstanding = None if one_transaction else max(1, outstanding)
         self._monotonic = monotonic
         self._decoder = RecordDecoder()
@@ -164,7 +168,7 @@ class ClientSendStream:
                 if self._outstanding is None and self._unanswered:
                     self._collected.add(_END)
                 break
-            is_first = not self._unanswered
+            is_first = self._is_pipelined and not self._unanswered
             self._unanswered += 1
             self._collected.add(message)
             if self._is_slow or is_first:
