@@ -294,7 +294,7 @@ class ControlClient(ControlRequests):
     ) -> Iterator[str]:
         """Send messages over one connection, and give their identifiers as each is accepted.
 
-        Messages that are given without delay are batches, each of which is accepted as a whole or not at all.
+        They are sent in batches, each of which is accepted as a whole or not at all.
         After a refusal none of the messages behind the refused ones is sent.
 
         @param messages: the header of each holds its properties, C{destination} among them, and
@@ -302,8 +302,9 @@ class ControlClient(ControlRequests):
             C{outstanding} allows.
         @param one_transaction: send all of them or none; they are transactional, and the identifiers come
             after the commit.
-        @param pipelined: do not wait for the results of messages before the next are sent, so that many share
-            one commit; messages behind a refused one may have been sent then, and have no identifier here.
+        @param pipelined: wait neither for a slow producer nor for results before the next messages are sent,
+            so that many share one commit; messages behind a refused one may have been sent then, and have no
+            identifier here.
         @param outstanding: messages that are sent and not answered yet, at most; without limit in a
             transaction.
         @param is_import: have the server log their number and the caller.

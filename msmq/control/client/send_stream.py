@@ -93,9 +93,9 @@ _END: Final = StreamRecord({"end": True})
 class ClientSendStream:
     """Sends and reads at the same time, so that neither side waits for the other to read.
 
-    Messages are collected while the producer gives them quickly.
-    If it takes longer than L{PATIENCE} for the next one, a thread sends what was collected; the answers to it
-    are waited for before the producer is asked once more.
+    Messages are collected, so that many are one write.  A pipelined stream sends the first at once, and, by a
+    thread, what it has collected if the producer takes longer than L{PATIENCE} for the next one; the answers
+    to it are waited for before the producer is asked once more.
     In a transaction the one answer comes after the last message.
     """
 
@@ -115,14 +115,13 @@ class ClientSendStream:
 
         @param outstanding: messages that are sent and not answered yet, at most, outside a transaction.
         @param has_runs: whether the server takes runs.
-        @param pipelined: send the first message at once, and do not collect others with it: the server, which
-            hands messages to the queue manager batch by batch, need not wait then.
+        @param pipelined: do not wait for a slow producer; otherwise the batches depend on its messages alone.
         @param one_transaction: the first message says so, and the end of the messages commits.
         """
         self._asking = asking
         self._socket = sock
         self._messages = iter(messages)
-        self._is_pipelined = pipelined
+        self._is_pipelined = pipelined and not one_transaction
         self._outstanding = None if one_transaction else max(1, outstanding)
         self._monotonic = monotonic
         self._decoder = RecordDecoder()
@@ -162,7 +161,7 @@ class ClientSendStream:
                 break
             begun = self._monotonic()
             message = self._next()
-            self._is_slow = self._monotonic() - begun > _SLOW
+            self._is_slow = self._is_pipelined and self._monotonic() - begun > _SLOW
             if message is None:
                 self._is_complete = True
                 if self._outstanding is None and self._unanswered:
@@ -181,7 +180,7 @@ class ClientSendStream:
 
     def _next(self) -> StreamRecord | None:
         """What the producer gives next; meanwhile what was collected may be sent."""
-        if self._collected and not self._waiting.is_set():
+        if self._is_pipelined and self._collected and not self._waiting.is_set():
             if self._flusher is None:
                 self._flusher = threading.Thread(target=self._flush_when_slow, daemon=True)
                 self._flusher.start()
@@ -227,8 +226,7 @@ class ClientSendStream:
             self._is_complete = True
 
     def _answers(self) -> Iterator[str]:
-        is_slow = self._is_slow and self._outstanding is not None
-        is_waited_for = self._is_complete or is_slow or self._is_full
+        is_waited_for = self._is_complete or self._is_slow or self._is_full
         has_more = bool(self._unsent) or not is_waited_for
         data = self._receive(has_more)
         if data is None:
