@@ -43,7 +43,7 @@ class Settings:
 
     @property
     def client(self) -> ControlClient:
-        """The server that the options, the environment or the place point to, or the member of C{--on}.
+        """The server of the options, the environment or the data directory, or the member of C{--on}.
 
         @raise MQError: MQ_ERROR_MACHINE_NOT_FOUND if the server knows no control endpoint of that member.
         """
@@ -55,7 +55,7 @@ class Settings:
         return self._member
 
     def client_of(self, host: str) -> ControlClient:
-        """Another server: a place as C{--control} takes it, a data directory, or a member as of C{--on}.
+        """Another server: an endpoint as for C{--control}, a data directory, or a member as for C{--on}.
 
         @param host: a member, unless it has a slash or begins with C{ssl:}, C{tls:}, C{tcp:} or C{unix:}.
         @raise MQError: as of L{client}.

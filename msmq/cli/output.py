@@ -80,7 +80,7 @@ class Output:
             raise _broken(error) from error
 
     def progress(self, text: str) -> None:
-        """How far something is, in place of what was said of it before; only where a person watches."""
+        """Show progress, replacing the previous line; only on a terminal."""
         if not self.as_json and sys.stderr is not None and sys.stderr.isatty():
             sys.stderr.write(f"\r\033[K{printable(text)}")
             sys.stderr.flush()

@@ -31,7 +31,7 @@ class VerbEntry:
 
 
 VERBS: Final = {
-    "acl": VerbEntry("msmq.cli.queues.acl", "Show, change and explain who may do what with a queue."),
+    "acl": VerbEntry("msmq.cli.queues.acl", "Show, change and explain the access control of a queue."),
     "certificate": VerbEntry(
         "msmq.cli.server.certificate",
         "Keep the certificates that messages are signed with, and publish them.",
@@ -51,7 +51,7 @@ VERBS: Final = {
     ),
     "explain": VerbEntry(
         "msmq.cli.messages.explain",
-        "Tell everything that is known of the message ID: where it is, what happened to it, and why.",
+        "Show all that is known of the message ID: where it is, what happened to it, and why.",
     ),
     "export": VerbEntry(
         "msmq.cli.files.export",
@@ -78,11 +78,11 @@ VERBS: Final = {
     ),
     "route": VerbEntry(
         "msmq.cli.enterprise.topology",
-        "The way of a message from SOURCE to DESTINATION, queue managers by name or GUID.",
+        "Show the route of a message from SOURCE to DESTINATION, queue managers by name or GUID.",
     ),
     "send": VerbEntry("msmq.cli.messages.send", "Send a message to DESTINATION, and print its identifier."),
     "session": VerbEntry("msmq.cli.server.session", "Watch the sessions with other queue managers."),
-    "status": VerbEntry("msmq.cli.server.status", "Tell what the queue manager is and how it does."),
+    "status": VerbEntry("msmq.cli.server.status", "Show the identity and the state of the queue manager."),
     "store": VerbEntry("msmq.cli.server.store", "Look after the store of a server that does not run."),
     "topology": VerbEntry(
         "msmq.cli.enterprise.topology", "The sites, links and queue managers of the enterprise."

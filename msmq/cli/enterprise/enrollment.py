@@ -180,7 +180,7 @@ def _wanted(
     sites: tuple[str, ...],
     routing: bool | None,
 ) -> tuple[str, Any]:
-    """Who joins, and as what."""
+    """The options of a new member: name, roles, sites."""
     from msmq.directory.ldap.enrollment.plan import MemberRequest
     from msmq.service.identity import IdentityError, has_identity, load_identity
     from msmq.wire.guid import format_guid

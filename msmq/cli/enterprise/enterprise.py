@@ -27,7 +27,7 @@ for _command in (join, leave, role, site, link):
 @common_options
 @pass_settings
 def enterprise_check(settings: Settings, file: str) -> int:
-    """Tell everything that is wrong with the enterprise in FILE, or likely not meant, each with its line.
+    """List all faults of the enterprise in FILE, and probable mistakes, each with its line.
 
     Status 1 if a server would not take it; advice alone is status 0.
     """

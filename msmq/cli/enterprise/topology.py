@@ -39,7 +39,7 @@ def _enterprise_option(command: Any) -> Any:
 @common_options
 @pass_settings
 def route(settings: Settings, source: str, destination: str, enterprise: str | None, down: str) -> int:
-    """The way of a message from SOURCE to DESTINATION, queue managers by name or GUID.
+    """Show the route of a message from SOURCE to DESTINATION, queue managers by name or GUID.
 
     Every hop with its cost, and why it goes there.  Status 1 if it does not arrive, or waits.
     """

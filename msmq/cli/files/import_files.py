@@ -17,7 +17,7 @@ _SHOWN = 20
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--into", metavar="QUEUE", help="Where the copies go: a destination, as of send.")
 @click.option("--topic", metavar="QUEUE", default="", help="Send only what was exported of this queue.")
-@click.option("--dry-run", is_flag=True, help="Only tell what would be sent.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
 @click.option("--key", metavar="T", default="", help="Another text sends what was sent before once more.")
 @click.option("--express", is_flag=True, help="Copies of express messages are express, not recoverable.")
 @click.option("--progress", metavar="F", help="Where it is noted how far the import came.")

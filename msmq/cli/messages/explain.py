@@ -33,12 +33,12 @@ _LISTS: Final = ("events", "places", "deliveries", "reports")
 @click.option(
     "--ask",
     metavar="HOST...",
-    help="Other servers to be asked too: members by their names as for --on, or places as for --control.",
+    help="Other servers to query too: members by name as for --on, or endpoints as for --control.",
 )
 @common_options
 @pass_settings
 def explain(settings: Settings, id: str, host: tuple[str, ...], ask: str | None) -> None:
-    """Tell everything that is known of the message ID: where it is, what happened to it, and why.
+    """Show all that is known of the message ID: where it is, what happened to it, and why.
 
     With --ask the answers of several servers are joined into one timeline, by the clock of each.
     A message that was received leaves no trace, unless its queue keeps a journal.

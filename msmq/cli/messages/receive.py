@@ -58,7 +58,7 @@ def receive(
 ) -> None:
     r"""Receive messages from QUEUE, a path or a format name.
 
-    A message is removed once it is printed; a command that dies before gives it back in its place.
+    A message is removed once it is printed; if the command is killed before, it returns to its position.
     Fewer than N messages are status 0, none at all is status 3.
     QUEUE may be a journal, as .\private$\orders;journal, a subqueue, or .\system$;deadletter, deadxact
     or journal.

@@ -1,4 +1,4 @@
-"""C{msmq transaction}: what is under way and not decided yet."""
+"""C{msmq transaction}: lists open transactions, commits and aborts them."""
 
 from __future__ import annotations
 

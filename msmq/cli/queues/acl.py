@@ -1,4 +1,4 @@
-"""C{msmq acl}: who may do what with the queues of a queue manager."""
+"""C{msmq acl}: access control of the queues of a queue manager."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COLUMNS: Final = ("action", "principal", "rights", "inherited")
 @click.group
 @common_options
 def acl() -> None:
-    r"""Show, change and explain who may do what with a queue.
+    r"""Show, change and explain the access control of a queue.
 
     QUEUE is the path of a queue, as .\private$\orders, its format name, or . for the queue manager itself.
     PRINCIPAL is a SID, a well-known name (everyone, anonymous, authenticated users), one of the
@@ -28,7 +28,7 @@ def acl() -> None:
 @common_options
 @pass_settings
 def acl_show(settings: Settings, queue: str) -> None:
-    """Show who may do what with QUEUE, in the order in which it is judged."""
+    """Show the access control entries of QUEUE, in the order of their evaluation."""
     with settings.naming(queue):
         _show(settings, settings.client.acl(queue))
 
@@ -75,7 +75,7 @@ def acl_revoke(settings: Settings, principal: str, queue: str) -> None:
 @common_options
 @pass_settings
 def acl_why(settings: Settings, principal: str, queue: str, right: str) -> None:
-    """Tell whether PRINCIPAL may do what RIGHT says with QUEUE, and what decides it."""
+    """Show whether PRINCIPAL has RIGHT to QUEUE, and what decides it."""
     with settings.naming(queue):
         settings.output.one(settings.client.why(queue, principal, right))
     settings.output.flush()

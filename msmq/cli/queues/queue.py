@@ -82,7 +82,7 @@ def queue() -> None:
     type=_PRIVACY,
     help="Whether messages must not, may or must be encrypted.",
 )
-@click.option("--security", metavar="SDDL", help="Who may do what with it, as the text of a descriptor.")
+@click.option("--security", metavar="SDDL", help="Its security descriptor, as SDDL text.")
 @click.option(
     "--type",
     "application_type",
@@ -141,7 +141,7 @@ def queue_show(settings: Settings, path: str) -> None:
 @browse_options
 @pass_settings
 def queue_browse(settings: Settings, /, path: str, **wanted: Any) -> None:
-    """Look at the messages of the queue PATH, from the front or from any place; they stay there."""
+    """Browse the messages of the queue PATH, from the front or from any position; they stay in it."""
     browse(settings, path, **wanted)
 
 

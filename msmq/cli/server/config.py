@@ -20,7 +20,7 @@ def config() -> None:
 @common_options
 @pass_settings
 def config_check(settings: Settings, file: str) -> int:
-    """Tell everything that is wrong with the configuration in FILE, each with its line.
+    """List all faults of the configuration in FILE, each with its line.
 
     Status 1 if anything is; a warning is nothing wrong.
     """

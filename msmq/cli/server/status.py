@@ -11,6 +11,6 @@ from msmq.cli.options import Settings, common_options, pass_settings
 @common_options
 @pass_settings
 def status(settings: Settings) -> None:
-    """Tell what the queue manager is and how it does."""
+    """Show the identity and the state of the queue manager."""
     settings.output.one(settings.client.status())
     settings.output.flush()

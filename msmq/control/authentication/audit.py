@@ -67,7 +67,7 @@ class Audit:
     async def change(
         self, caller: Caller, operation: AuditedOperation, work: Callable[[], Awaitable[_T]]
     ) -> _T:
-        """Do something, and tell of it once it has ended, whether its caller still listens or not."""
+        """Perform a change, and record it when it has ended, even if its caller has disconnected."""
         try:
             result = await work()
         except MQError as error:

@@ -1,7 +1,7 @@
 """Identity of a caller of the control API, from its socket credentials or token.
 
 For a unix socket the kernel reports the connected user (SO_PEERCRED); over the network it is the token that
-was shown. Neither is asked of the caller, who could say anything.
+was shown. Neither is taken from the caller's own statements.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Caller:
     """The caller of a request.
 
     @ivar uid: the user who connected to the unix socket, with C{gid} and C{pid}; C{None} elsewhere.
-    @ivar login_uid: who logged in to become that user, with sudo for example, if the kernel keeps that. A
-        process that nobody logged in for may have chosen it, so it is a hint, and C{uid} is what holds.
+    @ivar login_uid: the user who logged in before becoming that user, with sudo for example, if the kernel
+        records it. A process without a login may have set it, so it is a hint, and C{uid} is authoritative.
     @ivar token_name: which token was shown, by its name or its number; never the token.
     @ivar address: where a caller over the network is.
     """
@@ -48,7 +48,7 @@ class Caller:
 
 
 def caller_of(transport: object, token_name: str = "") -> Caller:
-    """Who is at the other end of a connection.
+    """The caller at the other end of a connection.
 
     @param token_name: which token was shown.
     """

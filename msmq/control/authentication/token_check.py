@@ -1,7 +1,7 @@
 """Token check of the control API for remote callers, before any request is processed.
 
-Of a caller who has not shown it, nothing is kept but the head of one request, for a few seconds, and of no
-more callers than there are places.
+Of an unauthenticated caller only the head of one request is kept, for a few seconds, and only for a limited
+number of callers.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from msmq.control.server.sending.request_body import SendBody
 
 STRANGERS: Final = 64
-"""Callers at one time who have not shown the token; one more displaces another, of the host that has most."""
+"""Limit on unauthenticated callers; one more displaces another, of the host that has most."""
 
 PATIENCE: Final = 10.0
 """Seconds that they have, the handshake of TLS included."""
 
 _QUIET: Final = 60.0
-"""Seconds between two lines of the log about callers who were refused."""
+"""Seconds between two log lines about refused callers."""
 
 _REFUSAL: Final = MQError(
     Status.MQ_ERROR_ACCESS_DENIED, "this endpoint requires a token, and the token sent is unknown"
@@ -46,7 +46,7 @@ _REFUSAL: Final = MQError(
 
 
 class TokenCheck:
-    """Knows the token, and who has not shown it yet."""
+    """Checks the token of callers, and limits those without one."""
 
     _log: ClassVar[Logger] = Logger()
 
@@ -99,7 +99,7 @@ class TokenCheck:
         return self._tokens.name_of(shown[0]) if len(shown) == 1 else ""
 
     def refused(self, peer: str) -> None:
-        """Tell the log of a caller without the token, now and then."""
+        """Log a caller without the token, at a limited rate."""
         self._refused += 1
         now = self._clock.seconds()
         if now >= self._quiet_until:
@@ -191,7 +191,7 @@ class TokenChannel(ControlChannel):
 
 
 class TokenSite(Site):
-    """The same API as on the control socket, for those who show the token."""
+    """The same API as on the control socket, for callers with the token."""
 
     protocol = TokenChannel  # type: ignore[assignment]
     requestFactory = ControlRequest

@@ -18,7 +18,7 @@ _SCHEME: Final = b"bearer"
 class TokenFile:
     """What a server compares with; a file that changes counts at once, so that tokens can be replaced.
 
-    Every token in it is as good as another; its name only says who has it.
+    All tokens in it have the same rights; the name only identifies the holder.
     """
 
     _log: ClassVar[Logger] = Logger()

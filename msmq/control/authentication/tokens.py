@@ -1,4 +1,4 @@
-"""The token that callers of the control API show where no file permissions say who they are.
+"""Tokens that authenticate callers of the control API where file permissions cannot.
 
 It is kept in a file and shown in the header C{Authorization}; no text and no log of ours ever has it.
 """
@@ -52,7 +52,7 @@ def read_tokens(path: Path) -> list[ApiToken]:
     """The tokens in a file, one a line, each behind a name if it has one.
 
     A token that has none is called by its number. What stands where a name is expected is no longer than a
-    name, so that a token is not taken for one, and told of.
+    name, so that a token is not taken for a name and logged.
 
     @raise TokenError: it cannot be read, all users can read it, or a line is not a token.
     """

@@ -38,7 +38,7 @@ class ControlClient(ControlRequests):
         return self.one("POST", "/v1/reload")
 
     def route(self, source: str, destination: str, down: Sequence[str] = ()) -> dict[str, Any]:
-        """The way of a message between two queue managers, by name or GUID.
+        """The route of a message between two queue managers, by name or GUID.
 
         @param down: queue managers that are down.
         """
@@ -128,7 +128,7 @@ class ControlClient(ControlRequests):
         return self.one("DELETE", _queue_target(path))
 
     def acl(self, path: str) -> dict[str, Any]:
-        """Who may do what with one queue, or with the queue manager, which is named C{.}."""
+        """The access control of one queue, or of the queue manager, which is named C{.}."""
         return self.one("GET", f"{_queue_target(path)}/acl")
 
     def change_acl(

@@ -2,8 +2,8 @@ r"""Locations of a control API (unix socket, TCP, TLS), and connections to them 
 
 It is a unix socket, C{unix:PATH} or simply the path; C{tcp:HOST:PORT} on this computer; or
 C{ssl:HOST:PORT} anywhere.  The last two want a token, which C{tokenFile=FILE} names or the caller adds.
-Whose server may be at the other end of C{ssl:} is told by C{caFile=FILE}, the certificates of those who
-vouch for it, or by C{pins=FINGERPRINT,...}, its own; without either those whom the system trusts vouch.
+The server of C{ssl:} is authenticated by C{caFile=FILE}, the certificates of trusted authorities, or by
+C{pins=FINGERPRINT,...}, its own certificate; by default by the authorities that the system trusts.
 A colon in a value is escaped: C{\:}.
 """
 
@@ -114,7 +114,7 @@ def _be_patient(sock: socket.socket) -> None:
 
 @attrs.frozen
 class UnixLocation:
-    """A unix socket, whose file says who may use it."""
+    """A unix socket, whose file permissions control access."""
 
     path: Path
 

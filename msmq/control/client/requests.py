@@ -56,7 +56,7 @@ class ControlRequests:
 
     @contextlib.contextmanager
     def losing(self) -> Iterator[None]:
-        """Turn every way in which an answer breaks off into one refusal."""
+        """Convert every kind of interrupted answer into one refusal."""
         try:
             yield
         except (OSError, http.client.HTTPException, ValueError) as error:

@@ -26,7 +26,7 @@ _LONGEST_HEADER: Final = 0x1000000
 class Delivered:
     """One message of a stream; it stays the queue's until its receipt is confirmed.
 
-    @ivar properties: the message in JSON, with C{extension_size} in place of its extension, and without
+    @ivar properties: the message in JSON, with C{extension_size} instead of its extension, and without
         its body.
     """
 
@@ -149,5 +149,5 @@ class ReceiveStream:
 
 
 def refused(header: Mapping[str, Any], otherwise: str) -> MQError:
-    """The error that the header of a record tells."""
+    """The error in the header of a record."""
     return read_refusal(json.dumps(header).encode("ascii"), otherwise)

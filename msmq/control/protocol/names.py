@@ -5,4 +5,4 @@ from __future__ import annotations
 from typing import Final
 
 DEFAULT_CERTIFICATE: Final = "default"
-"""In place of a fingerprint: the certificate that is used for signing unless a sender names another."""
+"""Instead of a fingerprint: the certificate that is used for signing unless a sender names another."""

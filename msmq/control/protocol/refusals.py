@@ -94,7 +94,7 @@ def not_acceptable(detail: str) -> ControlError:
 
 
 def too_many(what: str, limit: int) -> ControlError:
-    """Refuses one more of C{what} while C{limit} are under way."""
+    """Refuses one more of C{what} while C{limit} are active."""
     return ControlError(
         Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
         f"the limit of {limit} concurrent {what} is reached",

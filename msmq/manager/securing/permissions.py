@@ -193,7 +193,7 @@ class Permissions:
         if queue.is_system:
             raise MQError(
                 Status.MQ_ERROR_ILLEGAL_OPERATION,
-                f"the queue manager itself, which is named {quoted(MACHINE)}, says who may read {path}",
+                f"rights to {path} are rights to the queue manager, which is named {quoted(MACHINE)}",
             )
         return _Target(queue_path(queue), QUEUE_KIND, queue)
 
@@ -226,14 +226,14 @@ class Permissions:
         if protection.is_rule:
             raise MQError(
                 Status.MQ_ERROR_PROPERTY_NOTALLOWED,
-                f"{protection.source} says who may do what with {_shown(target)}; change it there",
+                f"{protection.source} defines the access control of {_shown(target)}; change it there",
             )
         before = protection.descriptor or SecurityDescriptor()
         after = checked(change(before), target.kind)
         if protection.is_published and after.owner != before.owner:
             raise MQError(
                 Status.MQ_ERROR_PROPERTY_NOTALLOWED,
-                f"the directory says who owns {_shown(target)}; change it there",
+                f"the directory defines the owner of {_shown(target)}; change it there",
             )
         if after == before and not protection.is_published:
             return protection
@@ -241,7 +241,7 @@ class Permissions:
         await self._store(target, before, after, about)
         if after != before:
             self.log.info(
-                "who may do what with {queue} is changed: it was {before}, it is {after}",
+                "the access control of {queue} is changed: it was {before}, it is {after}",
                 queue=_shown(target),
                 before=_text(before),
                 after=_text(after),

@@ -207,12 +207,12 @@ class PermissionsTests(NodesTestCase):
             (
                 access.revoke(".\\private$\\ruled", "everyone"),
                 Status.MQ_ERROR_PROPERTY_NOTALLOWED,
-                "rules.toml:7 says who may do what with .\\private$\\ruled; change it there",
+                "rules.toml:7 defines the access control of .\\private$\\ruled; change it there",
             ),
             (
                 access.acl(".\\system$;deadletter"),
                 Status.MQ_ERROR_ILLEGAL_OPERATION,
-                "the queue manager itself, which is named '.', says who may read",
+                "are rights to the queue manager, which is named '.'",
             ),
             (self.alpha.service.access.acl(QUEUE), Status.MQ_ERROR_ILLEGAL_OPERATION, "no access control"),
         ):  # fmt: skip
@@ -246,7 +246,7 @@ class PermissionsTests(NodesTestCase):
         self.assertEqual(
             told,
             [
-                f"who may do what with {QUEUE} is changed: it was {before},"
+                f"the access control of {QUEUE} is changed: it was {before},"
                 f" it is {before.replace('D:', 'D:(D;;0x4;;;AN)')}"
             ],
         )

@@ -31,5 +31,5 @@ def shielded(work: Awaitable[_T]) -> Deferred[_T]:
 
 
 def give_way(clock: IReactorTime) -> Deferred[None]:
-    """Fires in another turn of the reactor, after whatever else is due in this one."""
+    """Fires in the next iteration of the reactor, after everything due in this one."""
     return deferLater(clock, 0)

@@ -45,4 +45,4 @@ class ControlLimits:
     """Messages after which a slice takes no further record; a run has up to 256."""
 
     slice_bytes: int = 0x100000
-    """Bytes handled without giving way, when the messages are larger than this allows together."""
+    """Bytes processed in one iteration of the reactor, for large messages."""

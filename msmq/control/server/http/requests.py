@@ -82,7 +82,7 @@ class ControlRequest(Request):
 
     @property
     def caller(self) -> Caller:
-        """Who asks."""
+        """The caller."""
         return caller_of(self.transport, self.token_name)
 
     def gotLength(self, length: int | None) -> None:

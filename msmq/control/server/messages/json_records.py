@@ -71,7 +71,7 @@ def _json_value(value: object) -> Any:
 
 
 def _flat(record: Mapping[str, Any], nested: str) -> dict[str, Any]:
-    """The record with the keys of one of its objects in the place of that object."""
+    """The record with the keys of one of its objects instead of that object."""
     flat: dict[str, Any] = {}
     for name, value in record.items():
         flat.update(value if name == nested else {name: value})

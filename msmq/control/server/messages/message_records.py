@@ -24,7 +24,7 @@ _RUN_BYTES: Final = 0x40000
 
 
 def record_header(message: ReceivedMessage) -> dict[str, Any]:
-    """The message in JSON without its body, and with C{extension_size} in place of its extension."""
+    """The message in JSON without its body, and with C{extension_size} instead of its extension."""
     header: dict[str, Any] = {}
     for key, value in properties_of(message).items():
         if key == "extension_base64":

@@ -14,7 +14,7 @@ from msmq.transfer.deliveries.records import NO_GUID, DeliveryRecord, DeliverySt
 from msmq.wire.guid import format_guid, guid_from_bytes
 
 _OF_A_PLACE: Final = ("lookup_id", "arrived_time", "class", "class_name", "abort_count", "move_count")
-"""The properties that the same message has anew in each of its places."""
+"""The properties of a message that differ between the queues that hold it."""
 
 
 _ACKNOWLEDGEMENTS: Final = {

@@ -1,11 +1,11 @@
 """Receiving many messages as one stream of records, confirmed batch by batch.
 
-The stream carries records of four kinds, told apart by their headers: a message (C{id}), a receipt for
+The stream carries records of four kinds, distinguished by their headers: a message (C{id}), a receipt for
 the messages since the one before (C{receipt}), and at the end either why there are no more (C{end}) or
 what went wrong (C{error}).
 The reader confirms a receipt in a request of its own while the stream is open; only then are its
 messages removed.
-Whatever is not confirmed when the stream closes, on whichever side, goes back in its place.
+Messages that are not confirmed when either side closes the stream return to their positions.
 In a transaction there is one receipt, behind all messages; confirming it commits.
 """
 
@@ -211,7 +211,7 @@ class Confirmations:
 
 @attrs.define(eq=False)
 class ActiveReceives:
-    """Every receive that is under way, and the receipts that they wait for."""
+    """All active receives, and the receipts that they wait for."""
 
     _manager: IMessaging
     _limits: ControlLimits

@@ -18,7 +18,7 @@ class ReaderDecision(Protocol):
         """Remove the messages; done once the removal is stored."""
 
     def release(self) -> None:
-        """Give the messages back, each in its place."""
+        """Release the messages at their positions."""
 
 
 class TransactionDecision:

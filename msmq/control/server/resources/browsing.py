@@ -26,7 +26,7 @@ _PAGE: Final = 64
 """Messages that are read from the store together."""
 
 _TURN: Final = 0.005
-"""Seconds after which others get their turn of the reactor."""
+"""Seconds after which a step ends, so that the reactor can serve others."""
 
 _PROGRESS: Final = 1.0
 """Seconds after which a search that finds nothing says how far it is."""
@@ -47,7 +47,7 @@ class BrowsingResources:
 
     @app.route("/v1/queues/<path:path>/messages", methods=["GET"])
     async def browse(self, request: ControlRequest, path: str) -> None:
-        """The messages of one queue from some place on, filtered, a line of JSON each."""
+        """The messages of one queue from a position on, filtered, a line of JSON each."""
         found = parameters(request)
         after = number("after", found.pop("after")) if "after" in found else -1
         limit = number("limit", found.pop("limit", "100"))

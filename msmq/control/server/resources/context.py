@@ -31,7 +31,7 @@ async def at_once(work: Callable[[], _T]) -> _T:
 class ResourceContext:
     """The queue manager that is asked, and how requests are answered and recorded.
 
-    @ivar audit: records who has changed what.
+    @ivar audit: records administrative changes with their callers.
     """
 
     manager: IQueueManager
@@ -42,7 +42,7 @@ class ResourceContext:
     def change(
         self, request: ControlRequest, operation: AuditedOperation, work: Callable[[], Awaitable[_T]]
     ) -> Deferred[_T]:
-        """Do something, whether or not the client waits for it, and record who asked."""
+        """Perform a change, even if the client disconnects, and record its caller."""
         return shielded(self.audit.change(request.caller, operation, work))
 
     async def changed(

@@ -47,7 +47,7 @@ def read_new_queue(wanted: Mapping[str, object]) -> dict[str, Any]:
 def read_properties(wanted: Mapping[str, object], *others: str) -> dict[str, Any]:
     """The properties of a queue that are to change; null takes a limit away.
 
-    @param others: the keys that stand beside the properties, for the refusal.
+    @param others: the keys in addition to the properties, for the refusal.
     @raise MQError: a property is unknown, or its value is of another kind.
     """
     refuse_rest(

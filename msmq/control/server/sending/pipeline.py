@@ -85,7 +85,7 @@ class _HandedOver:
 
 
 class SendPipeline:
-    """One stream of records on its way to the queue manager.
+    """One stream of records that is being sent.
 
     @ivar ended: fires with why the stream was not sent to its end, C{None} if it was, after the last
         result is reported.
@@ -211,7 +211,7 @@ class SendPipeline:
             counted[destination] = counted.get(destination, 0) + messages
 
     def _work(self) -> None:
-        """Hand over one slice; the next has another turn of the reactor."""
+        """Send one slice; the next is sent in another iteration of the reactor."""
         self._call = None
         if self._records and self._has_room:
             try:
