@@ -255,30 +255,32 @@ class DeliveryLog:
         @param address: where they came from.
         @return: whether there were any.
         """
-        before = self._others.pending
-        if not self._others.is_on:
+        answers = [
+            (queue, position.view)
+            for queue, positions in arrived.items()
+            if not isinstance(queue, OutgoingQueue)
+            for position in positions
+            if position.view is not None and position.view.message_class in _CLASSES
+        ]
+        # Nearly every arrival ends here, at the cost of no call.
+        if not answers or not self._others.is_on:
             return False
-        for queue, positions in arrived.items():
-            if isinstance(queue, OutgoingQueue):
-                continue
-            for position in positions:
-                view = position.view
-                if view is None or view.message_class not in _CLASSES:
-                    continue
-                about = view.correlation_id
-                (message_id,) = _MESSAGE_ID(about, 16)
-                where = DeliveryPlace(view.source_queue_manager, address, 0.0, queue.definition.path)
-                self._others.add(
-                    DeliveryRecord(
-                        DeliveryStep.ANSWERED,
-                        now.wall,
-                        where,
-                        about[:16],
-                        (MessageRun(message_id, 1),),
-                        message_class=view.message_class,
-                    )
+        before = self._others.pending
+        for queue, view in answers:
+            about = view.correlation_id
+            (message_id,) = _MESSAGE_ID(about, 16)
+            where = DeliveryPlace(view.source_queue_manager, address, 0.0, queue.definition.path)
+            self._others.add(
+                DeliveryRecord(
+                    DeliveryStep.ANSWERED,
+                    now.wall,
+                    where,
+                    about[:16],
+                    (MessageRun(message_id, 1),),
+                    message_class=view.message_class,
                 )
-                self._schedule(now)
+            )
+            self._schedule(now)
         return self._others.pending > before
 
     # Storing
