@@ -30,10 +30,7 @@ SOURCES = {
     "msmq/manager/assembly.py": None,
     "msmq/service/composition.py": ("compose",),
 }
-"""The files of the composition, and the functions that belong to it; C{None} for all but those of L{LIFE}."""
-
-LIFE = ("open", "_claim", "start", "stop")
-"""What happens to the parts later, which is not their composition."""
+"""The files of the composition, and the functions that belong to it; C{None} for all."""
 
 SUITES = (
     ("tests.service.test_composition",),
@@ -61,7 +58,7 @@ def functions(
     """The functions of the composition."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            if node.name in names if names is not None else node.name not in LIFE:
+            if names is None or node.name in names:
                 yield node
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeVar
-
-from twisted.internet.defer import Deferred, succeed
-from twisted.logger import Logger
+from typing import Any, TypeVar
 
 from msmq.interfaces.directory import IServedDirectory
 from msmq.interfaces.sessions import ISessions
@@ -40,7 +37,6 @@ from msmq.manager.membership.kept_topology import KeptTopology
 from msmq.manager.membership.procedure_runner import DirectoryClient, DirectoryRunner
 from msmq.manager.membership.public_names import PublicNames
 from msmq.manager.outbox import Outbox
-from msmq.manager.ownership import check_migration, check_owner, claim
 from msmq.manager.peers.ack_sessions import AckSessions
 from msmq.manager.peers.acknowledgements import Acknowledgements
 from msmq.manager.peers.acknowledging_peers import AcknowledgingPeers
@@ -74,7 +70,6 @@ from msmq.manager.securing.decryption import Decryption
 from msmq.manager.securing.encryption import Encryption
 from msmq.manager.securing.message_security import MessageSecurity
 from msmq.manager.securing.permissions import Permissions
-from msmq.manager.securing.public_descriptors import parsed
 from msmq.manager.securing.public_security import PublicSecurity
 from msmq.manager.securing.security_descriptors import SecurityDescriptors
 from msmq.manager.securing.signatures import Signer
@@ -83,15 +78,12 @@ from msmq.membership.access import NO_DIRECTORY
 from msmq.membership.attributes import DirectoryObject
 from msmq.membership.queries import AttributeFilter
 from msmq.membership.requests import DirectoryEffect, Outcome, Procedure
-from msmq.membership.rights import is_untranslated
 from msmq.persistence.changes import AppendEvent
-from msmq.persistence.snapshot import Snapshot
 from msmq.queues.holds import Holds
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.redirects import Redirects
-from msmq.structures.status import MQError
 from msmq.transfer.acknowledgement_guesses import GuessLimit
 from msmq.transfer.incoming_streams import IncomingStreams
 from msmq.transfer.receivers import Receivers
@@ -101,8 +93,6 @@ R = TypeVar("R")
 
 class Parts:
     """The parts of one queue manager; L{msmq.manager.service.QueueManagerService} tells what it is given."""
-
-    log: ClassVar[Logger] = Logger()
 
     def __init__(
         self,
@@ -353,98 +343,6 @@ class Parts:
             self.administration,
             destinations,
         )
-
-    async def open(self) -> None:
-        """Open the store and take over what it holds."""
-        try:
-            snapshot = await self.store.open()
-            await check_migration(self.store, snapshot)
-            await check_owner(self.store, snapshot, self.model.identifier)
-            self.model.restore(snapshot, self.clock.now())
-            self.sequences.load(snapshot.state)
-            self.source_journal.load(snapshot.state)
-            self.deliveries.load(snapshot.state)
-            self.turns.load(snapshot.state)
-            self.holds.load(snapshot.state)
-            self.redirects.load(snapshot.state)
-            if self.permissions is not None:
-                self.permissions.load(snapshot.state)
-            self.keyed.keys.load(snapshot.state, self.clock.now())
-            self.performer.start()
-            await self._claim(snapshot)
-            if self.ciphers is not None:
-                self.ciphers.open()
-            self.securing.open()
-            if self.integration is not None:
-                await self.integration.open(snapshot.state)
-            if self.router is not None:
-                # It may take its time: until it has read the enterprise, what needs a way waits.
-                self.router.open().addErrback(
-                    lambda failure: self.log.failure("the router could not be opened", failure)
-                )
-        except BaseException:
-            self.performer.stop()
-            raise
-
-    async def _claim(self, snapshot: Snapshot) -> None:
-        try:
-            await self.performer.commit(claim(self.store, snapshot, self.model.identifier))
-        except MQError as error:
-            # A store without space opens all the same; the next start does it.
-            self.log.error("whose the store is was not stored: {error}", error=error)
-
-    def start(self) -> None:
-        """Begin to send what waits."""
-        self.outbox.start()
-        self.logs.start()
-        self.sequences.start()
-        self.source_journal.start()
-        self.turns.start()
-        # What has expired while nobody looked leaves now.
-        self.performer.perform(())
-        self.outgoing_redirects.start()
-        self.outgoing_holds.start()
-        self.transfer.bring_online()
-        self._mend_lists()
-
-    def _mend_lists(self) -> None:
-        """Look at the lists in the directory that an earlier version has written, so that they are mended."""
-        if self.integration is None or self.permissions is None:
-            return
-        for held in self.integration.access.local.public_queues.values():
-            found = parsed(held.security)
-            queue = self.model.collection.of_identifier(held.identifier)
-            if found is not None and queue is not None and is_untranslated(found):
-                looking = self.permissions.descriptors.of(queue)
-                if isinstance(looking, Deferred):
-                    looking.addErrback(
-                        lambda failure: self.log.warn(
-                            "the list of a queue in the directory was not read: {error}", error=failure.value
-                        )
-                    )
-
-    def stop(self) -> Deferred[Any]:
-        """End the sessions and the waits, then close the store."""
-        self.logs.stop()
-        self.sequences.stop()
-        self.source_journal.stop()
-        self.deliveries.stop()
-        self.turns.stop()
-        self.order_acks.stop()
-        self.encryption.stop()
-        self.decryption.stop()
-        self.flow.stop()
-        self.transfer.stop()
-        self.performer.stop()
-        self.securing.stop()
-        closed: Deferred[Any] = succeed(None) if self.router is None else self.router.close()
-        integration = self.integration
-        if self.public is not None:
-            self.public.stop()
-        if integration is not None:
-            closed.addBoth(lambda _: integration.stop())
-        closed.addErrback(lambda failure: self.log.failure("the directory was not closed", failure))
-        return closed.addCallback(lambda _: self.store.close())
 
     def _note(self, event: str, reason: str, queue: str = "") -> None:
         """An event of the queue manager itself or of a queue, and not of a message."""

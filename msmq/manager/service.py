@@ -26,6 +26,7 @@ from msmq.manager.applications.subscriptions import Subscriptions
 from msmq.manager.applications.targets import own_queue
 from msmq.manager.applications.transactions import TransactionHandle
 from msmq.manager.assembly import Parts
+from msmq.manager.lifecycle import ManagerLifecycle
 from msmq.manager.live_settings import LiveSettings
 from msmq.manager.manager_settings import EnterprisePlace, ManagerRuntime, ManagerSecurity, TransferPolicy
 from msmq.manager.membership.membership import Membership
@@ -91,6 +92,7 @@ class QueueManagerService(Service):
             transactions=self._subscriptions,
         )
         self._parts = parts
+        self._life = ManagerLifecycle(parts)
         self.access = AccessAdministration(parts)
         self.inspection = ManagerInspection(parts, place.host, addresses, self)
         self.model = model
@@ -114,7 +116,7 @@ class QueueManagerService(Service):
         """Open the store and take over what it holds."""
         self.state = ServiceState.INITIALIZING
         try:
-            await self._parts.open()
+            await self._life.open()
         except BaseException:
             self.state = ServiceState.STOPPED
             raise
@@ -123,14 +125,14 @@ class QueueManagerService(Service):
         """[MS-MQQB] 3.1.4.1 Queue Manager Started: begin to send pending messages."""
         Service.startService(self)
         self.state = ServiceState.READY
-        self._parts.start()
+        self._life.start()
         self._subscriptions.tell(QueueManagerEvent.STARTED)
 
     def stopService(self) -> Deferred[None]:
         """[MS-MQQB] 3.1.4.2 Queue Manager Stopped: end the sessions and the waits, then close the store."""
         Service.stopService(self)
         self.state = ServiceState.STOPPING
-        return self._parts.stop().addBoth(self._stopped)
+        return self._life.stop().addBoth(self._stopped)
 
     def _stopped(self, result: Any) -> Any:
         self.state = ServiceState.STOPPED

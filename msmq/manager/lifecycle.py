@@ -1,0 +1,121 @@
+"""Life of a queue manager: the order in which its parts are opened, started and stopped."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
+
+from msmq.manager.assembly import Parts
+from msmq.manager.ownership import check_migration, check_owner, claim
+from msmq.manager.securing.public_descriptors import parsed
+from msmq.membership.rights import is_untranslated
+from msmq.persistence.snapshot import Snapshot
+from msmq.structures.status import MQError
+
+
+class ManagerLifecycle:
+    """Opens, starts and stops the parts of one queue manager."""
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def open(self) -> None:
+        """Open the store and take over what it holds."""
+        parts = self._parts
+        try:
+            snapshot = await parts.store.open()
+            await check_migration(parts.store, snapshot)
+            await check_owner(parts.store, snapshot, parts.model.identifier)
+            parts.model.restore(snapshot, parts.clock.now())
+            parts.sequences.load(snapshot.state)
+            parts.source_journal.load(snapshot.state)
+            parts.deliveries.load(snapshot.state)
+            parts.turns.load(snapshot.state)
+            parts.holds.load(snapshot.state)
+            parts.redirects.load(snapshot.state)
+            if parts.permissions is not None:
+                parts.permissions.load(snapshot.state)
+            parts.keyed.keys.load(snapshot.state, parts.clock.now())
+            parts.performer.start()
+            await self._claim(snapshot)
+            if parts.ciphers is not None:
+                parts.ciphers.open()
+            parts.securing.open()
+            if parts.integration is not None:
+                await parts.integration.open(snapshot.state)
+            if parts.router is not None:
+                # It may take its time: until it has read the enterprise, what needs a way waits.
+                parts.router.open().addErrback(
+                    lambda failure: self.log.failure("the router could not be opened", failure)
+                )
+        except BaseException:
+            parts.performer.stop()
+            raise
+
+    async def _claim(self, snapshot: Snapshot) -> None:
+        parts = self._parts
+        try:
+            await parts.performer.commit(claim(parts.store, snapshot, parts.model.identifier))
+        except MQError as error:
+            # A store without space opens all the same; the next start does it.
+            self.log.error("whose the store is was not stored: {error}", error=error)
+
+    def start(self) -> None:
+        """Begin to send what waits."""
+        parts = self._parts
+        parts.outbox.start()
+        parts.logs.start()
+        parts.sequences.start()
+        parts.source_journal.start()
+        parts.turns.start()
+        # What has expired while nobody looked leaves now.
+        parts.performer.perform(())
+        parts.outgoing_redirects.start()
+        parts.outgoing_holds.start()
+        parts.transfer.bring_online()
+        self._mend_descriptors()
+
+    def _mend_descriptors(self) -> None:
+        """Look at the lists in the directory that an earlier version has written, so that they are mended."""
+        parts = self._parts
+        if parts.integration is None or parts.permissions is None:
+            return
+        for held in parts.integration.access.local.public_queues.values():
+            found = parsed(held.security)
+            queue = parts.model.collection.of_identifier(held.identifier)
+            if found is not None and queue is not None and is_untranslated(found):
+                looking = parts.permissions.descriptors.of(queue)
+                if isinstance(looking, Deferred):
+                    looking.addErrback(
+                        lambda failure: self.log.warn(
+                            "the list of a queue in the directory was not read: {error}", error=failure.value
+                        )
+                    )
+
+    def stop(self) -> Deferred[Any]:
+        """End the sessions and the waits, then close the store."""
+        parts = self._parts
+        parts.logs.stop()
+        parts.sequences.stop()
+        parts.source_journal.stop()
+        parts.deliveries.stop()
+        parts.turns.stop()
+        parts.order_acks.stop()
+        parts.encryption.stop()
+        parts.decryption.stop()
+        parts.flow.stop()
+        parts.transfer.stop()
+        parts.performer.stop()
+        parts.securing.stop()
+        closed: Deferred[Any] = succeed(None) if parts.router is None else parts.router.close()
+        integration = parts.integration
+        if parts.public is not None:
+            parts.public.stop()
+        if integration is not None:
+            closed.addBoth(lambda _: integration.stop())
+        closed.addErrback(lambda failure: self.log.failure("the directory was not closed", failure))
+        return closed.addCallback(lambda _: parts.store.close())
