@@ -45,7 +45,7 @@ class AccessControlContract(_Base):
         raise NotImplementedError
 
     def go_away(self) -> None:
-        """Let whoever knows the accounts be away."""
+        """Make the source of accounts unreachable."""
         raise NotImplementedError
 
     def setUp(self) -> None:
@@ -56,12 +56,12 @@ class AccessControlContract(_Base):
         return self.successResultOf(answered)
 
     def refusal(self, answered: object) -> str:
-        """Why somebody is unknown."""
+        """The reason why an account is unknown."""
         assert isinstance(answered, Deferred)
         return str(self.failureResultOf(answered, AccountUnknown).value)
 
     def check(self, sddl: str, sid: bytes) -> AccessDecision:
-        """Whether somebody may send."""
+        """Whether an account may send."""
         decision = self.access.check(parse_sddl(sddl), sid, SEND, QUEUE_KIND)
         return self.answer(decision) if isinstance(decision, Deferred) else decision
 
@@ -69,8 +69,8 @@ class AccessControlContract(_Base):
         """Its methods are there with their arguments."""
         verifyObject(IAccessControl, self.access)
 
-    def test_nobody_needs_no_directory(self) -> None:
-        """The anonymous and everybody are known at once, also while it is away."""
+    def test_well_known_accounts_need_no_directory(self) -> None:
+        """Anonymous and Everyone are known at once, also while it is unreachable."""
         self.go_away()
         for sid, groups in ((ANONYMOUS, {EVERYONE}), (EVERYONE, set())):
             known = self.access.known_token(sid)
@@ -81,7 +81,7 @@ class AccessControlContract(_Base):
         self.assertFalse(self.check("D:(A;;0x4;;;AU)", ANONYMOUS).granted)
 
     def test_groups_of_groups(self) -> None:
-        """Somebody is in the groups of his groups, in everyone, and among the authenticated users."""
+        """An account is in the groups of its groups, in Everyone, and among the authenticated users."""
         token = self.answer(self.access.token(ALICE))
         self.assertEqual(token.sids, {ALICE, CLERKS, STAFF, EVERYONE, AUTHENTICATED_USERS})
         for sddl, granted in (
@@ -92,7 +92,7 @@ class AccessControlContract(_Base):
         ):
             self.assertEqual(self.check(sddl, ALICE).granted, granted)
 
-    def test_who_is_not_known(self) -> None:
+    def test_unknown_accounts(self) -> None:
         """There is no token, and no decision either."""
         everything = parse_sddl("D:(A;;GA;;;WD)")
         for asked in (
@@ -102,7 +102,7 @@ class AccessControlContract(_Base):
             self.assertIn("the groups of S-1-5-21-9-9-9-1 are not known", self.refusal(asked))
 
     def test_while_it_is_away(self) -> None:
-        """Nobody can be looked up; what was written down is there."""
+        """No account can be looked up; cached ones are known."""
         self.go_away()
         self.refusal(self.access.token(ALICE))
         self.refusal(self.access.is_domain_user(ALICE))
@@ -110,12 +110,12 @@ class AccessControlContract(_Base):
         self.assertEqual(self.answer(self.access.resolve("bosses")), RULES.names["bosses"])
 
     def test_users(self) -> None:
-        """Groups are none, nor is whom nobody knows."""
+        """Neither groups nor unknown accounts are users."""
         for sid, is_user in ((ALICE, True), (CLERKS, False), (STRANGER, False), (EVERYONE, False)):
             self.assertEqual(self.answer(self.access.is_domain_user(sid)), is_user)
 
     def test_names(self) -> None:
-        """SIDs, what everybody knows, names of the rules, and names of accounts, with a domain or without."""
+        """SIDs, well-known names, names of the rules, and names of accounts, with a domain or without."""
         for principal, sid in (
             ("S-1-5-21-9-9-9-1", STRANGER),
             ("Everyone", EVERYONE),

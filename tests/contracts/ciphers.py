@@ -85,7 +85,7 @@ class CiphersContract(_Base):
         )
 
     def test_without_weak_algorithms_there_is_one_key(self) -> None:
-        """Nobody learns a key for a cipher that is refused."""
+        """No key is published for a cipher that is refused."""
         ciphers = self.opened("strong", weak=False)
         self.assertEqual([key.provider_name for key in ciphers.encryption_keys.keys], [AES_PROVIDER])
         peer = self.opened("beta")
@@ -93,7 +93,7 @@ class CiphersContract(_Base):
         self.assertIn(BASE_PROVIDER, self.refused(ciphers.recover_session_key, BASE_PROVIDER, encrypted))
 
     def test_keys_stay(self) -> None:
-        """Whoever opens again has the same."""
+        """After a restart they are the same."""
         ciphers = self.make_ciphers("alpha")
         ciphers.open()
         before = ciphers.encryption_keys, ciphers.signing_keys
@@ -132,7 +132,7 @@ class CiphersContract(_Base):
         self.assertEqual(len(keys), 5)
 
     def test_wrong_key(self) -> None:
-        """MQDMPR-3.1.1.12-53: who the key was not made for gets no body out of it."""
+        """MQDMPR-3.1.1.12-53: another key decrypts no body."""
         alpha, beta, gamma = self.opened("alpha"), self.opened("beta"), self.opened("gamma")
         sent = alpha.make_session_key(0x6610, 256, 256, self.public_key(beta, AES_PROVIDER))
         cipher_text = alpha.encrypt(0x6610, sent.key, b"for beta alone")
@@ -144,14 +144,14 @@ class CiphersContract(_Base):
         self.refused(gamma.decrypt, 0x6610, found.key, cipher_text)
 
     def test_key_of_another_provider(self) -> None:
-        """The length tells."""
+        """The length shows it."""
         alpha, beta = self.opened("alpha"), self.opened("beta")
         sent = alpha.make_session_key(0x6801, 128, 128, self.public_key(beta, ENHANCED_PROVIDER))
         self.refused(beta.recover_session_key, BASE_PROVIDER, sent.encrypted)
         self.refused(beta.recover_session_key, "Nobody's Provider", sent.encrypted)
 
     def test_blobs_that_are_none(self) -> None:
-        """Cut short at any byte, with rubbish behind, with other constants, of another cipher."""
+        """Cut short at any byte, with trailing bytes, with other constants, of another cipher."""
         alpha = self.opened()
         public_key = self.public_key(alpha, BASE_PROVIDER)
         blob = alpha.make_session_key(0x6801, 40, 40, public_key).encrypted

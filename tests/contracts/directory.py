@@ -53,7 +53,7 @@ class DirectoryContract(_Base):
         raise NotImplementedError
 
     async def add(self, added: T) -> T:
-        """Put an object into the directory, by whichever way there is, and answer it with its Identifier.
+        """Add an object to the directory, and return its Identifier.
 
         The objects that it refers to, and the queue manager of a queue, are in there already.
         """
@@ -64,9 +64,9 @@ class DirectoryContract(_Base):
         raise NotImplementedError
 
     async def disconnect(self) -> None:
-        """Let the directory not be reached any more.
+        """Make the directory unreachable.
 
-        @raise SkipTest: nothing keeps anybody from this one.
+        @raise SkipTest: this one cannot be.
         """
         raise NotImplementedError
 
@@ -294,7 +294,7 @@ class DirectoryContract(_Base):
             self.assertEqual(sorted(entry["quota"] for entry in found), quotas, operator)
 
     async def test_only_some_attributes(self) -> None:
-        """Who asks for some attributes gets at those."""
+        """A read of some attributes returns those."""
         directory = await self.opened()
         await self.alpha()
         queue = await self.queue("orders", label="orders", quota=7)
@@ -348,7 +348,7 @@ class DirectoryContract(_Base):
             self.assertEqual([(entry["label"], entry["quota"]) for entry in found], expected)
 
     async def test_reads_keep_apart(self) -> None:
-        """Two reads that are under way do not disturb each other."""
+        """Two concurrent reads do not disturb each other."""
         directory = await self.opened()
         await self.sites("london", "paris")
         ours = [AttributeFilter("name", FilterOperator.GREATER_THAN, "k")]
@@ -364,7 +364,7 @@ class DirectoryContract(_Base):
         await directory.end_read(first)
 
     async def test_ended_read(self) -> None:
-        """MQDMPR-3.1.7.1.23-01: a handle that was given back is worth nothing."""
+        """MQDMPR-3.1.7.1.23-01: a handle that was closed is not valid any more."""
         directory = await self.opened()
         await self.sites("london")
         handle = await directory.begin_read(SiteObject)
@@ -373,7 +373,7 @@ class DirectoryContract(_Base):
             self.assertIs(await self.result_of(asked), DirectoryOperationResult.GENERIC_ERROR)
 
     async def test_meaningless_read(self) -> None:
-        """What no directory could answer is an error of the one who asks."""
+        """A request that no directory could answer is an error of the caller."""
         directory = await self.opened()
         for asked in (
             lambda: directory.read(QueueObject, [equals("colour", 1)]),

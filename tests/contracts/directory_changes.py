@@ -78,7 +78,7 @@ class WritableDirectoryContract(DirectoryContract):
         self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_ALREADY_EXISTS)
 
     async def test_two_at_one_time(self) -> None:
-        """What somebody else has changed since it was read is not written over."""
+        """A change that another client made since the read is not overwritten."""
         directory = await self.opened()
         conditional = IConditionalDirectory(directory)
         entries = [MqUserSignCert.of(CERTIFICATE + bytes([number]), UUID(int=number)) for number in range(4)]
@@ -142,8 +142,8 @@ class WritableDirectoryContract(DirectoryContract):
         self.assertEqual((read["label"], read["quota"]), ("three", 3))
         self.assertEqual(read["pathname"].lower(), "alpha\\orders")
 
-    async def test_write_nothing(self) -> None:
-        """MQDMPR-3.1.1.2-13: a multicast address that is taken away is not there any more."""
+    async def test_removed_value(self) -> None:
+        """MQDMPR-3.1.1.2-13: a multicast address that is removed is not there any more."""
         directory = await self.opened()
         await self.alpha()
         queue = await self.queue("orders", multicast_address="234.1.1.1:8001")

@@ -30,7 +30,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         self.assertIsInstance(store.durable, bool)
 
     async def test_new_store_is_empty(self) -> None:
-        """A store that nobody used holds no queues, no messages and no state."""
+        """An unused store holds no queues, no messages and no state."""
         snapshot = await self.make_store().open()
         self.assertEqual((list(snapshot.queues), dict(snapshot.state)), ([], {}))
         self.assertEqual(sum(len(messages) for messages in snapshot.messages.values()), 0)
@@ -47,8 +47,8 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         store = await self.opened(PutQueue(ORDERS), put(HIGHEST, b"last"), put(1, b"first"))
         self.assertEqual(list(await self.packets(store, HIGHEST, 1)), [b"last", b"first"])
 
-    async def test_reading_nothing(self) -> None:
-        """Asking for no message answers with none."""
+    async def test_reading_no_message(self) -> None:
+        """A request for no message is answered with none."""
         store = await self.opened(PutQueue(ORDERS))
         self.assertEqual(list(await self.packets(store)), [])
 
@@ -67,7 +67,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         self.assertEqual((error.queue, error.lookup_id), (ORDERS.identifier, 2))
 
     async def test_message_of_unknown_queue_is_missing(self) -> None:
-        """Reading from a queue that is not there fails in the same way."""
+        """Reading from a missing queue fails in the same way."""
         await self.assert_missing(await self.opened(), 1)
 
     async def test_removed_message_is_missing(self) -> None:
@@ -103,7 +103,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         await self.assert_missing(store, 1)
 
     async def test_replacing_a_definition_keeps_the_messages(self) -> None:
-        """A queue whose properties change keeps what is in it."""
+        """A queue whose properties change keeps its messages."""
         changed = QueueDefinition(
             identifier=ORDERS.identifier, path="private$\\orders", number=16, label="new"
         )
@@ -153,7 +153,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         await store.commit([])
         await store.commit([PutQueue(ORDERS)])
 
-    async def test_batches_under_way_at_once(self) -> None:
+    async def test_concurrent_batches(self) -> None:
         """Batches need not wait for each other, are done in order, and are seen by a read behind them."""
         store = await self.opened(PutQueue(ORDERS))
         commits = [store.commit([put(1, b"%d" % number), put(2 + number)]) for number in range(50)]
@@ -205,7 +205,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         store = await self.opened()
         await self.refused(store.open(), StorageError)
 
-    async def test_closing_finishes_what_is_under_way(self) -> None:
+    async def test_closing_finishes_pending_batches(self) -> None:
         """What was handed over before the store is closed is done."""
         store = await self.opened(PutQueue(ORDERS))
         commits = [store.commit([put(number)]) for number in range(20)]
@@ -215,7 +215,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         await closing
 
     async def test_what_is_there_after_a_restart(self) -> None:
-        """A durable store tells all that it keeps, and only that."""
+        """A durable store returns all that it keeps, and only that."""
         store = await self.opened(
             PutQueue(BILLS), PutQueue(ORDERS), PutQueue(REMOTE), PutState("sequential_id", b"\1\0\xff")
         )

@@ -44,7 +44,7 @@ class SigningContract(Base):
         verifyObject(ISigning, self.make())
 
     def test_each_algorithm(self) -> None:
-        """What was signed is told among other inputs, by its place; no more of these are asked for."""
+        """The signed digest is found among other inputs, by its position; no more of these are asked for."""
         signing = self.make()
         credentials = self.credentials()
         for algorithm in HashAlgorithm:
@@ -59,7 +59,7 @@ class SigningContract(Base):
             self.assertIsNone(signing.verify(credentials.certificate, signature, algorithm, []))
 
     def test_another_algorithm(self) -> None:
-        """A signature is none with another hash, and an unknown hash is told so."""
+        """A signature is invalid with another hash, and an unknown hash is reported."""
         signing = self.make()
         credentials = self.credentials()
         signature = signing.sign(credentials, HashAlgorithm.SHA_256, b"signed")
@@ -97,7 +97,7 @@ class SigningContract(Base):
             self.assertIsNone(found, each)
 
     def test_rubbish(self) -> None:
-        """Whatever is not a certificate is told so, everywhere; nothing raises."""
+        """Invalid certificates are reported, by every operation; none raises."""
         signing = self.make()
         whole = self.credentials().certificate
         for certificate in (*RUBBISH, whole[:-1], whole[: len(whole) // 2]):
@@ -120,14 +120,14 @@ class SigningContract(Base):
                 self.assertTrue(found is None or isinstance(found, Unusable))
 
     def test_keys_that_cannot_sign(self) -> None:
-        """A certificate alone signs nothing; what is not a key is no reason to raise, and is not told."""
+        """A certificate alone signs nothing; an invalid key neither raises nor is shown."""
         signing = self.make()
         certificate = self.credentials().certificate
         found = signing.sign(Credentials(certificate), HashAlgorithm.SHA_512, b"")
         self.assertIsInstance(found, Unusable)
 
     def test_created(self) -> None:
-        """A new certificate says whose it is and how long; each has a key of its own; it signs."""
+        """A new certificate has its owner and its validity; each has a key of its own; it signs."""
         signing = self.make()
         first = signing.create("alice", FIRST, LAST)
         second = signing.create("alice", FIRST, LAST)

@@ -59,7 +59,7 @@ def remove(*lookup_ids: int, queue: QueueDefinition = ORDERS, is_express: bool =
 
 
 def packet_of(source: UUID, message_id: int, rest: bytes = b"") -> bytes:
-    """As much of a UserMessage packet as tells whose it is."""
+    """As much of a UserMessage packet as names its message."""
     return bytes(16) + source.bytes_le + bytes(24) + message_id.to_bytes(4, "little") + rest
 
 
@@ -77,7 +77,7 @@ class StoreContract(_Base):
     """What every part of the contract starts from."""
 
     def make_store(self) -> IMessageStore:
-        """A store that is not open; all that one test asks for have the same place to keep things."""
+        """A store that is not open; all stores of one test have the same location."""
         raise NotImplementedError
 
     async def opened(self, *changes: Change) -> IMessageStore:

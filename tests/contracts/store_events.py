@@ -46,7 +46,7 @@ class EventContract(StoreContract):
         self.assertTrue(0 < first < second < third)
 
     async def test_events_are_read_piece_by_piece(self) -> None:
-        """Whoever asks for what comes after the last event that they have reads each once."""
+        """A reader that asks for the entries after its last one reads each once."""
         store = await self.opened()
         await store.commit([event(number) for number in range(25)])
         read: list[float] = []

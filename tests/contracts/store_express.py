@@ -24,7 +24,7 @@ class ExpressContract(StoreContract):
     """Express messages are kept, but only for this time."""
 
     async def test_express_message_is_read(self) -> None:
-        """Express messages are read beside others, in the order in which they are asked for."""
+        """Express messages are read together with others, in the order in which they are asked for."""
         store = await self.opened(PutQueue(ORDERS), put(1, b"one"), put(3, b"three"))
         await store.commit([put(2, b"two", is_express=True), put(HIGHEST, b"last", is_express=True)])
         self.assertEqual(
@@ -112,7 +112,7 @@ class ExpressContract(StoreContract):
         self.assertEqual(list(await store.read_events(0, 10)), [])
 
     async def test_many_express_messages(self) -> None:
-        """Five thousand go in while others are under way, and out again."""
+        """Five thousand are stored while other commits are pending, and removed again."""
         store = await self.opened(PutQueue(ORDERS))
         numbers = range(5000)
         commits = [

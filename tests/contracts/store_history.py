@@ -43,7 +43,7 @@ STEPS = 20
 
 @implementer(IReactorFromThreads)
 class TurnedReactor(Clock):
-    """Does what threads ask for when a test turns it, and what is due when a test advances its time."""
+    """Runs the calls from threads when a test turns it, and due calls when a test advances its time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -182,11 +182,11 @@ class StoreHistoryContract(_Base):
     histories = 15
 
     def make_place(self) -> None:
-        """Have another place to keep things, in which there is nothing."""
+        """Create another location, in which there is nothing."""
         raise NotImplementedError
 
     def make_store(self) -> IMessageStore:
-        """A store that is not open, in that place; it is to use C{reactor}."""
+        """A store that is not open, at that location; it is to use C{reactor}."""
         raise NotImplementedError
 
     def begin(self) -> None:
@@ -217,7 +217,7 @@ class StoreHistoryContract(_Base):
         return outcome
 
     def assert_alike(self, ours: Deferred[Any], twins: Deferred[Any]) -> None:
-        """Both answer the same, or fail in the same way."""
+        """Both have the same result, or the same failure."""
         found, expected = self.reactor.outcome(ours), self.reactor.outcome(twins)
         if isinstance(expected, Failure):
             assert isinstance(found, Failure), found
@@ -226,7 +226,7 @@ class StoreHistoryContract(_Base):
             self.assertEqual(found, expected)
 
     def commit(self, chance: Chance) -> None:
-        """Some batches, all under way at once, and a read behind them."""
+        """Some batches, all pending at once, and a read behind them."""
         batches = chance.batches()
         queue, lookup_id = chance.place()
         commits = [self.store.commit(changes) for changes in batches]
@@ -260,7 +260,9 @@ class StoreHistoryContract(_Base):
         self.assertEqual(list(some), later[:limit])
 
     def look_at_log(self, queue: UUID, after: int, limit: int) -> None:
-        """The entries are the same, under rising numbers; some numbers that nobody saw may be left out."""
+        """The entries are the same, under rising numbers; some numbers that were never seen may be left
+        out.
+        """
         found = self.done(self.store.read_log(queue, 0, 1000))
         expected = self.done(self.twin.read_log(queue, 0, 1000))
         self.assertEqual([_plain(entry) for entry in found], [_plain(entry) for entry in expected])

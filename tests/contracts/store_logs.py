@@ -60,7 +60,7 @@ class LogContract(StoreContract):
         self.assertEqual(await self.assert_extent(store), LogExtent(first, third, 3, 259))
 
     async def test_log_is_read_piece_by_piece(self) -> None:
-        """Whoever asks for what comes after the last entry that they have reads each entry once."""
+        """A reader that asks for the entries after its last one reads each entry once."""
         store = await self.opened(PutQueue(ORDERS), PutQueue(BILLS))
         for number in range(25):
             await store.commit([log(number, b"%d" % number), log(number, b"x", queue=BILLS)])

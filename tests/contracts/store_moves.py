@@ -91,7 +91,7 @@ class MoveContract(StoreContract):
         self.assertEqual(list(await self.bills(store, 7)), [b"one"])
 
     async def test_moving_within_a_queue(self) -> None:
-        """A message may get another place in its queue, or only other counts."""
+        """A message may get another position in its queue, or only other counts."""
         store = await self.both_queues()
         await store.commit([move(1, 3, target=ORDERS), move(2, 2, target=ORDERS, moves=4)])
         await self.assert_missing(store, 1)
@@ -104,7 +104,7 @@ class MoveContract(StoreContract):
             )
 
     async def test_moving_onto_another(self) -> None:
-        """What lies in the place that a message comes to is replaced by it."""
+        """A message at the position that another comes to is replaced by it."""
         store = await self.both_queues()
         await store.commit([move(1, 9)])
         self.assertEqual(list(await self.bills(store, 9)), [b"one"])
@@ -118,15 +118,15 @@ class MoveContract(StoreContract):
         await self.assert_no_bill(store, 5)
         await self.assert_missing(store, 6)
 
-    async def test_changing_places(self) -> None:
-        """Two messages change places by way of a third."""
+    async def test_exchanging_positions(self) -> None:
+        """Two messages exchange their positions by a third one."""
         store = await self.both_queues()
         await store.commit([move(1, 3, target=ORDERS), move(2, 1, target=ORDERS), move(3, 2, target=ORDERS)])
         self.assertEqual(list(await self.packets(store, 1, 2)), [b"two", b"one"])
         await self.assert_missing(store, 3)
 
     async def test_putting_and_moving(self) -> None:
-        """A message moves in the batch in which it was put, and its place is free again."""
+        """A message moves in the batch in which it was put, and its position is free again."""
         store = await self.both_queues()
         await store.commit(
             [put(3, b"three"), move(3, 3, moves=1), put(3, b"other"), move(2, 2), put(2, b"new")]
@@ -135,7 +135,7 @@ class MoveContract(StoreContract):
         self.assertEqual(list(await self.packets(store, 3, 2)), [b"other", b"new"])
 
     async def test_removing_and_moving(self) -> None:
-        """What was removed before does not move; what is removed afterwards is gone from its new place."""
+        """What was removed before does not move; what is removed afterwards is gone from its new position."""
         store = await self.both_queues()
         await store.commit([remove(1), move(1, 9), move(2, 4), remove(4, queue=BILLS)])
         self.assertEqual(list(await self.bills(store, 9)), [b"nine"])
@@ -143,14 +143,14 @@ class MoveContract(StoreContract):
             await self.assert_missing(store, lookup_id)
         await self.assert_no_bill(store, 4)
 
-    async def test_emptying_a_place_for_a_move(self) -> None:
-        """A place that was emptied, or filled, earlier in the batch takes the message that moves there."""
+    async def test_emptying_a_position_for_a_move(self) -> None:
+        """A position that was emptied, or filled, earlier in the batch takes the message that moves there."""
         store = await self.both_queues()
         await store.commit([remove(9, queue=BILLS), move(1, 9), put(8, b"eight", queue=BILLS), move(2, 8)])
         self.assertEqual(list(await self.bills(store, 9, 8)), [b"one", b"two"])
 
     async def test_moving_nothing_onto_what_was_aborted(self) -> None:
-        """The count of a message stays, though one that is not kept was to come into its place."""
+        """The count of a message stays, though one that is not kept was to replace it."""
         store = await self.both_queues()
         await store.commit([PutAborts(BILLS.identifier, 9, 7), move(5, 9, aborts=2)])
         snapshot = await self.snapshot(store)
@@ -169,7 +169,7 @@ class MoveContract(StoreContract):
         await self.assert_no_bill(store, 1)
 
     async def test_many_move(self) -> None:
-        """Two thousand messages move in one batch, each to its place."""
+        """Two thousand messages move in one batch, each to its position."""
         store = await self.opened(PutQueue(ORDERS), PutQueue(BILLS))
         numbers = range(2000)
         await store.commit([put(number, b"%d" % number) for number in numbers])
@@ -232,7 +232,7 @@ class MoveContract(StoreContract):
         self.assertEqual(list(await store.find(identity(BOB, 6))), [])
 
     async def test_message_is_found_where_it_is_now(self) -> None:
-        """One that moved is found in its new place, one that was replaced or removed not at all."""
+        """One that moved is found at its new position, one that was replaced or removed not at all."""
         store = await self.opened(PutQueue(ORDERS), PutQueue(BILLS))
         await store.commit([put(number, packet_of(ALICE, number)) for number in range(5)])
         commits = [

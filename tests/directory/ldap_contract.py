@@ -88,7 +88,7 @@ class LdapDirectoryContract(WritableDirectoryContract):
     settings: LdapSettings
 
     def set_up(self, settings: LdapSettings) -> None:
-        """Make what the tests have in common; whoever mixes this in calls it first."""
+        """Make what the tests have in common; a class that mixes this in calls it first."""
         from twisted.internet import reactor
 
         self.settings = settings
@@ -98,7 +98,7 @@ class LdapDirectoryContract(WritableDirectoryContract):
         self.directory = self.new_directory(settings)
 
     def new_directory(self, settings: LdapSettings) -> LdapDirectory:
-        """Another directory in the same place."""
+        """Another directory at the same location."""
         from twisted.internet import reactor
 
         directory = LdapDirectory(settings, SystemClock(), reactor)
@@ -121,7 +121,7 @@ class LdapDirectoryContract(WritableDirectoryContract):
         return attrs.evolve(added, identifier=await self.directory.create(added))
 
     async def add_user(self, added: Any) -> Any:
-        """Put a user into the directory, which nobody does by the interface."""
+        """Add a user to the directory, which the interface does not do."""
         root = await self.operations.root()
         identifier = uuid4()
         values = {
@@ -196,7 +196,7 @@ class LdapDirectoryContract(WritableDirectoryContract):
         await directory.delete(queue)
 
     async def test_schema(self) -> None:
-        """What is published lies in the classes and attributes of [MS-MQDSSM] 2.4, and in no others.
+        """Published objects use the classes and attributes of [MS-MQDSSM] 2.4, and no others.
 
         MQDMPR-2.3-01 MQMQ-2.2.20.6-22
         """
@@ -281,7 +281,9 @@ class LdapDirectoryContract(WritableDirectoryContract):
             self.assertIs(await self.result(again), DirectoryOperationResult.OBJECT_ALREADY_EXISTS)
 
     async def test_whole_queue_manager(self) -> None:
-        """Everything that is published of a queue manager is found again, and so is whom it goes through."""
+        """All that is published of a queue manager is found again, and so are its in- and out-routing
+        servers.
+        """
         directory = await self.opened()
         gate = await self.alpha()
         first, second = await self.sites("a", "b")
@@ -326,7 +328,7 @@ class LdapDirectoryContract(WritableDirectoryContract):
             self.assertEqual(await told(), expected)
 
     async def test_settings_are_completed(self) -> None:
-        """A server whose site was written by other means has settings once it publishes its role."""
+        """A server whose site another program has created has settings once it publishes its role."""
         directory = await self.opened()
         [london] = await self.sites("london")
         root = await self.operations.root()
@@ -519,7 +521,7 @@ class LdapDirectoryContract(WritableDirectoryContract):
             self.assertIs(await self.result(asked), generic)
 
     async def test_many_pages(self) -> None:
-        """More objects than the server gives at once are all found, by several who read at the same time."""
+        """More objects than the server returns at once are all found, by several concurrent readers."""
         self.patch(operations_module, "PAGE_SIZE", 3)
         directory = await self.opened()
         await self.alpha()
@@ -551,7 +553,7 @@ class LdapDirectoryContract(WritableDirectoryContract):
             self.assertEqual((await each)["identifier"], site.identifier)
 
     async def test_closed(self) -> None:
-        """Who has closed it can reach nothing any more, until it is opened again."""
+        """A closed directory can reach nothing any more, until it is opened again."""
         directory = await self.opened()
         await directory.close()
         asked = directory.read(SiteObject)

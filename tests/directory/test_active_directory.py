@@ -157,7 +157,7 @@ class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
         self.assert_holds(read, user)
 
     async def test_certificates_are_registered(self) -> None:
-        """What is registered of a user is there beside what was, and is found by its digest, too."""
+        """The earlier certificates of a user are kept, and new ones are found by their digest, too."""
         directory = await self.opened()
         first = MqUserSignCert.of(CERTIFICATE, UUID(int=5))
         user = await self.add(
@@ -226,7 +226,7 @@ class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
         self.assertEqual(found.found.owner, mine.owner)
 
     async def test_accounts(self) -> None:
-        """The domain tells all groups of a user, those of groups and its own among them."""
+        """The domain returns all groups of a user, nested ones and its own among them."""
         accounts = IAccounts(await self.opened())
         tests = child("msmq tests", DOMAIN)
         alice, clerks, staff = (child(name, tests) for name in ("alice", "clerks", "staff"))

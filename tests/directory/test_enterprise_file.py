@@ -164,7 +164,7 @@ class ReadingTests(EnterpriseFileTests):
         self.assertEqual(held["BETA"].public_encryption_key_list, NO_KEYS)
 
     def test_accounts(self) -> None:
-        """Users and groups are in the groups of their groups, whatever way leads back to them."""
+        """Users and groups are in the groups of their groups, in circles too."""
         file = load_enterprise(self.written(WHOLE + ACCOUNTS))
         sids = {account.name: account.sid for account in file.accounts}
         found = {
@@ -206,7 +206,7 @@ class ProblemTests(EnterpriseFileTests):
     """Files in which something is wrong."""
 
     def assert_told(self, text: str, line: int | None, key: str, problem: str) -> None:
-        """It is told, with its line, and the file is refused."""
+        """It is reported, with its line, and the file is refused."""
         path = self.written(text)
         found = check_enterprise(path)
         told = [(each.line, each.key, each.problem) for each in found if each.is_fault]
@@ -230,7 +230,7 @@ class ProblemTests(EnterpriseFileTests):
             )
 
     def test_unknown_names(self) -> None:
-        """What refers to nothing is told, with a guess."""
+        """An unknown reference is reported, with a suggestion."""
         self.assert_told(
             self.changed('sites = ["berlin"]', 'sites = ["Berlni"]'),
             23,
@@ -245,7 +245,7 @@ class ProblemTests(EnterpriseFileTests):
         )
 
     def test_unknown_identifiers(self) -> None:
-        """A GUID that is nobody's is told by routing, with the line of what has it."""
+        """An unknown GUID in routing is reported, with its line."""
         nobody = UUID(int=0x77)
         self.assert_told(
             self.changed('sites = ["berlin"]', f'sites = ["{nobody}"]'),
@@ -282,7 +282,7 @@ class ProblemTests(EnterpriseFileTests):
         )
 
     def test_wrong_types(self) -> None:
-        """A value of another type is told, whatever it is."""
+        """A value of another type is reported, whatever it is."""
         self.assert_told(
             self.changed("foreign = true", "foreign = 1"),
             11,
@@ -327,7 +327,7 @@ class ProblemTests(EnterpriseFileTests):
         )
 
     def test_cycle_of_routing_servers(self) -> None:
-        """Routing servers that send by each other are told, by name."""
+        """Routing servers that send by each other are reported, by name."""
         text = self.changed('name = "BETA"', 'name = "BETA"\nout_routing_servers = ["DELTA"]')
         text += f'''
 [[queue_manager]]
@@ -341,7 +341,7 @@ out_routing_servers = ["BETA"]
         self.assertTrue(any("BETA" in each and "DELTA" in each for each in found), found)
 
     def test_nothing_at_all(self) -> None:
-        """An empty file has no sites and no queue managers, which is told too."""
+        """An empty file has no sites and no queue managers, which is reported too."""
         told = [each.problem for each in self.problems("")]
         self.assertIn("has no table [enterprise]", told)
         self.assertTrue(any("has no sites" in each for each in told), told)
@@ -378,7 +378,7 @@ out_routing_servers = ["BETA"]
             )
 
     def test_encryption_keys(self) -> None:
-        """Keys that are none are told, cut short for example."""
+        """Invalid keys are reported, cut short ones for example."""
         ciphers = MemoryCiphers("alpha")
         ciphers.open()
         whole = ciphers.encryption_keys.to_bytes()
@@ -391,7 +391,7 @@ out_routing_servers = ["BETA"]
             self.assertTrue(any("keys/encryption-keys.txt" in each.problem for each in problems), text)
 
     def test_certificates(self) -> None:
-        """A certificate that is not there, or none, is told."""
+        """A certificate that is missing, or invalid, is reported."""
         self.assert_told(
             self.changed('"two.der"', '"three.der"'),
             44,
@@ -427,13 +427,13 @@ out_routing_servers = ["BETA"]
             self.assertGreater(told[0].line, WHOLE.count("\n"))
 
     def test_no_toml(self) -> None:
-        """A file that is none is told with the line, and one that is not there without."""
+        """A file that is not TOML is reported with the line, and a missing one without."""
         self.assert_told("[enterprise]\nid = \n", 2, "", "is not TOML: Invalid value")
         [problem] = check_enterprise(Path(self.mktemp()))
         self.assertEqual((problem.line, problem.problem), (None, "cannot be read: No such file or directory"))
 
     def test_endless_faults(self) -> None:
-        """Of very many faults the first thousand are told."""
+        """Of very many faults the first thousand are reported."""
         self.assertEqual(len(self.problems("[[site]]\n" * 3000)), 1000)
 
     @given(
@@ -460,7 +460,7 @@ out_routing_servers = ["BETA"]
         )
     )
     def test_any_tables(self, tables: dict[str, list[dict[str, str]]]) -> None:
-        """Whatever stands in a file, it is read or refused, and the same is told both times."""
+        """Any file is read or refused, with the same report both times."""
         text = ""
         for table, rows in tables.items():
             for row in rows[:1] if table == "enterprise" else rows:

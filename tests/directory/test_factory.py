@@ -78,7 +78,7 @@ class FactoryTests(SynchronousTestCase):
         self.assertEqual(len(names), len(set(names)))
 
     def test_none(self) -> None:
-        """No directory at all is one of the descriptions, and tells of nobody."""
+        """No directory at all is one of the descriptions, and knows no objects."""
         check_directory("none")
         self.assertIsNone(make_directory("none", self.context))
         self.assertIsNone(self.identifier("none", "ALPHA"))
@@ -90,12 +90,12 @@ class FactoryTests(SynchronousTestCase):
         self.assertIsInstance(directory, FileDirectory)
 
     def test_unsuitable_argument(self) -> None:
-        """It is told what the description lacks."""
+        """The error says what the description lacks."""
         for description in ("file", "file:", "file:\0"):
             self.assertIn("needs the path of a file", self.refused(description))
 
     def test_unknown(self) -> None:
-        """A name that nobody has is told with those that there are."""
+        """An unknown name is reported with the known ones."""
         for refuse in (self.refused, self.refused_check):
             self.assertIn("no directory 'fiel'; there are: ", refuse("fiel:estate.toml"))
             self.assertIn("file", refuse("fiel:estate.toml"))
@@ -104,18 +104,20 @@ class FactoryTests(SynchronousTestCase):
         return str(self.assertRaises(DirectoryDescriptionError, check_directory, description))
 
     def test_identifier(self) -> None:
-        """The file says who a computer is, whatever the case of its name; others cannot be in it."""
+        """The file has the identifier of a computer, whatever the case of its name; others cannot be in
+        it.
+        """
         self.assertEqual(self.identifier(f"file:{self.path}", "alpha"), ALPHA)
         error = self.fault("NOBODY")
         self.assertIn(f"file:{self.path}': holds no queue manager NOBODY", str(error))
 
     def test_identifier_of_a_file_with_faults(self) -> None:
-        """The first of its faults is told, and how many more there are."""
+        """The first of its faults is reported, and how many more there are."""
         self.path.write_text("[[site]]\n[[link]]\n", encoding="utf-8")
         error = self.fault("ALPHA")
         self.assertRegex(str(error), rf"{self.path}.*, and \d+ more; the first start needs the file")
 
-    def test_identifier_beside_faults(self) -> None:
+    def test_identifier_despite_faults(self) -> None:
         """A fault elsewhere in the file does not hide the identifier; an ambiguous entry is refused."""
         entry = '[[queue_manager]]\nname = "{}"\nid = "{}"\n'
         faulty = "[[link]]\ncost = 0\n"
@@ -133,7 +135,7 @@ class FactoryTests(SynchronousTestCase):
             self.assertRegex(str(self.fault("ALPHA")), "the first start needs the file")
 
     def test_plugin(self) -> None:
-        """A directory of somebody else is found by its name; it may know nothing of identifiers."""
+        """A directory of a plugin is found by its name; it may know nothing of identifiers."""
         plugins = Path(self.mktemp())
         plugins.mkdir()
         (plugins / "phonebook_plugin.py").write_text(PLUGIN, encoding="utf-8")

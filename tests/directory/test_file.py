@@ -79,7 +79,7 @@ class FileDirectoryTests(EnterpriseFileTests):
         os.utime(self.path, ns=(before + 10**9, before + 10**9))
 
     def test_interfaces(self) -> None:
-        """It is a directory that knows addresses, and tells when it changes."""
+        """It is a directory that has addresses, and notifies of changes."""
         for interface in (IDirectory, IAccounts, IAddressBook, IWatchedDirectory, IObservedDirectory):
             verifyObject(interface, self.directory)
 
@@ -94,7 +94,7 @@ class FileDirectoryTests(EnterpriseFileTests):
             self.assertEqual(link["actual_cost"], left)
 
     def test_keys_that_the_file_does_not_say(self) -> None:
-        """Who has others than the file says is told once, since nobody else sees what it writes."""
+        """A key that differs from the file's is logged once, since no other member sees it."""
         self.opened()
         ciphers = MemoryCiphers("alpha")
         ciphers.open()
@@ -191,7 +191,7 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.assertEqual(self.found(SiteObject, "name", "Berlin")["name"], "Berlin")
 
     def test_copy(self) -> None:
-        """A start without a good file uses the last one that was, whose age is known, and looks on."""
+        """A start without a good file uses the last good one, whose age is known, and watches the file."""
         self.opened()
         read = self.clock.now().wall
         for text in (None, WHOLE[: len(WHOLE) // 2] + "[[", "\0" * 4000):
@@ -318,7 +318,7 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.assertIsNone(self.directory.address_of("NOBODY"))
 
     def test_file_changes(self) -> None:
-        """It is read anew, whoever watches is told, and what a queue manager wrote of itself stays."""
+        """It is read anew, watchers are notified, and what a queue manager wrote of itself stays."""
         self.opened()
         told: list[str] = []
         self.directory.watch(lambda: told.append("changed"))

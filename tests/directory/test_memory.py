@@ -92,7 +92,7 @@ class MemoryDirectoryTests(WritableDirectoryContract, TestCase):
         self.assertEqual(await self.directory.object_sid("alpha"), SID)
 
     async def test_too_many_reads(self) -> None:
-        """Who begins reads and never ends them is stopped."""
+        """A caller that begins reads and never ends them is stopped."""
         handles = [await self.directory.begin_read(SiteObject) for _ in range(MOST_READS)]
         asked = self.directory.begin_read(SiteObject)
         self.assertIs(await self.result_of(asked), DirectoryOperationResult.GENERIC_ERROR)

@@ -134,7 +134,7 @@ class OpenLdapDirectoryTests(LdapDirectoryContract, TestCase):
             self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_NOT_FOUND)
 
     async def test_groups_are_all_known_or_none(self) -> None:
-        """One who is in too many, or of whom a server does not say in which, is not an account to go by."""
+        """An account with too many groups, or whose groups a server does not return, is not decided on."""
         users = child("Users", self.settings.base)
         alice, sid = child("alice", users), parse_sid("S-1-5-21-1-2-3-1001")
         await self.operations.add(alice, "person", {"sn": [b"Alice"]})

@@ -112,7 +112,7 @@ class DirectoryRunnerTests(SynchronousTestCase):
         self.assertFalse(self.access.local.directory_offline)
 
     def test_answer_that_takes_time(self) -> None:
-        """A procedure waits for its answer, and is told when it came."""
+        """A procedure waits for its answer, and gets it when it comes."""
         waiting: Deferred[None] = Deferred()
         told: list[Answer] = []
 
@@ -134,7 +134,7 @@ class DirectoryRunnerTests(SynchronousTestCase):
         self.assertEqual((answer.now, answer.outcome.value), (self.clock.now(), "done"))
 
     def test_no_directory(self) -> None:
-        """Without a directory, whoever asks is told that it is away."""
+        """Without a directory, callers get the error that it is unreachable."""
         runner = DirectoryRunner(None, self.clock, self.perform)
         outcome = self.successResultOf(runner.run(self.access.read_directory(SiteObject)))
         self.assertIs(outcome.result, DirectoryOperationResult.DIRECTORY_NOT_CONNECTED)

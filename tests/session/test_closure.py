@@ -37,7 +37,7 @@ def returned(driven: Driven) -> list[bytes]:
 class ClosingTests(SynchronousTestCase):
     """A session ends without a packet and loses nothing."""
 
-    def test_closing_writes_nothing(self) -> None:
+    def test_closing_sends_no_packet(self) -> None:
         """The connection is simply closed (MQQB-3.1.5.9-01, MQQB-3.1.5.9-04)."""
         driven = open_acceptor()
         driven.perform(driven.session.close(CloseReason.STOPPED, driven.now))
@@ -148,14 +148,14 @@ class ClosingTests(SynchronousTestCase):
         self.assertEqual(len(driven.take(Closed)), 1)
 
     def test_what_comes_after_the_end_is_ignored(self) -> None:
-        """Packets that were already on their way change nothing."""
+        """Packets that were already in transit change nothing."""
         driven = open_acceptor()
         driven.perform(driven.session.close(CloseReason.STOPPED, driven.now))
         driven.effects.clear()
         driven.receive(user_packet() + session_ack(session_header(received=9)))
         self.assertEqual((driven.effects, driven.written), ([], b""))
 
-    def test_a_closed_session_sends_nothing(self) -> None:
+    def test_a_closed_session_cannot_send(self) -> None:
         """Sending without an open session is the caller's mistake."""
         driven = open_initiator()
         driven.perform(driven.session.connection_lost(driven.now))

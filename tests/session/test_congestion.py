@@ -21,7 +21,7 @@ class CongestionTests(SynchronousTestCase):
         self.assertEqual(len(session.bodies), 1000)
 
     def test_one_acknowledgement_makes_up_for_all(self) -> None:
-        """As soon as the peer reads it is told how many messages are here."""
+        """As soon as the peer reads it gets the count of all arrivals."""
         session = open_acceptor(window_size=2)
         session.session.congested()
         for _ in range(10):
@@ -65,7 +65,7 @@ class CongestionTests(SynchronousTestCase):
         session.perform(session.session.congestion_ended(session.now))
         self.assertEqual(acks(session.take_written()), [(1, 0, 0, 0, 0, 64)])
 
-    def test_a_closed_session_says_nothing(self) -> None:
+    def test_a_closed_session_owes_no_acknowledgement(self) -> None:
         """What was owed when it closed is owed no more."""
         session = open_acceptor(window_size=2)
         session.session.congested()

@@ -1,4 +1,4 @@
-"""Who may open a connection for a session, and how often."""
+"""Limits on connections for sessions: which addresses, and how many."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DoorkeeperTests(SynchronousTestCase):
         self.assertEqual(self.let_in(door, 1000, now=NOW.later(3600)), 200)
 
     def test_a_network_of_ipv6_is_one_host(self) -> None:
-        """Who has one of its addresses may come from any, and is shown as the network."""
+        """A host with one of its addresses may use any, and is shown as the network."""
         door = ConnectionLimits(200, 1000)
         came_in = sum(self.let_in(door, 1, f"2001:db8::{number:x}") for number in range(1000))
         self.assertEqual((came_in, self.let_in(door, 1000, "2001:db8:0:1::1")), (200, 200))
@@ -47,7 +47,7 @@ class DoorkeeperTests(SynchronousTestCase):
         self.assertEqual(self.let_in(door, 150) + self.let_in(door, 150, f"::ffff:{PEER}"), 200)
 
     def test_loopback_has_none(self) -> None:
-        """Who is on this machine may come as often as it likes, by whatever address."""
+        """Connections from this machine are not limited, by whatever address."""
         door = ConnectionLimits(1, 1000)
         for host in ("127.0.0.1", "127.200.0.9", "::1", "::ffff:127.0.0.1", ""):
             self.assertEqual(self.let_in(door, 500, host), 500, host)
@@ -56,8 +56,8 @@ class DoorkeeperTests(SynchronousTestCase):
         """A rate of 0 is any rate."""
         self.assertEqual(self.let_in(ConnectionLimits(0, 1000), 5000), 5000)
 
-    def test_only_those_who_are_named_come_in(self) -> None:
-        """With a list, nobody else does, from loopback neither; a connection without an address does."""
+    def test_only_listed_addresses_are_admitted(self) -> None:
+        """With a list, no other is, from loopback neither; a connection without an address is."""
         door = ConnectionLimits(0, 1000, AddressSet.of(["192.0.2.0/28", "2001:db8::7"]))
         for host in ("192.0.2.7", "::ffff:192.0.2.7", "2001:db8::7", ""):
             self.assertIsNone(door.judge(host, 0, NOW), host)

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.1.1: the ways through figures 3 and 4, and what a pause does in their last state."""
+"""[MS-MQQB] 3.1.1.1.1: the transitions of figures 3 and 4, and what a pause does in their last state."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def accepted(**kwargs: object) -> Driven:
 class InitiatorTests(SynchronousTestCase):
     """Figure 3."""
 
-    def test_the_way_to_open(self) -> None:
+    def test_transitions_to_open(self) -> None:
         """Each packet leads one state on, and is answered by the next (MQQB-3.1.1.1.1.1-01)."""
         driven = dialled()
         states = [driven.session.state]
@@ -57,8 +57,8 @@ class InitiatorTests(SynchronousTestCase):
         )
         self.assertEqual((first, second, driven.take_written()), (572, 32, b""))
 
-    def test_each_way_out(self) -> None:
-        """An answer that is none, silence, a broken rule, idleness, no acknowledgement: each closes.
+    def test_each_transition_to_closed(self) -> None:
+        """A wrong answer, silence, a broken rule, idleness, no acknowledgement: each closes.
 
         MQQB-3.1.1.1.1.1-02.
         """
@@ -102,7 +102,7 @@ class InitiatorTests(SynchronousTestCase):
 class AcceptorTests(SynchronousTestCase):
     """Figure 4."""
 
-    def test_the_way_to_open(self) -> None:
+    def test_transitions_to_open(self) -> None:
         """Each packet is answered by one of its kind, and leads one state on (MQQB-3.1.1.1.1.2-01)."""
         driven = accepted()
         states = [driven.session.state]
@@ -117,8 +117,8 @@ class AcceptorTests(SynchronousTestCase):
         )
         self.assertEqual(answered, [572, 32])
 
-    def test_each_way_out(self) -> None:
-        """Whom it refuses it tells so; who does not go on is closed after a minute.
+    def test_each_transition_to_closed(self) -> None:
+        """A refusal is sent; an initiator that does not go on is closed after a minute.
 
         MQQB-3.1.1.1.1.2-02.
         """
@@ -135,7 +135,7 @@ class AcceptorTests(SynchronousTestCase):
         self.assertEqual(silent.session.state, SessionState.CLOSED)
 
     def test_closed_is_the_end(self) -> None:
-        """Whatever is left, nobody is dialled from here (MQQB-3.1.1.1.1.2-03)."""
+        """Whatever is left, no connection is opened from here (MQQB-3.1.1.1.1.2-03)."""
         driven = open_acceptor(backlog=True)
         driven.send(user_packet())
         driven.perform(driven.session.connection_lost(driven.now))
@@ -149,7 +149,7 @@ class PauseTests(SynchronousTestCase):
     """[MS-MQQB] 3.1.7.13 and 3.1.7.14, for the session."""
 
     def test_a_window_of_one(self) -> None:
-        """The peer is told what has arrived, and to send one message at a time (MQQB-3.1.7.13-02)."""
+        """The peer gets the count of arrivals, and a window of one message (MQQB-3.1.7.13-02)."""
         driven = open_acceptor()
         driven.receive(user_packet() * 3)
         driven.perform(driven.session.pause(driven.now))
@@ -188,7 +188,7 @@ class PauseTests(SynchronousTestCase):
         self.assertEqual(acks(driven.take_written()), [(1, 0, 0, 0, 0, 64)])
 
     def test_only_in_open(self) -> None:
-        """Before and after there is nobody to tell."""
+        """Before and after there is no peer to notify."""
         driven = accepted()
         driven.perform(driven.session.pause(driven.now))
         self.assertEqual([each for each in driven.effects if isinstance(each, Transmit)], [])

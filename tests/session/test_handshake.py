@@ -78,8 +78,8 @@ class AcceptorTests(SynchronousTestCase):
         driven.receive(establish(ALPHA, BETA))
         self.assertEqual(driven.take_written(), established(ALPHA, BETA))
 
-    def test_refuses_a_request_for_somebody_else(self) -> None:
-        """CS is set, the reply goes out, and the connection closes behind it.
+    def test_refuses_a_request_for_another_queue_manager(self) -> None:
+        """CS is set, the reply is sent, and the connection closes behind it.
 
         MQQB-2.2.1-07, MQQB-2.2.1-05, MQQB-3.1.5.3.1-05.
         """
@@ -165,8 +165,8 @@ class AcceptorTests(SynchronousTestCase):
         self.assertEqual(quick.close_reason, CloseReason.INITIALIZATION_TIMEOUT)
         self.assertIsNone(slow.close_reason)
 
-    def test_closes_on_packets_out_of_turn(self) -> None:
-        """Whatever comes before or after its turn closes the session.
+    def test_closes_on_packets_at_the_wrong_time(self) -> None:
+        """A packet before or after its state closes the session.
 
         MQQB-3.1.5.3-01, MQQB-3.1.5.4-01, MQQB-3.1.5.5-01.
         """
@@ -185,7 +185,7 @@ class AcceptorTests(SynchronousTestCase):
                 self.assertEqual(driven.written, b"")
 
     def test_closes_on_a_second_establish_connection(self) -> None:
-        """Introducing oneself twice is out of turn, before the parameters too."""
+        """A second introduction is an error, before the parameters too."""
         driven = accepting()
         driven.receive(establish(ALPHA) + establish(ALPHA))
         self.assertEqual(driven.close_reason, CloseReason.OUT_OF_TURN)
@@ -255,7 +255,7 @@ class InitiatorTests(SynchronousTestCase):
         expected = establish(ALPHA, time_stamp=1_000_000, operating_system=0x0310)
         self.assertEqual(driven.take_written(), expected)
 
-    def test_one_setting_says_what_it_is_in_both_places(self) -> None:
+    def test_one_setting_for_both_packets(self) -> None:
         """A server sets OS and clears RC, a client the other way round (MQQB-2.2.3.1-15)."""
         for is_server, establish_flag, ping_flag in ((True, 0x0200, 0), (False, 0, 1)):
             settings = SessionSettings(is_server=is_server)
@@ -270,7 +270,7 @@ class InitiatorTests(SynchronousTestCase):
         self.assertEqual(driven.session.state, SessionState.WAITING_ECR_MSG)
         self.assertEqual(driven.take(Progress), [Progress(ConnectionProgress.IN_PROCESS)])
 
-    def test_gives_up_when_nobody_answers(self) -> None:
+    def test_gives_up_without_an_answer(self) -> None:
         """Silence closes the session after 60 seconds.
 
         MQQB-3.1.5.2.3-05, MQQB-3.1.2.1-01, MQQB-3.1.6.6-01.
@@ -373,7 +373,7 @@ class InitiatorTests(SynchronousTestCase):
         driven.receive(parameters(refused=True))
         self.assertEqual(driven.close_reason, CloseReason.REFUSED_BY_PEER)
 
-    def test_an_establish_connection_while_waiting_for_parameters_is_out_of_turn(self) -> None:
+    def test_a_second_establish_connection_closes(self) -> None:
         """The same answer twice closes the session."""
         driven = dialling()
         driven.receive(establish(ALPHA, BETA) * 2)

@@ -123,8 +123,8 @@ class MachineTests(SynchronousTestCase):
 
     @settings(max_examples=200)
     @given(st.lists(STEPS, max_size=30))
-    def test_gives_every_message_back_once(self, steps: list[tuple[str, object]]) -> None:
-        """What was sent is acknowledged or given back at the end, and never both."""
+    def test_returns_every_message_once(self, steps: list[tuple[str, object]]) -> None:
+        """A sent message is acknowledged or returned at the end, and never both."""
         driven = Driven(is_initiator=True)
         driven.perform(driven.session.connected(driven.now))
         driven.receive(establish(ALPHA, BETA) + parameters())
@@ -158,7 +158,7 @@ class TwoSessionsTests(SynchronousTestCase):
             b.receive(a.take_written())
             a.receive(b.take_written())
 
-    def test_messages_flow_both_ways_on_one_connection(self) -> None:
+    def test_messages_go_both_ways_on_one_connection(self) -> None:
         """After the handshake either side sends (MQQB-2.1.1-08)."""
         a = Driven(is_initiator=True)
         b = Driven(is_initiator=False)

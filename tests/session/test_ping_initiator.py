@@ -125,7 +125,7 @@ class WaitingTests(SynchronousTestCase):
             self.assertEqual(pings.expire(at(1.0)), [])
 
     def test_matching_response_ends_the_wait_when_it_comes(self) -> None:
-        """MQQB-3.1.7.9-01: a response at +0.2 s is the end at +0.2 s, with whoever answered."""
+        """MQQB-3.1.7.9-01: a response at +0.2 s ends the wait at +0.2 s, with its sender."""
         pings = initiator()
         pings.ask(HOST, START)
         ended = pings.receive(response(1), HOST, at(0.2))
@@ -162,7 +162,7 @@ class WaitingTests(SynchronousTestCase):
         self.assertEqual([end.cookie for end in pings.expire(at(9.0))], [1, 2, 3])
 
     def test_abandoned_request_neither_ends_nor_keeps_a_timer(self) -> None:
-        """Whoever stopped waiting hears nothing any more; the late response is ignored."""
+        """A caller that has cancelled gets no result; the late response is ignored."""
         pings = initiator()
         request = pings.ask(HOST, START)
         pings.abandon(request.cookie)
@@ -177,10 +177,10 @@ class IgnoringTests(SynchronousTestCase):
     def assert_still_waiting(self, pings: PingInitiator) -> None:
         self.assertEqual(pings.deadline(), START.monotonic + 1.0)
 
-    def test_bad_responses_change_nothing(self) -> None:
+    def test_bad_responses_are_ignored(self) -> None:
         """MQQB-3.1.7.8-01 MQQB-2.2.7-09: another signature or cookie is ignored and the timer runs on.
 
-        So is a good response when nobody waits; the matching one ends the wait.
+        So is a good response without a waiting request; the matching one ends the wait.
         """
         pings = initiator(ping_cookie=6)
         self.assertIsNone(pings.receive(response(6), HOST, START))
@@ -202,7 +202,7 @@ class IgnoringTests(SynchronousTestCase):
         self.assertEqual([end.cookie for end in pings.expire(at(1.0))], [1])
 
     def test_response_from_another_address_is_ignored(self) -> None:
-        """The host that was asked has to answer; nobody else can say that it is ready."""
+        """Only the host that was asked can answer."""
         pings = initiator()
         pings.ask(HOST, START)
         self.assertIsNone(pings.receive(response(1), "10.0.0.10", START))

@@ -213,7 +213,7 @@ class LoopTests(SynchronousTestCase):
         return flown
 
     def test_loop_ends(self) -> None:
-        """However slow the way is, and whichever ports both listen on, few datagrams fly."""
+        """However slow the network is, and whichever ports both listen on, few datagrams are sent."""
         for ports in ((3527, 3527), (3527, 4000)):
             for seconds in (0.0001, 0.02, 1.0, 4.0):
                 self.assertLessEqual(self.volley(ports, seconds), 2 * REPEATS_ANSWERED + 1)

@@ -176,7 +176,7 @@ class AcknowledgingTests(SynchronousTestCase):
 
 
 class SendingTests(SynchronousTestCase):
-    """What the sender of messages does with what it is told."""
+    """The sender's reaction to acknowledgements."""
 
     def test_an_acknowledgement_forgets_express_messages(self) -> None:
         """Two of three are gone, the third stays, and telling twice changes nothing.
@@ -283,7 +283,7 @@ class SendingTests(SynchronousTestCase):
             self.assertEqual(said, [min(1 << step, window) for step in range(8)])
 
     def test_memory_is_short_again(self) -> None:
-        """The window is 1 again, and the thirty seconds begin anew; who has said 1 need not say it again."""
+        """The window is 1 again, and the thirty seconds begin anew; a window of 1 is not sent twice."""
         driven = open_acceptor()
         for _ in range(2):
             driven.perform(driven.session.narrow(driven.now))
@@ -488,7 +488,7 @@ class UnnamedTests(SynchronousTestCase):
         self.driven.receive(session_ack(header))
 
     def test_none_is_taken_for_another(self) -> None:
-        """Their numbers have 16 bits, so nothing more is sent before half of them are on their way."""
+        """Their numbers have 16 bits, so nothing more is sent before half of them are acknowledged."""
         while self.send():
             self.count()
         self.assertEqual(self.sent, 0x7FFF)

@@ -91,7 +91,7 @@ async def filled(store: IMessageStore, *, is_express: bool = False) -> list[int]
 
 
 async def until_done(store: IMessageStore, *changes: Change) -> None:
-    """Space is given back little by little, while others are at work."""
+    """Space is released in slices, while others are at work."""
     for number in range(20_000):
         if await is_done(store, *changes):
             return

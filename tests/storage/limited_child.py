@@ -1,4 +1,4 @@
-"""A process whose files may not grow beyond a limit, as on a disk that fails; it prints what came of it."""
+"""A process whose files may not grow beyond a limit, as on a disk that fails; it prints the result."""
 
 from __future__ import annotations
 

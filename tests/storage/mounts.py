@@ -21,9 +21,9 @@ READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"'
 
 
 def run_mounted(how: str, directory: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command that sees a directory so; nobody else does.
+    """Run a command that alone sees a directory so.
 
-    @raise SkipTest: this machine lets nobody mount anything.
+    @raise SkipTest: this machine does not permit mounts.
     """
     if reason := _why_not(directory):
         raise SkipTest(f"no file system can be mounted for a process: {reason}")

@@ -76,7 +76,7 @@ class PostgresqlTestCase(TestCase):
         return store
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """What somebody else sees in the schema."""
+        """What another client sees in the schema."""
         with self.server.connect() as connection:
             connection.execute(f"SET search_path TO {self.schema}".encode())
             cursor = connection.execute(statement.encode())

@@ -74,7 +74,7 @@ class BuiltInTests(SynchronousTestCase):
 
 
 class PluginTests(SynchronousTestCase):
-    """A store of somebody else is found by its name."""
+    """A store of a plugin is found by its name."""
 
     def setUp(self) -> None:
         site = Path(self.mktemp()).resolve()
@@ -92,7 +92,7 @@ class PluginTests(SynchronousTestCase):
         self.assertEqual(getattr(store, "place", None), Path("data/a:b"))
 
     def test_unsuitable_argument(self) -> None:
-        """What a plugin says against its argument reaches whoever wrote the description."""
+        """A plugin's complaint about its argument reaches the user."""
         with self.assertRaises(StorageDescriptionError) as caught:
             make_store("ledger", Path("data"))
         self.assertEqual(str(caught.exception), "storage 'ledger': the ledger needs a place")

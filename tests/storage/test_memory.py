@@ -15,7 +15,7 @@ from tests.contracts.store_moves import move
 
 
 class MemoryMessageStoreTests(MessageStoreContract, TestCase):
-    """What everybody runs who configured nothing else."""
+    """The default store."""
 
     def setUp(self) -> None:
         self.store = MemoryMessageStore()

@@ -59,7 +59,7 @@ class PostgresqlMessageStoreTests(PostgresqlTestCase):
         await store.commit([PutQueue(ORDERS)])
 
     async def test_batches_that_wait_go_together(self) -> None:
-        """While one transaction is under way batches collect, and the next one takes all of them."""
+        """While one transaction is pending batches collect, and the next one takes all of them."""
         store = await self.open_store()
         before = self.transactions()
         commits = [store.commit([put(number)]) for number in range(100)]
@@ -69,7 +69,7 @@ class PostgresqlMessageStoreTests(PostgresqlTestCase):
         self.assertEqual(self.messages(), list(range(100)))
 
     async def test_one_bad_batch_takes_no_other_along(self) -> None:
-        """A value that has no place in the database fails its batch, and no other of its group."""
+        """A value that the database cannot store fails its batch, and no other of its group."""
         store = await self.open_store()
         batches: Sequence[Sequence[Change]] = (
             [put(10), put(1 << 64)],
@@ -91,8 +91,8 @@ class PostgresqlMessageStoreTests(PostgresqlTestCase):
         await good
         self.assertEqual(self.messages(), [1, 2])
 
-    async def test_cancelling_undoes_nothing(self) -> None:
-        """Whoever no longer waits for a batch still gets it done."""
+    async def test_cancelling_does_not_undo(self) -> None:
+        """A batch whose caller cancels is committed all the same."""
         store = await self.open_store()
         commit = store.commit([put(1, b"one")])
         commit.cancel()
@@ -100,7 +100,7 @@ class PostgresqlMessageStoreTests(PostgresqlTestCase):
         self.assertEqual(list(await store.read(ORDERS.identifier, [1])), [b"one"])
 
     async def test_stopping_while_it_opens(self) -> None:
-        """A store that is closed before it has opened lets go of the schema."""
+        """A store that is closed before it has opened releases the schema."""
         store = self.store()
         opening = store.open()
         opening.cancel()
@@ -183,7 +183,7 @@ class PostgresqlMessageStoreTests(PostgresqlTestCase):
         )
         self.assertEqual(self.messages(), [])
 
-    async def test_express_table_that_somebody_reads(self) -> None:
+    async def test_express_table_with_a_reader(self) -> None:
         """A backup that reads the express messages does not keep a queue manager from starting."""
         store = await self.open_store()
         await store.commit([PutMessage(ORDERS.identifier, 1, b"1", 0.0, is_express=True)])
@@ -251,7 +251,7 @@ class PostgresqlMessageStoreTests(PostgresqlTestCase):
         self.assertEqual(list(await store.read_log(identifier, 0, 10)), [])
 
     async def test_moves_that_meet(self) -> None:
-        """Messages that change places, in one batch, do so in its order."""
+        """Messages that exchange their positions, in one batch, do so in its order."""
         store = await self.open_store()
         identifier = ORDERS.identifier
         await store.commit([put(1, b"one"), put(2, b"two"), put(3, b"three")])
@@ -345,12 +345,12 @@ class OpeningTests(PostgresqlTestCase):
         await store.commit([PutQueue(ORDERS), put(1)])
 
     async def test_without_rights(self) -> None:
-        """A user who may not make a schema is told so."""
+        """A user without the right to create a schema gets that error."""
         reason = await self.reason(f"password={PASSWORD}", user=GUARDED)
         self.assertIn("permission denied for database postgres", reason)
 
     async def test_wrong_password(self) -> None:
-        """A password that is wrong is not told to anybody."""
+        """A wrong password is not shown."""
         reason = await self.reason("password=swordfish", user=GUARDED)
         self.assertIn(f'password authentication failed for user "{GUARDED}"', reason)
         self.assertNotIn("swordfish", reason)
@@ -434,7 +434,7 @@ class RefusingDatabaseTests(PostgresqlTestCase):
         self.assertEqual(self.messages(), [2])
 
     async def test_locked_table(self) -> None:
-        """Whoever keeps a table locked is not a database that is away."""
+        """A lock on a table does not count as an unreachable database."""
         store = await self.open_store("wait=0.3")
         with self.server.connect() as connection:
             connection.execute("BEGIN")

@@ -43,7 +43,7 @@ class AddressTests(SynchronousTestCase):
             address = parse_address(argument)
             self.assertEqual((address.schema, address.wait, dict(address.parameters)), ("msmq", 30.0, {}))
 
-    def test_text_of_other_places(self) -> None:
+    def test_text_of_other_locations(self) -> None:
         """Unix sockets, IPv6 addresses and several hosts are shown as URLs, too."""
         for argument, text in (
             ("///orders?host=/run/postgresql", "postgresql:///orders?host=/run/postgresql"),
@@ -78,7 +78,7 @@ class AddressTests(SynchronousTestCase):
 
     @given(st.text(max_size=40))
     def test_any_text(self, text: str) -> None:
-        """Whatever stands there is read or refused, and in no other way."""
+        """Any text is read or refused, and in no other way."""
         try:
             parse_address(text)
         except ValueError:
@@ -131,7 +131,7 @@ class ProbeTests(SynchronousTestCase):
         path.write_text(f'# Where it is kept.\n[storage]\nbackend = "{url}"\n')
         return [str(problem).removeprefix(f"{path}:") for problem in check(path)]
 
-    def test_nobody_there(self) -> None:
+    def test_unreachable_server(self) -> None:
         """A server that cannot be reached is a problem of the line that names it."""
         [problem] = self.problems(f"postgresql://ann:{SECRET}@127.0.0.1:1/orders")
         self.assertTrue(problem.startswith("3: storage.backend: cannot be used: "), problem)
@@ -148,12 +148,12 @@ class ProbeTests(SynchronousTestCase):
         self.assertEqual(found, [])
 
     def test_of_another_program(self) -> None:
-        """A schema in which there is something else is told before a start."""
+        """A schema of another program is reported before a start."""
         [problem] = self.problems(shared_server().url("schema=information_schema"))
         self.assertIn("the schema information_schema is of another program", problem)
 
     def test_without_rights(self) -> None:
-        """A user who could not make the tables is told before a start."""
+        """A user without the right to create the tables is reported before a start."""
         url = shared_server().url("schema=probed", f"password={PASSWORD}", user=GUARDED)
         [problem] = self.problems(url)
         self.assertIn(f"the user {GUARDED} may not make the schema probed", problem)

@@ -1,4 +1,4 @@
-"""C{twistd msmq} over the store in PostgreSQL, as operators run it: a process, and the command beside it."""
+"""C{twistd msmq} over the store in PostgreSQL, as operators run it: a process, and the command."""
 
 from __future__ import annotations
 
@@ -146,7 +146,9 @@ class PostgresqlServerTests(SynchronousTestCase):
         self.assertIn("the database is back", output)
 
     def test_second_server_is_refused(self) -> None:
-        """Two servers never share a schema, neither at once nor in turn; the second says why, in one line."""
+        """Two servers never share a schema, neither at once nor one after the other; the second says
+        why, in one line.
+        """
         url = self.url(user="msmq")
         process = self.start(url)
         told = self.refused(url)
@@ -171,7 +173,7 @@ class PostgresqlServerTests(SynchronousTestCase):
         self.assertIn("written by a newer version of msmq (schema 99", told)
         self.assertEqual(told.count("\n"), 1)
 
-    def test_unreachable_database_is_told(self) -> None:
+    def test_unreachable_database_is_reported(self) -> None:
         """One line says which database it was and why it cannot be reached."""
         told = self.refused(f"postgresql://ann:{PASSWORD}@127.0.0.1:1/orders")
         self.assertTrue(
@@ -180,8 +182,8 @@ class PostgresqlServerTests(SynchronousTestCase):
         self.assertIn("Connection refused", told)
         self.assertEqual(told.count("\n"), 1)
 
-    def test_unsuitable_url_is_told(self) -> None:
-        """A URL that is none is refused before anything is begun."""
+    def test_unsuitable_url_is_reported(self) -> None:
+        """An invalid URL is refused before anything is begun."""
         told = self.refused(f"postgresql://ann:{PASSWORD}@127.0.0.1:none/orders")
         self.assertEqual(
             told,

@@ -1,4 +1,4 @@
-"""The database goes away, in every way that there is, and comes back."""
+"""The database becomes unreachable, in every possible manner, and comes back."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class ConnectionLostTests(PostgresqlTestCase):
         self.proxy = Proxy(self.server)
         self.addCleanup(self.proxy.close)
 
-    async def test_committed_and_not_told(self) -> None:
+    async def test_committed_without_an_answer(self) -> None:
         """A group whose answer was lost is not done again."""
         store = await self.open_store(through=self.proxy)
         await store.commit([put(9), event("9")])
@@ -231,7 +231,7 @@ class ConnectionLostTests(PostgresqlTestCase):
         self.assertEqual(list(await store.read(ORDERS.identifier, [])), [])
 
     async def test_taken_over(self) -> None:
-        """Whoever lost the schema to another queue manager writes nothing more into it."""
+        """A store that lost its schema to another queue manager writes nothing more into it."""
         store = await self.open_store(through=self.proxy)
         self.proxy.cut()
         other = await self.open_store()

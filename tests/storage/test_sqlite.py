@@ -47,7 +47,7 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
         return store
 
     def stored(self) -> list[bytes]:
-        """The packets that somebody else sees who opens the file."""
+        """The packets that another program sees in the file."""
         with closing(sqlite3.connect(self.path)) as connection:
             return [packet for (packet,) in connection.execute("SELECT content FROM packet ORDER BY id")]
 
@@ -68,8 +68,8 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
         """A path that no file can have is refused before anything is opened."""
         self.assertRaises(StorageDescriptionError, make_store, "sqlite:a\0b", Path("data"))
 
-    async def test_nobody_else_may_read_it(self) -> None:
-        """The file, and what SQLite keeps beside it, is for its owner alone."""
+    async def test_readable_by_its_owner_only(self) -> None:
+        """The file, and SQLite's further files, are for its owner alone."""
         before = os.umask(0)
         self.addCleanup(os.umask, before)
         await self.opened(PutQueue(ORDERS), put(1))
@@ -78,7 +78,7 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
         self.assertEqual({stat.S_IMODE(file.stat().st_mode) for file in files}, {0o600})
 
     async def test_done_means_committed(self) -> None:
-        """When a batch is done, whoever else opens the file sees it."""
+        """When a batch is done, other readers of the file see it."""
         store = await self.opened(PutQueue(ORDERS))
         seen: list[list[bytes]] = []
         done = store.commit([put(1, b"one")])
@@ -101,8 +101,8 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
         self.assertLessEqual(_transactions(log) - before, 2)
         self.assertEqual(len(self.stored()), 100)
 
-    async def test_cancelling_undoes_nothing(self) -> None:
-        """Whoever no longer waits for a batch still gets it done."""
+    async def test_cancelling_does_not_undo(self) -> None:
+        """A batch whose caller cancels is committed all the same."""
         store = await self.opened(PutQueue(ORDERS))
         commit = store.commit([put(1, b"one")])
         commit.cancel()
@@ -110,7 +110,7 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
         self.assertEqual(list(await self.packets(store, 1)), [b"one"])
 
     async def test_stopping_while_it_opens(self) -> None:
-        """A store that is closed before it has opened lets go of its file."""
+        """A store that is closed before it has opened releases its file."""
         store = self.make_store()
         opening = store.open()
         opening.cancel()
@@ -137,7 +137,7 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
         self.assertEqual(list(await self.packets(store, 1)), [b"one"])
 
     async def test_what_cannot_be_stored(self) -> None:
-        """A value that has no place in the file fails its batch, and no other."""
+        """A value that the file cannot store fails its batch, and no other."""
         store = await self.opened(PutQueue(ORDERS))
         batches: Sequence[Sequence[PutMessage | PutState | RemoveMessages]] = (
             [put(10), put(1 << 64)],
@@ -194,7 +194,7 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
         self.assertEqual(list(await self.packets(again, 1)), [b"new"])
 
     async def until_small(self, store: IMessageStore, path: Path) -> None:
-        """Space is given back while others are at work."""
+        """Space is released while others are at work."""
         for number in range(20_000):
             await store.commit([PutState("number", b"%d" % number)])
             if path.stat().st_size < 6_000_000:
@@ -210,7 +210,7 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
         store = await self.opened(RemoveMessages(ORDERS.identifier, tuple(range(2000))))
         await self.until_small(store, self.path)
 
-    async def test_gives_back_the_space_of_express_messages(self) -> None:
+    async def test_releases_the_space_of_express_messages(self) -> None:
         """So does the file for express messages."""
         store = await self.opened(PutQueue(ORDERS))
         for start in range(0, 2000, 100):
@@ -221,8 +221,8 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
         await store.commit([RemoveMessages(ORDERS.identifier, tuple(range(2000)), is_express=True)])
         await self.until_small(store, express)
 
-    async def test_gives_back_the_space_of_logs(self) -> None:
-        """And what was trimmed, or belonged to a queue that is gone, is deleted little by little."""
+    async def test_releases_the_space_of_logs(self) -> None:
+        """And trimmed entries, and those of deleted queues, are deleted in slices."""
         store = await self.opened(PutQueue(ORDERS), PutQueue(BILLS))
         for queue in (ORDERS.identifier, BILLS.identifier):
             await store.commit([AppendLog(queue, number, bytes(8000), 1.0) for number in range(1500)])
@@ -249,8 +249,8 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
         await store.commit([RemoveMessages(ORDERS.identifier, (2,), is_express=True)])
         self.assertEqual((log.read_bytes(), self.path.read_bytes()), before)
 
-    async def test_express_messages_leave_nothing(self) -> None:
-        """After a stop the file for express messages is gone; what a kill leaves of it is not looked at."""
+    async def test_express_messages_leave_no_file(self) -> None:
+        """After a stop the file for express messages is gone; what a kill leaves of it is not read."""
         store = await self.opened(PutQueue(ORDERS), put(1, is_express=True))
         express = self.path.with_name("msmq.sqlite.express")
         self.assertTrue(express.exists())
@@ -279,7 +279,7 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
 
 
 def _transactions(log: Path) -> int:
-    """The transactions in a write-ahead log; the frame that ends one tells the size of the database."""
+    """The transactions in a write-ahead log; the frame that ends one has the size of the database."""
     content = log.read_bytes()
     generation = content[16:24]
     frames = [content[start : start + 24] for start in range(32, len(content), 24 + 4096)]

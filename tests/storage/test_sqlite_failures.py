@@ -90,8 +90,8 @@ class FailingTests(TestCase):
         await store.commit([RemoveMessages(ORDERS.identifier, tuple(range(count)))])
         self.assertEqual(await self.filled(store), count)
 
-    async def test_is_told_apart(self) -> None:
-        """Whoever asked can tell that there is no space from all that may fail otherwise."""
+    async def test_a_full_disk_has_its_own_error(self) -> None:
+        """Callers can distinguish a lack of space from other failures."""
         for is_express in (False, True):
             store = await self.limited()
             number = 0
@@ -139,7 +139,7 @@ class FailingTests(TestCase):
         )
 
     async def test_queue_that_was_not_stored_is_not_there(self) -> None:
-        """A queue whose batch failed is unknown to the next batch, and can be made later."""
+        """A queue whose batch failed is unknown to the next batch, and can be created later."""
         store = SqliteMessageStore(self.path, policy_of(self.path), page_limit=60)
         await store.open()
         self.addCleanup(store.close)
@@ -149,7 +149,7 @@ class FailingTests(TestCase):
         self.assertEqual(list(await store.read(ORDERS.identifier, [1])), [b"one"])
 
     def told_by_limited(self, scene: str) -> Any:
-        """What a process tells whose files may not grow."""
+        """The output of a process whose files may not grow."""
         done = subprocess.run(
             [sys.executable, "-m", "tests.storage.limited_child", str(self.path), scene],
             cwd=PROJECT,
@@ -210,7 +210,7 @@ class LostFileTests(TestCase):
         raise self.failureException("it was done")
 
     async def test_file_that_is_taken_away(self) -> None:
-        """Nobody is told that a message is kept that no start would find."""
+        """No message is confirmed that a start would not find."""
         for suffix in ("", "-wal"):
             store = await self.opened()
             taken = Path(f"{self.path}{suffix}")
@@ -226,7 +226,7 @@ class LostFileTests(TestCase):
             await store.close()
 
     async def test_file_that_is_replaced(self) -> None:
-        """A copy that is put in place of the file is noticed, and not taken for it."""
+        """A copy that replaces the file is noticed, and not used in its stead."""
         store = await self.opened()
         copy = self.directory / "copy"
         copy.write_bytes(self.path.read_bytes())
@@ -237,7 +237,7 @@ class LostFileTests(TestCase):
         )
 
     async def test_reading_makes_no_file(self) -> None:
-        """A read that comes when the file is gone fails, and leaves nothing in its place."""
+        """A read that comes when the file is gone fails, and creates none."""
         store = await self.opened()
         self.path.unlink()
         self.assertIn(f"{self.path}: cannot read", await self.refusal(store.read(ORDERS.identifier, [1])))
@@ -252,14 +252,14 @@ class LostFileTests(TestCase):
         self.assertIn(f"{express}: cannot read", await self.refusal(store.read(ORDERS.identifier, [2])))
         self.assertEqual(list(await store.read(ORDERS.identifier, [1])), [b"one"])
 
-    async def test_directory_in_its_place(self) -> None:
+    async def test_a_directory_instead_of_the_file(self) -> None:
         """What is not a file is named."""
         self.path.mkdir()
         said = await self.refusal(SqliteMessageStore(self.path, policy_of(self.path)).open())
         self.assertIn(f"{self.path}: cannot open: the file cannot be opened", said)
 
     def test_directory_that_cannot_be_written(self) -> None:
-        """A file system that is mounted for reading only is told by its name."""
+        """A file system that is mounted for reading only is reported by its name."""
         program = (
             "import sys, pathlib\n"
             "from msmq.storage.sqlite.database import FileDatabase\n"

@@ -99,7 +99,7 @@ class OpeningTests(_FileTests):
         self.assertEqual(self.path.read_bytes(), b"Dear diary, " * 1000)
 
     async def test_database_of_another_program(self) -> None:
-        """So is a database with tables of somebody else."""
+        """So is a database with tables of another program."""
         for statement in ("CREATE TABLE message (text TEXT)", "PRAGMA application_id = 99"):
             self.sql(statement)
             content = self.path.read_bytes()
@@ -120,13 +120,13 @@ class OpeningTests(_FileTests):
         self.assertEqual(self.path.read_bytes(), content)
 
     async def test_cut_short(self) -> None:
-        """A file that lost its end is refused before anybody misses a message."""
+        """A file that lost its end is refused before a message is missed."""
         await self.filled(*(put(number, bytes(3000)) for number in range(100)))
         os.truncate(self.path, self.path.stat().st_size // 4096 // 2 * 4096)
         self.assertIn("the file is damaged", await self.refusal())
 
-    async def test_somebody_else_reads_it(self) -> None:
-        """A program that looks into the file while the server starts does not make it look damaged."""
+    async def test_concurrent_reader_at_the_start(self) -> None:
+        """A program that reads the file while the server starts does not make it look damaged."""
         store = SqliteMessageStore(self.path, policy_of(self.path))
         await store.open()
         await store.commit([PutQueue(ORDERS), *(put(number, bytes(3000)) for number in range(100))])
@@ -142,7 +142,7 @@ class OpeningTests(_FileTests):
         self.assertEqual(len(packets), 100)
 
     async def test_overwritten(self) -> None:
-        """A file with rubbish in any of its pages but a packet's own bytes is refused."""
+        """A file with random bytes in any of its pages but a packet's own bytes is refused."""
         await self.filled(put(1))
         sound = self.path.read_bytes()
         for page in range(len(sound) // 4096):
@@ -216,7 +216,7 @@ class MigrationTests(_FileTests):
             )
 
     async def test_backup_comes_first(self) -> None:
-        """A copy of the older version stays beside it, for its owner alone, and can be opened."""
+        """A copy of the older version stays next to it, for its owner alone, and can be opened."""
         await self.filled(put(1, b"one"))
         await self.found(NEXT)
         backup = self.path.with_name("msmq.sqlite.schema-3")
@@ -225,7 +225,7 @@ class MigrationTests(_FileTests):
         self.assertEqual((list(snapshot.queues), packets), ([ORDERS], [b"one"]))
 
     async def test_older_version_refuses_it_afterwards(self) -> None:
-        """There is no way back but the backup."""
+        """Only the backup can be opened by the older version."""
         await self.filled()
         await self.found(NEXT)
         self.assertIn("written by a newer version", await self.refusal())

@@ -37,7 +37,7 @@ class FullDiskTests(SynchronousTestCase):
         """Messages are kept until it is full, then removed, then kept again, without a restart."""
         self.run_on_small_disk("fills_it")
 
-    def test_somebody_else_fills_it(self) -> None:
+    def test_a_disk_filled_by_another(self) -> None:
         """While there is no space messages can be removed and moved, with their events; then it goes on."""
         self.run_on_small_disk("somebody_else_fills_it")
 

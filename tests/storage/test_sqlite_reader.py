@@ -45,7 +45,7 @@ class ReaderTests(TestCase):
         return store
 
     def rows(self, statement: str, how: str = "mode=ro") -> list[tuple[object, ...]]:
-        """What somebody else sees."""
+        """The rows that another program sees."""
         with closing(sqlite3.connect(f"{self.path.as_uri()}?{how}", uri=True)) as connection:
             return connection.execute(statement).fetchall()
 
@@ -117,8 +117,8 @@ class ReaderTests(TestCase):
             ],
         )
 
-    async def test_reader_holds_up_nobody(self) -> None:
-        """While somebody reads, messages are kept and removed; they see one moment."""
+    async def test_readers_delay_no_commit(self) -> None:
+        """During a long read messages are stored and removed; the reader sees one snapshot."""
         store = await self.opened(put(1, b"one"))
         with closing(sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True)) as connection:
             reading = connection.execute(PACKETS)

@@ -72,7 +72,9 @@ class SqliteServerTests(TestCase):
         self.assertEqual(last.parts.manager.inspection.status().messages, 1)
 
     async def test_lets_go_of_its_files(self) -> None:
-        """After a stop the database is one file; beside it lie only locks and the space that is set aside."""
+        """After a stop the database is one file; next to it are only locks and the space that is set
+        aside.
+        """
         server = await self.started()
         await server.stopService()
         self.assertEqual(
@@ -102,7 +104,7 @@ class SqliteServerTests(TestCase):
         await (await self.started("memory")).stopService()
 
     async def test_two_servers_never_share_a_file(self) -> None:
-        """Two servers with directories of their own, but one file, are told apart."""
+        """Two servers with directories of their own, but one file, are detected."""
         path = self.data / "shared.sqlite"
         await self.started(f"sqlite:{path}")
         self.data = Path(tempfile.mkdtemp(prefix="msmq-test-"))
@@ -117,7 +119,7 @@ class SqliteServerTests(TestCase):
             self.fail("it started")
 
     async def test_refuses_what_it_cannot_store(self) -> None:
-        """A sender hears that the store failed, and nothing of the message is left."""
+        """A sender gets the error of the store, and nothing of the message is left."""
         server = await self.started()
         assert server.parts is not None
         manager = server.parts.manager

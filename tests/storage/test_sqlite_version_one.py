@@ -64,7 +64,7 @@ class VersionOneTests(TestCase):
         self.assertEqual(packets[0], b"too short for a packet")
 
     async def test_due_times_are_made_from_packets(self) -> None:
-        """[MS-MQDMPR] 3.1.2.4 in a queue TimeToBeReceived counts, on the way to one TimeToReachQueue."""
+        """[MS-MQDMPR] 3.1.2.4 in a queue TimeToBeReceived counts, in transit TimeToReachQueue."""
         _, snapshot = await self.opened()
         self.assertEqual(
             [entry[3:] for entry in snapshot.messages[ORDERS.identifier]],
@@ -103,7 +103,7 @@ class VersionOneTests(TestCase):
         self.assertEqual((event.sequence, event.event.event), (1, "refused"))
 
     async def test_second_start(self) -> None:
-        """Another start finds what the first one did, and the file as version 1 left it lies beside it."""
+        """Another start finds what the first one did, and the file as version 1 left it is next to it."""
         store, first = await self.opened()
         await store.close()
         _, second = await self.opened()
@@ -114,7 +114,7 @@ class VersionOneTests(TestCase):
             self.assertEqual(connection.execute("SELECT count(*) FROM message").fetchone(), (8,))
 
     async def test_tables_are_those_of_a_new_file(self) -> None:
-        """Nobody who reads the file has to know how it came to be."""
+        """Readers of the file need not know its history."""
         store, _ = await self.opened()
         await store.close()
         path = self.path.with_name("new.sqlite")

@@ -1,4 +1,4 @@
-"""Stores that are read beside their server: in short transactions, and only what is wanted."""
+"""Stores that are read during the run of their server: in short transactions, and only the wanted part."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class BesideContract(_Base):
         page = store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=True)
         self.assertEqual((len(page.rows), page.next), (1, 1))
 
-    def test_bodies_that_nobody_wants(self) -> None:
+    def test_unwanted_bodies(self) -> None:
         """Of a large message only the beginning is read, and its headers are what they are."""
         packets = [user_packet(bytes(400_000), label=f"large {n}", message_id=n) for n in range(10)]
         changes = [PutMessage(ORDERS.identifier, n, packet, 1.0) for n, packet in enumerate(packets)]
@@ -97,7 +97,7 @@ class BesideContract(_Base):
             self.assertEqual(whole, packets)
 
     def test_damaged_large_packet(self) -> None:
-        """What cannot be told by its beginning is read whole."""
+        """A packet that cannot be parsed from its beginning is read whole."""
         packet = bytes(LARGE + 5)
         store = self.beside(PutQueue(ORDERS), PutMessage(ORDERS.identifier, 1, packet, 1.0))
         [row] = store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=False).rows

@@ -77,7 +77,7 @@ RIGHTS: Final = {
 
 @attrs.frozen
 class Row:
-    """Who asks for what of which descriptor.
+    """A request for rights to a descriptor, and its result.
 
     @ivar line: where it stands.
     @ivar granted: the rights that are granted; C{None} if it is denied.

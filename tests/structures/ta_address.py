@@ -31,10 +31,10 @@ LENGTHS = {AddressType.IP: 4, AddressType.IP_RAS: 4, AddressType.IPX: 10, Addres
 
 @attrs.frozen
 class TaAddress(WholeStructure):
-    """[MS-MQMQ] 2.2.4 TA_ADDRESS; C{str()} prints the address as people write it.
+    """[MS-MQMQ] 2.2.4 TA_ADDRESS; C{str()} prints the address in the usual notation.
 
     @ivar address_type: which kind of address.
-    @ivar address: the bytes; those of an IP address lie in the order in which they are printed.
+    @ivar address: the bytes; those of an IP address are in the order in which they are printed.
     """
 
     NAME: ClassVar[str] = "TA_ADDRESS"

@@ -1,4 +1,4 @@
-"""[MS-DTYP] 2.5.3.2: who may do what, and why."""
+"""[MS-DTYP] 2.5.3.2: the access check, and its reasons."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TableTests(SynchronousTestCase):
             self.assertEqual(shown, row.granted, f"line {row.line}: {row}")
 
     def test_samba_agrees_about_any_descriptor(self) -> None:
-        """And of two thousand that nobody thought of."""
+        """And about two thousand random ones."""
         chance = random.Random(20261121)
         sids = [parse_sid(text) for text in ("S-1-1-0", "S-1-5-7", "S-1-5-11", "S-1-3-4", "S-1-3-0")]
         sids += [TOKENS["alice"].user, *TOKENS["alice"].groups]
@@ -78,13 +78,13 @@ class TableTests(SynchronousTestCase):
 
 
 class ReasonTests(SynchronousTestCase):
-    """What an answer tells beside yes or no."""
+    """The reason of a result."""
 
     def why(self, sddl: str, who: str, asked: int) -> str:
         return check_access(parse_sddl(sddl, DOMAIN), TOKENS[who], asked, QUEUE_KIND).why()
 
     def test_every_cause_has_its_words(self) -> None:
-        """Which entry it was, which right, and whom it is about."""
+        """The entry, the right, and the account."""
         send, alice = QueueAccess.MQSEC_WRITE_MESSAGE, "S-1-5-21-1-2-3-1001"
         for sddl, who, asked, words in (
             ("D:(A;;0x2;;;WD)(D;;0x4;;;AN)", "anonymous", send,
@@ -115,8 +115,8 @@ class ReasonTests(SynchronousTestCase):
         ):  # fmt: skip
             self.assertEqual(self.why(sddl, who, int(asked)), words)
 
-    def test_a_refusal_tells_what_is_missing_alone(self) -> None:
-        """And a grant tells where each right comes from."""
+    def test_a_refusal_names_only_what_is_missing(self) -> None:
+        """And a grant names the entry of each right."""
         both = int(QueueAccess.MQSEC_WRITE_MESSAGE | QueueAccess.MQSEC_PEEK_MESSAGE)
         self.assertEqual(
             self.why("D:(A;;0x4;;;WD)", "anonymous", both),
@@ -132,7 +132,7 @@ class ReasonTests(SynchronousTestCase):
 
 
 class OwnWayTests(SynchronousTestCase):
-    """Where the document is followed, and Samba goes another way."""
+    """Cases in which the document is followed, and Samba differs."""
 
     def test_a_list_that_is_not_there_lets_everybody_in(self) -> None:
         """[MS-DTYP] 2.5.3.2 says so of an absent list too; Samba lets in by one that is there and null."""
@@ -170,7 +170,7 @@ class OwnWayTests(SynchronousTestCase):
                 self.assertEqual(decision.granted, asked == 2)
 
     def test_conditions(self) -> None:
-        """[MS-DTYP] 2.4.4.17.3: who is allowed something if it is TRUE, and denied it unless it is FALSE."""
+        """[MS-DTYP] 2.4.4.17.3: an allowing entry applies if it is TRUE, a denying one unless it is FALSE."""
         clerk, no_clerk, unknown, rubbish = (
             "Member_of {SID(S-1-5-21-1-2-3-2001)}",
             "Not_Member_of {SID(S-1-5-21-1-2-3-2001)}",
@@ -199,7 +199,7 @@ class OwnWayTests(SynchronousTestCase):
         self.assertFalse(check_access(anonymous, TOKENS["alice"], 4, QUEUE_KIND).granted)
 
     def test_what_a_resource_says_of_itself(self) -> None:
-        """The attributes in its SACL are there to be asked about, and the claims of whoever asks."""
+        """Conditions can use the attributes in its SACL, and the claims of the account."""
         attribute = bytes.fromhex(
             "1c000000 0100 0000 00000000 01000000 14000000 0500000000000000 61000000".replace(" ", "")
         )
@@ -213,7 +213,7 @@ class OwnWayTests(SynchronousTestCase):
         self.assertFalse(check_access(descriptor, TOKENS["bob"], 4, QUEUE_KIND).granted)
 
     def test_oneself(self) -> None:
-        """[MS-DTYP] 2.5.3.1.1 S-1-5-10 is whoever the caller names, in entries and as owner."""
+        """[MS-DTYP] 2.5.3.1.1 S-1-5-10 is the account that the caller names, in entries and as owner."""
         me, other = TOKENS["alice"], TOKENS["bob"]
         descriptor = SecurityDescriptor(
             PRINCIPAL_SELF, None, Acl((Ace(AceType.ACCESS_ALLOWED, 4, PRINCIPAL_SELF),))

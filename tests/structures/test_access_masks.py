@@ -62,7 +62,7 @@ class MaskTests(SynchronousTestCase):
         self.assertEqual(self.generic(QUEUE_MANAGER_KIND), [0x200E3, 0x20024, 0, 0xF00F7])
 
     def test_rights_to_a_queue(self) -> None:
-        """MQMQ-2.2.24-01, MQMQ-2.2.24-02, MQMQ-2.2.24-03; the two ways to receive share the peek."""
+        """MQMQ-2.2.24-01, MQMQ-2.2.24-02, MQMQ-2.2.24-03; both rights to receive include the peek."""
         self.same(
             QUEUE_KIND,
             {

@@ -79,7 +79,7 @@ class EncryptedTests(SynchronousTestCase):
         if security is not None:
             self.assertEqual(security.encryption_key, b"")
 
-    def test_what_the_receiver_is_told(self) -> None:
+    def test_fields_for_the_receiver(self) -> None:
         """MQQB-3.1.7.1.5-14: EncryptionAlgorithm, EncryptionKey and its size, 140 for a key of 1024 bits."""
         view = UserMessageView(user_packet(b"twenty bytes of body"))
         packet = with_encrypted_body(view, encrypted(bytes(32), 3, 0x6801))
@@ -98,7 +98,7 @@ class EncryptedTests(SynchronousTestCase):
         after = UserMessageView(with_encrypted_body(view, encrypted(bytes(32))))
         self.assertEqual((after.body_size, after.allocation_body_size), (32, 32))
 
-    def test_a_flag_alone_tells(self) -> None:
+    def test_the_flag_alone_counts(self) -> None:
         """MQMQ-2.2.20.6-05: EB says that the body is encrypted; a PrivacyLevel without it does not."""
         view = UserMessageView(user_packet(b"body"))
         self.assertFalse(is_encrypted(view))
@@ -109,7 +109,7 @@ class EncryptedTests(SynchronousTestCase):
         self.assertIsNone(clear.security())
         self.assertEqual(clear.privacy_level, 5)
 
-    def test_who_sent_it_stays(self) -> None:
+    def test_the_sender_stays(self) -> None:
         """SecurityID, certificate and signature are in the packet that is encrypted, and after."""
         plain = UserMessage.from_bytes(user_packet(b"body"))
         security = SecurityHeader(

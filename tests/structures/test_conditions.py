@@ -209,8 +209,8 @@ class EvaluationTests(SynchronousTestCase):
         ):
             self.check(None, condition, f"({condition} || {yes})", f"({yes} || {condition})")
 
-    def test_what_nobody_knows(self) -> None:
-        """Claims that nobody has looked up are not taken for none."""
+    def test_unknown_claims(self) -> None:
+        """Claims that were not looked up are not treated as absent."""
         known = Circumstances(SIDS, resource=None)
         self.check(
             None,
@@ -225,7 +225,7 @@ class EvaluationTests(SynchronousTestCase):
 
 
 class BytesTests(SynchronousTestCase):
-    """Whatever somebody has put into an entry."""
+    """Any bytes in an entry."""
 
     def of(self, *tokens: bytes) -> Truth:
         return evaluate(b"artx" + b"".join(tokens), KNOWN)
@@ -350,8 +350,8 @@ class TextTests(SynchronousTestCase):
             self.assertEqual(format_condition(compiled(text)), shown)
             self.assertEqual(compiled(shown), compiled(text))
 
-    def test_what_is_wrong_is_told(self) -> None:
-        """With its place."""
+    def test_errors_have_a_position(self) -> None:
+        """The message names it."""
         for text, words, offset in (
             ("a", "expected (", 0),
             ("(a", "expected )", 2),

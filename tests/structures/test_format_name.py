@@ -143,20 +143,20 @@ class PrefixTests(Refusing):
 
 
 class ErrorTests(Refusing):
-    """What an error tells."""
+    """Texts of errors."""
 
-    def test_tells_what_is_wrong_and_where(self) -> None:
-        """The one who typed the name finds the fault."""
+    def test_error_names_what_is_wrong_and_where(self) -> None:
+        """The text leads to the fault in the typed name."""
         detail = self.refused("DIRECT=OS:srv\\a+b")
         self.assertEqual(detail, "'+' is not allowed in a queue name at character 16 of 'DIRECT=OS:srv\\a+b'")
 
     def test_counts_from_the_beginning_of_a_list(self) -> None:
-        """The place is right in the second of several names as well."""
+        """The position is right in the second of several names as well."""
         error = self.assertRaises(MQError, parse_format_names, f"PUBLIC={GUID},UDP=x")
         self.assertIn("'UDP' is not a kind of format name at character 45", error.detail)
 
     def test_an_unknown_kind_is_named(self) -> None:
-        """A text without any kind is told which there are."""
+        """The error for a text without any kind lists them."""
         self.assertIn("expected DIRECT=, PUBLIC=, PRIVATE=", self.refused("srv\\private$\\q"))
 
 
@@ -301,7 +301,7 @@ class DirectFormatNameTests(Refusing):
         self.assertEqual(len({one, other}), 1)
         self.assertEqual(str(one), "DIRECT=OS:Srv\\Orders")
 
-    def test_the_queue_part_is_told_apart(self) -> None:
+    def test_the_queue_part(self) -> None:
         """On arrival only this part of a direct name counts."""
         for text, path in (
             ("OS:srv\\private$\\orders;journal", "private$\\orders"),
@@ -349,7 +349,7 @@ class DirectFormatNameTests(Refusing):
         ):
             self.assertRaises(MQError, make)
 
-    def test_letters_beyond_ascii(self) -> None:
+    def test_characters_beyond_ascii(self) -> None:
         """The rule for the names of queues is that of path names."""
         text = "DIRECT=OS:srv\\private$\\Aufträge;ältere"
         self.assertEqual(str(parse_format_name(text)), text)

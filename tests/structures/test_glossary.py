@@ -19,7 +19,7 @@ class GlossaryTests(SynchronousTestCase):
     """C{docs/glossary.md}."""
 
     def test_every_term_leads_to_what_is_there(self) -> None:
-        """Whoever follows the glossary from the document finds the class in its file."""
+        """Each term of the document leads to its class in its file."""
         rows = [
             line.split("|") for line in GLOSSARY.read_text(encoding="utf-8").splitlines() if ".py`" in line
         ]

@@ -131,7 +131,7 @@ class HostilePacketTests(SynchronousTestCase):
             tracemalloc.stop()
             self.assertLess(most, 6 * LARGEST, name)
 
-    def test_whoever_looks_closer_finds_the_same(self) -> None:
+    def test_full_parsers_agree(self) -> None:
         """The values and C{msmq decode} raise nothing else, cut short and with rubbish behind too."""
         for name, make in HOSTILE.items():
             whole = make(2048)
@@ -203,8 +203,8 @@ class FloodTests(SynchronousTestCase):
         if frames:
             self.effects += self.session.receive(frames, self.now)
 
-    def test_acknowledgements_of_nothing(self) -> None:
-        """A hundred thousand of them bring nothing forth, hold nothing, and do no harm to the session."""
+    def test_acknowledgements_without_messages(self) -> None:
+        """A hundred thousand of them cause nothing, allocate nothing, and do no harm to the session."""
         flood = hostile_packets.flood_of_acknowledgements(64 * 1024)
         self.feed(flood)
         tracemalloc.start()

@@ -18,7 +18,7 @@ class InternalHeaderTests(SynchronousTestCase):
     """L{InternalHeader}."""
 
     def test_is_read_from_the_packets_of_the_document(self) -> None:
-        """It follows the BaseHeader and tells the packets apart."""
+        """It follows the BaseHeader and distinguishes the packets."""
         for name, packet_type in (
             ("mqqb-4.1.3-establish-connection-request", InternalPacketType.ESTABLISH_CONNECTION),
             ("mqqb-4.1.4-establish-connection-response", InternalPacketType.ESTABLISH_CONNECTION),
@@ -49,8 +49,8 @@ class InternalHeaderTests(SynchronousTestCase):
         data = reserved + flags.to_bytes(2, "little")
         self.assertEqual(InternalHeader.read(Reader(data)), header)
 
-    def test_a_session_ack_refuses_nothing(self) -> None:
-        """CS in it is neither sent nor believed."""
+    def test_a_session_ack_has_no_refusal(self) -> None:
+        """CS in it is neither sent nor heeded."""
         refusal = InternalHeader(InternalPacketType.SESSION_ACK, is_refused=True)
         self.assertRaises(LocalProtocolError, refusal.to_bytes)
         self.assertFalse(InternalHeader.read(Reader(b"\0\0\x11\0")).is_refused)

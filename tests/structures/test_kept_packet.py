@@ -1,4 +1,4 @@
-"""[MS-MQRR] 2.2.5: what is kept with a packet, and told to no peer."""
+"""[MS-MQRR] 2.2.5: what is kept with a packet, and never sent to a peer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ names = st.text(st.characters(min_codepoint=1), max_size=120)
 
 
 def packet(*, dead_letter: bool = True, dead_letter_queue: str = "", **properties: Any) -> bytes:
-    """A message with a DestinationQueue, made by the ordinary way."""
+    """A message with a DestinationQueue, made as usual."""
     message = Message(
         body=b"body", dead_letter=dead_letter, dead_letter_queue=dead_letter_queue, **properties
     )
@@ -68,7 +68,7 @@ class RecordTests(SynchronousTestCase):
         self.assertEqual(view.parse(), UserMessageView(plain).parse())
 
     def test_only_with_negative_journaling(self) -> None:
-        """Where nobody asks for dead letters, nothing is kept."""
+        """Without a request for dead letters nothing is kept."""
         self.assertEqual(packet(dead_letter=False, dead_letter_queue=FAILED), packet(dead_letter=False))
 
     def test_patched(self) -> None:

@@ -156,8 +156,8 @@ class MQFAddressHeaderTests(SynchronousTestCase):
         self.assert_malformed("10" + NOTHING[2:], "FormatNameList", 212)
         self.assert_malformed("ffffffff" + NOTHING[8:], "FormatNameList", 212)
 
-    def test_another_list_at_this_place_is_malformed(self) -> None:
-        """MQMQ-2.2.20.2-03: 0x64, 0xC8, 0x12C and 0x15E have their places."""
+    def test_another_list_at_this_position_is_malformed(self) -> None:
+        """MQMQ-2.2.20.2-03: 0x64, 0xC8, 0x12C and 0x15E have their positions."""
         for identifier in ("c800", "2c01", "5e01", "0000"):
             self.assert_malformed(NOTHING[:8] + identifier + NOTHING[12:], "HeaderID", 204)
         data = MultiQueueFormatHeader().to_bytes()
@@ -290,8 +290,8 @@ class MultiQueueFormatHeaderTests(SynchronousTestCase):
             data = data[: end - 2] + padding + data[end:]
         self.assertEqual(MultiQueueFormatHeader.read(Reader(data)), header)
 
-    def test_a_list_at_another_place_is_our_mistake(self) -> None:
-        """The identifier of a list belongs to its place."""
+    def test_a_list_at_another_position_is_our_mistake(self) -> None:
+        """The identifier of a list belongs to its position."""
         header = MultiQueueFormatHeader(administration=MQFAddressHeader(MQFAddressHeader.RESPONSE))
         self.assertRaises(LocalProtocolError, header.to_bytes)
 

@@ -155,8 +155,8 @@ class PathNameTests(SynchronousTestCase):
         for text in ("", "\\", "srv\\", "srv\\private$", "srv\\private$\\", "srv\\system$", "srv\\system$;"):
             self.refused(text)
 
-    def test_letters_beyond_ascii(self) -> None:
-        """A queue may be called as its users write it, in every version, and with nothing invisible."""
+    def test_characters_beyond_ascii(self) -> None:
+        """A queue may have a name in any script, in every version, without invisible characters."""
         for queue in ("Aufträge", "заказы", "注文", "é" * 124):
             for version in (1, 2, 4):
                 for path in (f"srv\\{queue}", f"srv\\private$\\{queue}"):

@@ -29,7 +29,7 @@ class PropVariantTests(SynchronousTestCase):
     """L{PropVariant}."""
 
     def carried(self, vt: int, value: object, expected: bytes | None = None) -> None:
-        """Assert that a value is read back, and how it lies in the bytes."""
+        """Assert that a value is read back, and its bytes."""
         variant = PropVariant(vt, value)
         data = variant.to_bytes()
         self.assertEqual(data[:2], vt.to_bytes(2, "little"))

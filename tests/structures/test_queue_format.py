@@ -64,7 +64,7 @@ class QueueFormatTests(SynchronousTestCase):
 
     @given(format_names(lenient=True))
     def test_any_name_is_read_back(self, name: FormatName) -> None:
-        """What a peer is told is what was meant."""
+        """The encoded name is the intended one."""
         self.assertEqual(QueueFormat.from_bytes(QueueFormat(name).to_bytes()), QueueFormat(name))
 
     @given(st.binary(max_size=80))
@@ -160,7 +160,7 @@ class QueueFormatTests(SynchronousTestCase):
 
     @given(st.binary(min_size=2, max_size=2))
     def test_the_reserved_word_means_nothing(self, reserved: bytes) -> None:
-        """MQMQ-2.2.7-11: in whatever is read."""
+        """MQMQ-2.2.7-11: in any input."""
         data = encoded("DIRECT=OS:h\\q")
         expected = QueueFormat.from_bytes(data)
         self.assertEqual(QueueFormat.from_bytes(data[:2] + reserved + data[4:]), expected)

@@ -121,7 +121,7 @@ class QueueNameTests(SynchronousTestCase):
         assert_only_remote_errors(lambda reader: read_queue_name(kind, reader), data)
 
     @given(st.sampled_from(list(QueueNameKind)), st.data())
-    def test_the_kind_tells_the_structure(self, kind: QueueNameKind, data: st.DataObject) -> None:
+    def test_the_kind_selects_the_structure(self, kind: QueueNameKind, data: st.DataObject) -> None:
         """Kinds 0 and 1 have no bytes."""
         name = data.draw(NAMES_BY_KIND[kind])
         reader = Reader(b"" if name is None else written(name))
@@ -168,7 +168,7 @@ class ResolveTests(SynchronousTestCase):
         self.assertIsNone(resolve(QueueNameKind.NONE, None, PrivateFormatName(GAMMA, 1)))
 
     def test_text_that_names_no_queue_is_refused(self) -> None:
-        """The packet is well formed; only whoever looks for the queue finds out."""
+        """The packet is well formed; the fault is found when the queue is looked up."""
         error = self.assertRaises(MQError, resolve, QueueNameKind.DIRECT, DirectQueueFormatName("nonsense"))
         self.assertEqual(error.status, Status.MQ_ERROR_ILLEGAL_FORMATNAME)
 

@@ -62,11 +62,11 @@ class SddlTests(SynchronousTestCase):
     """Texts that are read and written."""
 
     def test_what_is_read_is_written(self) -> None:
-        """In the order of the document, with letters where there are some."""
+        """In the order of the document, with letters where there are any."""
         for text in TEXTS:
             self.assertEqual(format_sddl(parse_sddl(text)), text)
 
-    def test_other_ways_to_write_the_same(self) -> None:
+    def test_other_notations(self) -> None:
         """Numbers in any base, rights of files and of directories by their letters, parts in any order."""
         for text, same in (
             ("D:(A;;4;;;WD)", "D:(A;;0x4;;;WD)"),
@@ -143,8 +143,8 @@ class SddlTests(SynchronousTestCase):
             except RemoteProtocolError as error:
                 self.assertIn("[MS-DTYP] 2.5.1 SDDL.", str(error))
 
-    def test_what_is_wrong_is_told(self) -> None:
-        """With the part, and at which character."""
+    def test_errors_have_a_position(self) -> None:
+        """With the part, and the number of the character."""
         for text, words in (
             ("X:BA", "text at offset 0: expected O:, G:, D: or S:"),
             ("O:BAO:BA", "O at offset 4: appears twice"),
@@ -258,7 +258,9 @@ class SddlTests(SynchronousTestCase):
         self.assertEqual(ResourceAttribute.read(again.aces[0].data), ResourceAttribute.read(made))
 
     def test_attributes_in_other_words(self) -> None:
-        """Blanks, other bases of numbers, and SIDs in full are read as well; they are written one way."""
+        """Blanks, other bases of numbers, and SIDs in full are read as well; they are written in one
+        notation.
+        """
         for text, same in (
             ('S:(RA;CI;;;;S-1-1-0;("a",TI,0x0,1))', 'S:(RA;CI;;;;WD;("a",TI,0x0,1))'),
             ('S:(RA;;;;;WD; ( "a" , TI , 0x0 , +0x10 , 010 , -7 ))', 'S:(RA;;;;;WD;("a",TI,0x0,16,8,-7))'),

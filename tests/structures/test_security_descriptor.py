@@ -108,14 +108,14 @@ class BytesTests(SynchronousTestCase):
             DESCRIPTION.control, Control.SELF_RELATIVE | Control.DACL_PRESENT, "whatever it was made with"
         )
 
-    def test_nobody_owns_it(self) -> None:
+    def test_without_an_owner(self) -> None:
         """Every part may be missing."""
         empty = SecurityDescriptor()
         self.assertEqual(empty.to_bytes().hex(), "01000080" + "00" * 16)
         self.assertEqual(SecurityDescriptor.from_bytes(empty.to_bytes()), empty)
 
     def test_null_and_empty_lists_stay_what_they_are(self) -> None:
-        """One lets everybody in, the other nobody."""
+        """A NULL list grants all access, an empty one none."""
         null = SecurityDescriptor(control=Control.DACL_PRESENT)
         self.assertIsNone(SecurityDescriptor.from_bytes(null.to_bytes()).dacl)
         nobody = SecurityDescriptor(dacl=Acl())
@@ -144,8 +144,8 @@ class BytesTests(SynchronousTestCase):
         read(data)
         read(PLAIN[:20] + data)
 
-    def test_what_is_wrong_is_told(self) -> None:
-        """With the field, and where it stands."""
+    def test_errors_name_the_field(self) -> None:
+        """With the field, and its position."""
         for position, byte, words in (
             (0, 2, "SECURITY_DESCRIPTOR.Revision at offset 0: 2 is not 1"),
             (3, 0, "SECURITY_DESCRIPTOR.Control at offset 2: lacks SELF_RELATIVE"),
@@ -255,7 +255,9 @@ class EntryTests(SynchronousTestCase):
         self.assertEqual(descriptor, parse_sddl("D:(A;;0x23;;;AN)(A;;0x1;;;WD)"))
 
     def test_into_no_list(self) -> None:
-        """A list that lets everybody in is none to put anything in; to deny begins with all of that."""
+        """A list that grants everyone everything takes no entry; a denial begins with that grant as an
+        entry.
+        """
         nothing = SecurityDescriptor(ADMINISTRATORS)
         self.assertEqual(with_entry(nothing, allow(ANONYMOUS, 4)), nothing)
         denied = with_entry(nothing, deny(ANONYMOUS, 4))
@@ -278,7 +280,7 @@ class EntryTests(SynchronousTestCase):
         self.assertTrue(AceFlags.INHERIT_ONLY)
 
     def test_what_is_said_holds(self) -> None:
-        """Whatever stands there already, and in whatever order: who is denied something may not do it."""
+        """Whatever the list has already, and in whatever order: a denied account has no access."""
         anonymous = Token(ANONYMOUS, frozenset({EVERYONE}))
         for before in (
             "D:(A;;0xf003f;;;WD)(D;;0x1;;;AN)",
@@ -303,7 +305,7 @@ class PrincipalTests(SynchronousTestCase):
     """Well-known accounts by name."""
 
     def test_names(self) -> None:
-        """Read in any case, and shown beside the SID."""
+        """Read in any case, and shown with the SID."""
         self.assertEqual(parse_principal("Everyone"), EVERYONE)
         self.assertEqual(parse_principal("BA"), ADMINISTRATORS)
         self.assertEqual(parse_principal("S-1-5-7"), ANONYMOUS)

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.20.6: who sent a message, and its signature and cipher."""
+"""[MS-MQMQ] 2.2.20.6: the sender of a message, its signature and its cipher."""
 
 from __future__ import annotations
 

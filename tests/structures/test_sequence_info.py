@@ -15,7 +15,7 @@ from tests.vectors import INITIATOR as GUID
 class SequenceInfoTests(SynchronousTestCase):
     """L{SequenceInfo}."""
 
-    def test_is_a_signed_number_and_two_places(self) -> None:
+    def test_is_a_signed_number_and_two_positions(self) -> None:
         """MQMQ-2.2.5-01: sixteen bytes: SeqID at 0, SeqNo at 8, PrevNo at 12."""
         info = SequenceInfo(-2, 7, 6)
         self.assertEqual(info.to_bytes().hex(" "), "fe ff ff ff ff ff ff ff 07 00 00 00 06 00 00 00")

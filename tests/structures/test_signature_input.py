@@ -15,7 +15,7 @@ SEVERAL = ("TCP:127.0.0.3\\private$\\plain", "OS:gamma\\private$\\others")
 
 
 class SignatureInputTests(SynchronousTestCase):
-    """L{SIGNATURE_INPUTS}, beside a second list that was written from the documents."""
+    """L{SIGNATURE_INPUTS}, compared with a second list that was written from the documents."""
 
     def check(self, **fields: Any) -> None:
         """All three, of one message."""

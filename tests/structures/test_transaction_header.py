@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.20.5: the place of a message in its sequence."""
+"""[MS-MQMQ] 2.2.20.5: the position of a message in its sequence."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TransactionHeaderTests(SynchronousTestCase):
             self.assertEqual(read(header.to_bytes()), header)
             self.assertEqual(header.to_bytes()[0] & 1, connector is not None)
 
-    def test_places_begin_at_1(self) -> None:
+    def test_positions_begin_at_1(self) -> None:
         """MQMQ-2.2.20.5-07: a TxSequenceNumber of 0 is neither read nor written."""
         data = HEADER.to_bytes()
         error = self.assertRaises(RemoteProtocolError, read, data[:12] + bytes(4) + data[16:])

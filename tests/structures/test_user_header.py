@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.19.2: from whom, where to, and how."""
+"""[MS-MQMQ] 2.2.19.2: source, destination, times and delivery."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ class UserHeaderTests(SynchronousTestCase):
         self.assertEqual(read(header.to_bytes()), header)
         self.assertRaises(RemoteProtocolError, read, header.to_bytes()[:-1])
 
-    def test_nobody_claims_that_a_message_came_over_http(self) -> None:
+    def test_the_flag_of_http_is_never_sent(self) -> None:
         """MQMQ-2.2.19.2-31: AH is read, and cleared when the header is written."""
         header = read(with_flags(0x02200000))
         self.assertTrue(header.is_over_http)
@@ -329,7 +329,7 @@ class UserHeaderTests(SynchronousTestCase):
 
     @given(st.data())
     def test_every_kind_of_name_lies_where_the_header_says(self, data: st.DataObject) -> None:
-        """Names of all kinds side by side are told apart."""
+        """Names of all kinds in one header are distinguished."""
         kind = data.draw(st.sampled_from(list(QueueNameKind)))
         header = UserHeader(
             ALPHA,

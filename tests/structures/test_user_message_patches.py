@@ -57,10 +57,10 @@ class PatchTests(SynchronousTestCase):
             self.assertRaises(LocalProtocolError, patch_time_to_reach_queue, user_packet(), seconds)
 
     @given(messages.filter(lambda message: message.transaction is not None), tx_sequence_ids, places, u32s)
-    def test_a_message_finds_its_place(
+    def test_a_message_gets_its_position(
         self, message: UserMessage, sequence_id: TxSequenceID, number: int, previous: int
     ) -> None:
-        """Sequence, place and the place before are those given."""
+        """Sequence, position and the position before are those given."""
         assert message.transaction is not None
         patched = UserMessage.from_bytes(patch_sequence(packet_of(message), sequence_id, number, previous))
         transaction = attrs.evolve(
@@ -71,8 +71,8 @@ class PatchTests(SynchronousTestCase):
         )
         self.assertEqual(patched, attrs.evolve(message, transaction=transaction))
 
-    def test_a_name_may_hold_any_letter(self) -> None:
-        """One whose lower byte is zero, as the Chinese one, makes a pair of zeros within the text."""
+    def test_a_name_with_a_zero_byte(self) -> None:
+        """A character whose lower byte is zero, as the Chinese one, makes a pair of zeros within the text."""
         plain = user_packet(destination="OS:b\\private$\\\u4e00", user_flags=0x20)
         before = UserMessageView(plain).properties_offset
         transaction = TransactionHeader(TxSequenceID(3, 4), 1)
@@ -89,8 +89,8 @@ class PatchTests(SynchronousTestCase):
         self.assertEqual(patched.transaction, expected)
         self.assertEqual(patched.user.destination_queue, DirectQueueFormatName("OS:b\\private$\\\u4e00"))
 
-    def test_only_transactional_messages_have_a_place(self) -> None:
-        """And none has the place 0."""
+    def test_only_transactional_messages_have_a_position(self) -> None:
+        """And none has the position 0."""
         self.assertRaises(LocalProtocolError, patch_sequence, user_packet(), TxSequenceID(1, 1), 1, 0)
         self.assertRaises(
             LocalProtocolError, patch_sequence, user_packet(user_flags=0x100020), TxSequenceID(1, 1), 0, 0

@@ -282,8 +282,8 @@ class DestinationKeyTests(SynchronousTestCase):
     """C{destination_key} is the same for messages to one destination, and for no others."""
 
     @given(user_messages(has_session_header=False), user_messages(has_session_header=False))
-    def test_tells_destinations_apart(self, one: UserMessage, other: UserMessage) -> None:
-        """Two messages have one key if and only if they name one queue in one way."""
+    def test_keys_of_destinations(self, one: UserMessage, other: UserMessage) -> None:
+        """Two messages have one key if and only if they name one queue in one notation."""
 
         def named(message: UserMessage) -> object:
             user = message.user

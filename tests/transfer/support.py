@@ -265,7 +265,7 @@ class Receiver:
         self.accepted = []
 
     def write(self) -> None:
-        """The store has written it; nobody has heard of that yet."""
+        """The store has written it, and has not reported that yet."""
         assert self.in_turn is not None
         changes, bodies = self.in_turn
         self.queue += bodies
@@ -276,7 +276,7 @@ class Receiver:
                 self.state[name] = value
 
     def stored(self) -> None:
-        """The store has written it, and tells."""
+        """The store has written it, and reports that."""
         self.write()
         self.in_turn = None
         self.streams.stored(self.now)

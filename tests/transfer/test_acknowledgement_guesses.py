@@ -16,7 +16,7 @@ class GuessLimitTests(SynchronousTestCase):
             limit.was_wrong(address, START)
 
     def test_one_network_of_ipv6_is_one_host(self) -> None:
-        """Who has one address of it has them all."""
+        """A host with one address of it has them all."""
         limit = GuessLimit()
         self.wrong(limit, *(f"2001:db8::{number:x}" for number in range(GUESSES)))
         self.assertFalse(limit.hears("2001:db8::ffff:1", START))

@@ -80,7 +80,7 @@ class OrderAckTests(SynchronousTestCase):
         self.assertEqual(view.queue_manager_address, bytes(16))
 
     def test_another_message_is_answered_to_its_first_sender(self) -> None:
-        """MQQB-3.1.7.17-07: not to whoever brought it."""
+        """MQQB-3.1.7.17-07: not to the peer that handed it over."""
         packet = self.owed(
             transactional_packet(place=(X.value, 1, 0), source=GAMMA, private_number=7, queue_manager=BETA)
         )
@@ -125,7 +125,7 @@ class FinalAckTests(SynchronousTestCase):
         expected = X.value.to_bytes(8, "little") + bytes.fromhex("0700000004000000")
         self.assertEqual(body, expected + GAMMA.bytes_le + bytes.fromhex("ee080000"))
 
-    def test_who_wants_one(self) -> None:
+    def test_flags_that_request_one(self) -> None:
         """JP, JN and FA each ask for it; the other flags do not."""
         for user_flags, transaction_flags, is_wanted in (
             (JP, 0, True),
@@ -144,7 +144,7 @@ class FinalAckTests(SynchronousTestCase):
 
 class RecognitionTests(SynchronousTestCase):
     def test_both_are_recognised(self) -> None:
-        """By whom they are for: a direct name, or this queue manager's own identifier."""
+        """By their destination: a direct name, or this queue manager's own identifier."""
         owed = OwedOrderAck(ALPHA, X, 3, ALPHA)
         for ack in (
             order_ack(owed, source=BETA, message_id=1, sent_time=2),

@@ -1,4 +1,4 @@
-"""Messages whose journal copy waits for an acknowledgement, and answers that come in any order."""
+"""Messages whose journal copy waits for an acknowledgement, and answers in any order."""
 
 from __future__ import annotations
 
@@ -141,8 +141,8 @@ class RuleTests(SynchronousTestCase):
         packet = transactional(b"", (0, 1, 0), user_flags=flags, acknowledge=acknowledge, **kwargs)
         return UserMessageView(packet)
 
-    def test_who_waits(self) -> None:
-        """Who asks for a copy and for a positive acknowledgement, outside a transaction."""
+    def test_messages_that_wait(self) -> None:
+        """Those that ask for a copy and for a positive acknowledgement, outside a transaction."""
         plain: dict[str, Any] = {"is_transactional": False}
         self.assertTrue(asks_for_proof(self.packet(Acknowledge.POSITIVE_ARRIVAL, **plain)))
         self.assertTrue(asks_for_proof(self.packet(Acknowledge.POSITIVE_RECEIVE, **plain)))
@@ -152,7 +152,7 @@ class RuleTests(SynchronousTestCase):
         self.assertFalse(asks_for_proof(self.packet(Acknowledge.POSITIVE_ARRIVAL)))
 
     def test_what_is_wanted(self) -> None:
-        """Receipt, where it is asked for; a dead letter, where that is."""
+        """Receipt, where it is requested; a dead letter, where that is."""
         both = POSITIVE | NEGATIVE
         plain: dict[str, Any] = {"is_transactional": False}
         self.assertEqual(wanted_of_source(self.packet(Acknowledge.POSITIVE_ARRIVAL, **plain)), 0)
@@ -358,7 +358,7 @@ class WaitTests(SynchronousTestCase):
         self.assertEqual((table.core.due, len(table.core)), (None, 0))
 
     def test_what_is_known_by_then(self) -> None:
-        """The class says whether the arrival was acknowledged, by who may say that."""
+        """The class says whether the arrival was acknowledged by a trusted peer."""
         table = ProofTable()
         table.hand_over(message(1, AWAITS_RECEIPT), message(2, AWAITS_RECEIPT))
         table.say(answer(1), answer(2, admin_queue=OTHER))
@@ -367,7 +367,7 @@ class WaitTests(SynchronousTestCase):
         self.assertEqual(ends, {1: arrived, 2: unknown})
 
     def test_after_a_start(self) -> None:
-        """Acknowledgements that were on their way come before waits end that are over."""
+        """Acknowledgements in transit arrive before waits end that have expired."""
         table = ProofTable()
         table.hand_over(message(1))
         table.restart(NOW + 100)

@@ -100,7 +100,7 @@ class FinalAckTests(SynchronousTestCase):
             table.core.final_acknowledged(ack(1)), [SettledMessage(10, RECEIVED, Disposal.JOURNAL)]
         )
 
-    def test_a_failed_message_is_a_dead_letter(self) -> None:
+    def test_a_failed_message_becomes_a_dead_letter(self) -> None:
         """Any other class, and JN was set."""
         table = Table()
         table.add(transfer(1, WANTS_DEAD_LETTER))
@@ -136,7 +136,7 @@ class FinalAckTests(SynchronousTestCase):
         self.assertEqual(len(table.core), 1)
 
     def test_one_that_comes_while_the_move_is_stored(self) -> None:
-        """It is remembered, and told when the message lies where it was moved to."""
+        """It is remembered, and applied when the message is stored where it was moved to."""
         table = Table()
         page = table.begin(transfer(1), transfer(2))
         self.assertEqual(table.core.final_acknowledged(ack(1)), [])
@@ -164,7 +164,7 @@ class FinalAckTests(SynchronousTestCase):
 
 class LimitTests(SynchronousTestCase):
     def test_the_oldest_are_given_up(self) -> None:
-        """A sender that asked for dead letters gets one, since nobody knows better."""
+        """A sender that asked for dead letters gets one, since the result is unknown."""
         table = Table(limit=2)
         table.add(transfer(1, WANTS_DEAD_LETTER), transfer(2, WANTS_JOURNAL))
         page = table.add(transfer(3), transfer(4))
@@ -176,7 +176,7 @@ class LimitTests(SynchronousTestCase):
         self.assertEqual((len(table.core), len(table.state)), (2, 1))
 
     def test_a_page_that_is_larger_than_the_table(self) -> None:
-        """What there is no room for is told once it is stored."""
+        """Entries beyond the limit are reported once the page is stored."""
         table = Table(limit=1)
         page = table.begin(transfer(1, WANTS_DEAD_LETTER), transfer(2))
         self.assertEqual(page.evicted, [])
@@ -219,7 +219,7 @@ class RestartTests(SynchronousTestCase):
         self.assertEqual(table.state, {})
 
     def test_names_are_not_used_twice(self) -> None:
-        """A new page does not take the place of one that is still there."""
+        """A new page does not overwrite one that is still there."""
         table = Table()
         table.add(transfer(1))
         table.restart()

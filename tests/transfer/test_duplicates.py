@@ -103,7 +103,7 @@ class DuplicateTests(SynchronousTestCase):
         core.failed()
         self.assertEqual(core.judge([recoverable(1), recoverable(2)], START), [False, False])
 
-    def test_one_turn_at_a_time(self) -> None:
+    def test_one_commit_at_a_time(self) -> None:
         """And each ends once."""
         core = DuplicateHistory(SETTINGS)
         core.take_changes(START)
@@ -209,7 +209,7 @@ class RestartTests(SynchronousTestCase):
         self.assertEqual(history.take(recoverable(1)), [False])
 
     def test_names_are_not_used_twice(self) -> None:
-        """A page of a new process does not take the place of an old one."""
+        """A page of a new process does not overwrite an old one."""
         history = History()
         history.take(recoverable(1))
         history.restart()
@@ -217,7 +217,7 @@ class RestartTests(SynchronousTestCase):
         self.assertEqual(set(history.state), {f"{PREFIX}1", f"{PREFIX}2"})
 
     def test_what_is_over_is_removed_even_if_a_commit_fails(self) -> None:
-        """It is asked for again with the next turn."""
+        """Its removal is repeated with the next commit."""
         history = History(SessionSettings(duplicate_entries=1))
         history.take(recoverable(1))
         history.take(recoverable(2))
@@ -229,7 +229,7 @@ class RestartTests(SynchronousTestCase):
         self.assertEqual(len(history.state), 1)
 
     def test_a_smaller_history_than_before(self) -> None:
-        """The oldest are forgotten at the start, and their pages with the first turn."""
+        """The oldest are forgotten at the start, and their pages with the first commit."""
         history = History()
         for number in range(5):
             history.take(recoverable(number))

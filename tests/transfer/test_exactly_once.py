@@ -113,7 +113,7 @@ class SendingNode:
                 commit.failed()
 
     def crash(self, done: int) -> None:
-        """The process dies; the store did some more of what it was asked for, and nobody heard of it."""
+        """The process dies; the store completed some more commits, without a report."""
         for commit in list(self.commits)[:done]:
             commit.apply()
         self.now = self.now.later(1)
@@ -189,7 +189,7 @@ class SendingNode:
 
 
 class World:
-    """Both nodes and all that was ever on the way between them.
+    """Both nodes and all that was ever in transit between them.
 
     @ivar sent: every packet that the sender has sent, in order; C{fresh} the first that never arrived.
     @ivar acks: every acknowledgement, likewise.

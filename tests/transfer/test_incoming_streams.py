@@ -56,7 +56,7 @@ class AcceptanceTests(SynchronousTestCase):
             receiver.take(message(1), message(2))
             self.assertEqual(receiver.take(message(number, previous, sequence)), [verdict])
 
-    def test_a_fresh_store_takes_what_follows_nothing(self) -> None:
+    def test_a_fresh_store_accepts_a_first_message(self) -> None:
         """MQQB-3.1.1.3.1-09: the first sequence is accepted from 0 on; after a restart it is known."""
         receiver = Receiver()
         self.assertEqual(receiver.take(message(2)), [OUT_OF_ORDER])
@@ -106,8 +106,8 @@ class AcceptanceTests(SynchronousTestCase):
         packets = [message(1, sequence=Y), message(1, source=GAMMA), message(2, sequence=Y)]
         self.assertEqual(receiver.take(*packets), [ACCEPTED] * 3)
 
-    def test_a_name_may_be_spelled_in_many_ways(self) -> None:
-        """The case of a direct name, and its keyword, tell nothing apart."""
+    def test_spellings_of_a_name(self) -> None:
+        """The case of a direct name, and its keyword, make no difference."""
         receiver = Receiver()
         names = ("OS:beta\\private$\\q", "os:BETA\\PRIVATE$\\Q", "DIRECT=OS:Beta\\private$\\q")
         packets = [
@@ -135,7 +135,7 @@ class AcceptanceTests(SynchronousTestCase):
         self.assertLessEqual(len(receiver.streams._spellings), 10_000)
 
     def test_names_beyond_ascii_stay_apart(self) -> None:
-        """Letters are compared as letters, not as bytes."""
+        """Characters are compared as characters, not as bytes."""
         views = [
             UserMessageView(transactional_packet(destination=f"OS:beta\\{name}"))
             for name in ("\u4142", "\u6162", "Ä", "ä")
@@ -155,7 +155,7 @@ class AcceptanceTests(SynchronousTestCase):
         self.assertLess(max(map(len, receiver.state.values())), 200)
         self.assertEqual(receiver.restart().take(*packets), [DUPLICATE] * 3)
 
-    def test_private_names_are_told_by_queue_manager_and_number(self) -> None:
+    def test_private_names_have_queue_manager_and_number(self) -> None:
         """The same number elsewhere is another destination."""
         receiver = Receiver()
         packets = [
@@ -256,7 +256,7 @@ class TurnTests(SynchronousTestCase):
         receiver.stored()
         self.assertEqual(receiver.queue, [b"1", b"2"])
 
-    def test_one_turn_at_a_time(self) -> None:
+    def test_one_commit_at_a_time(self) -> None:
         """A second one would outlive the failure of the first."""
         receiver = Receiver()
         receiver.judge(message(1))
@@ -269,7 +269,7 @@ class TurnTests(SynchronousTestCase):
         self.assertRaises(LocalProtocolError, receiver.streams.failed)
 
     def test_a_failure_takes_everything_back(self) -> None:
-        """MQQB-3.1.5.8.6-07: the messages of the turn and those behind it come again, and are taken."""
+        """MQQB-3.1.5.8.6-07: the messages of the commit and those behind it come again, and are accepted."""
         receiver = Receiver()
         receiver.take(message(1))
         receiver.judge(message(2))
@@ -336,7 +336,7 @@ class TakeBackTests(SynchronousTestCase):
         self.assertEqual(receiver.streams.take_changes(), [])
 
     def test_what_is_being_stored_stays(self) -> None:
-        """The turn that is under way is not touched."""
+        """The pending commit is not changed."""
         receiver = Receiver()
         receiver.judge(message(1))
         receiver.begin()
@@ -348,7 +348,7 @@ class TakeBackTests(SynchronousTestCase):
         self.assertEqual(receiver.take(message(1), message(2)), [DUPLICATE, ACCEPTED])
 
     def test_only_the_last_batch_is(self) -> None:
-        """Said twice, or after a turn has begun, it means nothing."""
+        """Twice, or after a commit has begun, it has no effect."""
         receiver = Receiver()
         receiver.judge(message(1))
         receiver.judge()
@@ -369,7 +369,7 @@ class RoomTests(SynchronousTestCase):
         return receiver
 
     def test_a_stream_in_use_is_never_forgotten(self) -> None:
-        """There is no room for another, whose messages have to come again."""
+        """Another stream beyond the limit is refused, and its messages have to come again."""
         receiver = self.receiver()
         self.assertEqual(receiver.take(message(1, source=GAMMA)), [NO_ROOM])
         self.assertEqual(receiver.take(message(1), message(2)), [DUPLICATE, ACCEPTED])
@@ -386,7 +386,7 @@ class RoomTests(SynchronousTestCase):
         self.assertEqual(receiver.take(message(1), message(1, source=GAMMA)), [DUPLICATE] * 2)
 
     def test_what_was_forgotten_stays_stored_if_the_store_fails(self) -> None:
-        """It is removed with the next turn."""
+        """It is removed with the next commit."""
         receiver = self.receiver()
         receiver.advance(100)
         receiver.judge(message(1, source=GAMMA))
@@ -433,12 +433,12 @@ class SharesTests(SynchronousTestCase):
         self.assertEqual(self.receiver.judge(message(2, source=UUID(int=1))), [ACCEPTED])
 
     def test_a_network_of_ipv6_is_one_host(self) -> None:
-        """Who has one of its addresses gets no more with another."""
+        """A host with one of its addresses gets no more with another."""
         self.assertEqual(self.fill("TCP:2001:db8::1"), 5)
         self.assertEqual(self.fill("TCP:2001:db8::2"), 0)
 
     def test_after_a_restart(self) -> None:
-        """It is known whose they are, also of those to names that say no address."""
+        """Their receivers are known, also of those to names without an address."""
         packets = [
             transactional_packet(place=(X, 1, 0), private_number=7, source=UUID(int=100 + number))
             for number in range(3)
@@ -452,8 +452,8 @@ class SharesTests(SynchronousTestCase):
         self.assertEqual(self.fill("TCP:10.0.0.10"), 2)
         self.assertTrue(info.sequence_number)
 
-    def test_a_stream_that_comes_another_way(self) -> None:
-        """It is counted where it came from last."""
+    def test_a_stream_by_another_route(self) -> None:
+        """It is counted for its latest source."""
         self.fill()
         for number in range(1, 4):
             again = message(2, source=UUID(int=number))
@@ -477,7 +477,7 @@ class LoadTests(SynchronousTestCase):
         return receiver.state
 
     @given(st.integers(0, (1 << 64) - 1), st.integers(1, 0xFFFFFFFF))
-    def test_any_place_comes_back(self, sequence: int, number: int) -> None:
+    def test_any_position_is_restored(self, sequence: int, number: int) -> None:
         """What was stored is what is known after a restart."""
         receiver = Receiver()
         receiver.take(message(number, 0, sequence))
@@ -493,7 +493,7 @@ class LoadTests(SynchronousTestCase):
                 self.assertEqual(error.name, name)
 
     def test_a_name_without_a_number_stops_the_start(self) -> None:
-        """So does one that nobody here has written."""
+        """So does one that this program has not written."""
         (value, _) = self.state().values()
         for end in ("", "x", "-1", "\u0663"):
             self.assertRaises(StateError, IncomingStreams(SETTINGS).load, {PREFIX + end: value})

@@ -93,7 +93,7 @@ class TimerTests(SynchronousTestCase):
         receiver.judge(message(1))
         self.assertEqual(self.numbers(receiver.advance(1)), [2])
 
-    def test_nothing_is_said_of_nothing(self) -> None:
+    def test_no_acknowledgement_without_a_message(self) -> None:
         """MQQB-3.1.6.9-01: while nothing of a stream was accepted there is no OrderAck."""
         receiver = Receiver()
         receiver.take(message(3))
@@ -122,7 +122,7 @@ class TimerTests(SynchronousTestCase):
         receiver.failed()
         self.assertEqual(receiver.advance(1), [])
 
-    def test_a_restart_owes_nothing(self) -> None:
+    def test_no_acknowledgement_is_owed_after_a_restart(self) -> None:
         """The sender sends again what was not acknowledged, and draws it."""
         receiver = Receiver()
         receiver.take(message(1))
@@ -189,7 +189,7 @@ class DestinationTests(SynchronousTestCase):
         stranger = UserMessageView(transactional_packet(source=GAMMA))
         self.assertIs(receiver.streams.answer_to(stranger), None)
 
-    def test_a_connection_that_is_gone_draws_nothing(self) -> None:
+    def test_no_acknowledgement_for_a_lost_connection(self) -> None:
         """MQQB-3.1.6.9-01: what came over it is not answered, until it comes again over another."""
         receiver = Receiver()
         receiver.take(message(1), address=PEER)

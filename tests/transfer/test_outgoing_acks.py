@@ -36,8 +36,10 @@ class OrderAckTests(SynchronousTestCase):
         self.assertEqual(sender.order_ack(3), positions[:3])
         self.assertEqual(sender.queue, positions[3:])
 
-    def test_what_nothing_vouches_for(self) -> None:
-        """It takes what was stored by whom it was sent to, and the rest when that is, with no gap between."""
+    def test_unverified_acknowledgement(self) -> None:
+        """It releases messages that their receiver has stored, and the rest when that is stored,
+        without a gap.
+        """
         sender = Sender()
         positions = sender.put(5)
         sender.send()
@@ -55,8 +57,8 @@ class OrderAckTests(SynchronousTestCase):
         outcome = sender.stream.order_acknowledged(5, sender.now, is_verified=False)
         self.assertEqual(list(outcome.delivered), positions[4:])
 
-    def test_what_nothing_vouches_for_after_a_restart(self) -> None:
-        """What was not sent again yet is, whatever the number."""
+    def test_unverified_acknowledgement_after_a_restart(self) -> None:
+        """Messages that were not sent again yet are, whatever the number."""
         sender = Sender()
         sender.put(3)
         sender.send()
@@ -67,7 +69,7 @@ class OrderAckTests(SynchronousTestCase):
         self.assertEqual([number for number, _ in sender.sent()], [2, 3])
         self.assertEqual(list(sender.stream.kept(sender.queue, sender.now).delivered), sender.queue)
 
-    def test_an_older_acknowledgement_changes_nothing(self) -> None:
+    def test_an_older_acknowledgement_is_ignored(self) -> None:
         """MQQB-3.1.5.6-05: 5 and then 3 leaves LastAck at 5."""
         sender = Sender()
         sender.put(6)
@@ -88,7 +90,7 @@ class OrderAckTests(SynchronousTestCase):
         self.assertEqual(len(sender.queue), 2)
         self.assertEqual(sum(sender.streams.ignored.values()), 1)
 
-    def test_a_sequence_of_nobody_is_ignored(self) -> None:
+    def test_an_unknown_sequence_is_ignored(self) -> None:
         """So is one that was assigned and never sent, and an acknowledgement of number 0."""
         sender = Sender()
         sender.put()
@@ -213,8 +215,8 @@ class InfoTests(SynchronousTestCase):
         self.assertEqual((info.eod_last_ack, info.eod_no_ack_count), (SequenceInfo(FIRST, 1, 0), 1))
         self.assertEqual((info.eod_resend_time, info.eod_resend_interval), (START.unix_seconds + 31, 30))
 
-    def test_the_next_place(self) -> None:
-        """The number after those that were given, or the first of the next sequence."""
+    def test_the_next_position(self) -> None:
+        """The number after those that were assigned, or the first of the next sequence."""
         sender = Sender()
         self.assertEqual(sender.stream.info().eod_next_seq, SequenceInfo(FIRST, 1, 0))
         sender.put(3)
@@ -240,7 +242,7 @@ class WantedTests(SynchronousTestCase):
                 )
 
     def test_the_fates(self) -> None:
-        """Received and JP goes to the journal, failed and JN to the dead letters, all else nowhere."""
+        """Received and JP goes to the journal, failed and JN to the dead letters, the rest nowhere."""
         for user_flags, message_class, disposal in (
             (JP, RECEIVED, Disposal.JOURNAL),
             (JP | JN, RECEIVED, Disposal.JOURNAL),

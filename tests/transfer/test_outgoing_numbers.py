@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.5 and 3.1.7.1.3: messages get their places in a sequence, and keep them."""
+"""[MS-MQQB] 3.1.1.5 and 3.1.7.1.3: messages get their positions in a sequence, and keep them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FIRST = int(START.wall) << 32 | 1
 
 
 class NumberTests(SynchronousTestCase):
-    def test_places_follow_each_other(self) -> None:
+    def test_positions_are_consecutive(self) -> None:
         """MQQB-3.1.7.1.3-01: the first message is 1 after 0 of the sequence, the second 2 after 1."""
         sender = Sender()
         sender.put()
@@ -116,7 +116,7 @@ class NumberTests(SynchronousTestCase):
         self.assertEqual([place_in(message.packet) for message in sender.send()], [(FIRST + 1, 1, 0)])
 
     def test_a_sequence_ends_when_its_messages_have_expired(self) -> None:
-        """Nothing is left of it then, whoever took the last message."""
+        """Nothing is left of it then, whatever removed the last message."""
         sender = Sender()
         sender.expire(*sender.put(2))
         self.assertTrue(sender.stream.is_empty)
@@ -168,7 +168,7 @@ class NumberTests(SynchronousTestCase):
         self.assertEqual(sender.sent(), [(1, 0), (2, 1)])
 
     def test_messages_are_sent_in_the_order_of_their_numbers(self) -> None:
-        """What is handed over in another order is held until its turn."""
+        """A message that is handed over in another order is held until its predecessors are sent."""
         sender = Sender()
         first, second, third = sender.put(3)
         self.assertEqual(list(sender.transmit(second, third).held), [second, third])
@@ -196,8 +196,8 @@ class NumberTests(SynchronousTestCase):
         position.view = None
         self.assertRaises(LocalProtocolError, sender.transmit, position)
 
-    def test_the_places_have_to_be_used(self) -> None:
-        """As many messages are stamped and committed as places were asked for, all transactional."""
+    def test_the_positions_have_to_be_used(self) -> None:
+        """As many messages are stamped and committed as positions were requested, all transactional."""
         stream = Sender().stream
         assignment = stream.assign(1)
         self.assertEqual(assignment.tx_sequence_id.value, FIRST)
@@ -223,7 +223,7 @@ class NumberTests(SynchronousTestCase):
 
 
 class TombstoneTests(SynchronousTestCase):
-    """What leaves from the middle of a long queue whose front does not move."""
+    """Messages that leave from the middle of a long queue whose front does not move."""
 
     def test_what_waits(self) -> None:
         """Messages that expire unsent leave nothing behind."""
@@ -286,7 +286,7 @@ class LargeNumberTests(SynchronousTestCase):
         self.assertFalse(identifiers.is_ours(6 << 32 | 0xFFFFFFFF))
 
     def test_the_last_identifier_of_all(self) -> None:
-        """After it there are none, and the caller hears of it."""
+        """After it there are none, and the caller gets an error."""
         identifiers = SequenceIdentifiers(0xFFFFFFFF, 0xFFFFFFFE)
         self.assertEqual(identifiers.take(), 0xFFFFFFFFFFFFFFFF)
         self.assertRaises(LocalProtocolError, identifiers.take)

@@ -57,7 +57,7 @@ class ReceiversTests(SynchronousTestCase):
         self.assertEqual([again.is_known(name, [here]) for name in (names[9], names[10])], [False, True])
 
     def test_receivers_of_one_have_an_end(self) -> None:
-        """Sixteen took each other's place at one address; the first is forgotten for the next."""
+        """Sixteen replaced each other at one address; the first is forgotten for the next."""
         receivers = Receivers(Redirects(), trusts=False)
         known = [Receiver(UUID(int=number + 1), "10.0.0.1") for number in range(MOST_RECEIVERS + 1)]
         state = self.stored(receivers, *((ORDERS, receiver) for receiver in known))
@@ -98,7 +98,7 @@ class ReceiversTests(SynchronousTestCase):
         self.assertEqual(Receivers(Redirects(), trusts=False).load({name: value}, ()), [(name, None)])
 
     def test_many_sequences_that_are_not_waited_for_any_more(self) -> None:
-        """They are removed in turns, while others come, and those that are waited for stay."""
+        """They are removed in slices, while others come, and those with waiting messages stay."""
         receivers = Receivers(Redirects(), trusts=False)
         state: dict[str, bytes | None] = {}
 

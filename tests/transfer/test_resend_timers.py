@@ -48,7 +48,7 @@ class ResendTests(SynchronousTestCase):
         self.assertEqual(self.attempts(sender, 11), expected)
 
     def test_everything_unacknowledged_is_sent_again(self) -> None:
-        """MQQB-3.1.6.5-01: in order, with the same places in the sequence."""
+        """MQQB-3.1.6.5-01: in order, with the same positions in the sequence."""
         sender = Sender()
         sender.put(3)
         first = [message.packet for message in sender.send()]

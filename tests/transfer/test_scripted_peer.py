@@ -1,4 +1,4 @@
-"""Peers that are scripted packet by packet, some of which follow the letter where it breaks."""
+"""Peers that are scripted packet by packet, some of which follow the document where it breaks."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ReceivingPeerTests(SynchronousTestCase):
             (settlement,) = table.final_acknowledged(ack) or []
             self.assertEqual((settlement.message, settlement.disposal), (number, Disposal.JOURNAL))
 
-    def test_garbage_beside_the_body(self) -> None:
+    def test_garbage_around_the_body(self) -> None:
         """A default priority, a SessionHeader and garbage in the reserved bytes change nothing."""
         sender = Sender()
         sender.put()
@@ -97,8 +97,8 @@ class ReceivingPeerTests(SynchronousTestCase):
         sender.advance(30)
         self.assertEqual(sender.sent(), [(2, 0), (3, 2)])
 
-    def test_a_peer_that_acknowledges_nothing(self) -> None:
-        """Acknowledgements of number 0, of other sequences and of what was never sent take nothing."""
+    def test_acknowledgements_of_unsent_messages(self) -> None:
+        """Acknowledgements of number 0, of other sequences and of unsent messages release none."""
         sender = Sender()
         sender.put(2)
         sender.sent(1)
@@ -126,7 +126,7 @@ class SendingPeerTests(SynchronousTestCase):
         self.assertEqual([owed.tx_sequence_number for owed in receiver.advance(1)], [3])
 
     def test_a_peer_that_sends_everything_again(self) -> None:
-        """After a reconnect all of it comes again; it is told at once how far it was."""
+        """After a reconnect all messages come again; the OrderAck says at once how far it was."""
         receiver = Receiver()
         packets = [self.message(number, number - 1) for number in range(1, 65)]
         receiver.take(*packets, address="TCP:10.0.0.1")
@@ -159,7 +159,9 @@ class SendingPeerTests(SynchronousTestCase):
         self.assertEqual(packet[-36:], order_body(X, 2))
 
     def test_a_peer_that_begins_a_sequence_for_each_message(self) -> None:
-        """As one does whose messages are all acknowledged before the next; each is the first of its own."""
+        """As a sender does whose messages are all acknowledged before the next; each is the first of
+        its own.
+        """
         receiver = Receiver()
         for ordinal in range(20):
             self.assertEqual(receiver.take(self.message(1, 0, X + ordinal)), [ACCEPTED])

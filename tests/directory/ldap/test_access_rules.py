@@ -184,7 +184,7 @@ class AccessRuleTests(TestCase):
         await self.refused("delete", f"cn=London to Paris,{services}")
 
     async def test_entries_of_another_kind(self) -> None:
-        """In its own place an account adds nothing by which it would be another computer or a user."""
+        """In its own entry an account adds nothing that would make it another computer or a user."""
         own = f"cn=msmq,cn=ANNE,{COMPUTERS}"
         for kept, more in (
             (b"computer", {}),
@@ -216,7 +216,7 @@ class AccessRuleTests(TestCase):
         )
 
     async def test_without_a_name(self) -> None:
-        """A client that does not say who it is reads nothing."""
+        """An anonymous client reads nothing."""
         connection = LdapConnection(LdapSettings(self.server.servers, SUFFIX), reactor)
         self.addCleanup(connection.close)
         with self.assertRaises(DirectoryError):

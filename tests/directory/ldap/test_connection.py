@@ -141,7 +141,7 @@ class LdapConnectionTests(ConfiguredTestCase):
         await enrollment.leave("ALPHA")
 
     async def test_tls(self) -> None:
-        """Both kinds of TLS reach a server that somebody whom we trust vouches for."""
+        """Both kinds of TLS reach a server with a trusted certificate."""
         starts = attrs.evolve(self.settings, starts_tls=True, ca_file=self.authority)
         for settings in (
             self.tls,
@@ -150,8 +150,8 @@ class LdapConnectionTests(ConfiguredTestCase):
         ):
             self.assertEqual(await self.sites(settings), "London")
 
-    async def test_stranger(self) -> None:
-        """Nobody's password goes to a server for which nobody vouches."""
+    async def test_untrusted_certificate(self) -> None:
+        """No password goes to a server without a trusted certificate."""
         stranger = self.written("stranger.pem", make_credentials("A stranger").authority)
         starts = attrs.evolve(self.settings, starts_tls=True, ca_file=stranger)
         for settings in (
@@ -163,12 +163,12 @@ class LdapConnectionTests(ConfiguredTestCase):
             self.assertIn("is issued by CN=An authority, which", fault)
 
     async def test_tls_where_there_is_none(self) -> None:
-        """Who wants TLS of a server that speaks none does without the directory, and not without TLS."""
+        """A client configured for TLS does without the directory, and not without TLS."""
         settings = attrs.evolve(self.tls, servers=self.server.servers, connect_timeout=2.0)
         self.assertTrue(await self.fault_of(self.directory(settings).read(SiteObject)))
 
     async def test_wrong_password(self) -> None:
-        """A password that is refused is told, and read anew for the next request."""
+        """A refused password is reported, and read anew for the next request."""
         self.password.write_bytes(b"guessed")
         directory = self.directory(self.settings)
         await directory.open()
@@ -180,7 +180,7 @@ class LdapConnectionTests(ConfiguredTestCase):
         self.assertTrue((await directory.read(SiteObject))["name"])
 
     async def test_wrong_base(self) -> None:
-        """A base below which there is nothing is told."""
+        """A missing base is reported."""
         settings = attrs.evolve(self.settings, base="dc=elsewhere,dc=com")
         fault = await self.fault_of(self.directory(settings).read(SiteObject))
         self.assertIn("there is no CN=Configuration,dc=elsewhere,dc=com", fault)
@@ -206,7 +206,7 @@ class LdapConnectionTests(ConfiguredTestCase):
         await directory.read(SiteObject)
 
     async def test_files(self) -> None:
-        """A file that cannot be used is told when the directory is opened."""
+        """An unusable file is reported when the directory is opened."""
         empty, missing = self.written("empty", b"\n"), Path(self.mktemp())
         damaged = self.written("damaged", make_credentials().authority.replace(b"MII", b"XXX"))
         for settings, told in (
@@ -241,7 +241,7 @@ class LdapConnectionTests(ConfiguredTestCase):
         self.assertIs(refused.exception.result, DirectoryOperationResult.OBJECT_NOT_FOUND)
 
     async def test_close_while_it_is_reached(self) -> None:
-        """Who closes it while it is being reached gets an answer."""
+        """A caller that closes it while it is being reached gets an answer."""
         directory = self.directory(self.settings)
         asked = directory.read(SiteObject)
         await directory.close()
@@ -249,7 +249,7 @@ class LdapConnectionTests(ConfiguredTestCase):
 
 
 class IdentifyTests(ConfiguredTestCase):
-    """Who a queue manager is, asked before it runs."""
+    """The identity of a queue manager, looked up before it runs."""
 
     async def identity(self, settings: LdapSettings, name: str) -> UUID | None:
         return await identify(
@@ -262,7 +262,7 @@ class IdentifyTests(ConfiguredTestCase):
         return str(refused.exception)
 
     async def test_identity(self) -> None:
-        """It is who the directory says, over TLS or not; a computer that is not there may be anybody."""
+        """It is that of the directory, over TLS or not; a computer that is not there may choose its own."""
         starts = attrs.evolve(self.settings, starts_tls=True, ca_file=self.authority)
         directory = self.directory(self.administrator())
         identifier = await directory.create(QueueManagerObject(computer_name="GAMMA"))
@@ -273,7 +273,7 @@ class IdentifyTests(ConfiguredTestCase):
         self.assertIsNone(await self.identity(self.settings, "GAMMA"))
 
     async def test_no_identity(self) -> None:
-        """Why the directory does not say is told."""
+        """Why the directory does not answer is reported."""
         guessed = attrs.evolve(self.settings, password_file=self.written("guessed", b"guessed"))
         stranger = self.written("stranger.pem", make_credentials("A stranger").authority)
         for settings, told in (

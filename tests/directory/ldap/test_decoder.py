@@ -93,7 +93,7 @@ class DecoderTests(SynchronousTestCase):
         self.assertEqual(entry.name, "CN=\N{REPLACEMENT CHARACTER},DC=example")
 
     def test_many_values_in_steps(self) -> None:
-        """A hundred thousand values are decoded in steps, between which other work has its turn."""
+        """A hundred thousand values are decoded in steps, between which other work is done."""
         data = group(100_000)
         self.assertEqual(len(list(decoding(data))), 100_000 // PARTS_AT_ONCE)
         _, entry = decode(data)

@@ -43,7 +43,7 @@ def new_identifier() -> UUID:
 
 
 def configuration(**values: bytes) -> Entry:
-    """The mSMQConfiguration of ALPHA, which is a plain member of London unless told otherwise."""
+    """The mSMQConfiguration of ALPHA, by default a plain member of London."""
     held = {
         "objectguid": OWN,
         "msmqsites": bytes(15) + b"\1",

@@ -72,13 +72,13 @@ session_retry = 0.5
 
 
 class EnterpriseTestCase(TestCase):
-    """ANNA in Berlin sends to LUCA in Rome; the cheapest way leads through Paris."""
+    """ANNA in Berlin sends to LUCA in Rome; the cheapest route leads through Paris."""
 
     timeout = 300
     server: SlapdServer | SambaServer
 
     def set_up(self, server: SlapdServer | SambaServer, settings: LdapSettings, password: str) -> None:
-        """Make what the tests have in common; whoever mixes this in calls it first."""
+        """Make what the tests have in common; a class that mixes this in calls it first."""
         self.place = Path(tempfile.mkdtemp(prefix="msmq-test-"))
         self.addCleanup(shutil.rmtree, self.place)
         secret = self.place / "secret"
@@ -212,7 +212,7 @@ class OpenLdapEnterpriseTests(EnterpriseTestCase):
     """In a slapd."""
 
     async def test_messages_travel(self) -> None:
-        """They find their ways by what the directory says."""
+        """They are routed by the directory's data."""
         server = SlapdServer()
         self.addCleanup(server.remove)
         await self.furnish(server)
@@ -239,7 +239,7 @@ class ActiveDirectoryEnterpriseTests(EnterpriseTestCase):
     """In a domain that Samba serves."""
 
     async def test_messages_travel(self) -> None:
-        """They find their ways by what the directory says."""
+        """They are routed by the directory's data."""
         await self.furnish()
         await self.publish()
         await self.travel()

@@ -73,7 +73,7 @@ class BadObjectTests(FaultTestCase):
         return [text for event in events if "entry" in (text := formatEvent(event) or "")]
 
     async def test_once(self) -> None:
-        """A bad attribute is logged once, and again when it is bad in another way or after it was mended."""
+        """A bad attribute is logged once, and again when it is bad otherwise or after it was mended."""
         record = self.manager("ALPHA", ALPHA, mSMQQuota=[b"plenty"])
         self.assertIn("CN=msmq,CN=ALPHA", (await self.logged())[0])
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""How much of a long read is done in one turn of the reactor, counted in objects."""
+"""How much of a long read is done in one iteration of the reactor, counted in objects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUEUES = 600
 
 
 class Turns:
-    """Counts the objects that are appended in each turn of the reactor."""
+    """Counts the objects that are appended in each iteration of the reactor."""
 
     def __init__(self) -> None:
         self.turn = 0
@@ -67,8 +67,8 @@ class LongReadTests(TestCase):
             )
         self.settings = LdapSettings((address,), SUFFIX)
 
-    async def test_a_few_objects_a_turn(self) -> None:
-        """A long read makes a few objects of entries, then other work of the server has its turn."""
+    async def test_a_few_objects_an_iteration(self) -> None:
+        """A long read makes a few objects of entries, then other work of the server is done."""
         connection = LdapConnection(self.settings, reactor)
         self.addCleanup(connection.close)
         searching = ObjectSearch(Operations(connection), IReactorTime(reactor))
@@ -81,7 +81,7 @@ class LongReadTests(TestCase):
         self.assertGreaterEqual(len(turns.appended), QUEUES // (2 * OBJECTS_AT_ONCE))
 
     async def test_wide_objects(self) -> None:
-        """Of objects with long lists fewer are made in one turn."""
+        """Of objects with long lists fewer are made in one iteration."""
         sites = [pack_guid(UUID(int=number)) for number in range(VALUES_AT_ONCE)]
         for number in range(OBJECTS_AT_ONCE):
             name = f"CN=msmq,CN=WIDE{number},CN=Computers,{SUFFIX}"

@@ -46,7 +46,7 @@ class DistinguishedNameTests(SynchronousTestCase):
         self.assertEqual(value_at("CN=a,DC=x", 7), "")
 
     def test_no_names(self) -> None:
-        """What is not a name is told."""
+        """Invalid names are reported."""
         for name in ("alpha", "CN=a,,DC=x", "=a", "CN=a+SN=b,DC=x", "CN=a\\", "CN=\\C3,DC=x"):
             self.assertRaises(DistinguishedNameError, split, name)
 

@@ -55,7 +55,7 @@ class OutageTests(TestCase):
         return str(found["computer_name"])
 
     async def outage(self, begin: Change, end: Change, told: str) -> None:
-        """The fault is told, and gone with its cause."""
+        """The fault is reported, and gone with its cause."""
         begin(self.server)
         said = ""
         for _ in range(2):

@@ -61,7 +61,7 @@ class ConfigurationTests(SynchronousTestCase):
         self.assertIn("which the system does not trust; name the authority's", self.problems(tls)[0])
 
     def test_wrong(self) -> None:
-        """A base that is not there, a wrong account or password, and a password without TLS are told."""
+        """A missing base, a wrong account or password, and a password without TLS are reported."""
         here = f"ldap://127.0.0.1:{self.server.port}"
         for backend, name, told in (
             (f"{here}/dc=elsewhere,dc=com", ALPHA, "there is no CN=Configuration,dc=elsewhere,dc=com"),

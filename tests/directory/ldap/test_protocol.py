@@ -65,7 +65,7 @@ class LdapProtocolTests(SynchronousTestCase):
         self.assertEqual(len(self.successResultOf(asked).entries), 1)
 
     def test_a_few_at_a_time(self) -> None:
-        """A thousand entries that come together are taken in slices, between which others have their turn."""
+        """A thousand entries that come together are processed in slices, with other work in between."""
         asked = self.protocol.ask(SEARCH)
         self.protocol.dataReceived(b"".join(entry(1, f"CN={n}") for n in range(1000)) + done(1))
         slices = 1
@@ -111,8 +111,8 @@ class LdapProtocolTests(SynchronousTestCase):
             self.assertIn(f"CN=huge has {len(entry(1, 'CN=huge', size))} bytes", str(refused.value))
             self.assertEqual([each.name for each in self.successResultOf(other).entries], ["CN=y"])
 
-    def test_many_values_in_several_turns(self) -> None:
-        """The members of a large group, which come in one message, are decoded in several turns."""
+    def test_many_values_in_several_iterations(self) -> None:
+        """The members of a large group, which come in one message, are decoded in several iterations."""
         asked = self.protocol.ask(SEARCH)
         self.protocol.dataReceived(group(10 * PARTS_AT_ONCE, number=1) + done(1))
         for _ in range(10):
@@ -122,7 +122,7 @@ class LdapProtocolTests(SynchronousTestCase):
         self.assertEqual(len(found.all("member")), 10 * PARTS_AT_ONCE)
 
     def turn(self) -> None:
-        """One turn of the reactor; the clock would run all of them as long as no time passes."""
+        """One iteration of the reactor; the clock would run all of them as long as no time passes."""
         [turn] = [call for call in self.clock.getDelayedCalls() if call.getTime() == 0]
         function = turn.func
         turn.cancel()
@@ -163,14 +163,14 @@ class LdapProtocolTests(SynchronousTestCase):
             self.protocol.dataReceived(nonsense)
             self.assertIn("LDAP message", self.fault_of(asked))
 
-    def test_answer_to_nothing(self) -> None:
-        """What was not asked for is not looked at."""
+    def test_unrequested_answer(self) -> None:
+        """It is ignored."""
         asked = self.protocol.ask(SEARCH)
         self.protocol.dataReceived(done(77) + done(1))
         self.assertEqual(list(self.successResultOf(asked).entries), [])
 
     def test_words_before_tls(self) -> None:
-        """What somebody put behind the consent to TLS is not believed."""
+        """Bytes that an attacker puts behind the consent to TLS are not used."""
         answered = self.protocol.ask(StartTls())
         answered.addCallback(lambda _: self.protocol.start_tls(None))
         self.protocol.dataReceived(done(1) + done(2))

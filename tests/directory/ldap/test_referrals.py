@@ -138,7 +138,7 @@ class ReadOnlyServerTests(TestCase):
 
 
 class ResultTests(SynchronousTestCase):
-    """What is told of results, and read of referrals."""
+    """Texts of results, and parsed referrals."""
 
     def test_words(self) -> None:
         """A result has its number, its name and, for credentials that a domain refuses, the reason."""

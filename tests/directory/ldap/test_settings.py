@@ -1,4 +1,4 @@
-"""C{ldap://...} in a configuration, and the keys beside it."""
+"""C{ldap://...} in a configuration, and the keys with it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SettingsTests(SynchronousTestCase):
         self.assertEqual(parse_settings("ldaps:///dc=x", options).servers, ())
 
     def test_what_is_wrong(self) -> None:
-        """Each fault is told by its name."""
+        """Each fault is reported by its name."""
         credentials: dict[str, object] = {"bind_dn": "cn=a", "password_file": "f"}
         for description, options, told in (
             ("ldap:", {}, "needs the servers"),

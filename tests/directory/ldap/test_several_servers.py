@@ -60,7 +60,7 @@ class SeveralServersTestCase(TestCase):
         return directory
 
     async def asked(self, directory: LdapDirectory) -> str:
-        """Who has answered."""
+        """The server that has answered."""
         read = await directory.read(QueueManagerObject, (), ("computer_name",))
         return str(read["computer_name"])
 
@@ -113,7 +113,7 @@ class SeveralServersTests(SeveralServersTestCase):
         self.assertIsNone(await operations.entry(computer, ()))
 
     async def test_all_are_away(self) -> None:
-        """It is told of each why, and the next request tries again."""
+        """The reason of each is reported, and the next request tries again."""
         directory = self.directory([NOBODY, *self.first.servers])
         self.first.stop()
         fault = await self.fault_of(directory.read(QueueManagerObject))
@@ -141,7 +141,7 @@ class ServersThatAreLookedForTests(SeveralServersTestCase):
         return self.answers[-1]
 
     async def test_found(self) -> None:
-        """Who asks first waits until somebody is found; nobody is looked for as long as he answers."""
+        """The first caller waits until a server is found; no search begins as long as it answers."""
         directory = self.looking()
         asking = [Deferred.fromCoroutine(self.asked(directory)) for _ in range(2)]
         [answer] = self.answers
@@ -153,14 +153,14 @@ class ServersThatAreLookedForTests(SeveralServersTestCase):
         self.assertEqual(directory.servers, (self.first.servers[0].host,))
 
     async def test_known(self) -> None:
-        """Those that were found in an earlier life are asked before anybody is looked for."""
+        """Servers that an earlier process found are asked before a new search."""
         directory = self.looking()
         directory.add_servers([self.second.servers[0].host])
         self.assertEqual(await self.asked(directory), "SECOND")
         self.assertEqual(self.answers, [])
 
     async def test_lost(self) -> None:
-        """When all are lost others are looked for, and nobody waits for that."""
+        """When all are lost others are searched, without making callers wait."""
         directory = self.looking()
         directory.add_servers([self.first.servers[0].host])
         self.assertEqual(await self.asked(directory), "FIRST")
@@ -177,8 +177,8 @@ class ServersThatAreLookedForTests(SeveralServersTestCase):
         self.first.start()
         self.assertEqual(await self.asked(directory), "FIRST")
 
-    async def test_nobody(self) -> None:
-        """Without any server the directory is away, whatever became of looking for one."""
+    async def test_no_server(self) -> None:
+        """Without any server the directory is unreachable, whatever the result of the search."""
         directory = self.looking()
         for is_possible, told in ((True, "no directory server is known"), (False, "no network")):
             asked = directory.read(QueueManagerObject)
@@ -191,7 +191,7 @@ class ServersThatAreLookedForTests(SeveralServersTestCase):
             self.answers[-1].callback([])
 
     async def test_closed(self) -> None:
-        """Who is looking stops when the directory is closed."""
+        """A search ends when the directory is closed."""
         directory = self.looking()
         asked = directory.read(QueueManagerObject)
         await directory.close()
@@ -199,7 +199,7 @@ class ServersThatAreLookedForTests(SeveralServersTestCase):
         self.assertEqual(self.forsaken, self.answers)
 
     def test_many_names(self) -> None:
-        """Of names that somebody tells only so many are remembered; what is configured stays."""
+        """Of the names in answers a limited number is remembered; configured ones stay."""
         directory = self.looking()
         directory.add_servers([f"dc{number}" for number in range(1000)])
         self.assertEqual(len(directory.servers), 100)

@@ -27,6 +27,6 @@ class EncodingTests(SynchronousTestCase):
         self.assertEqual(str(wanted), "(&(objectClass=site)(cn=a\\2a\\28\\c3\\bc\\29)(mSMQInterval1=*))")
 
     def test_password_is_not_shown(self) -> None:
-        """Whoever prints a request sees no password."""
+        """A printed request has no password."""
         self.assertNotIn("hunter2", repr(Bind("cn=admin", b"hunter2")))
         self.assertIn(b"hunter2", encode(1, Bind("cn=admin", b"hunter2")))

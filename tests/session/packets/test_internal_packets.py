@@ -72,7 +72,7 @@ class ExampleTests(SynchronousTestCase):
         for name, read in EXAMPLES.items():
             self.assertRaises(RemoteProtocolError, read, vector(name) + b"\0")
 
-    def test_they_are_told_apart(self) -> None:
+    def test_they_are_distinguished(self) -> None:
         """None of them is read as another kind."""
         for name, read in EXAMPLES.items():
             for other in set(EXAMPLES.values()) - {read}:
@@ -268,8 +268,8 @@ class SessionAckTests(SynchronousTestCase):
         ).to_bytes()
         self.assertEqual((len(carrier), carrier[8:12].hex()), (2240, "b0080000"))
 
-    def test_it_refuses_nothing(self) -> None:
-        """MQQB-2.2.1-06: the flags of InternalHeader are 0x0001, and a received CS is not looked at."""
+    def test_it_has_no_refusal(self) -> None:
+        """MQQB-2.2.1-06: the flags of InternalHeader are 0x0001, and a received CS is ignored."""
         data = vector("mqqb-4.1.8-session-ack")
         packet = SessionAck.from_bytes(patched(data, 18, b"\x11"))
         self.assertEqual(packet.to_bytes()[18:20].hex(), "0100")

@@ -54,7 +54,7 @@ class PingTests(SynchronousTestCase):
         self.assertEqual(Ping.from_bytes(data), Ping(4, ACCEPTOR, is_workstation=True))
 
     def test_another_signature_is_no_ping(self) -> None:
-        """A datagram whose Signature is 0x5549 is malformed, and the error says where."""
+        """A datagram whose Signature is 0x5549 is malformed, and the error names the field."""
         data = bytearray(Ping(4, ACCEPTOR).to_bytes())
         data[2] = 0x49
         error = self.assertRaises(RemoteProtocolError, Ping.from_bytes, bytes(data))

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.1: what a session does with packets that it tells apart or cannot."""
+"""[MS-MQQB] 3.1.5.1: what a session does with known and with unknown packets."""
 
 from twisted.trial.unittest import SynchronousTestCase
 

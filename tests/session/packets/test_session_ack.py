@@ -1,4 +1,4 @@
-"""Tests of the short way to a SessionAck: it never says more than the careful one."""
+"""Tests of the fast parser of a SessionAck: it never accepts more than the full one."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def carefully(packet: bytes) -> SessionAck | None:
 
 
 class ShortWayTests(SynchronousTestCase):
-    """L{SessionAck.of} beside L{SessionAck.from_bytes}."""
+    """L{SessionAck.of} compared with L{SessionAck.from_bytes}."""
 
     def test_reads_what_peers_send(self) -> None:
-        """An ordinary SessionAck is taken the short way, and read alike."""
+        """An ordinary SessionAck is read by the fast parser, with the same result."""
         self.assertEqual(SessionAck.of(GOOD), SessionAck.from_bytes(GOOD))
 
     def test_leaves_other_packets_alone(self) -> None:
@@ -34,7 +34,7 @@ class ShortWayTests(SynchronousTestCase):
 
     @given(st.integers(0, 35), st.integers(0, 255))
     def test_agrees_after_any_change(self, place: int, value: int) -> None:
-        """With any one byte changed it gives the same packet as the careful way, or leaves it to that."""
+        """With any one byte changed it returns the same packet as the full parser, or leaves it to that."""
         packet = bytearray(GOOD)
         packet[place] = value
         found = SessionAck.of(bytes(packet))
@@ -43,7 +43,7 @@ class ShortWayTests(SynchronousTestCase):
 
     @given(st.binary(min_size=36, max_size=36))
     def test_agrees_on_rubbish(self, packet: bytes) -> None:
-        """Rubbish is never taken for more than the careful way takes it for."""
+        """Random bytes are never accepted unless the full parser accepts them."""
         found = SessionAck.of(packet)
         if found is not None:
             self.assertEqual(found, carefully(packet))

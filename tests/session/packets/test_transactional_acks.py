@@ -145,7 +145,7 @@ class BothTests(SynchronousTestCase):
             data = data.replace(upper, "\\private$\\ORDER_QUEUE$".encode("utf-16-le"))
             self.assertEqual(read(data), make(BY_ADDRESS))
 
-    def test_they_are_told_apart(self) -> None:
+    def test_they_are_distinguished(self) -> None:
         """Neither is read as the other, and an ordinary message as neither."""
         for read, others in (
             (OrderAck.from_bytes, [final_ack().to_bytes()]),

@@ -68,7 +68,7 @@ def peer(receiver: Receiver | None = PEER, **known: Any) -> AcknowledgingPeer:
 
 
 def sequence(destination: FormatName | None = None, **known: Any) -> SequenceFacts:
-    """A sequence that is on the way to a destination, or of which nothing is known."""
+    """A sequence in transit to a destination, or an unknown one."""
     values = {
         "destination": destination,
         "was_begun": destination is not None,
@@ -94,7 +94,7 @@ class EvidenceTests(SynchronousTestCase):
     """L{evidence_of}: what makes an acknowledgement credible."""
 
     def test_each_kind(self) -> None:
-        """A line for each way to be credible, and not to be."""
+        """A line for each reason to trust it, and not to."""
         known, moved = receivers(PEER), receivers(Receiver(BETA, ANYWHERE))
         nothing = receivers()
         refused = MessageClass.NACK_HOP_COUNT_EXCEEDED

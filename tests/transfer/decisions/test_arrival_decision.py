@@ -259,7 +259,7 @@ class UnverifiedTests(DecisionTestCase):
         self.assertEqual(self.history.judged, [refused, missing, fine])
 
     def test_acknowledgements_are_not_judged(self) -> None:
-        """OrderAcks and FinalAcks have no place in the history of duplicates."""
+        """OrderAcks and FinalAcks are not in the history of duplicates."""
         envelope = AckEnvelope(BETA, ALPHA, 5, int(NOW))
         made = FinalAck(envelope, MessageClass.ACK_RECEIVE, TxSequenceID(1, 1), 1, 0, ALPHA, 9)
         ack = UserMessageView(made.to_bytes())

@@ -81,7 +81,7 @@ class TransitTests(SynchronousTestCase):
 
 
 class DeadLetterTests(SynchronousTestCase):
-    """L{decide_dead_letter}: where a message is refused for good."""
+    """L{decide_dead_letter}: where a message is refused permanently."""
 
     def test_each_outcome(self) -> None:
         """Reading 64: a line for each reason to keep a message, and not to."""

@@ -1,4 +1,4 @@
-"""The certificates that the directory has vouched for: how many, and for how long."""
+"""Certificates that the directory has confirmed: how many, and for how long."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class CertificateCacheTests(SynchronousTestCase):
         self.assertEqual((self.known(cache), cache.deadline), ([], None))
 
     def test_added_again(self) -> None:
-        """What is added again is young again, and takes no second place."""
+        """Its age begins anew, and it is counted once."""
         cache = UserCertCache(size=2)
         cache.add(certificate(0), SID, at(0))
         cache.add(certificate(1), SID, at(1))

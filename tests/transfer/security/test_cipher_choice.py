@@ -100,7 +100,7 @@ class ChoosingTests(SynchronousTestCase):
             self.assertEqual(found, (AES_PROVIDER, 5, algorithm, bits))
 
     def test_short_keys_for_aes(self) -> None:
-        """A key for AES that anybody could factor is none, unless weak ones are allowed."""
+        """A key for AES that is short enough to be factored is refused, unless weak ones are permitted."""
         for bits, is_weak in ((1024, False), (1023, True), (512, True)):
             # What bitLen says proves nothing.
             blob = PublicKeyBlob((1 << bits) - 1, 65537, 1024)
@@ -122,7 +122,7 @@ class ChoosingTests(SynchronousTestCase):
         self.assertEqual((choice.algorithm, choice.key_bits, choice.padded_bits), (0x6801, 128, 128))
 
     def test_weak_ciphers_are_not_used_by_themselves(self) -> None:
-        """Whoever has no key for AES gets nothing, and the line that would change that is named."""
+        """A receiver without a key for AES gets nothing, and the setting that would change that is named."""
         for published, level in ((keys(BASE_PROVIDER), BASE), (keys(ENHANCED_PROVIDER), ENHANCED)):
             error = self.refused(published, level, Preferences())
             self.assertIn("[security] weak_algorithms = true", str(error))

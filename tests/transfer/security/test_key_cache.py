@@ -45,7 +45,7 @@ class SizeTests(SynchronousTestCase):
         self.assertEqual((SEND_SYMMETRIC_KEY_CACHE_SIZE, RECEIVE_SYMMETRIC_KEY_CACHE_SIZE), (53, 127))
 
     def test_the_fifty_fourth_key_to_send_with(self) -> None:
-        """MQQB-3.1.3.1-05: the cache begins empty; the 54th key costs the 26 oldest their places."""
+        """MQQB-3.1.3.1-05: the cache begins empty; the 54th key removes the 26 oldest."""
         cache = SymmetricKeyCache(SEND_SYMMETRIC_KEY_CACHE_SIZE)
         self.assertEqual(len(cache), 0)
         for number in range(53):
@@ -58,7 +58,7 @@ class SizeTests(SynchronousTestCase):
         self.assertIsNotNone(cache.to_send(peer(53), AES_PROVIDER, 0x6610))
 
     def test_the_hundred_and_twenty_eighth_received_key(self) -> None:
-        """MQQB-3.1.3.1-04: the cache begins empty; the 128th key costs the 63 oldest their places."""
+        """MQQB-3.1.3.1-04: the cache begins empty; the 128th key removes the 63 oldest."""
         cache = SymmetricKeyCache(RECEIVE_SYMMETRIC_KEY_CACHE_SIZE)
         for number in range(128):
             cache.add_received(key(number, START.later(number)), START.later(number))
@@ -75,8 +75,8 @@ class SizeTests(SynchronousTestCase):
         self.assertIsNone(cache.to_send(peer(0), AES_PROVIDER, 0x6610))
         self.assertIsNotNone(cache.to_send(peer(1), AES_PROVIDER, 0x6610))
 
-    def test_another_key_of_the_same_peer_takes_its_place(self) -> None:
-        """Nobody is thrown out for it."""
+    def test_another_key_of_the_same_peer_replaces_it(self) -> None:
+        """No other is removed for it."""
         cache = SymmetricKeyCache(2)
         cache.add_to_send(key(0), START)
         cache.add_to_send(key(1), START)

@@ -18,8 +18,8 @@ def at(seconds: float) -> Moment:
 class UnprovenSenderTests(SynchronousTestCase):
     """L{UnprovenSenders}."""
 
-    def test_what_proves_nothing(self) -> None:
-        """It is found for every certificate but those that the directory has, and for its sender alone."""
+    def test_unproven_senders(self) -> None:
+        """Found for every certificate but those that the directory has, and for its sender alone."""
         senders = UnprovenSenders()
         self.assertIsNone(senders.find(SID, b"mine", at(0)))
         senders.add(SID, [b"one", b"two"], at(0))
