@@ -9,8 +9,8 @@ from pathlib import Path
 from msmq.interfaces.storage import StorageError
 from msmq.storage.log.checkpoint_files import find_checkpoints
 from msmq.storage.log.core.format import SEGMENT_HEADER, SegmentHeader
-from msmq.storage.log.core.records import replay
-from msmq.storage.log.core.scan import Read, next_group, sealed_by, torn_packet
+from msmq.storage.log.core.records import TableRecord, replay
+from msmq.storage.log.core.scan import Group, Read, next_group, sealed_by, torn_packet
 from msmq.storage.log.core.state import KeptQueue
 from msmq.storage.log.failures import StoreDamaged
 from msmq.storage.log.files import FileDescriptors, find_segments, read_exactly
@@ -47,18 +47,33 @@ class Follower:
     def follow(self) -> None:
         """Replay what was written since.
 
+        Of the last group the packets are verified, since its write may be under way; the write of one that
+        another follows has returned.
+
         @raise SegmentGone: the server has used again what comes next.
         """
+        position = self._position
+        last: Group | None = None
+        records: list[TableRecord] = []
         while True:
-            read, header = self._reading(self._position.generation)
-            group = next_group(read, header, self._position)
-            if group is None or torn_packet(read, group) is not None:
-                self.check(self._position.generation)
+            read, header = self._reading(position.generation)
+            group = next_group(read, header, position)
+            if last is not None:
+                if group is None and self._is_torn(last):
+                    self.check(last.header.generation)
+                    return
+                for record in records:
+                    replay(record, self.state)
+                self._position = position
+            if group is None:
+                self.check(position.generation)
                 return
             records = group.records()
-            for record in records:
-                replay(record, self.state)
-            self._position = group.next(sealed_by(records))
+            last, position = group, group.next(sealed_by(records))
+
+    def _is_torn(self, group: Group) -> bool:
+        read, _ = self._reading(group.header.generation)
+        return torn_packet(read, group) is not None
 
     def lookup_ids(self, kept: KeptQueue | None, begin: int, end: int) -> Iterator[int]:
         """LookupIdentifiers of the messages in a queue, in their order."""

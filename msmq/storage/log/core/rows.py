@@ -64,10 +64,10 @@ class LogRows:
     def put(self, row: bytes) -> bytes | None:
         """Keep a row in its place, also in that of one with the same sequence, which is returned."""
         (sequence,) = _SEQUENCE.unpack_from(row)
-        place = self.after(sequence)
-        if place == len(self) and (not place or self.sequence(place - 1) != sequence):
+        if not len(self) or self.sequence(len(self) - 1) < sequence:
             self.append(row)
             return None
+        place = self.after(sequence)
         old = None
         if place and self.sequence(place - 1) == sequence:
             place -= 1
