@@ -71,7 +71,7 @@ def make_store(description: str, data: Path, *, accepts_loss: bool = False) -> I
 
 
 def probe_store(description: str, data: Path) -> None:
-    """See whether the store that is described could be opened, as far as its factory can tell.
+    """Check whether the described store can be opened, as far as its factory can determine.
 
     @param data: the data directory.
     @raise StorageDescriptionError: it could not.

@@ -113,7 +113,7 @@ class Contents:
         return None
 
     def find(self, identity: bytes) -> list[tuple[UUID, int]]:
-        """The places of all messages that have this identity."""
+        """The locations of all messages with this identity."""
         return [
             (queue, lookup_id)
             for part in (self.messages, self.express)

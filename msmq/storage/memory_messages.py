@@ -29,7 +29,7 @@ class QueueMessages(Mapping[int, PutMessage]):
         return len(self._messages)
 
     def put(self, lookup_id: int, message: PutMessage) -> None:
-        """Keep a message, in place of what was there."""
+        """Store a message, replacing one with its key."""
         if lookup_id in self._messages:
             self.pop(lookup_id)
         self._messages[lookup_id] = message

@@ -12,7 +12,7 @@ Place: TypeAlias = tuple[int, int]
 """The row of a queue, and a LookupIdentifier as it is stored."""
 
 Move: TypeAlias = tuple[int, int, int, int, int | None, int, int]
-"""The place of a message until now, that from now on, and its due, aborts and moves from now on."""
+"""The former and the new location of a message, and its new due, aborts and moves."""
 
 Messages: TypeAlias = dict[int, PutMessage | None]
 """By LookupIdentifier as it is stored, the message that is put there, or C{None} for one that is removed."""
@@ -50,7 +50,7 @@ class Stage:
 class PartPlan:
     """The difference that changes make together, as stages that are written one after the other.
 
-    There is one stage, unless a message moves to a place where another was, or moves on.
+    There is one stage, unless a message moves to the location of another, or moves on.
     """
 
     stages: list[Stage] = attrs.field(factory=lambda: [Stage()])

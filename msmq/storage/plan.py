@@ -91,7 +91,7 @@ class TransactionPlan:
     events: list[EventStep] = attrs.field(factory=list)
 
     def add_all(self, batches: Sequence[Sequence[Change]]) -> dict[int, Exception]:
-        """Add batches; what cannot be done is answered by its place among them.
+        """Add batches; failures are returned by the index of their batch.
 
         Most groups consist of batches of one message for one queue, which are added here with as little
         as can be done.
@@ -143,7 +143,7 @@ class TransactionPlan:
 
     @property
     def is_durable(self) -> bool:
-        """Whether it changes anything beside express messages."""
+        """Whether it changes anything except express messages."""
         return bool(
             self.durable.is_changed or self.queues or self.removed or self.state or self.logs or self.events
         )

@@ -29,7 +29,7 @@ class ReaderThread(Protocol):
         """The packets of these messages, in this order."""
 
     def find(self, identity: bytes) -> list[tuple[UUID, int]]:
-        """The places of all messages that have this identity."""
+        """The locations of all messages with this identity."""
 
     def read_log(self, queue: UUID, after: int, limit: int) -> VerifiedRows[LogEntry]:
         """Entries of a message log with larger numbers."""

@@ -27,7 +27,7 @@ from msmq.storage.writing_thread import Listener, Stop, WritingThread
 REMEMBERED: Final = 10_000
 """Damaged rows that are not reported a second time."""
 FIRED_TOGETHER: Final = 128
-"""Deferreds that fire in one turn of the reactor; a millisecond or two, with what waits for them."""
+"""Deferreds that fire in one iteration of the reactor; a millisecond or two, with their callbacks."""
 
 _Result = TypeVar("_Result")
 
@@ -42,11 +42,11 @@ class _Phase(enum.Enum):
 class ThreadedMessageStore(ABC):
     """Everything of an L{msmq.interfaces.IMessageStore} but what is written, and where.
 
-    A batch that is handed over while a read is under way may already be seen by it.
+    A batch that is submitted during a read may already be visible to it.
 
     What is read is verified; what is damaged is quarantined, with an event, and the rest is not affected.
 
-    @ivar place: where everything is kept, as people may read it.
+    @ivar place: the location of the store, for log lines and errors.
     @param policy: what to do about damage and loss.
     @param reactor: in whose thread the Deferreds fire; the running one by default.
     """
@@ -149,11 +149,11 @@ class ThreadedMessageStore(ABC):
 
     @abstractmethod
     def _is_writing(self) -> bool:
-        """Whether batches are under way."""
+        """Whether batches are pending."""
 
     @abstractmethod
     def _forget(self, outcomes: Sequence[Outcome]) -> None:
-        """Take note that these are no longer under way."""
+        """Record that these are no longer pending."""
 
     def _open_writing(self) -> WritingThread[Any, Any] | None:
         """The thread that writes, if it takes something."""
@@ -166,7 +166,7 @@ class ThreadedMessageStore(ABC):
         done: Deferred[_Result] = Deferred()
         thread = self._reading[is_search]
         read = Read(ask, done, thread)
-        # Behind the batches that are under way; past the writer, if there is none.
+        # After the pending batches; without the writer, if there are none.
         if self._is_writing():
             writing.put(read)
         else:
@@ -223,7 +223,7 @@ class ThreadedMessageStore(ABC):
         some = [self._outcomes.popleft() for _ in range(min(len(self._outcomes), FIRED_TOGETHER))]
         self._forget(some)
         if self._outcomes:
-            # The others in a later turn, so that sockets are served in between.
+            # The others in a later iteration, so that sockets are served in between.
             self._call(self._fire_some)
         _fire(some)
 

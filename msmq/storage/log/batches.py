@@ -47,7 +47,7 @@ Work: TypeAlias = Callable[[GroupPlan], None]
 class WriteBatch:
     """What is to be done whole or not at all.
 
-    @ivar work: in place of changes; C{is_removing} says whether it frees space.
+    @ivar work: instead of changes; C{is_removing} says whether it frees space.
     @ivar then: called when its group is done, while the state holds nothing that may be taken back.
     """
 

@@ -137,7 +137,7 @@ class CheckpointWriter:
         if self._problem is not None:
             raise self._problem
         end = BODY + self._size
-        # Space that is kept lets the next one be written to a full disk; much more than that is given back.
+        # Reserved space allows the next one to be written to a full disk; much more than that is released.
         size, kept = os.fstat(self._descriptor).st_size, 2 * end + self._spare
         if size < kept:
             with suppress(OSError):

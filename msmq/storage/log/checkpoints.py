@@ -22,7 +22,7 @@ from msmq.storage.log.workers import Worker
 STEP_TABLES: Final = 2
 """Tables of one step; one has up to a thousand rows."""
 AHEAD: Final = 4
-"""Writes to the file that may be under way."""
+"""Limit on concurrent writes to the file."""
 
 
 class Checkpointing:
@@ -62,7 +62,7 @@ class Checkpointing:
         self._requested = 2
 
     def check(self) -> LogCheck:
-        """What a start would need at this moment, when no group is under way."""
+        """The state that a start would need now, while no group is being written."""
         engine = self._engine
         segments = {
             generation: (segment.path, segment.header) for generation, segment in engine.segments.used.items()

@@ -25,7 +25,7 @@ STEP_BYTES: Final = 256 * 1024
 """Bytes of packets that are copied by one batch, if it copies more than one."""
 
 Copy: TypeAlias = Callable[[GroupPlan, bytes], None]
-"""Puts a packet that was read into a group, if its row still names the place it was read from."""
+"""Appends a packet that was read to a group, if its row still has the location from which it was read."""
 
 
 @attrs.frozen
@@ -142,7 +142,7 @@ class Compaction:
 
     @property
     def is_running(self) -> bool:
-        """Whether a pass is under way."""
+        """Whether a pass is running."""
         return self._rows is not None
 
     def step(self) -> bool:

@@ -50,7 +50,7 @@ class Engine:
     @param supply: of files for segments.
     @param deliver: has Deferreds fire soon, in order; C{fire} does it now.
     @param rest: called when a group is done; the state is what is on disk then.
-    @ivar is_busy: whether a group is under way, so that the state holds what may be taken back.
+    @ivar is_busy: whether a group is being written, so that the state has changes that may be rolled back.
     @ivar express_rows: by number of a file for express packets, the rows that name packets in it.
     @ivar doomed: removed queues whose packets are still counted as live.
     """
@@ -99,7 +99,7 @@ class Engine:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way, and nothing waits."""
+        """Whether no group is being written, and no batch is pending."""
         return not self.is_busy and not self._waiting
 
     @property
@@ -132,7 +132,7 @@ class Engine:
         self._pump()
 
     def _pump(self) -> None:
-        """Begin the next group, unless one is under way."""
+        """Begin the next group, unless one is being written."""
         if self.is_busy or not self._waiting:
             return
         self.is_busy = True
@@ -163,7 +163,7 @@ class Engine:
         self._write()
 
     def _fill_slowly(self, batch: WriteBatch, mark: Mark, pieces: deque[Sequence[Change]]) -> None:
-        """Put one piece of a large batch into the group, and the others in later turns of the reactor."""
+        """Add one piece of a large batch to the group, and the others in later iterations of the reactor."""
         if not pieces:
             if self._accept(batch, mark):
                 self._fill()

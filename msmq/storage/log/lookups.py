@@ -22,7 +22,7 @@ from msmq.storage.log.workers import Call, Worker
 from msmq.storage.log_answer import LOG_BYTES
 
 STEP_ROWS: Final = 2000
-"""Rows that are looked at in one turn of the reactor."""
+"""Rows that are examined in one iteration of the reactor."""
 MOST_ROWS: Final = 50_000
 """Entries of one answer; an entry without a packet takes some memory too."""
 
@@ -88,7 +88,7 @@ class Lookups:
             kind = OwnerKind.EXPRESS if one.location >= EXPRESS else OwnerKind.MESSAGE
             owner = None if kept is None else PacketOwner(kind, kept.number, lookup_id)
             if owner is None or owner.location(self._engine.state) != one.location:
-                # It was moved or removed meanwhile, and its place used again.
+                # It was moved or removed meanwhile, and its space reused.
                 self.read(queue, lookup_ids, done)
                 return
             self._quarantine.put(packet, one.location, owner)
@@ -97,7 +97,7 @@ class Lookups:
         done.callback(found)
 
     def find(self, identity: bytes, done: Deferred[Any]) -> None:
-        """Answer with the places of messages."""
+        """Return the locations of messages."""
         if len(identity) != 20:
             done.callback([])
             return
@@ -153,7 +153,7 @@ class Lookups:
                     row_of = None if kept is None else kept.log.place(sequence)
                     if kept is not None and row_of is not None:
                         if LOG_ROW.unpack(kept.log.row(row_of))[2] != one.location:
-                            # It was copied meanwhile, and its place used again.
+                            # It was copied meanwhile, and its space reused.
                             self.read_log(queue, after, limit, done)
                             return
                         owner = PacketOwner(OwnerKind.LOG_ENTRY, kept.number, sequence)

@@ -59,7 +59,7 @@ class PacketFetcher:
         self._files = FileDescriptors()
 
     def fetch(self, places: Sequence[PacketLocation]) -> list[bytes | Damage]:
-        """The packets at these places, each verified.
+        """The packets at these locations, each verified.
 
         @raise StorageError: a file cannot be read for a reason that may pass.
         """

@@ -44,7 +44,7 @@ from msmq.storage.loss_check import LossCheck
 from msmq.storage.reading_thread import Outcome, storage_error
 
 FIRED_TOGETHER: Final = 128
-"""Deferreds that fire in one turn of the reactor; a millisecond or two, with what waits for them."""
+"""Deferreds that fire in one iteration of the reactor; a millisecond or two, with their callbacks."""
 SEGMENT_BYTES: Final = 16 * 1024 * 1024
 """The usual size of a segment."""
 
@@ -65,7 +65,7 @@ class LogMessageStore:
 
     It does not open if files of the log are missing, damaged or of another store or version, or if it is in
     use.
-    A batch that is handed over while a read is under way may already be seen by it.
+    A batch that is submitted during a read may already be visible to it.
 
     @param directory: of the log; made, mode 0700, if it is not there.
     @param policy: what to do about damage and loss.
@@ -184,7 +184,7 @@ class LogMessageStore:
         if running.engine.is_idle:
             ask(running, done)
         else:
-            # Behind the batches that are under way.
+            # After the pending batches.
             running.engine.put(WriteBatch((), Deferred(), then=lambda: ask(running, done)))
         return done
 
@@ -245,7 +245,7 @@ class LogMessageStore:
         self._outcomes.extend(outcomes)
 
     def _fire(self) -> None:
-        """Have some Deferreds fire, and the others in later turns, so that sockets are served in between."""
+        """Fire some Deferreds, and the others in later iterations, so that sockets are served in between."""
         if not self._is_firing:
             self._fire_some()
 

@@ -45,7 +45,7 @@ class StorePlace(ABC):
     def exists(self) -> bool:
         """Whether there is something that may be a store.
 
-        @raise StorageError: it cannot be told.
+        @raise StorageError: it cannot be determined.
         """
 
     @abstractmethod
@@ -93,7 +93,7 @@ class SqlitePlace(StorePlace):
         return SqliteStoreReader(self.path)
 
     def erase(self) -> int:
-        """See L{StorePlace.erase}: the file first, since SQLite ignores a log beside an empty file."""
+        """See L{StorePlace.erase}: the file first, since SQLite ignores the log of an empty file."""
         # The mark before it: a store without a mark is no store that has lost something.
         size = _erase(self.data, [f"{self.path.name}{MARK_SUFFIX}"])
         names = [f"{self.path.name}{suffix}" for suffix in _BESIDE]
@@ -108,7 +108,7 @@ _BESIDE: Final = (
     ".reserve",
     ".lock",
 )
-"""What names of files beside a file of SQLite end with."""
+"""Suffixes of the files that belong to a file of SQLite."""
 
 
 class LogPlace(StorePlace):

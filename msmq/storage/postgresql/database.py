@@ -68,7 +68,7 @@ class _Attempt:
 class ServerDatabase:
     """One schema, from L{ServerDatabase.__init__} to L{close}.
 
-    When the connection is lost, L{reconnect} makes another one; nobody else can have the schema meanwhile
+    When the connection is lost, L{reconnect} makes another one; no other process can own the schema meanwhile
     without being noticed.
 
     @ivar address: where it is.
@@ -319,7 +319,7 @@ class ServerDatabase:
             try:
                 lock(link, self.address, self._backend)
             except StatementRefused as error:
-                # Somebody who begins to open it, perhaps in vain; if not, the next attempt will show it.
+                # A process that begins to open it, perhaps in vain; if not, the next attempt will show it.
                 raise DatabaseUnreachable(str(error)) from None
             found = progress(link)
             self._check_owner(found)
@@ -336,7 +336,7 @@ class ServerDatabase:
             raise
 
     def _warn_of(self, link: PostgresqlConnection) -> None:
-        """Tell if what is committed is not safe there."""
+        """Warn if committed data is not durable there."""
         for name, risk in (
             ("fsync", "what is committed there may be lost in a power cut"),
             ("full_page_writes", "what is committed there may be lost in a power cut"),

@@ -19,7 +19,7 @@ _CREATED: Final = re.compile(r"CREATE (?:UNLOGGED )?TABLE (\w+)")
 def has_store(address: Address) -> bool:
     """Whether the schema has the tables of a store.
 
-    @raise StorageError: it cannot be told.
+    @raise StorageError: it cannot be determined.
     """
     link = connect(address, reads_only=True)
     try:

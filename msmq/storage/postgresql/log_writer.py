@@ -224,7 +224,7 @@ def _is_within(earlier: TrimLog, later: TrimLog) -> bool:
     return takes(earlier.before, later.before, 1) and takes(earlier.keep_bytes, later.keep_bytes, -1)
 
 
-# The first entry that counts stands right behind the last that went, so that who reads on from a number
+# The first valid entry directly follows the last removed one, so that a reader that continues from a number
 # knows whether any went that it has not seen.
 _CUT: Final = (
     "WITH extent AS (SELECT first, size FROM log_extent WHERE queue = {{0}}), cut AS ({cut}),"

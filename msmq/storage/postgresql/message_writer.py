@@ -40,7 +40,7 @@ def write_messages(
         _stage(table, stage, statements, statement, may_replace=True)
         if statement.clauses:
             statements.append(statement)
-    # What moved to a place before may be replaced there.
+    # A message that moved to a location before may be replaced there.
     has_moves = any(stage.moves for stage in part.stages)
     may_replace = may_replace or has_moves
     _stage(table, part.stages[-1], statements, main, may_replace=may_replace, leaves_rows=leaves_rows)
@@ -128,7 +128,7 @@ _REPLACE: Final = (
 
 
 def _disjoint(moves: Iterable[Move]) -> Iterator[Sequence[Move]]:
-    """Pieces in which no place stands twice, so that their order does not matter."""
+    """Pieces without repeated locations, so that their order does not matter."""
     piece: list[Move] = []
     places: set[tuple[int, int]] = set()
     for move in moves:
@@ -143,7 +143,7 @@ def _disjoint(moves: Iterable[Move]) -> Iterator[Sequence[Move]]:
 
 
 def _move(table: Table, moves: Sequence[Move], statements: list[Statement]) -> None:
-    """What is in the place of a message that moves goes first, if there is one that moves."""
+    """Remove messages at the targets of moves first, if there are moves."""
     queues, lookup_ids, targets, new_lookup_ids, due, aborts, counts = zip(*moves, strict=True)
     places = integers(queues), bigints(lookup_ids), integers(targets), bigints(new_lookup_ids)
     gone = Statement()

@@ -1,4 +1,4 @@
-"""The tables, their version, and the way from an older version to this one."""
+"""Schema of the PostgreSQL store: tables, version, and upgrades from older versions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MESSAGES: Final = (
     " arrived double precision NOT NULL, due bigint, aborts bigint NOT NULL, moves bigint NOT NULL,"
     " identity bytea NOT NULL, packet bytea NOT NULL, checksum bigint, row_checksum bigint,"
     " PRIMARY KEY (queue, lookup_id))"
-    # What comes and goes leaves its place to what follows, before much of it has collected.
+    # Space of removed rows is reused early, before much of it has accumulated.
     " WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.2)"
 )
 
@@ -44,7 +44,7 @@ SCHEMA: Final = ServerSchema(
     version=2,
     tables=(
         "CREATE TABLE msmq_version (number integer NOT NULL)",
-        # One row: the last group that was written, by whom, and the last numbers that were given away.
+        # One row: the last group that was written, its writer, and the last numbers that were assigned.
         "CREATE TABLE progress (number bigint NOT NULL, session uuid, last_entry bigint NOT NULL,"
         " last_event bigint NOT NULL, first_event bigint NOT NULL, store uuid NOT NULL,"
         " is_checked boolean NOT NULL)",

@@ -109,7 +109,7 @@ def lock(link: PostgresqlConnection, address: Address, ended: Backend | None = N
 
 
 def take_over(link: PostgresqlConnection, session: UUID) -> CommitProgress:
-    """Write down who has the schema now, and empty what need not survive.
+    """Record the owner of the schema, and empty the tables that need not survive.
 
     @raise psycopg.Error: the database refuses.
     """

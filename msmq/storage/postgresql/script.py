@@ -37,7 +37,7 @@ def script(
     @param may_replace: whether a message may be put where one is; if it is not expected, putting it fails,
         but costs a quarter less.
     @param leaves_rows: whether rows of messages that are removed stay, since they cannot be reached.
-    @raise ValueError: a value has no place in the database.
+    @raise ValueError: the database cannot store a value.
     @raise struct.error: so too.
     """
     numbers = attrs.evolve(last, group=last.group + 1)

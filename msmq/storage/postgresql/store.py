@@ -34,7 +34,7 @@ class PostgresqlMessageStore(ThreadedMessageStore):
 
     It does not open if the database cannot be reached, or the schema is of another program, of a newer
     version, or in use.
-    A batch that is handed over while a read is under way may already be seen by it.
+    A batch that is submitted during a read may already be visible to it.
     While the database is away, batches and reads wait, for as long as the address says, and then fail; when
     it is back the store works again.  Of a batch that was under way when the connection was lost it is found
     out then whether it was committed, and its Deferred waits for that, until the store is closed.

@@ -108,7 +108,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
             return group
 
     def _perform(self, database: ServerDatabase, group: Sequence[Asked | Stop]) -> bool:
-        """Write the batches, tell how it went and let the reads begin; whether there were batches."""
+        """Write the batches, report the results and start the reads; returns whether there were batches."""
         commits = [asked for asked in group if isinstance(asked, Commit)]
         if commits:
             self._write(database, commits)

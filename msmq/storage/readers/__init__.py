@@ -19,9 +19,10 @@ CHECKPOINTS = ("checkpoint-a", "checkpoint-b")
 
 
 def open_beside(location: str) -> StoreReader:
-    """The store at a place.
+    """Open the store at a path or URL.
 
-    @param location: a data directory, a file of SQLite, the directory of a record log, or C{postgresql://...}.
+    @param location: a data directory, a file of SQLite, the directory of a record log, or
+        C{postgresql://...}.
     @raise StorageError: there is none, it is damaged, or of another version.
     """
     if location.startswith(("postgresql:", "postgres:")):
@@ -52,9 +53,9 @@ def is_log(directory: Path) -> bool:
 
 
 def _is_in_log(file: Path, log: Path) -> bool:
-    """Whether a record log is in use and not the file of SQLite beside it, by the marks of a migration.
+    """Whether a record log is in use rather than the file of SQLite next to it, by the marks of a migration.
 
-    @raise StorageError: both are, as far as can be told.
+    @raise StorageError: both seem to be in use.
     """
     if not file.exists():
         return True

@@ -161,7 +161,7 @@ def other_version(where: object, version: int, ours: int) -> StorageError:
 
 
 def without_body(head: bytes, size: int) -> bytes | None:
-    """A packet of this many bytes that begins so and has zeros for its body; C{None} if that cannot be told.
+    """A packet of this size with this beginning and a body of zeros; C{None} if it cannot be determined.
 
     It cannot where something lies behind the body, or the body begins behind the head, or it is damaged.
     """

@@ -60,7 +60,7 @@ REMOVING: Final = (RemoveMessages, RemoveQueue, MoveMessage, PutAborts, TrimLog,
 
 
 class FileDatabase:
-    """One file, from L{FileDatabase.__init__} to L{close}, and the one for express messages beside it.
+    """One file, from L{FileDatabase.__init__} to L{close}, and the one for express messages next to it.
 
     Express messages are owed when their file fails after the durable part of their batch is committed.
     Those of one group are owed at most, since no other express message is taken before they are written.

@@ -15,7 +15,7 @@ from msmq.storage.sqlite.files import create_file
 from msmq.storage.sqlite.schema import Schema, Step
 
 APPLICATION_ID = 0x4D534D51
-"""C{MSMQ}, in the header of the file; C{file} and others can tell by it whose the file is."""
+"""C{MSMQ}, the application ID in the header of the file, by which C{file} and others recognize it."""
 
 CHECKED_WHOLE = 64 * 1024 * 1024
 """Bytes of a file up to which all of it is checked when it is opened; of a larger one, all but packets."""
@@ -81,7 +81,7 @@ def prepare(connection: sqlite3.Connection, path: Path, schema: Schema, if_empty
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise StorageError(f"{path}: its file system allows no write-ahead log (journal mode {quoted(mode)})")
-    # Begins with an empty log, and brings the file to the size that its header tells.
+    # Begins with an empty log, and sets the file to the size in its header.
     is_whole = empty_log(connection)
     if is_new:
         _perform(connection, schema.tables, schema.version)
@@ -151,7 +151,7 @@ def _back_up(connection: sqlite3.Connection, target: Path) -> None:
     create_file(partial)
     with closing(sqlite3.connect(partial)) as copy:
         connection.backup(copy)
-        # The copy is one file, whatever the original has beside it.
+        # The copy is one file, whatever other files the original has.
         copy.execute("PRAGMA journal_mode = DELETE").fetchone()
     sync(partial)
     os.replace(partial, target)

@@ -14,7 +14,7 @@ from msmq.storage.sqlite.failures import failure
 
 
 def make_file(path: Path) -> bool:
-    """Make the file, mode 0600, if it is not there; SQLite gives the files beside it the same mode.
+    """Create the file with mode 0600 if it is missing; SQLite creates its other files with the same mode.
 
     @return: whether it was not there.
     @raise OSError: it cannot be made.
@@ -59,7 +59,7 @@ def put_stale_log_aside(path: Path) -> None:
 def lock_file(path: Path) -> int:
     """Hold a lock as long as the descriptor is open, so that two processes never write one file.
 
-    The lock is on a file beside it, since closing any descriptor of the database would end SQLite's
+    The lock is on a separate file, since closing any descriptor of the database would release SQLite's
     own locks.
     """
     place = path.with_name(f"{path.name}.lock")

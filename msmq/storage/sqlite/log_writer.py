@@ -187,8 +187,8 @@ class Logs:
     def _cut(self, row: int, first: int) -> None:
         """Forget the entries of a log below this one.
 
-        What counts begins right behind the last that went, so that who reads on from a number knows
-        whether any went that it has not seen.
+        Valid entries directly follow the last removed one, so that a reader that continues from a number
+        detects whether any went that it has not seen.
         """
         self.connection.execute(
             "UPDATE log_extent SET first = coalesce(gone.last + 1, log_extent.first),"

@@ -60,7 +60,7 @@ class PacketReader:
         return [packets[place] for place in wanted]
 
     def find(self, identity: bytes) -> list[tuple[UUID, int]]:
-        """The places of all messages that have this identity.
+        """The locations of all messages with this identity.
 
         @raise StorageError: it cannot be read.
         """

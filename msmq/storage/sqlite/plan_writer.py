@@ -20,7 +20,7 @@ from msmq.storage.sqlite.statements import STATEMENT_BYTES, marks, pieces
 from msmq.storage.sqlite.sums import ABORTED, MOVED
 
 GROUP_BYTES = 16 * 1024
-"""About what a transaction writes beside its packets."""
+"""Estimate of what a transaction writes in addition to its packets."""
 MOVED_BYTES = 2048
 """About what is written for a message that moves or goes."""
 

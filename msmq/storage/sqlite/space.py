@@ -13,7 +13,7 @@ from msmq.storage.sqlite.log_writer import Logs
 SLACK_PAGES: Final = 1024
 """Free pages that a file keeps, since they will be needed again."""
 STEP_PAGES: Final = 256
-"""Pages that are given back in one step."""
+"""Pages that are released in one step."""
 STEP_BYTES: Final = 1024 * 1024
 """About what is written by one step."""
 STEP_ROWS: Final = 1000
@@ -41,7 +41,7 @@ _OF_TRIMMED_EVENTS: Final = (
 
 @attrs.define
 class Space:
-    """What is to be given back in the file and in the file for express messages.
+    """Free pages to release in the file and in the file for express messages.
 
     @ivar written: about how many bytes were written.
     @ivar has_checkpointed: whether it has brought the log into the file.
@@ -56,7 +56,7 @@ class Space:
     def give_back(self, *, is_urgent: bool = False) -> bool:
         """Do one step; whether there is more to do.
 
-        @param is_urgent: give back all that there is, and the log, since the disk is full.
+        @param is_urgent: release all free pages, and the log, since the disk is full.
         @raise sqlite3.Error: it failed, and nothing was changed.
         """
         if self._delete():

@@ -36,9 +36,9 @@ class SqliteMessageStore(ThreadedMessageStore):
     """Keeps everything in one SQLite file, on stable storage when a commit is done.
 
     It does not open if the file is of another program, of a newer version, damaged, or in use.
-    A batch that is handed over while a read is under way may already be seen by it.
+    A batch that is submitted during a read may already be visible to it.
 
-    @param path: the file; it is made, mode 0600, if it is not there, and others of its name lie beside it.
+    @param path: the file; it is created with mode 0600 if missing, and SQLite creates others next to it.
     @param policy: what to do about damage and loss.
     @param page_limit: the most pages of 4096 bytes that the file may have; C{None} for as many as fit.
     @param schema: the version of the tables.

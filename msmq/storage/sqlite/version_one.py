@@ -40,5 +40,5 @@ def _due(head: bytes, kind: str) -> int | None:
     time_to_reach_queue, time_to_be_received, sent = _TIMES(head)
     is_outgoing = kind == QueueType.OUTGOING.value
     limit = time_to_reach_queue if is_outgoing else time_to_be_received
-    # On its way a message is in time still at its limit itself.
+    # A message in transit has not expired at the limit itself.
     return None if limit == _FOREVER else sent + limit + int(is_outgoing)

@@ -51,7 +51,7 @@ class SqliteWritingThread(WritingThread[FileDatabase, Asked]):
             return group
 
     def _perform(self, database: FileDatabase, group: Sequence[Asked | Stop]) -> bool:
-        """Write the batches, then let the reads begin and tell how it went; whether it was the end."""
+        """Write the batches, then start the reads and report the results; returns whether it was the last."""
         commits = [asked for asked in group if isinstance(asked, tuple)]
         outcomes = self._write(database, commits) if commits else []
         is_end = False

@@ -15,7 +15,7 @@ Undo: TypeAlias = tuple[Any, Any, Any]
 """A mapping, a key and what it had, C{None} for nothing; or a function, its argument, and C{None}."""
 Mark: TypeAlias = tuple[int, ...]
 _TABLE_SIZE: Final = 9
-"""The place of that in a mark."""
+"""Its offset in a mark."""
 
 
 class GroupContent:
@@ -137,7 +137,7 @@ class GroupContent:
         self.table_size += len(record)
 
     def put_row(self, kept: KeptQueue, lookup_id: int, row: bytes, is_express: bool) -> None:
-        """Keep the row of a message, in place of another one, whose packet is dead unless it is the same."""
+        """Store the row of a message; the packet of one that it replaces becomes garbage, unless it is the same."""
         rows = kept.express if is_express else kept.messages
         old = rows.get(lookup_id)
         if old is not None and old[: PLACE.size] != row[: PLACE.size]:

@@ -31,17 +31,17 @@ class LogRows:
         return len(self._rows) // LOG_ROW.size - self._start
 
     def row(self, place: int) -> bytes:
-        """The row at a place, from 0 for the oldest."""
+        """The row at an index, from 0 for the oldest."""
         begin = (self._start + place) * LOG_ROW.size
         return bytes(self._rows[begin : begin + LOG_ROW.size])
 
     def sequence(self, place: int) -> int:
-        """The sequence of the row at a place."""
+        """The sequence of the row at an index."""
         found: int = _SEQUENCE.unpack_from(self._rows, (self._start + place) * LOG_ROW.size)[0]
         return found
 
     def after(self, sequence: int) -> int:
-        """The first place with a larger sequence; the number of rows if there is none."""
+        """The first index with a larger sequence; the number of rows if there is none."""
         low, high = 0, len(self)
         while low < high:
             middle = (low + high) // 2
@@ -52,7 +52,7 @@ class LogRows:
         return low
 
     def place(self, sequence: int) -> int | None:
-        """The place of a sequence; C{None} if it is not kept."""
+        """The index of a sequence; C{None} if it is not stored."""
         found = self.after(sequence) - 1
         return found if found >= 0 and self.sequence(found) == sequence else None
 
@@ -62,7 +62,7 @@ class LogRows:
         self.size += LOG_ROW.unpack(row)[3]
 
     def put(self, row: bytes) -> bytes | None:
-        """Keep a row in its place, also in that of one with the same sequence, which is returned."""
+        """Insert a row in order; one with the same sequence is replaced and returned."""
         (sequence,) = _SEQUENCE.unpack_from(row)
         if not len(self) or self.sequence(len(self) - 1) < sequence:
             self.append(row)

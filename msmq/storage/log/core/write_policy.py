@@ -9,7 +9,7 @@ import attrs
 INLINE_BYTES: Final = 64 * 1024
 """The largest group that is written in the reactor's thread."""
 INLINE_BATCHES: Final = 24
-"""The most batches of such a group: with more of them under way a thread does more in the same time."""
+"""Limit on the batches of such a group: with more pending ones a thread has more throughput."""
 INLINE_SECONDS: Final = 0.001
 """How long a write may be expected to take in the reactor's thread."""
 FALL: Final = 0.98
