@@ -92,7 +92,7 @@ R = TypeVar("R")
 
 
 class Parts:
-    """The parts of one queue manager; L{msmq.manager.service.QueueManagerService} tells what it is given."""
+    """The parts of one queue manager; L{msmq.manager.service.QueueManagerService} describes its arguments."""
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ class ManagerLifecycle:
             if parts.integration is not None:
                 await parts.integration.open(snapshot.state)
             if parts.router is not None:
-                # It may take its time: until it has read the enterprise, what needs a way waits.
+                # It may take long: until it has read the enterprise, messages that need a route wait.
                 parts.router.open().addErrback(
                     lambda failure: self.log.failure("the router could not be opened", failure)
                 )
@@ -72,7 +72,7 @@ class ManagerLifecycle:
         parts.sequences.start()
         parts.source_journal.start()
         parts.turns.start()
-        # What has expired while nobody looked leaves now.
+        # Messages that expired while the queue manager was stopped are removed now.
         parts.performer.perform(())
         parts.outgoing_redirects.start()
         parts.outgoing_holds.start()

@@ -41,7 +41,7 @@ _REFUSALS = {
 
 
 def refuse(refusals: Sequence[EnqueueRefusal], count: int) -> None:
-    """Tell why a message, of so many, did not come in.
+    """The error that a message, of several, was refused.
 
     @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES; nothing if there is no refusal.
     """
@@ -100,7 +100,7 @@ class Outbox:
 
         Done once everything recoverable is on disk.
 
-        @param also: what is stored with them; told the first MessageID.
+        @param also: changes to store with them; called with the first MessageID.
         @return: the first MessageID; the others follow.
         @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES over a quota, or that the store failed.
         """
@@ -158,7 +158,7 @@ class Outbox:
     ) -> int:
         """[MS-MQDMPR] 3.1.7.1.9: take these messages for each target when a transaction commits.
 
-        @return: the first MessageID; the others follow. They may be told once it has committed.
+        @return: the first MessageID; the others are consecutive. They are valid once it has committed.
         @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES over a quota, MQ_ERROR_TRANSACTION_SEQUENCE if the
             transaction takes nothing more; nothing was taken.
         """
@@ -170,7 +170,7 @@ class Outbox:
     async def send_in_open(
         self, transaction: Transaction, targets: Sequence[SendTarget], messages: Sequence[Message]
     ) -> int:
-        """The same for a transaction that goes on: the numbers may be told at once.
+        """The same for a transaction that continues: the numbers are valid at once.
 
         They do not come again, be it committed or not.
 
@@ -189,7 +189,7 @@ class Outbox:
         refuse(performer.model.transacting.send(transaction, arrivals, performer.clock.now()), len(arrivals))
 
     def start(self) -> None:
-        """Have numbers secured before they are needed, so that nobody has to wait for it."""
+        """Reserve numbers before they are needed, so that senders need not wait for it."""
         changes = self._performer.model.reservations()
         Deferred.fromCoroutine(self._reserve(changes)).addErrback(
             lambda failure: self.log.error("no numbers could be reserved: {error}", error=failure.value)
@@ -271,7 +271,7 @@ class Outbox:
         return first, arrivals
 
     def answers(self) -> AcknowledgementBatch:
-        """What is to be told of some messages, together with what happens to them."""
+        """Acknowledgements and reports about some messages, to be stored with their changes."""
         return AcknowledgementBatch(self._performer, self._answer)
 
     async def send_own(self, name: FormatName, message: Message, source: bytes) -> None:

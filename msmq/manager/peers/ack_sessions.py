@@ -60,7 +60,7 @@ class AckSessions:
         self._sources: dict[int, UUID] = {}
         self._read: dict[int, UUID] = {}
         self._requesters: dict[int, UUID] = {}
-        # By who may carry what waits in them.
+        # By the peer that can carry the acknowledgements in them.
         self._queues: dict[UUID, dict[OutgoingQueue, None]] = {}
 
     def order_ack(self, message_id: int, source: UUID) -> None:
@@ -111,7 +111,7 @@ class AckSessions:
         return self._sources.get(view.message_id)
 
     def note(self, queue: OutgoingQueue) -> None:
-        """Remember who may carry what waits in a queue."""
+        """Record the peer that can carry the acknowledgements of a queue."""
         for position in queue.peek(LOOKED_AT):
             source = self.source(position)
             if source is not None:

@@ -41,14 +41,13 @@ class ForgottenQueueListener(Protocol):
 
 
 class AnswerLimits:
-    """Decides whether an outgoing queue is made for a name that a peer chose.
+    """Decides whether an outgoing queue is created for a name that a peer chose.
 
-    Such names are those of administration and report queues, of who sent a transactional message, and of who
-    gets what passes through.
-    Each is dialled, or looked for, so one host may not have all of them: in which something waits because of
-    what came from it, there are never more than are left for others, and of direct names, which may be any
-    address, fewer.
-    Those in which nothing waits are forgotten first, with their history.
+    Such names are those of administration and report queues, of the sender of a transactional message, and of
+    the next receiver of a forwarded message. Each causes connections or look-ups, so one host cannot use all
+    of them: its queues with pending messages never exceed the number left for others, and those with direct
+    names, which may be any address, are limited further. Queues without messages are dropped first, with
+    their history.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -144,7 +143,7 @@ class AnswerLimits:
 
 
 def _is_dialled(name: FormatName, host: str) -> bool:
-    """Whether a name says by itself who is dialled, and it is known who said it."""
+    """Whether a name contains the address to connect to, and its sender is known."""
     return bool(host) and isinstance(name, DirectFormatName)
 
 

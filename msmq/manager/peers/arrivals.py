@@ -329,7 +329,7 @@ class Arrivals:
         return None
 
     def _gather(self, session: ISession, size: int, stored: Deferred[None]) -> Deferred[None] | None:
-        """Let more come while these messages are stored, so that it shares the next turn with others.
+        """Accept more messages while these are stored, so that they share the next commit with others.
 
         @return: what the session has to wait for, because much is being stored already.
         """

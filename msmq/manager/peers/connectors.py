@@ -16,7 +16,7 @@ class Connectors:
     """Finds the connector queue of a message for a queue manager of a foreign site.
 
     A message that has one is stored there as in a queue of its own: it is acknowledged when it has arrived
-    and when the connector program has received it, in the place of the foreign system, which cannot.
+    and when the connector program has received it, on behalf of the foreign system.
 
     @param router: knows the sites; without one there are no foreign sites.
     """
@@ -27,7 +27,7 @@ class Connectors:
 
     def queue_for(self, message: UserMessageView) -> Queue | None:
         """The connector queue of a message; C{None} if it is for no site that is served here, or there is no
-        such queue, and it is on its way to another queue manager.
+        such queue, and it is in transit to another queue manager.
         """
         if self._router is None:
             return None

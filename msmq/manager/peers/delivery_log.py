@@ -49,7 +49,7 @@ RETRY: Final = 5.0
 """Seconds after which it is tried again while the store is full."""
 
 SEARCHED_AT_ONCE: Final = 4
-"""Values that are searched in one turn of the reactor."""
+"""Values that are searched in one iteration of the reactor."""
 
 OWN: Final = "deliveries/own/"
 OTHERS: Final = "deliveries/others/"
@@ -63,7 +63,7 @@ _KILOBYTE: Final = 1024
 
 @attrs.define(eq=False)
 class _Session:
-    """What is on its way on one session.
+    """The messages in flight on one session.
 
     @ivar places: the place of what goes there from each outgoing queue; C{None} for one that is not recorded.
     """
@@ -138,7 +138,7 @@ class DeliveryLog:
         known.flight.depart(messages, now.wall)
 
     def closed(self, session: ISession) -> None:
-        """A session has ended: what is on its way there is sent again."""
+        """A session has ended: its messages in flight are sent again."""
         self._sessions.pop(session, None)
 
     def acknowledged(self, session: ISession, messages: Iterable[OutgoingMessage], now: Moment) -> None:

@@ -58,7 +58,7 @@ class Forwarding:
         @param role: whether it is one.
         @param gate: the addresses whose messages become dead letters here if they fail here (reading 64).
         @param answer_room: the limits on outgoing queues that peers cause.
-        @param connectors: tell whether a message may be for a connector queue.
+        @param connectors: determine whether a message may be for a connector queue.
         """
         self._performer = performer
         self._gate = gate

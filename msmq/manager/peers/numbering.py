@@ -1,4 +1,4 @@
-"""Places in sequences for the transactional messages that are sent here."""
+"""Assigns sequence numbers to transactional messages that are sent by this queue manager."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SequenceNumbers:
         self.model = model
         self.clock = clock
         self.sequences = sequences
-        # 20 bits, and only to tell transactions apart that follow each other closely.
+        # 20 bits, which only distinguish transactions that follow each other closely.
         self._transactions = itertools.count(clock.now().unix_seconds)
 
     def begin(self) -> Numbering:
@@ -71,7 +71,7 @@ class Numbering:
         return changes
 
     def stored(self) -> None:
-        """The messages are stored, and may be sent in their turn."""
+        """The messages are stored, and may be sent in order."""
         for stream, assignment, positions in self._assigned:
             stream.committed(assignment, positions)
         if self._assigned:

@@ -34,11 +34,11 @@ class OnlineChecks:
 
     The Directory Online Timer of a minute ([MS-MQDMPR] 3.1.2.5) runs as well, for a queue manager that needs
     nothing of the directory for that long.
-    One check is under way at a time, and requests that come meanwhile wait for it; a directory that takes
+    There is one check at a time, and requests that arrive meanwhile wait for it; a directory that takes
     longer than L{PATIENCE} delays no request further.
 
     @param run: runs the procedures of C{access}, and calls L{note} after each.
-    @param is_needed: whether messages wait for what only the directory can tell.
+    @param is_needed: whether messages wait for information from the directory.
     @param returned: called when the directory has answered again, whatever asked it.
     """
 
@@ -88,7 +88,7 @@ class OnlineChecks:
     def begin(self) -> bool:
         """Begin a check, if one is due.
 
-        @return: whether one is under way.
+        @return: whether one is running.
         """
         if not self._access.local.directory_offline or self._is_stopped:
             return False

@@ -1,4 +1,4 @@
-"""Dead letters of messages that sessions bring and that are refused here. [MS-MQQB] 3.1.5.8.8, reading 64."""
+"""Dead letters of messages from peers that are refused here. [MS-MQQB] 3.1.5.8.8, reading 64."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PeerDeadLetters:
 
 
 def _is_authenticated(batch: ArrivalBatch, message: UserMessageView) -> bool:
-    """Whether a signature proves who sent a message."""
+    """Whether a signature authenticates the sender of a message."""
     refused = batch.refused.get(message)
     if refused is not None:
         # Its packet is as it came, and so is what it says of its own signature.

@@ -27,7 +27,7 @@ MOST_ADDRESSES: Final = 16
 """Other addresses of one identifier that are remembered; the latest."""
 
 MOVED_AFTER: Final = 3600.0
-"""Seconds after the last session with the known address from which another address takes its place."""
+"""Seconds after the last session with the known address after which another address replaces it."""
 
 CLOCK_TOLERANCE: Final = 60
 """Offset of SentTime in seconds above which it is logged."""
@@ -62,8 +62,8 @@ class Peers:
     Nothing proves an identifier.
     A machine that was cloned with its identifier, and a peer that claims to be another, look alike: a known
     identifier at another address.
-    It is told, and what waits for that queue manager stays with the address at which it is known, until
-    nobody was there for L{MOVED_AFTER}.
+    It is logged, and messages for that queue manager stay with its known address, until there was no session
+    with that for L{MOVED_AFTER}.
 
     @param identifier: our own, which no peer may have.
     @ivar trusts: whether an identifier is believed at whatever address.

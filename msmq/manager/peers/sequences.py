@@ -138,12 +138,12 @@ class Sequences:
             return None
         return stream.info(self._awaiting.in_sequence(stream.sequence))
 
-    # Messages get their places
+    # Sequence numbers
 
     def assign(
         self, queue: OutgoingQueue, positions: Sequence[MessagePosition]
     ) -> tuple[Stream, Assignment[MessagePosition]]:
-        """Give messages that are about to be stored together the next places in a sequence."""
+        """Assign the next sequence numbers to messages that are stored together."""
         stream = self._streams.stream(queue)
         assignment = stream.assign(len(positions))
         views = [_packet(position) for position in positions]
@@ -152,7 +152,7 @@ class Sequences:
         return stream, assignment
 
     def reservation(self) -> list[Change]:
-        """What has to be stored together with messages that have places."""
+        """The changes to store together with messages that have sequence numbers."""
         reservation = self._streams.reservation()
         return [] if reservation is None else as_changes([reservation])
 
@@ -165,7 +165,7 @@ class Sequences:
     # Messages go, and leave
 
     def find(self, queue: OutgoingQueue) -> Stream | None:
-        """The stream of an outgoing queue, if anything in it has a place or may have one."""
+        """The stream of an outgoing queue, if any of its messages has a sequence number or may have one."""
         stream = self._streams.find(queue)
         return None if stream is None or stream.is_empty else stream
 
@@ -205,7 +205,7 @@ class Sequences:
             self._give_back(queue, stream.disconnected(), now)
 
     def left(self, queue: Queue, positions: Iterable[MessagePosition]) -> None:
-        """These messages left an outgoing queue in another way."""
+        """These messages left an outgoing queue otherwise, by expiry or removal."""
         stream = self._streams.find(queue)
         if stream is not None:
             left = list(positions)
@@ -269,7 +269,7 @@ class Sequences:
             if settlements is not None:
                 self._deliveries.settled(ack, address, now)
                 if not settlements:
-                    # Its message is still on its way to where the FinalAck would find it.
+                    # Its message is not yet in the queue where the FinalAck would find it.
                     await self._moved()
                 await self._settle_awaiting(settlements)
                 return
@@ -421,7 +421,8 @@ class Sequences:
     async def _persist(self, changes: Sequence[Change]) -> None:
         """Store these changes, however often the store has to be asked.
 
-        @raise CancelledError: the queue manager stops; what was not stored is told again by the receiver.
+        @raise CancelledError: the queue manager stops; the receiver repeats acknowledgements that were not
+            stored.
         """
         stored = [*changes, *self._deliveries.changes()]
         if not await self._performer.insist(stored, "that messages arrived elsewhere", every=RETRY):

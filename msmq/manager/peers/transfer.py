@@ -187,7 +187,7 @@ class MessageTransfer:
         self._sequences.removed(queue)
         self.hops.forget(queue)
 
-    # What sessions tell
+    # Events of sessions
 
     def session_opened(self, session: ISession) -> None:
         """[MS-MQQB] 3.1.5.4.2: the queues of this next hop are connected, and what waits is sent."""
@@ -257,7 +257,7 @@ class MessageTransfer:
         unacknowledged: Sequence[OutgoingMessage],
         error: RemoteProtocolError | None,
     ) -> None:
-        """[MS-MQQB] 3.1.5.9: what was not acknowledged goes back to its queue, in its place."""
+        """[MS-MQQB] 3.1.5.9: unacknowledged messages return to their positions in their queues."""
         hops = self.hops.of_session(session) if session.is_initiator else ()
         queues = self.hops.queues_of(session)
         self._deliveries.closed(session)

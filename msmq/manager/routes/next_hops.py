@@ -45,9 +45,10 @@ class NextHops:
     """Every next hop of a queue manager.
 
     A direct name says where to connect; any other names a queue manager, whose own session will do
-    (reading 28), or to which routing knows a way.
-    So does a session that the peer opened for a direct name, once it was dialled and has said who it is: the
-    address of a peer alone tells nothing, since several queue managers may share one.
+    (reading 28), or to which there is a route.
+    So does a session that the peer opened for a direct name, once a connection to it was made and it has
+    identified itself: the address of a peer alone is not sufficient, since several queue managers may share
+    one.
     """
 
     def __init__(
@@ -172,10 +173,10 @@ class NextHops:
         """Other next hops may be taken: the queues that go another route from now on."""
         return [queue for destination in list(self._by_destination) for queue in self.reroute(destination)]
 
-    # Ways
+    # Routes
 
     def reroute(self, destination: UUID) -> list[OutgoingQueue]:
-        """There may be another way to a queue manager: the queues that take it from now on."""
+        """There may be another route to a queue manager: the queues that use it from now on."""
         moved = []
         for queue in list(self._by_destination.get(destination, ())):
             before = self._by_queue.get(queue)
@@ -213,7 +214,7 @@ class NextHops:
         self._assign(queue)
 
     def _leave(self, queue: OutgoingQueue) -> None:
-        """A queue goes another way; what it has on a session that is open stays there."""
+        """A queue uses another route; its messages on an open session stay there."""
         hop = self._by_queue.pop(queue)
         del hop.queues[queue]
         hop.busy.pop(queue, None)
@@ -376,7 +377,7 @@ class NextHops:
     # What is learned of them
 
     def opened(self, session: ISession) -> None:
-        """A session is open: who answers is known, and who waited to dial its peer does so at once."""
+        """A session is open: the peer is identified, and queues that wait to connect to it do so at once."""
         hop = session.dialled_for
         if isinstance(hop, NextHop) and hop.is_served_by(session):
             self._found(hop)

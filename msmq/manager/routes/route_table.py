@@ -14,7 +14,7 @@ from msmq.interfaces.routing import IRouter, NoRoute
 from msmq.routing.topology import QueueManager
 
 RETRY: Final = 60.0
-"""Seconds after which the router is asked again for a way that there was not."""
+"""Seconds after which the router is queried again for a missing route."""
 
 AVOIDED: Final = 60.0
 """Seconds for which a queue manager that could not be reached is avoided, where an alternate is allowed."""
@@ -35,7 +35,7 @@ class RouteTable:
     def __init__(
         self, own: UUID, router: IRouter | None, reactor: IReactorTime, listener: RouteListener
     ) -> None:
-        """Ask a router; without one there is no way but a session that is there.
+        """Query a router; without one only existing sessions are routes.
 
         @param own: QueueManager.Identifier.
         """
@@ -51,7 +51,7 @@ class RouteTable:
         self._listener = listener
 
     def hops(self, destination: UUID) -> tuple[QueueManager, ...]:
-        """The queue managers to try, in their order; none if there is no way, or it is not known yet.
+        """The queue managers to try, in order; none if there is no route, or it is not known yet.
 
         L{RouteListener.route_changed} is called when it is.
         """
@@ -60,7 +60,7 @@ class RouteTable:
         return self._known.get(destination, ())
 
     def changed(self) -> None:
-        """The enterprise is another: every way is looked for again."""
+        """The topology has changed: all routes are looked up again."""
         self._generation += 1
         known = list(dict.fromkeys((*self._known, *self._asked)))
         self._known.clear()
@@ -70,7 +70,7 @@ class RouteTable:
             self._listener.route_changed(destination)
 
     def missed(self, identifiers: Iterable[UUID]) -> None:
-        """These could not be reached: other ways are looked for, for a while."""
+        """These could not be reached: other routes are looked up, for a while."""
         new = [identifier for identifier in identifiers if identifier not in self._avoided]
         if self._router is None or self._is_stopped or not new:
             return
@@ -85,7 +85,7 @@ class RouteTable:
             return
         if call.active():
             call.cancel()
-        # Which ways would lead there is not known without asking.
+        # Whether there is a route is unknown before the query.
         self.changed()
 
     def stop(self) -> None:

@@ -137,7 +137,7 @@ class GroupContent:
         self.table_size += len(record)
 
     def put_row(self, kept: KeptQueue, lookup_id: int, row: bytes, is_express: bool) -> None:
-        """Store the row of a message; the packet of one that it replaces becomes garbage, unless it is the same."""
+        """Store the row of a message; the packet of a replaced one is garbage, unless it is the same."""
         rows = kept.express if is_express else kept.messages
         old = rows.get(lookup_id)
         if old is not None and old[: PLACE.size] != row[: PLACE.size]:
