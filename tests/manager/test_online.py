@@ -12,9 +12,9 @@ from zope.interface import implementer
 
 from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces.directory import IDirectory
+from msmq.manager.membership.online import PATIENCE, POLLING, SPACING, OnlineChecks
 from msmq.manager.membership.procedure_runner import DirectoryRunner
 from msmq.manager.membership.public_names import PublicNames
-from msmq.manager.peers.online import PATIENCE, POLLING, SPACING, OnlineChecks
 from msmq.membership.access import DirectoryAccess
 from msmq.membership.divergence import DirectoryChanges
 from msmq.membership.local import LocalQueueManager

@@ -20,10 +20,10 @@ from msmq.manager.membership.directory_router import DirectoryRouter
 from msmq.manager.membership.divergences import DirectoryDivergences
 from msmq.manager.membership.kept_topology import KeptTopology
 from msmq.manager.membership.membership import Membership
+from msmq.manager.membership.online import OnlineChecks
 from msmq.manager.membership.procedure_runner import DirectoryClient
 from msmq.manager.membership.public_names import PublicNames
 from msmq.manager.membership.published_properties import split_properties
-from msmq.manager.peers.online import OnlineChecks
 from msmq.manager.performer import Performer
 from msmq.manager.public_search import find_public_queues
 from msmq.membership.access import DirectoryAccess
