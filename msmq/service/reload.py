@@ -25,6 +25,9 @@ _FILE: Final = "file:"
 TABLES: Final = ("hosts", "limits", "log", "timers", "security")
 """The tables that a reload applies, but for L{RESTART}."""
 
+SESSION_TABLES: Final = ("limits", "timers", "security")
+"""Those of them that have keys of L{SessionSettings<msmq.settings.SessionSettings>}."""
+
 RESTART: Final = frozenset(
     {
         "limits.control_receives",
@@ -94,15 +97,15 @@ def is_reloaded(key: str) -> bool:
 
 def merged(running: Configuration, read: Configuration, changed: Sequence[str]) -> Configuration:
     """The running configuration with the changed keys as they were read."""
-    names = [key.partition(".")[2] for key in changed if not key.startswith("hosts.")]
+    keys = [key.partition(".")[::2] for key in changed]
 
-    def taken(settings: Any, other: Any) -> Any:
+    def taken(settings: Any, other: Any, *tables: str) -> Any:
         fields = attrs.fields_dict(type(settings))
-        return attrs.evolve(settings, **{name: getattr(other, name) for name in names if name in fields})
+        names = [name for table, name in keys if table in tables and name in fields]
+        return attrs.evolve(settings, **{name: getattr(other, name) for name in names})
 
     values = {table: dict(keys) for table, keys in running.values.items()}
-    for key in changed:
-        table, _, name = key.partition(".")
+    for table, name in keys:
         if name in read.values.get(table, {}):
             values.setdefault(table, {})[name] = read.values[table][name]
         else:
@@ -111,11 +114,11 @@ def merged(running: Configuration, read: Configuration, changed: Sequence[str]) 
         running,
         values=values,
         hosts={str(name): str(value) for name, value in values.get("hosts", {}).items()},
-        session=taken(running.session, read.session),
-        limits=taken(running.limits, read.limits),
-        timers=taken(running.timers, read.timers),
-        security=taken(running.security, read.security),
-        log=taken(running.log, read.log),
+        session=taken(running.session, read.session, *SESSION_TABLES),
+        limits=taken(running.limits, read.limits, "limits"),
+        timers=taken(running.timers, read.timers, "timers"),
+        security=taken(running.security, read.security, "security"),
+        log=taken(running.log, read.log, "log"),
     )
 
 

@@ -19,9 +19,9 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from msmq.manager.securing.trusted_peers import Unauthenticated
 from msmq.queues.arriving.message import Message
-from msmq.service.configuration import ConfigurationSource, Overrides
+from msmq.service.configuration import ConfigurationSource, Overrides, load
 from msmq.service.keys import TABLES
-from msmq.service.reload import RESTART, is_reloaded
+from msmq.service.reload import RESTART, is_reloaded, merged
 from msmq.service.server import Server
 from msmq.service.settings import LimitSettings, SecuritySettings, TimerSettings
 from msmq.settings import SessionSettings
@@ -56,6 +56,23 @@ class KeyTests(SynchronousTestCase):
         self.assertEqual(RESTART - known, set())
         for key in RESTART | {"listen.session", "storage.backend", "queue_manager.name"}:
             self.assertFalse(is_reloaded(key), key)
+
+    def test_a_key_is_taken_over_in_its_own_table(self) -> None:
+        """A changed key changes nothing in another table that has a key of the same name."""
+        running = load(None, Overrides(name="ALPHA", data="data"))
+        read = attrs.evolve(
+            running,
+            limits=attrs.evolve(running.limits, quota=7),
+            session=attrs.evolve(running.session, window_size=7),
+            values={**running.values, "log": {"quota": 7, "window_size": 7}},
+        )
+        new = merged(running, read, ["log.quota", "log.window_size"])
+        self.assertEqual((new.limits, new.session), (running.limits, running.session))
+        self.assertEqual(new.values["log"]["quota"], 7)
+        read = attrs.evolve(
+            read, values={**running.values, "limits": {**running.values["limits"], "window_size": 7}}
+        )
+        self.assertEqual(merged(running, read, ["limits.window_size"]).session.window_size, 7)
 
 
 class ReloadTests(TestCase):
