@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 from uuid import UUID
 
 import attrs
 from zope.interface import Attribute, Interface
 
 from msmq.interfaces.access_administration import IAccessAdministration
+from msmq.interfaces.queue_properties import QueueProperties
 from msmq.interfaces.storage import LogExtent
 from msmq.interfaces.summaries import (
     ManagerStatus,
@@ -244,31 +245,8 @@ class IAdministration(Interface):
     Every refusal is an L{msmq.structures.status.MQError}.
     """
 
-    def create_queue(
-        path: str,
-        *,
-        transactional: bool = False,
-        journal: bool = False,
-        log: bool = False,
-        quota: int | None = None,
-        journal_quota: int | None = None,
-        label: str = "",
-        authenticate: bool = False,
-        privacy: str = "optional",
-        log_age: int = 0,
-        log_size: int | None = None,
-        security: str | None = None,
-        application_type: UUID | None = None,
-    ) -> Awaitable[QueueSummary]:
-        """Make a queue and answer what L{queue} would.
-
-        @param quota: kilobytes, as is C{journal_quota}; C{None} sets no limit.
-        @param privacy: C{none}, C{optional} or C{body}.
-        @param log_age: seconds after which the message log forgets a message; 0 for never.
-        @param log_size: kilobytes of messages that the log keeps; C{None} sets no limit.
-        @param security: the descriptor that it gets, or what is to be other than by default, as SDDL.
-        @param application_type: Type, a GUID by which applications find the queues of one service.
-        """
+    def create_queue(path: str, **properties: Unpack[QueueProperties]) -> Awaitable[QueueSummary]:
+        """Create a queue and answer what L{queue} would."""
 
     def set_queue(path: str, properties: Mapping[str, Any]) -> Awaitable[QueueSummary]:
         """Give a queue other properties and answer what L{queue} would.

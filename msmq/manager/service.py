@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 from uuid import UUID
 
 from twisted.application.service import Service
@@ -13,6 +13,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from msmq.interfaces.queue_manager import IQueueManager, ITransaction
+from msmq.interfaces.queue_properties import QueueProperties
 from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.subscription import QueueManagerEvent, Subscriber
@@ -288,42 +289,12 @@ class QueueManagerService(Service):
 
     # IAdministration
 
-    async def create_queue(
-        self,
-        path: str,
-        *,
-        transactional: bool = False,
-        journal: bool = False,
-        log: bool = False,
-        quota: int | None = None,
-        journal_quota: int | None = None,
-        label: str = "",
-        authenticate: bool = False,
-        privacy: str = "optional",
-        log_age: int = 0,
-        log_size: int | None = None,
-        security: str | None = None,
-        application_type: UUID | None = None,
-    ) -> QueueSummary:
+    async def create_queue(self, path: str, **properties: Unpack[QueueProperties]) -> QueueSummary:
         """[MS-MQDMPR] 3.1.7.1.3 Create Queue; answers what L{queue} would.
 
         @raise MQError: as L{Administration.create}.
         """
-        return await self._work.administration.create(
-            path,
-            transactional=transactional,
-            journal=journal,
-            log=log,
-            quota=quota,
-            journal_quota=journal_quota,
-            label=label,
-            authenticate=authenticate,
-            privacy=privacy,
-            log_age=log_age,
-            log_size=log_size,
-            security=security,
-            application_type=application_type,
-        )
+        return await self._work.administration.create(path, **properties)
 
     async def set_queue(self, path: str, properties: Mapping[str, Any]) -> QueueSummary:
         """[MS-MQDMPR] 3.1.1.2 give a queue other properties; answers what L{queue} would.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Unpack
 
 from twisted.internet.defer import DeferredLock
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from msmq.interfaces.queue_properties import QueueProperties, with_defaults
 from msmq.interfaces.summaries import QueueSummary
 from msmq.manager.administration.local_queues import LocalQueues
 from msmq.manager.administration.summaries import queue_path, summarize_queue
@@ -62,50 +63,31 @@ class Administration:
         self._purging: dict[Queue, DeferredLock] = {}
 
     async def create(
-        self,
-        path: str,
-        *,
-        transactional: bool = False,
-        journal: bool = False,
-        log: bool = False,
-        quota: int | None = None,
-        journal_quota: int | None = None,
-        label: str = "",
-        authenticate: bool = False,
-        privacy: str = "optional",
-        log_age: int = 0,
-        log_size: int | None = None,
-        security: str | None = None,
-        creator: bytes | None = None,
-        application_type: uuid.UUID | None = None,
+        self, path: str, *, creator: bytes | None = None, **chosen: Unpack[QueueProperties]
     ) -> QueueSummary:
         """[MS-MQDMPR] 3.1.7.1.3 Create Queue; answers with its summary.
 
         @param path: C{.\\private$\\orders}.
-        @param quota: kilobytes, as is C{journal_quota}; C{None} sets no limit.
-        @param privacy: C{none}, C{optional} or C{body}.
-        @param log_age: seconds after which the message log forgets a message; 0 for never.
-        @param log_size: kilobytes of messages that the log keeps; C{None} sets no limit.
-        @param security: what its descriptor is to be, or some of it, as SDDL.
-        @param application_type: Type ([MS-MQDMPR] 3.1.1.2), the same for all queues of one service.
         @param creator: the SID in whose name it is made; by default the owner of the queue manager.
         @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, MQ_ERROR_QUEUE_EXISTS, MQ_ERROR_NO_DS for a
             public queue, MQ_ERROR_ACCESS_DENIED for a name of the system's own,
             MQ_ERROR_ILLEGAL_PROPERTY_VALUE, MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR.
         """
         name = parse_path_name(path)
+        wanted = with_defaults(chosen)
+        security = wanted["security"]
         properties: dict[str, Any] = {
-            "label": label,
-            "transactional": transactional,
-            "journal": journal,
-            "log": log,
-            "quota": _kilobytes(quota),
-            "journal_quota": _kilobytes(journal_quota),
-            "authenticate": authenticate,
-            "privacy": _privacy(privacy),
-            "log_age": log_age,
-            "log_size": _kilobytes(log_size),
-            "application_type": application_type or NULL_GUID,
+            "label": wanted["label"],
+            "transactional": wanted["transactional"],
+            "journal": wanted["journal"],
+            "log": wanted["log"],
+            "quota": _kilobytes(wanted["quota"]),
+            "journal_quota": _kilobytes(wanted["journal_quota"]),
+            "authenticate": wanted["authenticate"],
+            "privacy": _privacy(wanted["privacy"]),
+            "log_age": wanted["log_age"],
+            "log_size": _kilobytes(wanted["log_size"]),
+            "application_type": wanted["application_type"] or NULL_GUID,
         }
         supplied = parse_security(security)
         if self._descriptors is not None:

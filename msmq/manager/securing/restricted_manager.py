@@ -7,13 +7,14 @@ Without it an application acts as the owner, who has all rights.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import attrs
 
 from msmq.interfaces.access import AccountUnknown
 from msmq.interfaces.access_summaries import AccessList
 from msmq.interfaces.queue_manager import IQueueManager, IReservation, ITransaction, MessageLocation
+from msmq.interfaces.queue_properties import QueueProperties
 from msmq.interfaces.summaries import ManagerStatus, PublicQueueSummary, QueueSummary
 from msmq.manager.applications.targets import SendTarget, readable_queue
 from msmq.manager.assembly import Parts
@@ -70,7 +71,7 @@ class RestrictedQueueManager:
         await self._may(None, _M.MQSEC_GET_MACHINE_PROPERTIES)
         return await self._service.inspection.public_queues(**wanted)
 
-    async def create_queue(self, path: str, **properties: Any) -> QueueSummary:
+    async def create_queue(self, path: str, **properties: Unpack[QueueProperties]) -> QueueSummary:
         """See L{IAdministration.create_queue}; needs MQSEC_CREATE_QUEUE.  The queue is the principal's."""
         await self._may(None, _M.MQSEC_CREATE_QUEUE)
         return await self._parts.administration.create(path, creator=self.sid, **properties)

@@ -1,0 +1,66 @@
+"""The properties that a new queue may be given, and what they are otherwise."""
+
+from __future__ import annotations
+
+from typing import Final, TypedDict
+from uuid import UUID
+
+
+class QueueProperties(TypedDict, total=False):
+    """Keyword arguments of L{IAdministration.create_queue<msmq.interfaces.queue_manager.IAdministration>}.
+
+    [MS-MQDMPR] 3.1.1.2 has the properties; those that are left out are as in L{DEFAULTS}.
+
+    @ivar transactional: whether it takes only transactional messages, or only others.
+    @ivar journal: whether a copy of each received message is kept.
+    @ivar log: whether each message that enters it is logged.
+    @ivar quota: kilobytes, as is C{journal_quota}; C{None} sets no limit.
+    @ivar label: a description.
+    @ivar authenticate: whether it takes only signed messages.
+    @ivar privacy: C{none}, C{optional} or C{body}.
+    @ivar log_age: seconds after which the message log forgets a message; 0 for never.
+    @ivar log_size: kilobytes of messages that the log keeps; C{None} sets no limit.
+    @ivar security: the descriptor that it gets, or what is to be other than by default, as SDDL.
+    @ivar application_type: Type, a GUID by which applications find the queues of one service.
+    """
+
+    transactional: bool
+    journal: bool
+    log: bool
+    quota: int | None
+    journal_quota: int | None
+    label: str
+    authenticate: bool
+    privacy: str
+    log_age: int
+    log_size: int | None
+    security: str | None
+    application_type: UUID | None
+
+
+DEFAULTS: Final = QueueProperties(
+    transactional=False,
+    journal=False,
+    log=False,
+    quota=None,
+    journal_quota=None,
+    label="",
+    authenticate=False,
+    privacy="optional",
+    log_age=0,
+    log_size=None,
+    security=None,
+    application_type=None,
+)
+"""All of them."""
+
+
+def with_defaults(properties: QueueProperties) -> QueueProperties:
+    """The properties of a new queue, with those that were left out.
+
+    @raise TypeError: there is no such property.
+    """
+    for name in properties:
+        if name not in DEFAULTS:
+            raise TypeError(f"a queue has no property {name}; it has {', '.join(DEFAULTS)}")
+    return {**DEFAULTS, **properties}
