@@ -1,4 +1,4 @@
-"""Packets that were made to break whoever reads them: the public classes of flaws in readers of MSMQ.
+"""Packets that were made to break their readers: the public classes of flaws in readers of MSMQ.
 
 Made from the byte layouts alone; each function takes the size that the packet, or the packets, shall have.
 """

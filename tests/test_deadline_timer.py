@@ -35,7 +35,7 @@ class DeadlineTimerTests(SynchronousTestCase):
         self.assertEqual(self.expired, [5])
 
     def test_earlier_deadline(self) -> None:
-        """An earlier deadline takes the place of a later one."""
+        """An earlier deadline replaces a later one."""
         self.set(50)
         self.set(5)
         self.clock.advance(5)
@@ -44,7 +44,7 @@ class DeadlineTimerTests(SynchronousTestCase):
         self.assertEqual(self.expired, [5])
 
     def test_later_deadline(self) -> None:
-        """A later deadline takes the place of an earlier one, and does not expire before its time."""
+        """A later deadline replaces an earlier one, and does not expire before its time."""
         self.set(5)
         for seconds in range(6, 20):
             self.set(seconds)
@@ -56,7 +56,9 @@ class DeadlineTimerTests(SynchronousTestCase):
         self.assertEqual(self.expired, [19])
 
     def test_deadline_in_the_past(self) -> None:
-        """A deadline that has passed already expires in the next turn of the reactor, not within the call."""
+        """A deadline that has passed already expires in the next iteration of the reactor, not within
+        the call.
+        """
         self.clock.advance(10)
         self.set(5)
         self.assertEqual(self.expired, [])

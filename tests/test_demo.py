@@ -30,7 +30,7 @@ from tests.test_examples import EXAMPLES, example, own_address
 
 
 class PromisesTests(SynchronousTestCase):
-    """The demo notices each way of breaking a promise."""
+    """The demo notices each kind of broken promise."""
 
     def setUp(self) -> None:
         self.messages = example("demo_messages")
@@ -60,7 +60,7 @@ class PromisesTests(SynchronousTestCase):
         self.assertEqual(self.broken(), ["A 1 arrived 2 times"])
 
     def test_foreign(self) -> None:
-        """A message that nobody sent is named."""
+        """A message that was never sent is named."""
         self.arrivals.append(self.messages.Arrival("B 1", 3, 0, b""))
         self.assertEqual(self.broken(), ["B 1 was never sent"])
 
@@ -143,7 +143,7 @@ class CrashTests(SynchronousTestCase):
         )
 
     def test_out_of_order(self) -> None:
-        """Everything is there, but not in its place."""
+        """All messages are there, but not in their order."""
         self.labels.reverse()
         self.assertEqual(self.judge(), ["transactional messages arrived out of order"])
 

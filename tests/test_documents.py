@@ -230,7 +230,7 @@ class ShellListingTests(SynchronousTestCase):
         self.run_page(PROJECT / "docs" / "guide" / "access.md")
 
     def test_directory(self) -> None:
-        """The enterprise of the guide is as it says, and its messages take the way that it shows."""
+        """The enterprise of the guide is as it says, and its messages take the route that it shows."""
         self.run_page(PROJECT / "docs" / "guide" / "directory.md")
 
     def test_estates(self) -> None:

@@ -11,7 +11,7 @@ from msmq.durable import make_directory, sync, write_durably
 
 
 class WriteDurablyTests(SynchronousTestCase):
-    """What is under the name, and what is left beside it."""
+    """The content under the name, and what is left next to it."""
 
     def setUp(self) -> None:
         self.directory = Path(self.mktemp())
@@ -19,7 +19,7 @@ class WriteDurablyTests(SynchronousTestCase):
         self.path = self.directory / "key.pem"
 
     def test_content_and_permissions(self) -> None:
-        """Nobody else can read it unless that was asked for, and nothing lies beside it."""
+        """Only its owner can read it unless more was asked for, and no other file is left."""
         write_durably(self.path, b"secret")
         self.assertEqual(self.path.read_bytes(), b"secret")
         self.assertEqual(stat.S_IMODE(self.path.stat().st_mode), 0o600)
@@ -28,7 +28,7 @@ class WriteDurablyTests(SynchronousTestCase):
         self.assertEqual(stat.S_IMODE(self.path.stat().st_mode), 0o400)
         self.assertEqual(list(self.directory.iterdir()), [self.path])
 
-    def test_a_beginning_that_somebody_left(self) -> None:
+    def test_a_leftover_beginning(self) -> None:
         """It is neither added to, nor does the file get its permissions, nor is a link followed."""
         elsewhere = self.directory / "elsewhere"
         elsewhere.write_bytes(b"mine")
@@ -43,7 +43,7 @@ class WriteDurablyTests(SynchronousTestCase):
         self.assertEqual(stat.S_IMODE(self.path.stat().st_mode), 0o600)
 
     def test_what_cannot_be_written_leaves_what_was_there(self) -> None:
-        """A directory in its place cannot be replaced; where there is none, nothing can be made."""
+        """A directory of that name cannot be replaced; in a missing one, nothing can be created."""
         self.path.mkdir()
         self.assertRaises(OSError, write_durably, self.path, b"secret")
         self.assertTrue(self.path.is_dir())
@@ -68,7 +68,7 @@ class MakeDirectoryTests(SynchronousTestCase):
         make_directory(top / "data" / "log")
         self.assertRaises(FileNotFoundError, make_directory, top / "other" / "log", parents=False)
 
-    def test_files_in_the_way(self) -> None:
+    def test_paths_that_are_taken(self) -> None:
         """A file of that name, or above it, is an error."""
         path = Path(self.mktemp())
         path.write_bytes(b"")

@@ -74,7 +74,7 @@ class InventoryTests(SynchronousTestCase):
     """No example is left out."""
 
     def test_every_example_is_exercised(self) -> None:
-        """Whoever adds an example adds it here."""
+        """A new example is added here."""
         found = {
             str(path.relative_to(EXAMPLES))
             for pattern in ("*.py", "*.toml")
@@ -107,7 +107,7 @@ class OneNodeTestCase(NodesTestCase):
         return self.output.getvalue().splitlines()
 
     def waiting(self) -> int:
-        """The messages of ALPHA that nobody has acknowledged."""
+        """The messages of ALPHA that are not acknowledged."""
         return sum(queue.messages for queue in self.alpha.service.inspection.outgoing())
 
 
@@ -130,7 +130,7 @@ class CustomBrokerTests(OneNodeTestCase):
         self.assertEqual(self.lines, [f"127.0.0.2: session with {ALPHA}", "127.0.0.2: 'greeting', 5 bytes"])
 
     def test_answers_more_than_a_window(self) -> None:
-        """Answers wait for room, and none is forgotten or changes its place."""
+        """Answers wait for the window, and none is lost or changes its position."""
         answers = self.queue(self.alpha, "answers")
         bodies = [b"%d" % number for number in range(300)]
         self.send(self.alpha, TO_THERE, *bodies, response_queue=ANSWERS)
@@ -138,14 +138,14 @@ class CustomBrokerTests(OneNodeTestCase):
         self.assertEqual(self.bodies(self.alpha, answers), [b"heard: " + body for body in bodies])
         self.assertEqual(self.waiting(), 0)
 
-    def test_answers_nobody_who_does_not_ask(self) -> None:
+    def test_no_answer_without_a_response_queue(self) -> None:
         """A message without a response queue is only printed."""
         self.send(self.alpha, TO_THERE, b"hello")
         self.clock.advance(30)
         self.assertIn("127.0.0.2: '', 5 bytes", self.lines)
         self.assertEqual(self.waiting(), 0)
 
-    def test_tells_what_is_lost(self) -> None:
+    def test_reports_what_is_lost(self) -> None:
         """When the connection breaks, it says so."""
         self.send(self.alpha, TO_THERE, b"hello")
         self.clock.advance(1)
@@ -233,15 +233,15 @@ class PolicyTests(NodesTestCase):
         self.to_beta(b"one", b"two")
         self.assertEqual(self.bodies(self.beta, self.path), [b"one", b"two"])
 
-    def test_refuses_strangers(self) -> None:
-        """A stranger is refused in the handshake, and keeps its messages."""
+    def test_refuses_unknown_peers(self) -> None:
+        """An unknown peer is refused in the handshake, and keeps its messages."""
         self.policy.known = frozenset({BETA})
         self.to_beta(b"one")
         self.assertEqual(self.bodies(self.beta, self.path), [])
         [queue] = self.alpha.service.inspection.outgoing()
         self.assertEqual((queue.messages, queue.history[-1].status.document_name), (1, "ConnectionRefused"))
 
-    def test_shuts_out_who_sends_what_is_forbidden(self) -> None:
+    def test_excludes_senders_of_forbidden_messages(self) -> None:
         """Such a message reaches no queue, and its sender does not come in again."""
         self.to_beta(b"one", label="drop table")
         self.clock.advance(60)
@@ -303,7 +303,7 @@ class ProgramTests(SynchronousTestCase):
         return output.splitlines()
 
     def test_worker(self) -> None:
-        """A worker gives back what it cannot deal with, and puts it aside in the end."""
+        """A worker returns what it cannot process, and puts it aside in the end."""
         self.assertEqual(
             self.output("worker.py", 8),
             [
@@ -342,7 +342,7 @@ class ProgramTests(SynchronousTestCase):
         )
 
     def test_history(self) -> None:
-        """What is gone is in a journal, among the dead letters, or in a log, and can be sent again."""
+        """A removed message is in a journal, among the dead letters, or in a log, and can be sent again."""
         self.assertEqual(
             self.output("history.py", 8),
             [
@@ -437,7 +437,7 @@ routing_server = true
             return answer
 
     def test_policy(self) -> None:
-        """The whole queue manager runs with the policy, and refuses a stranger in the handshake."""
+        """The whole queue manager runs with the policy, and refuses an unknown peer in the handshake."""
         address = own_address(6)
         process = self.begin(str(EXAMPLES / "policy.py"), "data", address, str(ALPHA), is_forked=False)
         assert process.stdout is not None
@@ -478,7 +478,7 @@ JOURNAL = EXAMPLES / "journal_store"
 
 
 class JournalStoreTests(MessageStoreContract, TestCase):
-    """C{journal_store}: a store of somebody else keeps the contract of every store."""
+    """C{journal_store}: a store of a plugin keeps the contract of every store."""
 
     def setUp(self) -> None:
         self.path = Path(self.mktemp())

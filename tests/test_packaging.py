@@ -197,5 +197,5 @@ class ReportTests(SynchronousTestCase):
         self.assertEqual(self.report("PASSED", status=1), "0 passed, 0 failed, 0 skipped")
 
     def test_broken_run_fails(self) -> None:
-        """A run that ends without a summary has failed, even if nobody counted."""
+        """A run that ends without a summary has failed, even without counted failures."""
         self.assertEqual(self.report("Killed", tests=137, status=1), "0 passed, 1 failed, 0 skipped")

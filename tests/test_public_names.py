@@ -1,6 +1,6 @@
-"""The doors of the package: what an application imports, name by name.
+"""The public interface of the package: what an application imports, name by name.
 
-A name that is added here is promised; a name that is missing here broke somebody's program.
+A name that is added here is promised; a name that is removed breaks programs of users.
 """
 
 from __future__ import annotations

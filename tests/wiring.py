@@ -181,7 +181,9 @@ class Vocabulary:
                 return False
 
     def _has_default(self, node: ast.AnnAssign, functions: set[str]) -> bool:
-        """Whether an attribute for a collaborator is public, and begins with what answers in its place."""
+        """Whether an attribute for a collaborator is public, and begins with a default that answers
+        instead.
+        """
         name = _own(node.target)
         if name is None or name.startswith("_") or not _names(node.annotation) & self.kinds:
             return False

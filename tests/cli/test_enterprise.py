@@ -39,7 +39,7 @@ class EnterpriseTests(CommandTestCase):
         Path(self.file).write_text(ESTATE)
 
     def test_check(self) -> None:
-        """A file without faults is told to be one, and advice does not make it bad."""
+        """A file without faults is reported as such, and advice does not make it bad."""
         ended = self.msmq("enterprise", "check", self.file)
         self.assertEqual((ended.status, ended.errors), (0, ""))
         self.assertTrue(ended.output.endswith(f"{self.file}: nothing is wrong\n"), ended.output)
@@ -58,7 +58,7 @@ class EnterpriseTests(CommandTestCase):
         self.assertIn(f"msmq enterprise check: {path}:{faults[0]['line']}: ", ended.errors)
 
     def test_names_are_harmless_to_a_terminal(self) -> None:
-        """Whoever names a site does not clear the screen of who looks at it: tables, drawing, errors."""
+        """The name of a site cannot clear the screen of a reader: tables, drawing, errors."""
         path = self.mktemp()
         Path(path).write_text(ESTATE.replace('"Rome"', '"Rome\\u001b[2J"'))
         for arguments in (("topology",), ("topology", "--format", "dot"), ("route", "ALPHA", "OMEGA")):
@@ -86,7 +86,7 @@ class EnterpriseTests(CommandTestCase):
         self.assertEqual(len(table.output.splitlines()), 5)
 
     def test_route_while_a_gate_is_down(self) -> None:
-        """A message that waits is status 1: where, for whom, and why the backup is not used."""
+        """A message that waits is status 1: where, for which gate, and why the backup is not used."""
         path = self.mktemp()
         backup = """
 [[site]]
@@ -129,7 +129,7 @@ routing_server = true
         self.assertRegex(ended.output, ":[0-9]+: link Berlin - Bonn: cannot be used as a backup for messages")
 
     def test_no_route(self) -> None:
-        """A way that does not arrive is told, with its reason, and so is one to nobody."""
+        """An incomplete route is reported, with its reason, and so is an unknown destination."""
         self.assert_refused(
             ("route", "ALPHA", "NOBODY", "--enterprise", self.file), 1, "MQ_ERROR_MACHINE_NOT_FOUND", "NOBODY"
         )

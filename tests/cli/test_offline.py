@@ -14,7 +14,7 @@ PACKETS = establish(ALPHA) + user_packet(b"hello", label="L")
 
 
 class ReceivedTests(CommandTestCase):
-    """What C{receive} prints, of a message whose body a stranger chose."""
+    """Output of C{receive} for a message with a hostile body."""
 
     def test_what_was_decoded_is_json_on_lines_of_its_own(self) -> None:
         """A text that breaks lines for Unicode, or that a terminal obeys, stays inside its quotes."""
@@ -69,7 +69,7 @@ class DecodeTests(CommandTestCase):
         """Insisting on hex where there is none is a malformed input, not a fault of the command."""
         self.assertEqual(self.msmq("decode", "--hex", input=b"hello, world").status, 1)
 
-    def test_nothing(self) -> None:
+    def test_empty_input(self) -> None:
         """No bytes are no packets."""
         ended = self.msmq("decode", input=b"")
         self.assertEqual((ended.status, ended.output), (0, ""))
@@ -90,8 +90,8 @@ class ConfigCheckTests(CommandTestCase):
         self.assertEqual(self.msmq("config", "check", path).status, 0)
         self.assertEqual(self.msmq("config", "check", path, "--json").output, "")
 
-    def test_faults_are_told_with_their_lines(self) -> None:
-        """Every fault is told with its file, line and key, and the status is 1."""
+    def test_faults_have_their_lines(self) -> None:
+        """Every fault is reported with its file, line and key, and the status is 1."""
         path = self.file('[queue_manager]\nnmae = "ALPHA"\n\n[listen]\nping = 7\n')
         ended = self.msmq("config", "check", path)
         self.assertEqual(ended.status, 1)
@@ -109,7 +109,7 @@ class ConfigCheckTests(CommandTestCase):
         self.assertIs(fault["warning"], False)
 
     def test_a_warning_is_no_fault(self) -> None:
-        """A server that others reach without anybody having said who they are: told, with status 0."""
+        """A server that others reach without trusted peers in its configuration: reported, with status 0."""
         path = self.file('[queue_manager]\nname = "ALPHA"\n[listen]\nsession = "tcp:1801"\n')
         ended = self.msmq("config", "check", path)
         self.assertEqual((ended.status, ended.errors), (0, ""))
@@ -144,7 +144,7 @@ class PingTests(CommandTestCase):
                 self.assertEqual(_split(text), (host, port))
 
     def test_unknown_host(self) -> None:
-        """A name that nobody knows is refused and named."""
+        """An unknown name is refused and named."""
         with self.assertRaises(MQError) as raised:
             _addresses("nowhere.invalid")
         self.assertEqual(raised.exception.status, Status.MQ_ERROR_MACHINE_NOT_FOUND)

@@ -95,7 +95,7 @@ class UsageTests(CommandTestCase):
         self.assertEqual([line.split()[0] for line in listed.splitlines()], list(VERBS))
 
     def test_version(self) -> None:
-        """The version is told."""
+        """The version is printed."""
         self.assertRegex(self.msmq("--version").output, r"^msmq, version \d+\.\d+")
 
     def test_last_locator_holds(self) -> None:
@@ -110,7 +110,7 @@ class UsageTests(CommandTestCase):
         self.assert_refused(["--control", "/first", "status", "--data", "/l"], 1, "at /l/control.sock:")
 
     def test_fault_of_the_command_is_one_line_too(self) -> None:
-        """Even what nobody thought of ends without a traceback."""
+        """An unforeseen error ends without a traceback too."""
 
         def broken(*arguments: object) -> None:
             raise ZeroDivisionError("unexpected")

@@ -53,7 +53,7 @@ def session(client: tuple[str, int] = CLIENT, server: tuple[str, int] = SERVER) 
 
 
 def brief(records: list[Record]) -> list[tuple[Any, ...]]:
-    """Who sent what, and where it lies in its stream."""
+    """Sender and kind of each packet, and its position in its stream."""
     return [
         (
             record["source"],
@@ -83,7 +83,7 @@ class CaptureTests(SynchronousTestCase):
         for link_type in (1, 113, 276, 0, 101):
             self.assertEqual(brief(self.decode(session(), link_type)), EXPECTED)
 
-    def test_a_line_tells_frame_time_and_addresses(self) -> None:
+    def test_a_line_has_frame_time_and_addresses(self) -> None:
         """Frames are counted from 1, times are ISO 8601 in UTC."""
         records = self.decode(session())
         first = {key: records[0][key] for key in ("frame", "time", "source", "destination")}
@@ -128,7 +128,7 @@ class CaptureTests(SynchronousTestCase):
         )
         self.assertEqual(records[1]["skipped"], len(USER_MESSAGE) - 1400)
 
-    def test_a_missing_segment_is_told(self) -> None:
+    def test_a_missing_segment_is_reported(self) -> None:
         """What is behind it is decoded when the capture ends."""
         packets = session()
         del packets[6]
@@ -187,7 +187,7 @@ class CaptureTests(SynchronousTestCase):
         self.assertEqual(self.decode(packets), [])
 
     def test_a_capture_cut_short_gives_its_packets_and_one_error(self) -> None:
-        """What was whole is decoded; the error names the file and the place."""
+        """What was whole is decoded; the error names the file and the position."""
         data = pcap([link(1, packet) for packet in session()])
         records = list(decode(data[:-10]))
         self.assertEqual(brief(records[:5]), EXPECTED[:5])
@@ -245,7 +245,7 @@ class DatagramTests(SynchronousTestCase):
         self.assertEqual([record["packet"] for record in decode(REQUEST)], ["TopologyClientRequest"])
 
     def test_a_malformed_datagram_names_its_header(self) -> None:
-        """A ping of 23 bytes and a request of 51 are told as what they are."""
+        """A ping of 23 bytes and a request of 51 are reported as what they are."""
         [record] = decode(PING[:23])
         self.assertEqual((record["header"], record["offset"]), ("PingPacket", 0))
         [record] = decode(REQUEST[:51])

@@ -20,8 +20,8 @@ DUMPED = bytes.fromhex("100003004c494f52b008000000460500d158735550")
 
 
 class ParseHexTests(SynchronousTestCase):
-    def test_digits_may_be_grouped_in_any_way(self) -> None:
-        """White space, line breaks, colons, commas, hyphens, 0x and \\x say nothing."""
+    def test_digits_may_be_grouped(self) -> None:
+        """White space, line breaks, colons, commas, hyphens, 0x and \\x are ignored."""
         for text in (
             "10000b00",
             "10 00 0B 00\n",
@@ -55,7 +55,7 @@ class ParseHexTests(SynchronousTestCase):
             self.assertRaises(RemoteProtocolError, parse_hex, wrong)
 
     def test_characters_that_look_like_digits_are_no_bytes(self) -> None:
-        """Beside 61 62 63 64 stands abcd, in whole lines and in the last one."""
+        """Next to 61 62 63 64 stands abcd, in whole lines and in the last one."""
         text = "00000000: 6162 6364 3132 3334  abcd1234\n00000008: 6566                 ef\n"
         self.assertEqual(parse_hex(text), b"abcd1234ef")
 
@@ -74,7 +74,7 @@ class ParseHexTests(SynchronousTestCase):
         self.assertEqual(parse_hex("0000 0b00"), bytes.fromhex("00000b00"))
 
     def test_what_only_begins_like_a_dump_is_none(self) -> None:
-        """An offset without bytes is taken for digits; one beside no digits is an error."""
+        """An offset without bytes is read as digits; one without digits is an error."""
         self.assertEqual(parse_hex("00000000\n00000000: 1000\n"), bytes(8) + b"\x10\0")
         for text in (
             "00000000: zz\n",
@@ -88,11 +88,11 @@ class ParseHexTests(SynchronousTestCase):
         """A line that begins with # says nothing."""
         self.assertEqual(parse_hex("# frame 3\n10 00\n# more: xyz\n0b\n"), b"\x10\x00\x0b")
 
-    def test_nothing_is_nothing(self) -> None:
-        """Empty text spells no bytes."""
+    def test_empty_text(self) -> None:
+        """Empty text has no bytes."""
         self.assertEqual(parse_hex(" \n"), b"")
 
-    def test_other_characters_are_told_with_their_place(self) -> None:
+    def test_other_characters_have_their_position(self) -> None:
         """The error names the line, and the offset of the character in the text."""
         error = self.assertRaises(RemoteProtocolError, parse_hex, "10 00\n0b zz\n")
         self.assertEqual((error.header, error.field, error.offset), ("HexText", "digits", 9))

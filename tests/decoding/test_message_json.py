@@ -100,7 +100,7 @@ class MessageJsonTests(SynchronousTestCase):
         )
 
     def test_a_transactional_message(self) -> None:
-        """It is recoverable, and tells its place in sequence and transaction."""
+        """It is recoverable, and has its position in sequence and transaction."""
         user = attrs.evolve(
             DIRECT,
             is_recoverable=True,
@@ -159,7 +159,7 @@ class MessageJsonTests(SynchronousTestCase):
         self.assertEqual(message["acknowledge"], ["full-reach", "full-receive"])
 
     def test_the_body_can_be_left_out(self) -> None:
-        """Whoever carries it beside the object gets neither of its keys, and its size."""
+        """An object without the body has neither of its keys, and its size."""
         for body in (b"text", b"\xff"):
             message = as_read(view(properties=MessagePropertiesHeader(body)), body=False)
             self.assertNotIn("body", message)
@@ -202,7 +202,7 @@ class MessageJsonTests(SynchronousTestCase):
         self.assertIsNone(as_read(view(user))["response_queue"])
 
     def test_a_response_queue_like_an_unreadable_admin_queue_is_none(self) -> None:
-        """What the admin queue does not tell, nothing tells."""
+        """What the admin queue does not show, no other field shows."""
         user = attrs.evolve(
             DIRECT,
             admin_kind=QueueNameKind.DIRECT,

@@ -72,7 +72,7 @@ class DecodeStreamTests(SynchronousTestCase):
             header: Any = records[0]["SessionHeader"]
             self.assertEqual(header["AckSequenceNumber"], 9)
 
-    def test_a_malformed_packet_is_told_with_its_rule(self) -> None:
+    def test_a_malformed_packet_has_its_rule(self) -> None:
         """Offset, header, field and rule name what is wrong; the offset is that of the packet."""
         bad = patched(PARAMETERS, 18, b"\x09")
         records = list(decode_stream(SESSION_ACK + bad))
@@ -125,7 +125,7 @@ class DecodeStreamTests(SynchronousTestCase):
             [(0, "LabelLength"), (2240, "ConnectionParameters")],
         )
 
-    def test_a_wrong_size_hides_nothing(self) -> None:
+    def test_a_wrong_size_hides_no_packets(self) -> None:
         """A PacketSize that reaches beyond the input does not swallow the packets behind it."""
         bad = patched(USER_MESSAGE, 8, b"\0\0\x30\0")
         self.assertEqual(
@@ -160,12 +160,12 @@ class DecodeStreamTests(SynchronousTestCase):
             self.assertTrue(is_malformed(records[1]))
             self.assertEqual(records[1]["offset"], 32)
 
-    def test_nothing_gives_nothing(self) -> None:
+    def test_empty_stream(self) -> None:
         """An empty input has no lines."""
         self.assertEqual(list(decode(b"")), [])
 
     @given(st.lists(st.integers(0, 4000), max_size=12), st.booleans())
-    def test_chunks_change_nothing(self, cuts: list[int], counted: bool) -> None:
+    def test_chunks_do_not_matter(self, cuts: list[int], counted: bool) -> None:
         """However the stream is cut, the lines are the same."""
         bad = patched(USER_MESSAGE, 137, b"\xff")
         data = STREAM[:700] + bad + b"noise" + with_session_header(counted=counted) + SESSION_ACK
@@ -209,7 +209,7 @@ class OverheardStreamTests(SynchronousTestCase):
         self.assertEqual(summary(records), [(0, "the capture begins inside a packet")])
         self.assertEqual(records[0]["skipped"], 100)
 
-    def test_a_hole_is_told(self) -> None:
+    def test_a_hole_is_reported(self) -> None:
         """Decoding goes on at the next packet behind it, with the true offset."""
         stream = PacketStream(is_captured=True)
         records = stream.feed(SESSION_ACK + USER_MESSAGE[:1000])
@@ -226,8 +226,8 @@ class OverheardStreamTests(SynchronousTestCase):
         )
         self.assertEqual(records[1]["skipped"], 2224)
 
-    def test_a_hole_behind_a_malformed_packet_is_told(self) -> None:
-        """While the next packet is looked for, missing bytes are told all the same."""
+    def test_a_hole_behind_a_malformed_packet_is_reported(self) -> None:
+        """While the next packet is searched, missing bytes are reported all the same."""
         stream = PacketStream(is_captured=True)
         records = stream.feed(b"rubbish and more rubbish") + stream.skip(10) + stream.feed(SESSION_ACK)
         records += stream.end()
@@ -242,7 +242,7 @@ class OverheardStreamTests(SynchronousTestCase):
         self.assertEqual(records[1]["skipped"], 32)
 
     def test_an_end_inside_a_packet_is_a_note(self) -> None:
-        """A capture may end at any time; nobody broke a rule."""
+        """A capture may end at any time; that breaks no rule."""
         for length in (1, 15, 16, 35):
             records = chunked(PARAMETERS + SESSION_ACK[:length], [], is_captured=True)
             self.assertEqual(summary(records)[1], (32, "the capture ends inside a packet"))

@@ -45,8 +45,8 @@ class TcpDirectionTests(SynchronousTestCase):
         self.assertEqual(direction.add(0xFFFFFFFE, b"ab"), [Piece(0, b"abcd")])
         self.assertEqual(direction.add(2, b"e"), [Piece(0, b"e")])
 
-    def test_a_hole_is_told_when_waiting_is_over(self) -> None:
-        """What lies behind a hole is given with the number of bytes that are missing."""
+    def test_a_hole_is_reported_after_the_wait(self) -> None:
+        """The data behind a hole comes with the number of bytes that are missing."""
         direction = TcpDirection(1000)
         direction.add(1000, b"ab")
         direction.add(1010, b"k")

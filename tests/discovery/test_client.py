@@ -92,8 +92,8 @@ class BeginTests(SynchronousTestCase):
         self.assertEqual(effects, [SendRequest(FIRST, wanted)])
         self.assertEqual(len(wanted), 52)
 
-    def test_who_asks(self) -> None:
-        """MQSD-2.2.2-02 MQSD-2.2.2-05: a request says its enterprise and its site."""
+    def test_request_has_enterprise_and_site(self) -> None:
+        """MQSD-2.2.2-02 MQSD-2.2.2-05: a request has its enterprise and its site."""
         [effect] = begin(client(), FIRST)
         assert isinstance(effect, SendRequest)
         self.assertEqual(effect.datagram[4:20], ENTERPRISE.bytes_le)
@@ -163,7 +163,7 @@ class BeginTests(SynchronousTestCase):
         discovery.forget()
         self.assertEqual(sent_on(begin(discovery, FIRST)), [FIRST.address])
 
-    def test_call_while_one_is_under_way(self) -> None:
+    def test_second_call_during_a_run(self) -> None:
         """Reading 31: nothing more is sent."""
         discovery = client()
         begin(discovery)
@@ -183,9 +183,9 @@ class BeginTests(SynchronousTestCase):
 
 
 class SilenceTests(SynchronousTestCase):
-    """Nobody answers."""
+    """No server answers."""
 
-    def test_networks_in_turn(self) -> None:
+    def test_networks_one_after_the_other(self) -> None:
         """MQSD-3.1.2.1-01 MQSD-3.1.2.1-02 MQSD-3.1.5.1-03 MQSD-3.1.6.1-01 MQSD-3.1.5.1-01: 15 seconds each.
 
         MQSD-3.1.1.2-05 MQSD-3.1.1.2-06 MQSD-3.1.4.1-04 MQSD-3.1.5.1-05: all of them, in their order.
@@ -305,7 +305,7 @@ class ReplyTests(SynchronousTestCase):
     def test_own_site_and_networks_left(self) -> None:
         """MQSD-3.1.5.2-04 MQSD-3.1.5.2-05 MQSD-3.1.5.2-06 MQSD-3.1.5.2-07 MQSD-3.1.5.2-08: ask the next one.
 
-        MQSD-3.1.1.2-02: the address is remembered. MQSD-3.1.1.2-04: so is that somebody has answered.
+        MQSD-3.1.1.2-02: the address is remembered. MQSD-3.1.1.2-04: so is that an answer has come.
         """
         for is_stored in (False, True):
             discovery, address = self.on_network(is_last=False, is_stored=is_stored)
@@ -387,7 +387,7 @@ class EndTests(SynchronousTestCase):
         self.assertEqual(discovery.directory_servers, ("CONFIGURED",))
         self.assertEqual(discovery.connected_networks, NETS)
 
-    def test_by_the_letter(self) -> None:
+    def test_as_in_the_document(self) -> None:
         """Reading 5: nothing is stored, so no connected network is left."""
         discovery = client(keeps_networks=False)
         begin(discovery)
@@ -397,7 +397,9 @@ class EndTests(SynchronousTestCase):
         self.assertEqual(discovery.connected_networks, ())
 
     def test_forged_reply(self) -> None:
-        """MQSD-5.1-01: nothing in a reply proves who sent it, so one with the right RequestID counts."""
+        """MQSD-5.1-01: nothing in a reply authenticates its sender, so one with the right RequestID
+        counts.
+        """
         discovery = client()
         begin(discovery, FIRST)
         discovery.receive(foreign("EVIL", networks=[UUID(int=666)]), FIRST.address, at(1))

@@ -243,7 +243,7 @@ class TopologyServerReplyTests(SynchronousTestCase):
 
 class ReadTopologyPacketTests(SynchronousTestCase):
     def test_the_type_says_which_packet_it_is(self) -> None:
-        """Requests and replies are told apart by their Type."""
+        """Requests and replies are distinguished by their Type."""
         request = TopologyClientRequest(ENTERPRISE, REQUEST, NULL_GUID)
         for packet in (request, REPLY_TO_NEIGHBOUR):
             self.assertEqual(read_topology_packet(packet.to_bytes()), packet)

@@ -59,7 +59,7 @@ class AnswerTests(SynchronousTestCase):
         self.assertEqual(server("nt4pec").answer(EXAMPLE), vector("mqsd-4-topology-server-reply-other-site"))
 
     def test_client_without_a_site(self) -> None:
-        """Reading 26: it is told of the servers."""
+        """Reading 26: it gets the servers."""
         reply = self.reply(server("DS1"), attrs.evolve(REQUEST, site_id=NULL_GUID))
         self.assertEqual(reply.responding_site_id, SITE)
         serving = server("DS1")
@@ -126,7 +126,7 @@ class AnswerTests(SynchronousTestCase):
         self.assertEqual(serving.answer(REQUEST.to_bytes() + b"\0" * 8, is_ipx=True), Unanswered.MALFORMED)
 
     def test_very_many_servers(self) -> None:
-        """A reply is one datagram: as many as fit are told, the first."""
+        """A reply is one datagram: it has the first servers, as many as fit."""
         names = [f"DIRECTORY-{number:05}" for number in range(5000)]
         serving = server(*names)
         answer = serving.answer(REQUEST.to_bytes())
@@ -138,7 +138,7 @@ class AnswerTests(SynchronousTestCase):
 
 
 class SilenceTests(SynchronousTestCase):
-    """Datagrams that nobody is answered for."""
+    """Datagrams without an answer."""
 
     @given(st.binary(max_size=200))
     def test_rubbish(self, data: bytes) -> None:

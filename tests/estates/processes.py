@@ -138,7 +138,7 @@ class Member:
     def receive(
         self, queue: str, count: int, *, timeout: float = DEADLINE
     ) -> list[tuple[dict[str, Any], bytes]]:
-        """Receive so many messages for good, or what there is when no further one comes in time."""
+        """Receive so many messages permanently, or what there is when no further one comes in time."""
         found: list[tuple[dict[str, Any], bytes]] = []
         try:
             with self.client.receive(queue, count=count, timeout=timeout) as stream:

@@ -57,7 +57,7 @@ class RestartTests(EstateTestCase):
         self.assertEqual(self.bodies(self.zeta, ORDERS), [b"kept"])
 
     def test_message_that_expires_meanwhile(self) -> None:
-        """A message whose time ends while its queue manager is down leaves when that starts again."""
+        """A message that expires while its queue manager is down leaves when that starts again."""
         self.isolate("ALPHA")
         message = Message(
             body=b"late", delivery=Delivery.RECOVERABLE, time_to_reach_queue=60, dead_letter=True

@@ -222,7 +222,7 @@ class HeldMessagesTests(EstateTestCase):
 
 
 class DeletedQueueTests(EstateTestCase):
-    """A queue is deleted while many messages for it are on their way."""
+    """A queue is deleted while many messages for it are in transit."""
 
     def test_every_message_has_a_fate(self) -> None:
         """Each message was received, or is a dead letter of its sender: none is missing."""
@@ -253,7 +253,7 @@ class DeletedQueueTests(EstateTestCase):
         self.assertEqual(sorted(letters, key=int), bodies[200:])
 
     def bodies_of_first(self, path: str, count: int) -> list[bytes]:
-        """Receive so many for good."""
+        """Receive so many permanently."""
         found: list[bytes] = []
         while len(found) < count:
             reservation = self.run_to_end(

@@ -29,7 +29,7 @@ FAKETIME: Final = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
 
 
 def enterprise_file() -> str:
-    """Four sites in a ring, a gate in each; the way over North is cheaper than that over South."""
+    """Four sites in a ring, a gate in each; the route over North is cheaper than that over South."""
     lines = ["[enterprise]", f'id = "{UUID(int=0xE1)}"']
     for number, site in enumerate(GATES):
         lines += ["[[site]]", f'name = "{site}"', f'id = "{UUID(int=0x51000 + number)}"']

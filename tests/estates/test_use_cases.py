@@ -20,7 +20,7 @@ class CreateOrModifyQueueTests(EstateTestCase):
     """[MS-MQOD] 2.5.1 Create or Modify Queue."""
 
     def test_private_queue(self) -> None:
-        """A private queue is created and modified where it is; no directory hears of it."""
+        """A private queue is created and modified where it is; no directory is notified of it."""
         path = self.queue(self.alpha, label="old", quota=10)
         shown = self.run_to_end(self.alpha.service.set_queue(path, {"label": "new", "quota": 20}))
         self.assertEqual((shown.label, shown.quota, shown.type), ("new", 20, "private"))
@@ -43,8 +43,8 @@ class CreateOrModifyQueueTests(EstateTestCase):
 class QueryQueueTests(EstateTestCase):
     """[MS-MQOD] 2.5.2 Query Queue Information."""
 
-    def test_query_changes_nothing(self) -> None:
-        """Querying tells the properties and counts of a queue, and its state stays the same."""
+    def test_query_leaves_the_state(self) -> None:
+        """Querying returns the properties and counts of a queue, and its state stays the same."""
         path = self.queue(self.alpha)
         self.send(self.alpha, path, b"one", b"two")
         first = self.alpha.service.inspection.queue(path)

@@ -13,7 +13,7 @@ _BEGAN = time.monotonic()
 
 
 def tell(figures: str) -> None:
-    """Print what was tried, now and once more at the end, for whoever asked for all of it."""
+    """Print what was tried, now and once more at the end, in a thorough run."""
     if IS_THOROUGH:
         if not _TOLD:
             atexit.register(_tell_all)

@@ -199,7 +199,7 @@ class Chaos:
         self._is_sent[number].set()
 
     def _receive(self, number: int) -> None:
-        """Receive from each queue in turn, and now and then change one's mind."""
+        """Receive from each queue in rotation, and now and then abort or return messages."""
         chance = Random(f"{self.plan.seed} receiver {number}")
         while not self._stop.is_set():
             count = 0

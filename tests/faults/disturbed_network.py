@@ -48,7 +48,7 @@ class _Way:
 
 
 class _Link:
-    """One connection, which is two: from whoever dialled, and onward."""
+    """One connection, which is two: from the dialling side, and onward."""
 
     def __init__(self, near: socket.socket, far: socket.socket) -> None:
         self._sockets = (near, far)

@@ -27,7 +27,7 @@ class Parcel:
 class Sending:
     """Messages that were sent at once, all or none if it was a transaction.
 
-    @ivar is_confirmed: the sender was told that they are taken; otherwise they may be.
+    @ivar is_confirmed: the send was confirmed; otherwise they may have been sent.
     """
 
     parcels: Sequence[Parcel]
@@ -49,7 +49,7 @@ class Ledger:
 
     @property
     def doubts(self) -> int:
-        """Sendings of which nobody was told whether they are taken."""
+        """Sends without a confirmation or a refusal."""
         return sum(not sending.is_confirmed for sending in self.sendings)
 
     def begin(self, parcels: Sequence[Parcel], *, is_transaction: bool) -> Sending:
@@ -73,7 +73,7 @@ class Ledger:
                 self._receive(queue, doubtful)
 
     def receive(self, queue: str, labels: Sequence[str]) -> None:
-        """These are received for good."""
+        """These are received permanently."""
         with self._lock:
             self._receive(queue, labels)
 

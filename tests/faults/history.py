@@ -38,9 +38,9 @@ _EXPECTED_REFUSALS: Mapping[str, set[str]] = {
 class Operation:
     """What one user does, from its beginning to its end.
 
-    @ivar effects: where it brings each message, all together or none.
-    @ivar leaving: messages that it lets go, each for itself.
-    @ivar perhaps: where it may bring messages, each for itself.
+    @ivar effects: the new queue of each message, all together or none.
+    @ivar leaving: messages that it removes, each by itself.
+    @ivar perhaps: possible new queues of messages, each by itself.
     @ivar is_overtaken: whether something may have happened to its queue since it began.
     """
 
@@ -52,7 +52,7 @@ class Operation:
     is_overtaken: bool = False
 
     def brings(self, key: str, places: Iterable[Place]) -> set[Place]:
-        """Where else than in these places a message may be while this is under way."""
+        """In which other queues a message may be while this is pending."""
         brought = {bring[key] for bring in (self.effects, self.perhaps) if key in bring}
         is_deleted = self.kind == "delete" and any(
             place is not None and main_queue(place) == self.details[0] for place in places
@@ -62,14 +62,14 @@ class Operation:
 
 @attrs.define
 class History:
-    """Follows what is said of the doings of a queue manager's users, through all its lives.
+    """Follows the reports of a queue manager's users, through all its lives.
 
     @ivar faults: what is wrong.
-    @ivar queues: the paths of the queues that are there.
+    @ivar queues: the paths of the existing queues.
     @ivar labels: the labels that a queue may have.
-    @ivar deleted: queues that are gone for good.
-    @ivar places: of every message the places where it may be.
-    @ivar under_way: what has begun and not ended.
+    @ivar deleted: queues that are deleted permanently.
+    @ivar places: of every message the queues in which it may be.
+    @ivar under_way: pending operations.
     @ivar order: of every message of a queue, when it was sent; C{None} if that is not known.
     @ivar identifiers: the last identifier of every message, which changes when a dead letter is sent again.
     @ivar received: messages that were received, or may have been.
@@ -142,7 +142,7 @@ class History:
         return {self._unless_deleted(place) for place in self._places_by_now(key)}
 
     def groups(self) -> Iterator[tuple[Operation, list[str]]]:
-        """What is under way, with those messages where nothing else decides what becomes of them."""
+        """Pending operations, with those messages whose fate only they decide."""
         for operation in self.under_way.values():
             others = [other for other in self.under_way.values() if other is not operation]
             keys = [key for key in operation.effects if self._is_settled_but_for(key, operation, others)]
@@ -164,7 +164,7 @@ class History:
         )
 
     def _places_by_now(self, key: str) -> set[Place]:
-        """Where a message may be while what is under way goes on."""
+        """In which queues a message may be while operations are pending."""
         places = set(self.places.get(key, {None}))
         for operation in (*self.under_way.values(), *self.under_way_with("delete")):
             places |= operation.brings(key, places)
@@ -217,7 +217,7 @@ class History:
         self.under_way[number] = operation
 
     def _hear_sends(self, place: str, names: list[str]) -> None:
-        """Messages get their places in a queue by being sent, not by the commit of their transaction."""
+        """Messages get their positions in a queue by being sent, not by the commit of their transaction."""
         self._order(names, place)
 
     def _identify(self, names: list[str], identifiers: list[str]) -> None:

@@ -25,7 +25,7 @@ class FoundQueue:
 
 @attrs.frozen
 class FoundMessage:
-    """A message, and the place in which it is."""
+    """A message, and its queue."""
 
     place: str
     lookup_id: int

@@ -1,9 +1,9 @@
-"""The process that is killed: a queue manager, and many who use it at once and say what they do.
+"""The process that is killed: a queue manager, and concurrent users that report what they do.
 
 C{python -m tests.faults.life} reads a line of JSON for every life that it is to begin, and begins it in
 a child of its own, so that the modules are read only once.
-Every line that comes out is a list in JSON; what is done is said before it begins and when it has
-ended, so that whoever reads it knows what a kill has left open.
+Every output line is a list in JSON; an operation is reported before it begins and when it has
+ended, so that the reader knows what a kill has left pending.
 """
 
 from __future__ import annotations

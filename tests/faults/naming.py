@@ -20,7 +20,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @attrs.frozen
 class Name:
-    """A message: who sent it, and what it is like.
+    """A message: its sender, and its properties.
 
     @ivar life: in which life it was sent; C{operation} and C{number} say where in that.
     """
@@ -65,5 +65,5 @@ def marks_of(key: str) -> str:
 
 
 def main_queue(place: str) -> str:
-    """The queue of which a place is the journal or a subqueue, or the place itself."""
+    """The queue of a journal or a subqueue, or the queue itself."""
     return place.partition(";")[0] if not place.startswith(".\\system$") else place

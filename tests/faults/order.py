@@ -1,8 +1,8 @@
-"""Reads from a trace what was on the disk when, and who was told what before it was.
+"""Reads from a trace when data was on the disk, and which answers were sent before.
 
 In SQLite, a transaction is on the disk once an C{fdatasync} of the log has ended that began after its last
 frame was written; in a record log, once the synchronised write of its group has ended.
-Messages are told apart by marks in their bodies, which are found again in the pages or groups of the log.
+Messages are distinguished by marks in their bodies, which are found again in the pages or groups of the log.
 """
 
 from __future__ import annotations

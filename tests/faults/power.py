@@ -90,9 +90,9 @@ class File:
         self.pending.clear()
 
     def content(self, choose: Callable[[Write], Iterable[Write]], more: Iterable[Write]) -> bytes:
-        """What is found of it, with some of what was written last.
+        """The content of the disk, with some of the last writes.
 
-        @param more: writes that were under way.
+        @param more: pending writes.
         """
         content = bytearray(self.surely)
         for write in (*self.pending, *more):

@@ -97,7 +97,7 @@ class Visitor:
         return True
 
     def receive(self, queue: str, count: int) -> list[str]:
-        """Receive messages; gives those whose removal was confirmed."""
+        """Receive messages; returns those whose removal was confirmed."""
         messages = self._account.messages[queue]
         confirmed: list[str] = []
         try:
@@ -200,7 +200,7 @@ def second_life(visitor: Visitor) -> None:
 
 
 def busy_life(visitor: Visitor) -> None:
-    """Write so much that the log is brought into the file on the way."""
+    """Write so much that the log is checkpointed into the file meanwhile."""
     for number in range(0, 90, 2):
         visitor.send(ORDERS, *(f"busy {number + more}".ljust(60_000) for more in range(2)))
         if number % 10 == 0:

@@ -34,7 +34,7 @@ class ServerProcess:
     @param home: where its configuration is and its data directory, which outlives it.
     @param tracer: the command that traces it: in front of its own if it asks for the filter in the kernel,
         which only a start can have, or else attached to a fork before that begins.
-    @param environment: what it finds in its environment beside our own.
+    @param environment: its environment in addition to our own.
     @param hosts: the table of that name in its configuration.
     @param limit: seconds after which it is taken to hang.
     """

@@ -1,4 +1,4 @@
-"""The ledger of the chaos tests notices each way in which a promise can be broken."""
+"""The ledger of the chaos tests notices each kind of broken promise."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class LedgerTests(SynchronousTestCase):
         self.assertWrong("1 in orders was never sent")
 
     def test_in_part(self) -> None:
-        """What a sender was told nothing about may come or not, but a transaction comes whole."""
+        """An unconfirmed message may arrive or not, but a transaction arrives whole."""
         self.send("1", "2", is_confirmed=False)
         self.assertTrue(self.ledger.is_complete)
         self.assertWrong()

@@ -87,7 +87,7 @@ LOG_TOLD = (
 
 
 class FailingSystemTestCase(ServerTestCase):
-    """Nothing that was confirmed is lost, what is not done is refused, and the server goes on.
+    """No confirmed message is lost, what is not done is refused, and the server goes on.
 
     @cvar storage: the description of the store.
     @cvar errors: the ways in which each call fails.
@@ -137,7 +137,7 @@ class FailingSystemTestCase(ServerTestCase):
     def live_with_faults(
         self, life: Life, *, before: Life | None = None, stride: int, thorough: int = 1
     ) -> None:
-        """Live through this with each fault in turn, or with some of them.
+        """Run this life with each fault, or with some of them.
 
         @param before: another life, which ends with a kill.
         @param stride: of how many faults one is tried; C{thorough} is the same for L{IS_THOROUGH}.
@@ -246,7 +246,7 @@ class FailingSystemTests(FailingSystemTestCase):
         self.live_with_faults(first_life, stride=67)
 
     def test_space_comes_back(self) -> None:
-        """On a disk that was full messages are taken again, without anybody's doing."""
+        """On a disk that was full messages are accepted again, without intervention."""
         twin = self.directory()
         server = self.run_traced(twin, "-s", "100000")
         self.assertTrue(server.is_ready(), server.output)

@@ -76,7 +76,7 @@ class Promises:
         return promises
 
     def wrong(self, place: int, found: Sequence[str]) -> list[str]:
-        """What is wrong with the messages that are there if the power fails at this place of the trace."""
+        """What is wrong with the messages that are there if the power fails at this position of the trace."""
         faults = [
             f"{text} was confirmed and is lost"
             for text, when in self.sent.items()
@@ -118,7 +118,7 @@ class PowerCutTestCase(ServerTestCase):
         raise NotImplementedError
 
     def wrong(self) -> list[str]:
-        """What is wrong after a power cut, at any of many places."""
+        """What is wrong after a power cut, at any of many positions."""
         chance = random.Random(SEED)
         # Most of the others open files for reading while the server starts.
         eligible = [number for number, call in enumerate(self.calls) if call.name != "openat"]
@@ -147,7 +147,7 @@ class PowerCutTestCase(ServerTestCase):
             shutil.rmtree(directory)
 
     def try_power_cuts(self, storage: str) -> None:
-        """Cut the power at many places."""
+        """Cut the power at many positions."""
         self.live(storage, self.plugins())
         wrong = self.wrong()
         tell(

@@ -54,7 +54,7 @@ class Fault:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What C{strace} has to be told."""
+        """The options of C{strace}."""
         effect = "signal=KILL" if self.error == "KILL" else f"error={self.error}"
         when = f"{self.number}{'+' if self.is_lasting else ''}"
         return ("-e", f"inject={self.call}:{effect}:when={when}")
@@ -89,13 +89,13 @@ def tracer(log: Path, calls: str, *options: str, only: Sequence[Path] = ()) -> l
 
 @attrs.frozen
 class Call:
-    """One call that a process made of the system.
+    """One system call of a process.
 
     @ivar thread: which thread made it.
     @ivar file: the path, or what else stands for the descriptor that is the first argument.
     @ivar arguments: all of them as text, strings in hex.
-    @ivar result: what it answered; C{None} if the process did not live to see it.
-    @ivar began: its place among the beginnings and ends of all calls; C{ended} is the same.
+    @ivar result: the result; C{None} if the process did not live to see it.
+    @ivar began: its position among the beginnings and ends of all calls; C{ended} is the same.
     """
 
     thread: int

@@ -1,4 +1,4 @@
-"""Those who use the queue manager that is killed, many at once, and say what they do."""
+"""Concurrent users of the queue manager that is killed, which report what they do."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def say(*what: object) -> None:
 
 
 class Users:
-    """Everybody who uses one queue manager.
+    """All users of one queue manager.
 
-    @param operations: how many things they do together; C{None} for as many as they can.
+    @param operations: how many operations they do together; C{None} for as many as they can.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class Users:
         ]
 
     async def _flood(self) -> None:
-        """Send so many express messages that some have to lie in the store, then purge them."""
+        """Send so many express messages that some have to be stored, then purge them."""
         message = Message(body=bytes(60_000))
         for _ in range(8):
             await self._manager.send(FLOODED, [message] * 10)
@@ -397,7 +397,7 @@ class Users:
         return bool(self._manager.inspection.queue(path).messages < CROWD)
 
     def _place(self, path: str) -> str | None:
-        """What stands for a queue, or something beside it."""
+        """The name of a queue, or of its journal or subqueue."""
         if path == DEAD_LETTERS:
             return path
         main, semicolon, suffix = path.partition(";")

@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of everything that reads what strangers send.
+"""Coverage-guided fuzzing of everything that reads input of peers.
 
 C{make fuzz} drives the targets with atheris; the suite replays their corpus without it.
 """

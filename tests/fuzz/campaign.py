@@ -1,6 +1,6 @@
 """C{python -m tests.fuzz.campaign [TARGET ...]}: what C{make fuzz} runs.
 
-A process for each of as many targets as may run at once, each for a while in turn, until every one has
+A process for each of as many targets as may run at once, each for a while in rotation, until every one has
 had its executions.
 The figures of all campaigns in a work directory add up in its C{figures.json}.
 The status is 1 if anything was found.

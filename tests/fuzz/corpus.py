@@ -1,6 +1,6 @@
 """The corpus: for each target a file, an input a line in base64, the shortest first.
 
-What has broken a promise lies in a directory of its own, since it may take no way that others do not.
+Inputs that have broken a promise are in a directory of their own, since they may cover no further branch.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ DIRECTORY = Path(__file__).resolve().parent / "corpus"
 
 
 def kept(target: str) -> list[bytes]:
-    """What fuzzing has found to take another way through the code."""
+    """Inputs that fuzzing has found to cover another branch of the code."""
     return _read(DIRECTORY / f"{target}.txt")
 
 
 def broken(target: str) -> list[bytes]:
-    """What has broken a promise once; it stays for good."""
+    """Inputs that have broken a promise once; they stay permanently."""
     return _read(DIRECTORY / "findings" / f"{target}.txt")
 
 

@@ -1,8 +1,8 @@
-"""C{python -m tests.fuzz.reduce [TARGET ...]}: the corpus becomes the least that goes all ways.
+"""C{python -m tests.fuzz.reduce [TARGET ...]}: the corpus becomes the least that covers all branches.
 
-Of everything in the corpus and the work directory those inputs stay that go over a branch which no
-shorter one, and no seed, goes over; and all that have broken a promise which they keep now.
-L{tests.fuzz.report} tells what they go over together.
+Of everything in the corpus and the work directory those inputs stay that cover a branch which no
+shorter one, and no seed, covers; and all that have broken a promise which they keep now.
+L{tests.fuzz.report} shows what they cover together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Branch = tuple[str, int, int]
 
 
 def ways(target: str, inputs: Iterable[bytes]) -> Iterable[tuple[bytes, frozenset[Branch]]]:
-    """Each input with the branches that it goes over; one that breaks a promise is told and left out."""
+    """Each input with the branches that it covers; one that breaks a promise is reported and left out."""
     for data in inputs:
         measured = coverage.Coverage(data_file=None, branch=True, source=[SOURCE], config_file=False)
         measured.start()

@@ -1,4 +1,4 @@
-"""Gives rubbish the beginning of a packet, so that a fuzzer need not find the signature each time."""
+"""Gives random bytes the beginning of a packet, so that a fuzzer need not find the signature each time."""
 
 from __future__ import annotations
 

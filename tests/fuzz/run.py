@@ -1,8 +1,8 @@
 """C{python -m tests.fuzz.run TARGET [--runs N] [--seconds S] [--work DIRECTORY]}: one target under atheris.
 
-Inputs that took a way of their own lie in the work directory; L{tests.fuzz.reduce} takes the best of
+Inputs that covered a new branch are in the work directory; L{tests.fuzz.reduce} takes the best of
 them into the corpus.
-An input that breaks a promise is written to C{findings} there, once for each place that raised, and the
+An input that breaks a promise is written to C{findings} there, once for each line that raised, and the
 run goes on; one that takes too long or too much memory ends it.
 """
 

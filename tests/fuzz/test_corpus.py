@@ -10,7 +10,7 @@ from tests.fuzz.targets import TARGETS
 
 
 class CorpusTests(SynchronousTestCase):
-    """What once took a way of its own, or broke a promise, still ends well."""
+    """Inputs that once covered a new branch, or broke a promise, still end well."""
 
     def test_every_target_takes_its_corpus(self) -> None:
         """Seeds and everything that was kept."""

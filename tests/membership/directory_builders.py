@@ -85,7 +85,9 @@ def play(
     now: Moment = NOW,
     played: Played | None = None,
 ) -> tuple[R, Played]:
-    """Run a procedure, each of whose effects is answered by C{reply}; what that raises is thrown into it."""
+    """Run a procedure, each of whose effects is answered by C{reply}; an exception of that is thrown
+    into it.
+    """
     played = played or Played()
     try:
         effect = next(procedure)

@@ -112,7 +112,7 @@ class WritingTests(SynchronousTestCase):
                 self.assertEqual(played.of(SendChangeNotification), [])
 
     def test_private_queue(self) -> None:
-        """Nobody is notified of what is not public."""
+        """A private queue causes no notification."""
         for procedure in (
             access().create_directory_object(PRIVATE),
             access().delete_directory_object(PRIVATE),
@@ -229,7 +229,7 @@ class ReadingTests(SynchronousTestCase):
         self.assertEqual((ended, played.requests), (FAILED, [EndRead(7)]))
 
     def test_begin_offline(self) -> None:
-        """Offline nothing is begun; a directory that is away then does not make anybody offline."""
+        """Offline nothing is begun; an unreachable directory then makes no queue manager offline."""
         answered, played = play(access(offline=True).read_directory_begin(SiteObject))
         self.assertIs(answered.result, DirectoryOperationResult.DIRECTORY_NOT_CONNECTED)
         self.assertEqual(played.effects, [])
@@ -238,7 +238,7 @@ class ReadingTests(SynchronousTestCase):
         self.assertFalse(directory.local.directory_offline)
 
     def test_read_all(self) -> None:
-        """All objects are read, and the handle is given back, also when reading fails in the middle."""
+        """All objects are read, and the handle is closed, also when reading fails in the middle."""
         outcomes = [Outcome(value=7), found(PARIS), END, DONE]
         answered, played = play(access().read_all(SiteObject), replies(*outcomes))
         self.assertEqual(answered.value, [PARIS])
@@ -249,7 +249,7 @@ class ReadingTests(SynchronousTestCase):
         self.assertEqual(play(access().read_all(SiteObject), replies(FAILED))[0], FAILED)
 
     def test_meaningless(self) -> None:
-        """A read without a meaning is refused before anybody is asked."""
+        """A read without a meaning is refused before the directory is queried."""
         less = AttributeFilter("identifier", FilterOperator.LESS_THAN, SITE)
         for directory in (access(), access(integrated=False)):
             self.assertRaises(LocalProtocolError, play, directory.read_directory(SiteObject, [less]))
@@ -443,7 +443,7 @@ class DirectoryHistory(RuleBasedStateMachine):
 
     @invariant()
     def offline_is_tried_again(self) -> None:
-        """Whoever is offline has a timer that runs, and nobody else has."""
+        """An offline queue manager has a running timer, and no other has."""
         running = self.directory.timers.is_running(ONLINE_TIMER)
         assert running is self.directory.local.directory_offline
 

@@ -123,6 +123,6 @@ class ListTests(SynchronousTestCase):
         )
 
     def test_many(self) -> None:
-        """Of very many differences the first are told."""
+        """Of very many differences the first are reported."""
         found = "".join(f"(OA;;CR;{SEND};;S-1-5-21-1-2-3-{rid})" for rid in range(100))
         self.assertEqual(len(list_divergence(parse_sddl("D:"), parse_sddl(f"D:{found}"))), MOST_DIFFERENCES)

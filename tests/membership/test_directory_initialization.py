@@ -110,7 +110,7 @@ class WorkgroupTests(MachineTestCase):
     """A queue manager without a directory."""
 
     def test_start(self) -> None:
-        """It asks nobody, and no timer runs."""
+        """It queries no directory, and no timer runs."""
         self.initialize(provisioning=Provisioning(site=SITE))
         self.assertEqual([type(effect) for effect in self.machine.performed], [Store])
         self.assertIsNone(self.machine.access.timers.deadline())

@@ -126,7 +126,7 @@ class GetQueuePathTests(SynchronousTestCase):
         self.assertEqual(path, QueuePath("ALPHA\\orders", "ALPHA"))
 
     def test_other_names(self) -> None:
-        """MQDMPR-3.1.7.1.26-01: of every other name nothing is told, and that is not an error."""
+        """MQDMPR-3.1.7.1.26-01: other names are ignored, without an error."""
         for name in (
             f"MACHINE={OWN};DEADLETTER",
             f"CONNECTOR={OWN}",
@@ -184,7 +184,7 @@ class ExpandFormatNameTests(SynchronousTestCase):
             self.assertEqual(self.expand(name, integrated=False), name)
 
     def test_nested_lists(self) -> None:
-        """MQDMPR-3.1.7.3.8-02: the members of a list stand in its place, those of lists in it as well."""
+        """MQDMPR-3.1.7.3.8-02: the members of a list replace it, those of lists in it as well."""
         members: dict[DistributionListFormatName, Sequence[FormatName]] = {
             LISTS[0]: (LISTS[1], QUEUES[3]),
             LISTS[1]: (QUEUES[1], LISTS[2]),
@@ -221,7 +221,7 @@ class ExpandFormatNameTests(SynchronousTestCase):
         self.refused(str(LISTS[0]), {LISTS[0]: (LISTS[1],), LISTS[1]: (LISTS[0],)}, unsupported)
 
     def test_member_that_is_read_only(self) -> None:
-        """A journal among several queues is refused; nobody sends to it."""
+        """A journal among several queues is refused; it cannot be sent to."""
         journal = parse_format_name(f"{QUEUES[0]};JOURNAL")
         detail = self.refused(
             str(LISTS[0]),
@@ -231,7 +231,7 @@ class ExpandFormatNameTests(SynchronousTestCase):
         self.assertIn(str(journal), detail)
 
     def test_too_many(self) -> None:
-        """A list of more queues than anybody can have open is refused."""
+        """A list of more queues than can be open is refused."""
         many = tuple(PublicFormatName(UUID(int=number)) for number in range(1, MOST_ELEMENTS + 2))
         self.refused(str(LISTS[0]), {LISTS[0]: many}, Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
         enough = {LISTS[0]: many[1:]}
@@ -250,7 +250,7 @@ class ExpandFormatNameTests(SynchronousTestCase):
     @given(st.lists(st.lists(st.sampled_from([*LISTS, *QUEUES]), max_size=5), min_size=5, max_size=5))
     @settings(max_examples=100)
     def test_any_lists(self, contents: list[list[FormatName]]) -> None:
-        """Lists that contain each other in any way come to the queues that can be reached, each once."""
+        """Lists that contain each other in any way yield the queues that can be reached, each once."""
         members = dict(zip(LISTS, contents, strict=True))
         reachable: set[FormatName] = {LISTS[0]}
         while True:
@@ -269,7 +269,7 @@ class MachineSidTests(SynchronousTestCase):
     """What the default security descriptor of a queue needs of the directory."""
 
     def test_sid(self) -> None:
-        """MQDMPR-3.1.7.1.3.1-01: the SID of the computer if there is a directory that tells it, else none."""
+        """MQDMPR-3.1.7.1.3.1-01: the SID of the computer if a directory has it, else none."""
         sid, played = play(read_machine_sid(access(), "ALPHA"), replies(Outcome(value=b"\1\2")))
         self.assertEqual((sid, played.requests), (b"\1\2", [ReadObjectSid("ALPHA")]))
         for outcome in (NOT_FOUND, DISCONNECTED):

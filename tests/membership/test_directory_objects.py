@@ -1,4 +1,4 @@
-"""The objects of a directory: their attributes, defaults and limits, and their way through the store."""
+"""The objects of a directory: their attributes, defaults and limits, and their serialization in the store."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class AttributeTests(SynchronousTestCase):
 
 
 class DefaultTests(SynchronousTestCase):
-    """What an object has that nobody gave anything else."""
+    """Defaults of an object."""
 
     def test_queue_manager_quotas(self) -> None:
         """MQDMPR-3.1.1.1-09 MQDMPR-3.1.1.1-11: 0x00100000 for messages, no limit for journals."""
@@ -189,7 +189,7 @@ class DefaultTests(SynchronousTestCase):
             self.assertEqual((getattr(given, role), getattr(QueueManagerObject(), role)), (True, False))
 
     def test_unknown_operating_system(self) -> None:
-        """A queue manager whose operating system is not set runs on one that is not known."""
+        """A queue manager without an operating system has an unknown one."""
         self.assertIs(QueueManagerObject().operating_system_type, OperatingSystemType.OTHER)
 
     def test_version(self) -> None:
@@ -320,7 +320,7 @@ class LimitTests(SynchronousTestCase):
 
 
 class ResultTests(SynchronousTestCase):
-    """What an application is told of the result of a directory operation."""
+    """The result of a directory operation for an application."""
 
     def test_results(self) -> None:
         """MQDMPR-3.1.1.17-01: the seven results."""
@@ -338,7 +338,7 @@ class ResultTests(SynchronousTestCase):
         )
 
     def test_error(self) -> None:
-        """An error of a directory tells its result, and why."""
+        """An error of a directory has its result, and its reason."""
         error = DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, "no such queue")
         self.assertEqual(str(error), "ObjectNotFound: no such queue")
 
@@ -400,7 +400,7 @@ class EntryTests(SynchronousTestCase):
 
 
 class KeepingTests(SynchronousTestCase):
-    """The way through the store."""
+    """Serialization in the store."""
 
     @given(directory_objects())
     @settings(max_examples=100)

@@ -133,7 +133,7 @@ class ProvisioningTests(MachineTestCase):
         self.assertEqual(local.object.public_encryption_key_list, keys)
 
     def test_identifier_of_the_directory(self) -> None:
-        """A directory that chooses identifiers chooses ours; whoever keeps it is told."""
+        """A directory that chooses identifiers chooses ours; the caller that stores it is notified."""
         self.machine = Machine(assigns_identifiers=True)
         self.directory = self.machine.directory
         self.machine.start(integrated=True)
@@ -407,7 +407,7 @@ class SettingsTests(MachineTestCase):
         return {change.name: change.value}
 
     def test_switches(self) -> None:
-        """MQDMPR-3.1.1.1-27: three switches are what they were, either way."""
+        """MQDMPR-3.1.1.1-27: three switches keep their values, either way."""
         for name in ("directory_integrated", "srmp_http_support", "srmp_pgm_support"):
             for value in (True, False):
                 local = self.restarted(lambda known, name=name, value=value: setattr(known, name, value))  # type: ignore[misc]

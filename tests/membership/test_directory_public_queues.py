@@ -63,7 +63,7 @@ FULL = MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, "the disk is full")
 
 
 class Scripted:
-    """Answers in turn, and fails what it is told to fail."""
+    """Answers in order, and fails on demand."""
 
     def __init__(self, *outcomes: Outcome, failing: type[Any] | tuple[type[Any], ...] = ()) -> None:
         self._outcomes = list(outcomes)
@@ -241,13 +241,13 @@ class CreateTests(SynchronousTestCase):
             )
 
     def test_illegal_path(self) -> None:
-        """Nobody is asked about a path that is not one of ours, or of no public queue."""
+        """A path that is not one of ours, or of no public queue, causes no query."""
         for path in ("beta\\q", ".\\private$\\q", ".\\system$;journal", ".\\q;sub", ".\\q;journal"):
             self.refused(Status.MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, path=path)
             self.assertEqual(self.played.effects, [])
 
     def test_exists_here(self) -> None:
-        """A path that is taken, in whichever case, is refused before anybody is asked."""
+        """A path that is taken, in whichever case, is refused before the directory is queried."""
         self.access.local.public_queues[QUEUE] = ORDERS
         for path in ("ALPHA\\orders", ".\\ORDERS", "alpha.example.com\\orders"):
             self.refused(Status.MQ_ERROR_QUEUE_EXISTS, path=path)
@@ -262,7 +262,7 @@ class CreateTests(SynchronousTestCase):
         self.create(Outcome(value=QUEUE), FAILED)
 
     def test_impossible_property(self) -> None:
-        """A property that no queue can have is refused before anybody is asked."""
+        """A property that no queue can have is refused before the directory is queried."""
         self.refused(Status.MQ_ERROR_LABEL_TOO_LONG, label="x" * 125)
         self.refused(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, quota=-1)
         self.assertEqual(self.played.effects, [])
@@ -325,7 +325,7 @@ class DeleteTests(SynchronousTestCase):
             self.assertEqual(self.access.local.deletions, {QUEUE: ORDERS})
 
     def test_tried_again(self) -> None:
-        """What could not go goes later; what nobody finds any more is gone as well."""
+        """A failed change is repeated later; a queue that is not found any more is gone as well."""
         for outcome in (DONE, NOT_FOUND):
             self.setUp()
             self.assertRaises(MQError, self.delete, DISCONNECTED)
@@ -346,7 +346,7 @@ class DeleteTests(SynchronousTestCase):
         self.assertEqual((len(played.requests), len(self.access.local.deletions)), (1, 2))
 
     def test_not_found_in_the_directory(self) -> None:
-        """A queue that the directory has lost is gone, and that is told."""
+        """A queue that the directory has lost is removed, and that is reported."""
         error = self.assertRaises(MQError, self.delete, NOT_FOUND)
         self.assertIs(error.status, Status.MQ_ERROR_QUEUE_NOT_FOUND)
         self.assertEqual(self.access.local.deletions, {})

@@ -146,7 +146,7 @@ class MeaninglessQueryTests(SynchronousTestCase):
     """Reads that no directory could answer."""
 
     def test_refused(self) -> None:
-        """Each is refused, and told what is wrong with it."""
+        """Each is refused, with the reason."""
         less = FilterOperator.LESS_THAN
         for filters, attributes, order, problem in (
             ([equals("colour", 1)], None, (), "colour"),

@@ -98,7 +98,7 @@ READ = (
 
 
 def token(*sids: bytes) -> Token:
-    """Whoever has these SIDs."""
+    """The account with these SIDs."""
     return Token(sids[0], frozenset(sids[1:]))
 
 
@@ -266,7 +266,7 @@ MASKS = st.integers(0, 0xFF).map(lambda bits: (bits & 0xF) | (bits >> 4 & 3) << 
 
 
 def expressible(mask: int) -> int:
-    """A mask that may be allowed: messages are taken by those who may look at them."""
+    """A mask that may be allowed: receiving includes peeking."""
     return mask | 2 if mask & 0b1001 else mask
 
 

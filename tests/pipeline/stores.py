@@ -54,7 +54,7 @@ def lookup_id(number: int, priority: int = 3) -> int:
 
 
 def packet(number: int, body: bytes = b"", *, priority: int = 3, message_class: int = 0) -> bytes:
-    """A message that tells its number."""
+    """A message with its number."""
     made = user_packet(
         body or b"body %d" % number,
         label=f"message {number}",

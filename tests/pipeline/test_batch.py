@@ -208,7 +208,7 @@ class PushDownTests(EstateCase):
             found = self.read("offset,timestamp,topic").where(condition)
             self.assertEqual(sorted(row.offset for row in found.collect()), expected, condition)
 
-    def test_session_that_pushes_nothing(self) -> None:
+    def test_session_without_push_down(self) -> None:
         """A session with Spark's own defaults reads too, and filters by itself."""
         name = "spark.sql.python.filterPushdown.enabled"
         self.spark.conf.set(name, "false")

@@ -74,7 +74,7 @@ class ReadingTests(SynchronousTestCase):
         self.assertEqual(json.loads(first["decoded"])["value"], "\ufffd")
         self.assertEqual(second["headers"], [{"key": "\ufffd", "value": b"?"}])
 
-    def test_what_nobody_is_called_is_refused(self) -> None:
-        """With the names that there are."""
+    def test_unknown_name_is_refused(self) -> None:
+        """With the known names."""
         error = self.assertRaises(ValueError, reading, "yaml")
         self.assertIn("decode = 'yaml' is not one of none, auto, wcf, nrbf, activex, xml, json", str(error))

@@ -1,4 +1,4 @@
-"""The demo of the pipeline: what the meddler does is what it tells, and so is what is edited."""
+"""The demo of the pipeline: the meddler reports exactly what it does and edits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MeddlerTests(SynchronousTestCase):
         self.demo = example("demo_meddler")
 
     def test_mischief(self) -> None:
-        """As many messages come as were sent; which were lost, repeated and swapped is told exactly."""
+        """As many messages come as were sent; the lost, repeated and swapped ones are reported exactly."""
         mischief = self.demo.Mischief(lose=5, swap=3)
         sent = [user_packet(b"", message_id=number) for number in range(1, 101)]
         came: list[bytes] = []
@@ -60,7 +60,7 @@ class EditingTests(SynchronousTestCase):
         self.demo = example("demo_pipeline")
 
     def test_edit(self) -> None:
-        """What was removed, repeated and swapped is told exactly; offsets rise without a hole."""
+        """What was removed, repeated and swapped is reported exactly; offsets rise without a hole."""
         directory = Path(self.mktemp())
         directory.mkdir()
         names = [f"{number:05}" for number in range(5000)]

@@ -1,4 +1,4 @@
-"""What is stored becomes Parquet files, once, whoever is killed in between."""
+"""Stored messages become Parquet files, once, whichever process is killed in between."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class ExportTests(ExportTestCase):
         self.assertEqual([error is None for error in errors], [True, False, False, False])
         self.assertEqual([row is None for row in self.rows("id")], [False, True, True, True])
 
-    def test_nothing(self) -> None:
+    def test_empty_queue(self) -> None:
         """An empty queue becomes no file."""
         self.assertEqual(self.export("orders"), [Exported(".\\private$\\orders", "queue")])
         self.assertEqual(self.files, ["_msmq_export.lock"])
@@ -235,7 +235,7 @@ class AgainTests(ExportTestCase):
         self.assertEqual((told.rows, sorted(self.rows())), (3, [1, 2, 3, 4, 5, 6]))
 
     def test_trimmed(self) -> None:
-        """What was trimmed before it was exported is told of; what was exported is not."""
+        """Messages that were trimmed before the export are reported; exported ones are not."""
         self.write([log(number) for number in range(1, 4)])
         self.export("orders", log=True)
         self.write([log(number) for number in range(4, 9)])
@@ -417,7 +417,7 @@ class CommandTests(ExportTestCase):
     """C{msmq export}."""
 
     def test_export(self) -> None:
-        """It tells what it wrote, for people and for programs."""
+        """It reports what it wrote, as text and as JSON."""
         self.write([put(1), put(2, content=DAMAGED), event(1)])
         output = ("--output", str(self.directory), "--data", str(self.data))
         ended = self.msmq("export", "orders", "events", *output, "--json")
@@ -443,7 +443,7 @@ class CommandTests(ExportTestCase):
             ended.output, r"(?m)^topic +stream +rows +damaged +files\n\.\\private\$\\orders +queue +0"
         )
 
-    def test_places(self) -> None:
+    def test_locations(self) -> None:
         """The store is found by --data, by the control socket or by --store; a remote one is not."""
         self.write([put(1)])
         for place in (

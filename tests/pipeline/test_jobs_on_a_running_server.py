@@ -1,4 +1,4 @@
-"""Jobs beside a server that runs: its store is read, and messages are sent again through it."""
+"""Jobs during the run of a server: its store is read, and messages are sent again through it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class BesideServerTests(SparkTestCase):
         return status, out.getvalue(), err.getvalue()
 
     def labels(self) -> list[str]:
-        """Those of what lies in the second queue."""
+        """Labels of the messages in the second queue."""
         count = self.server.client.queue(AGAIN)["messages"]
         if not count:
             return []

@@ -92,7 +92,7 @@ class KillTests(SynchronousTestCase):
             time.sleep(0.02)
 
     def result(self) -> list[str]:
-        """The labels in the files that were committed, of which the log in C{_spark_metadata} tells."""
+        """The labels in the files that were committed according to the log in C{_spark_metadata}."""
         log = self.home / "result" / "_spark_metadata"
         batches = [path for path in log.iterdir() if path.name.isdecimal()]
         compacted = sorted(log.glob("[0-9]*.compact"), key=lambda path: int(path.stem))[-1:]

@@ -61,7 +61,7 @@ class TextTests(SynchronousTestCase):
             "  and 7 more\n",
         )
 
-    def test_nothing(self) -> None:
+    def test_empty_table(self) -> None:
         """A table without rows says so."""
         self.assertIn(
             "  nothing\n", text_page(report(Section("Fates", "", [Table("By fate", ["fate"], [])])))
@@ -77,7 +77,7 @@ class TextTests(SynchronousTestCase):
         self.assertEqual((time_text(1 << 62), time_text(None)), ("never", None))
 
     def test_lines(self) -> None:
-        """Nor in a verdict that quotes an exception, which whoever sent the message chose."""
+        """Nor in a verdict that quotes an exception, which the sender of the message chose."""
         text = text_page(JobReport("What failed", "the largest has 3: Evil\x1b[2J\nException"))
         self.assertIn("\nthe largest has 3: Evil\ufffd[2J\ufffdException\n", text)
 
@@ -109,7 +109,7 @@ class PageTests(SynchronousTestCase):
 
     @given(st.text(max_size=30))
     def test_any_text(self, text: str) -> None:
-        """Whatever somebody named a queue, it is text in the page."""
+        """The name of a queue, whatever it is, is text in the page."""
         table = Table(text, [text], [[text]])
         page = Reader(html_page(report(Section("Fates", text, [table]))))
         self.assertEqual(page.elements.count("table"), 1)

@@ -66,7 +66,7 @@ class SchemaTests(SynchronousTestCase):
         self.assertEqual(names_of(MESSAGE_COLUMNS)[7:], (*keys, *rest, "decoded", "decode_error"))
 
     def test_version(self) -> None:
-        """A schema in Arrow tells the version of the record format."""
+        """A schema in Arrow has the version of the record format."""
         schema = arrow_schema(EXPORTED_COLUMNS)
         self.assertEqual(schema.metadata[VERSION_KEY], str(VERSION).encode())
         self.assertEqual(schema.names, list(EXPORTED))
@@ -137,7 +137,7 @@ class MessageRowTests(SynchronousTestCase):
 
     @given(spoilt_packets() | st.binary(max_size=200))
     def test_any_bytes(self, packet: bytes) -> None:
-        """Whatever lies in a store is a row: of what is damaged its bytes, and the error."""
+        """Any content of a store is a row: a damaged one has its bytes, and the error."""
         row = row_of(packet, arrived=1.0, lookup_id=7, aborts=1, moves=2)
         self.assertEqual(row["packet"], packet)
         if row["decode_error"] is not None:

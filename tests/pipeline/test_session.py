@@ -32,7 +32,7 @@ class JavaTests(SynchronousTestCase):
         return directory
 
     def java(self, version: str) -> Path:
-        """A program that tells this version."""
+        """A program that prints this version."""
         program = self.home / "bin" / "java"
         program.parent.mkdir()
         program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2026-01-01' >&2\n")
@@ -72,7 +72,7 @@ class SessionTests(SparkTestCase):
     """A session that was made."""
 
     def test_settings(self) -> None:
-        """It is local, listens on loopback alone, tells times in UTC, and pushes filters down."""
+        """It is local, listens on loopback alone, shows times in UTC, and pushes filters down."""
         self.assertEqual(self.spark.sparkContext.master, "local[2]")
         self.assertEqual(self.spark.conf.get("spark.driver.bindAddress"), "127.0.0.1")
         self.assertEqual(self.spark.conf.get("spark.ui.enabled"), "false")

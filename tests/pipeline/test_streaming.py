@@ -96,7 +96,7 @@ class OnceTests(StreamingCase):
         self.assertEqual(self.labels(), [f"message {number}" for number in (1, 2, 3, 4)])
 
     def test_starting_offsets(self) -> None:
-        """A query without a checkpoint begins where it is told to: by default with what comes in."""
+        """A query without a checkpoint begins where its option says: by default with new arrivals."""
         self.write(*(log(number) for number in range(1, 6)))
         cases: list[tuple[dict[str, str | None], list[int]]] = [
             ({"startingOffsets": None}, []),
@@ -148,10 +148,12 @@ class OnceTests(StreamingCase):
 
 
 class LossTests(StreamingCase):
-    """What is gone before it was read is told."""
+    """Messages that are lost before they are read are reported."""
 
     def test_trimmed(self) -> None:
-        """Trimming what was read is nobody's loss; trimming more is, and with C{failOnDataLoss} an error."""
+        """Trimming read messages loses none; trimming more does, and with C{failOnDataLoss} it is an
+        error.
+        """
         self.write(*(log(number) for number in range(1, 6)))
         self.assertEqual(len(self.labels()), 5)
         self.write(log(6), TrimLog(ORDERS.identifier, keep_bytes=len(packet(11))))

@@ -51,7 +51,7 @@ class WritingCase(SparkTestCase):
         return reason(caught.exception)
 
     def received(self) -> list[Delivered]:
-        """What lies in the queue."""
+        """The messages in the queue."""
         count = self.server.client.queue(ORDERS)["messages"]
         if not count:
             return []
@@ -159,7 +159,7 @@ class BatchTests(WritingCase):
         self.assertEqual(len(self.bodies()), 11)
 
     def test_refusals(self) -> None:
-        """What cannot be sent is told in one line, which names it."""
+        """A row that cannot be sent is reported in one line, which names it."""
         frame = self.orders(1)
         for options, expected in (
             ({"control": ""}, "the option control (the control socket of a queue manager) is missing"),
@@ -189,7 +189,7 @@ class StreamTests(WritingCase):
     """A stream that ends in a queue."""
 
     def test_batch_that_is_done_again(self) -> None:
-        """A batch that is sent twice, since nobody noted that it had been, leaves each message once."""
+        """A batch that is sent twice, since its end was not recorded, leaves each message once."""
         source = self.home / "source"
         checkpoint = self.home / "checkpoint"
         self.orders(10).drop("key").coalesce(1).write.json(str(source))
@@ -232,7 +232,7 @@ class RecordTests(SynchronousTestCase):
         self.assertEqual(records().record(named, "p").header["response_queue"], "DIRECT=OS:b\\q")
 
     def test_what_is_no_base64(self) -> None:
-        """Such a row is refused by name, and nothing else is sent in its place."""
+        """Such a row is refused by name, and nothing else is sent instead."""
         for column in ("body_base64", "extension_base64"):
             for wrong in ("####", "YQ", "Y Q = =", "\xe9"):
                 error = self.assertRaises(ReadingError, records().record, {column: wrong}, "p")
@@ -240,8 +240,8 @@ class RecordTests(SynchronousTestCase):
                     f"row p cannot be sent: MQ_ERROR_INVALID_PARAMETER: {column} is not base64", str(error)
                 )
 
-    def test_dead_letters(self) -> None:
-        """A dead letter is sent again, though its class tells why it died."""
+    def test_resending_dead_letters(self) -> None:
+        """A dead letter is sent again, though its class has the reason of its failure."""
         row = {
             "value": b"late",
             "class": 0xC004,
@@ -265,7 +265,7 @@ class RecordTests(SynchronousTestCase):
             self.assertEqual(header.get("transactional"), expected, (row, known))
 
     def test_keys(self) -> None:
-        """The key is the row's own, or its identifier, or its place; before it stands that of the option."""
+        """The key is the row's own, or its identifier, or its position; that of the option precedes it."""
         for row, key in (
             ({"key": "k", "id": "i"}, "run:k"),
             ({"id": "i"}, "run:i"),

@@ -1,4 +1,4 @@
-"""The keys of a queue manager are made once, kept for ever, and seen by nobody."""
+"""The keys of a queue manager are made once, kept permanently, and readable by no other user."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class KeyRingTests(SynchronousTestCase):
         self.assertEqual(second.encryption_keys, first.encryption_keys)
         self.assertEqual(second.signing_keys, first.signing_keys)
 
-    def test_nobody_else_may_read_them(self) -> None:
-        """The directory has mode 0700, each secret 0600; a file that is open to others is closed to them."""
+    def test_readable_by_their_owner_only(self) -> None:
+        """The directory has mode 0700, each secret 0600; a file with wider permissions is restricted."""
         self.ring(weak=True)
         self.assertEqual(stat.S_IMODE(self.directory.stat().st_mode), 0o700)
         secrets = sorted(path.name for path in self.directory.glob("*.pem"))
@@ -106,7 +106,7 @@ class KeyRingTests(SynchronousTestCase):
         self.assertIn(BASE_PROVIDER, str(caught.exception))
 
     def test_public_halves_for_an_enterprise_file(self) -> None:
-        """They stand beside, in one line of base64."""
+        """They are stored next to the keys, in one line of base64."""
         ring = self.ring()
         text = (self.directory / PUBLIC_FILE).read_text()
         self.assertEqual(MqdsPublicKeys.from_bytes(base64.b64decode(text)), ring.encryption_keys)
@@ -116,7 +116,7 @@ class KeyRingTests(SynchronousTestCase):
         self.assertEqual((self.directory / PUBLIC_FILE).read_text(), text)
 
     def test_damaged_files(self) -> None:
-        """No new key takes their place, and the path is told."""
+        """No new key replaces them, and the path is reported."""
         self.ring()
         path = self.directory / "encryption-aes.pem"
         whole = path.read_bytes()
@@ -132,7 +132,7 @@ class KeyRingTests(SynchronousTestCase):
         path.write_bytes(whole)
         self.ring()
 
-    def test_a_place_that_cannot_be_used(self) -> None:
+    def test_a_path_that_cannot_be_used(self) -> None:
         """A file where the directory should be, or a directory where a file should be."""
         blocked = Path(self.mktemp())
         blocked.write_bytes(b"")

@@ -1,4 +1,4 @@
-"""Signatures and certificates: by the libraries, without arithmetic, and beside openssl."""
+"""Signatures and certificates: by the libraries, without arithmetic, and compared with openssl."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class SigningTests(SigningContract, SynchronousTestCase):
         self.assertEqual(found, Unusable("has no RSA key"))
 
     def test_exponents(self) -> None:
-        """A public exponent has 32 bits; with longer ones a stranger would keep the processor busy."""
+        """A public exponent has 32 bits; with longer ones an unknown peer would keep the processor busy."""
         data = b"some data"
         for number, exponent in ((4, 3), (5, 0xFFFFFFFB), (6, 0x10000000F), (7, (1 << 255) + 1)):
             pem = directory() / f"exponent-{number}.crt"
@@ -167,7 +167,7 @@ class SigningTests(SigningContract, SynchronousTestCase):
         self.assertEqual(self.make().verify(encoded, signature, HashAlgorithm.SHA_512, [b"data"]), 0)
 
     def test_keys_that_are_none(self) -> None:
-        """Nothing of a damaged key is told."""
+        """Nothing of a damaged key is shown."""
         made = self.credentials()
         assert made.private_key is not None
         for private in (*RUBBISH, made.private_key[:-1], credentials(2, "ec").private_key):
@@ -237,7 +237,7 @@ class FileCertificateStoreTests(CertificateStoreContract, SynchronousTestCase):
         [path] = self.directory.iterdir()
         return kept, path
 
-    def test_for_nobody_else(self) -> None:
+    def test_readable_by_its_owner_only(self) -> None:
         """Only its owner can read it; it is still there for another process."""
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         kept, path = self.put()
@@ -250,7 +250,7 @@ class FileCertificateStoreTests(CertificateStoreContract, SynchronousTestCase):
             self.assertEqual(path.stat().st_mode & 0o777, 0o600)
 
     def test_damage(self) -> None:
-        """A damaged file is told by its name, without what is in it."""
+        """A damaged file is reported by its name, without its content."""
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         _, path = self.put()
         whole = path.read_bytes()

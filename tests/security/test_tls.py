@@ -68,7 +68,7 @@ class TlsServerTests(TestCase):
         return server.parts.manager
 
     async def beta(self, description: str, more: str = "") -> QueueManagerService:
-        """A receiver, which listens as it is told."""
+        """A receiver, which listens as the test says."""
         manager = await self.start("BETA", f'[listen]\nsession = "{description}"\n{OFF}\n{more}')
         await manager.create_queue(QUEUE, transactional=True)
         return manager
@@ -94,7 +94,7 @@ class TlsServerTests(TestCase):
         return f"tls:{BETA_ADDRESS}:{self.port}:pins={pin or self.beta_files.pin}:{files.arguments}"
 
     async def until(self, condition: object, what: str) -> None:
-        """Wait for something that another turn of the reactor will bring about."""
+        """Wait for something that another iteration of the reactor will bring about."""
         assert callable(condition)
         for _ in range(5000):
             if condition():
@@ -130,8 +130,8 @@ class TlsServerTests(TestCase):
         self.assertEqual((beta.inspection.queue(QUEUE).messages, alpha.inspection.status().messages), (0, 1))
         self.assertNotIn("secret", "\n".join(self.lines))
 
-    async def test_a_server_with_another_certificate_gets_nothing(self) -> None:
-        """Who has taken the address of a server has not its key."""
+    async def test_a_server_with_another_certificate_gets_no_message(self) -> None:
+        """A server at the address of another one has not its key."""
         await self.refused(
             self.dialling(pin=self.alpha_files.pin),
             None,
@@ -140,7 +140,7 @@ class TlsServerTests(TestCase):
         )
 
     async def test_a_client_with_another_certificate_is_refused(self) -> None:
-        """A stranger's certificate is as good as none."""
+        """An unknown certificate counts as none."""
         stranger = TlsFiles.make(self.directory, "stranger")
         await self.refused(
             self.dialling(files=stranger),
@@ -160,7 +160,7 @@ class TlsServerTests(TestCase):
         )
 
     async def test_a_certificate_of_tomorrow_is_refused(self) -> None:
-        """One whose time has not begun."""
+        """One whose validity has not begun."""
         early = TlsFiles.make(self.directory, "early", days=90)
         await self.refused(
             self.dialling(files=early),
@@ -169,15 +169,15 @@ class TlsServerTests(TestCase):
             because=f"the certificate of {ALPHA_ADDRESS}, {early.pin}, is not valid yet",
         )
 
-    async def test_who_shows_none_is_refused(self) -> None:
+    async def test_a_client_without_a_certificate_is_refused(self) -> None:
         """Where certificates are pinned, a client has to show one."""
         beta = await self.beta(self.listening(self.alpha_files.pin))
         alpha = await self.alpha(f"tls:{BETA_ADDRESS}:{self.port}:pins={self.beta_files.pin}")
         await self.until(lambda: len(self.closings()) > 2, "nothing was tried")
         self.assertEqual((beta.inspection.queue(QUEUE).messages, alpha.inspection.status().messages), (0, 1))
 
-    async def test_who_speaks_no_tls_is_refused(self) -> None:
-        """A packet in clear is not a TLS, and its connection ends."""
+    async def test_a_client_without_tls_is_refused(self) -> None:
+        """A packet in clear is not TLS, and its connection ends."""
         beta = await self.beta(self.listening())
         with socket.create_connection((BETA_ADDRESS, self.port), timeout=DEADLINE) as plain:
             plain.sendall(establish(ALPHA))
@@ -185,8 +185,8 @@ class TlsServerTests(TestCase):
             await self.until(lambda: self.is_over(plain), "the connection stays")
         self.assertEqual(beta.inspection.sessions(), [])
 
-    async def test_silence_keeps_nobody_out(self) -> None:
-        """Connections that never begin TLS give way to those that have something to say; nothing is lost."""
+    async def test_silent_connections_do_not_lock_out_others(self) -> None:
+        """Connections that never begin TLS are closed for those that send; no message is lost."""
         beta = await self.beta(self.listening(self.alpha_files.pin), "[limits]\nmax_handshakes = 3\n")
         silent = [socket.create_connection((BETA_ADDRESS, self.port)) for _ in range(10)]
         for connection in silent:
@@ -222,8 +222,8 @@ class TlsServerTests(TestCase):
             await server.stopService()
             self.assertEqual(self.flushLoggedErrors(), [])
 
-    async def test_only_those_who_are_named_may_connect(self) -> None:
-        """Somebody else's connection ends at once, plain or not; he whom the list names gets in."""
+    async def test_only_listed_addresses_may_connect(self) -> None:
+        """Another address's connection ends at once, plain or not; a listed one is admitted."""
         beta = await self.beta(
             self.listening(self.alpha_files.pin), f'[security]\nsessions_from = ["{ALPHA_ADDRESS}"]\n'
         )

@@ -27,7 +27,7 @@ LENGTH = 40
 
 
 class WatchedTls(PinnedTls):
-    """Tells which certificates OpenSSL came to, each with how far it is from that of the peer.
+    """Records which certificates OpenSSL verified, each with its distance from that of the peer.
 
     @ivar depths: in the order in which it asked about them.
     """
@@ -49,7 +49,7 @@ class WatchedTls(PinnedTls):
 
 
 def make_chain() -> tuple[ec.EllipticCurvePrivateKey, list[x509.Certificate]]:
-    """A key, its certificate, and those of all who vouch for each other above it."""
+    """A key, its certificate, and those of all issuers above it."""
     keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(LENGTH + 1)]
     names = [
         x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"number {number}")])
@@ -118,7 +118,7 @@ class ChainTests(SynchronousTestCase):
         raise AssertionError("the server said something")
 
     def test_pinned(self) -> None:
-        """Whoever has the certificate that is known passes, whoever vouches for it."""
+        """A pinned certificate passes, whatever its issuer."""
         self.assertTrue(self.connect(self.chain[0].fingerprint(hashes.SHA256()).hex()))
         self.assertEqual(self.refused, [])
 
@@ -128,7 +128,7 @@ class ChainTests(SynchronousTestCase):
             self.assertFalse(self.connect(certificate.fingerprint(hashes.SHA256()).hex()))
         self.assertEqual(len(self.refused), 2)
 
-    def test_nobody_looks_at_a_chain(self) -> None:
+    def test_the_chain_is_not_verified(self) -> None:
         """Each of its signatures would take the reactor's time before the certificate itself is looked at."""
         self.assertFalse(self.connect("0" * 64))
         self.assertIn(0, self.tls.depths)

@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 
 @attrs.frozen
 class TlsFiles:
-    """A certificate that vouches for itself.
+    """A self-signed certificate.
 
     @ivar pin: its fingerprint.
     """

@@ -1,1 +1,1 @@
-"""Real servers that tests start, each for itself, out of the reach of everybody else."""
+"""Real servers that tests start, each by itself, unreachable for all others."""

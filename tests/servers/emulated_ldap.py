@@ -54,7 +54,7 @@ class EmulatedDirectory:
     @ivar page_limit: how many entries one page may have.
     @ivar write_result: the result of each write, with its text and the URLs of a referral; C{None} to write.
     @ivar bind_result: the result of each bind.
-    @ivar said_instead: sent in place of each answer; nothing if it is empty; C{None} to answer.
+    @ivar said_instead: sent instead of each answer; nothing if it is empty; C{None} to answer.
     @ivar before_answer: called with each request before it is answered.
     @ivar requests: the names of all requests, of searches with base and attributes.
     @ivar connections: those that are open.

@@ -105,7 +105,7 @@ class _Forks:
         return None
 
     def _connection(self) -> list[str] | None:
-        """The process between remains the parent, and tells the command how the process ended."""
+        """The process between remains the parent, and sends the command the exit status."""
         client, _ = self._listener.accept()
         if os.fork():
             client.close()

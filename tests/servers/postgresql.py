@@ -201,7 +201,7 @@ class PostgresqlServer:
 
 
 class Proxy:
-    """Stands between a store and a server, on a port of 127.0.0.1, and can be told to be a bad network.
+    """Stands between a store and a server, on a port of 127.0.0.1, and can act as a bad network.
 
     @ivar port: where it listens.
     @ivar held: how often something came that is held.

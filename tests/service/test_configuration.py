@@ -203,7 +203,7 @@ class LoadTests(ReadingTestCase):
         )
 
     def test_reports_every_problem(self) -> None:
-        """Unknown keys and tables, wrong types and values out of range are all told, with their lines."""
+        """Unknown keys and tables, wrong types and values out of range are all reported, with their lines."""
         self.assertEqual(
             self.problems(
                 "[limits]\n"
@@ -266,7 +266,7 @@ class LoadTests(ReadingTestCase):
         )
 
     def test_refuses_control_servers_that_cannot_be(self) -> None:
-        """A C{[control_servers]} entry that no command could use is told with its line."""
+        """A C{[control_servers]} entry that no command could use is reported with its line."""
         problems = self.problems(
             "[control_servers]\n"
             'HQ = "ssl:hq:1843"\n'
@@ -296,7 +296,7 @@ class LoadTests(ReadingTestCase):
             self.assertIn(word, problem)
 
     def test_refuses_hosts_that_lead_nowhere(self) -> None:
-        """A C{[hosts]} entry that nobody could connect to is told with its line."""
+        """A C{[hosts]} entry that cannot be connected to is reported with its line."""
         problems = self.problems(
             "[hosts]\n"
             "BETA = '127.0.0.2:99999'\n"
@@ -315,27 +315,27 @@ class LoadTests(ReadingTestCase):
         self.assertIn("a name with dots needs quotes", problems[2][2])
 
     def test_refuses_too_long_a_socket_path(self) -> None:
-        """A data directory whose socket path Linux would not take is refused by name."""
+        """A data directory whose socket path is too long for Linux is refused by name."""
         data = "/tmp/" + "d" * 110
         [problem] = check(self.write(f"[queue_manager]\ndata = '{data}'\n"))
         self.assertEqual(problem.key, "listen.control")
         self.assertIn(f"{data}/control.sock", problem.problem)
         self.assertIn("107", problem.problem)
 
-    def test_tells_where_the_syntax_is_wrong(self) -> None:
-        """A file that is not TOML is told with the line."""
+    def test_syntax_error_has_its_line(self) -> None:
+        """A file that is not TOML is reported with the line."""
         [(line, key, problem)] = self.problems("[limits]\nquota = 1\nquota == 2\n")
         self.assertEqual((line, key), (3, ""))
         self.assertTrue(problem.startswith("is not TOML: "), problem)
         [(line, _, problem)] = self.problems("[limits]\nquota = '''\n\n")
         self.assertEqual(line, 4)
 
-    def test_tells_where_the_text_is_not_utf_8(self) -> None:
-        """A file in another encoding is told with the line."""
+    def test_text_that_is_not_utf_8_has_its_line(self) -> None:
+        """A file in another encoding is reported with the line."""
         self.assertEqual(self.problems(b"[limits]\n# caf\xe9\n"), [(2, "", "is not UTF-8")])
 
-    def test_tells_of_a_file_that_cannot_be_read(self) -> None:
-        """A missing file is told by name."""
+    def test_a_file_that_cannot_be_read_is_named(self) -> None:
+        """A missing file is reported by name."""
         [problem] = check("/nonexistent/msmq.toml")
         self.assertEqual(str(problem), "/nonexistent/msmq.toml: cannot be read: No such file or directory")
 
@@ -381,13 +381,13 @@ class LoadTests(ReadingTestCase):
     def test_any_value_of_any_key_is_loaded_or_refused_by_its_name(
         self, key: tuple[str, str], value: str
     ) -> None:
-        """A value that a key does not take is told with the key and its line."""
+        """A value that a key does not take is reported with the key and its line."""
         for problem in check(self.write(f"[{key[0]}]\n\n{key[1]} = {value}\n")):
             self.assertEqual((problem.line, problem.key.partition("[")[0]), (3, ".".join(key)))
 
 
 class SecurityTests(ReadingTestCase):
-    """C{[security]}: whom a server trusts."""
+    """C{[security]}: the trusted peers of a server."""
 
     def test_ciphers(self) -> None:
         """MQQB-3.1.1.3-05: AES for the advanced level, RC2 or RC4 for the others; nothing else is taken."""
@@ -420,8 +420,8 @@ encryption_key_bits = 1024
         )
         self.assertFalse(load().security.weak_algorithms)
 
-    def test_who_is_trusted(self) -> None:
-        """Addresses and networks; without them, nobody beyond this machine."""
+    def test_trusted_addresses(self) -> None:
+        """Addresses and networks; without them, only this machine."""
         read = load(
             self.write('[security]\nunauthenticated = "loopback"\npeers = ["192.0.2.7", "10.0.0.0/8"]\n')
         )
@@ -429,13 +429,13 @@ encryption_key_bits = 1024
         self.assertEqual([str(each) for each in read.security.peers], ["192.0.2.7/32", "10.0.0.0/8"])
         self.assertEqual((load().security.unauthenticated, load().security.peers), (None, ()))
 
-    def test_who_may_acknowledge(self) -> None:
-        """Addresses and networks; without them, everybody."""
+    def test_addresses_that_may_acknowledge(self) -> None:
+        """Addresses and networks; without them, all."""
         read = load(self.write('[security]\nacknowledgements_from = ["10.0.0.0/8"]\n'))
         self.assertEqual([str(each) for each in read.security.acknowledgements_from], ["10.0.0.0/8"])
         self.assertEqual(load().security.acknowledgements_from, ())
 
-    def test_what_is_no_address_is_told_by_its_place(self) -> None:
+    def test_each_invalid_address_has_its_line(self) -> None:
         """Each element of the array has its own line."""
         text = '[security]\nunauthenticated = "nobody"\npeers = [\n "192.0.2.7",\n "BETA",\n 7,\n]\n'
         self.assertEqual(
@@ -447,8 +447,8 @@ encryption_key_bits = 1024
             ],
         )
 
-    def test_peers_of_nobody(self) -> None:
-        """Who is denied whatever he sends cannot be trusted."""
+    def test_trusted_peers_that_are_denied(self) -> None:
+        """A peer that is denied whatever it sends cannot be trusted."""
         text = '[security]\nunauthenticated = "deny"\npeers = ["192.0.2.7"]\n'
         self.assertEqual(
             self.problems(text),
@@ -456,7 +456,9 @@ encryption_key_bits = 1024
         )
 
     def test_rules(self) -> None:
-        """A mistake in a file of rules is told with its own path and line, a missing file with the key's."""
+        """A mistake in a file of rules is reported with its own path and line, a missing file with the
+        key's.
+        """
         rules = self.write("[[queue]]\npath = 'a'\nallow.nobody = 'send'\n")
         [problem] = check(self.write(f"[security]\nrules = '{rules}'\n"))
         self.assertEqual((problem.path, problem.line, problem.key), (rules, 3, "queue[0].allow.nobody"))
@@ -470,8 +472,8 @@ encryption_key_bits = 1024
         self.assertEqual((line, key), (2, "security.owner"))
         self.assertIn("'clerks' is neither a SID nor any of", words)
 
-    def test_who_is_warned(self) -> None:
-        """A server that others reach, unless something was said about them."""
+    def test_warning_without_trusted_peers(self) -> None:
+        """A server that others reach has a warning, unless the configuration names trusted peers."""
         reached = '[listen]\nsession = "tcp:1801:interface=192.0.2.1"\n'
         for text, lines in (
             ("", []),

@@ -23,7 +23,7 @@ class SourceTests(SynchronousTestCase):
         self.file.write_text("")
 
     def add(self, name: str, text: str) -> None:
-        """One more file beside the first."""
+        """One more file next to the first."""
         (self.directory / "conf.d" / name).write_text(text)
 
     def load(self, overrides: Overrides | None = None, **environment: str) -> Configuration:
@@ -31,7 +31,7 @@ class SourceTests(SynchronousTestCase):
         return load(self.file, overrides, environment)
 
     def problems(self, **environment: str) -> list[str]:
-        """What is wrong, each with its place below the directory."""
+        """The problems, each with its path below the directory."""
         error = self.assertRaises(ConfigurationError, self.load, **environment)
         return [str(each).removeprefix(f"{self.directory}/") for each in error.problems]
 

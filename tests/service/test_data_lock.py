@@ -47,21 +47,21 @@ class DataLockTests(SynchronousTestCase):
         self.acquire().release()
         self.acquire()
 
-    def test_a_file_in_its_place_is_refused(self) -> None:
+    def test_a_file_instead_of_the_directory_is_refused(self) -> None:
         """A data directory that is a file is refused by name."""
         self.data.parent.mkdir(parents=True)
         self.data.write_text("")
         error = self.assertRaises(DataDirectoryError, DataLock(self.data).acquire)
         self.assertEqual(str(error), f"data directory {self.data}: there is a file of that name")
 
-    def test_a_file_on_the_way_is_refused(self) -> None:
+    def test_a_file_above_the_directory_is_refused(self) -> None:
         """A data directory below a file is refused by name."""
         self.data.parent.parent.mkdir(parents=True)
         self.data.parent.write_text("")
         error = self.assertRaises(DataDirectoryError, DataLock(self.data).acquire)
         self.assertEqual(str(error), f"data directory {self.data}: Not a directory")
 
-    def test_a_directory_in_place_of_the_lock_is_refused(self) -> None:
+    def test_a_directory_instead_of_the_lock_is_refused(self) -> None:
         """A lock file that cannot be opened is refused."""
         (self.data / "lock").mkdir(parents=True)
         error = self.assertRaises(DataDirectoryError, DataLock(self.data).acquire)

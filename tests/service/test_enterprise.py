@@ -38,10 +38,10 @@ discovery = "off"
 
 
 class DiscoveryEndpointTests(SynchronousTestCase):
-    """Where those are answered who look for directory servers."""
+    """Where searches for directory servers are answered."""
 
     def test_port(self) -> None:
-        """MQSD-1.5-02: without a word in the configuration UDP 1801, beside TCP 1801."""
+        """MQSD-1.5-02: by default UDP 1801, with TCP 1801."""
         path = Path(self.mktemp())
         path.write_text("", encoding="utf-8")
         listen = load(path).listen
@@ -118,7 +118,7 @@ class EnterpriseServerTests(TestCase):
         raise AssertionError("it has started")
 
     async def test_first_start(self) -> None:
-        """It is who the file says, by its name whatever the case of that, and stays so."""
+        """It has the identifier in the file, by its name whatever the case of that, and keeps it."""
         server = await self.started("alpha")
         assert server.parts is not None
         self.assertEqual(server.parts.manager.model.identifier, ALPHA)
@@ -126,7 +126,7 @@ class EnterpriseServerTests(TestCase):
         self.assertEqual(load_identity(self.data, lambda: OTHER), ALPHA)
 
     async def test_identity_of_another(self) -> None:
-        """A data directory of somebody else is not used under this name."""
+        """A data directory of another queue manager is not used under this name."""
         self.data.mkdir()
         load_identity(self.data, lambda: OTHER)
         error = await self.refused()
@@ -135,7 +135,9 @@ class EnterpriseServerTests(TestCase):
         self.assertEqual(load_identity(self.data), OTHER)
 
     async def test_not_in_the_file(self) -> None:
-        """Who is not described there cannot start, since nobody writes into the file; it may be added."""
+        """A queue manager that is not in the file cannot start, since it does not write into the file;
+        it may be added.
+        """
         error = await self.refused("OMEGA")
         self.assertIn("holds no queue manager OMEGA", str(error))
         self.assertFalse(identity_path(self.data).exists())

@@ -34,7 +34,7 @@ class IdentityTests(SynchronousTestCase):
         self.assertNotEqual(load_identity(self.data), load_identity(other))
 
     def test_is_readable_json_for_its_user_only(self) -> None:
-        """The file says the GUID in braces, and leaves nothing beside it."""
+        """The file has the GUID in braces, and no other file is left."""
         load_identity(self.data, lambda: FIRST)
         path = identity_path(self.data)
         self.assertEqual(
@@ -68,13 +68,13 @@ class IdentityTests(SynchronousTestCase):
             self.assertEqual(path.read_bytes(), content)
 
     def test_a_file_that_cannot_be_read_is_refused_by_name(self) -> None:
-        """A directory in its place is refused."""
+        """A directory instead of it is refused."""
         identity_path(self.data).mkdir()
         error = self.assertRaises(IdentityError, load_identity, self.data)
         self.assertEqual(str(error), f"{identity_path(self.data)}: Is a directory")
 
     def test_a_directory_that_cannot_be_written_is_refused_by_name(self) -> None:
-        """A failure to keep a new identity is told, not ignored."""
+        """A failure to keep a new identity is reported, not ignored."""
         missing = self.data / "missing"
         error = self.assertRaises(IdentityError, load_identity, missing)
         self.assertEqual(str(error), f"{identity_path(missing)}: No such file or directory")

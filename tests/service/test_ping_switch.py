@@ -32,7 +32,7 @@ class PingSwitchTests(TestCase):
         self.reactor = cast(PingReactor, reactor)
 
     async def identifier_of_server(self, listen: str) -> str:
-        """Start a server with this C{[listen]}; it tells who it is."""
+        """Start a server with this C{[listen]}; returns its identifier."""
         path = Path(str(self.mktemp()))
         path.write_text(f'[listen]\nsession = "off"\ncontrol = "off"\n{listen}')
         overrides = Overrides(name="ALPHA", data=os.fspath(self.data), address=ADDRESS)
@@ -44,7 +44,7 @@ class PingSwitchTests(TestCase):
         return str(server.parts.manager.inspection.status().identifier)
 
     async def test_answers_by_default(self) -> None:
-        """MQQB-2.1.2-07: a server that is told nothing answers on UDP 3527, as old initiators need.
+        """MQQB-2.1.2-07: by default a server answers on UDP 3527, as old initiators need.
 
         The document's newer versions have the same switch and the opposite default (note 10).
         MQQB-3.1.1.7.1-01: that it sends none before a session is seen where the handshake is.
@@ -57,7 +57,7 @@ class PingSwitchTests(TestCase):
         self.assertEqual(str(reply.identifier), identifier)
 
     async def test_is_closed_when_switched_off(self) -> None:
-        """MQQB-2.1.2-07: with C{ping = "off"} UDP 3527 is free for whoever wants it."""
+        """MQQB-2.1.2-07: with C{ping = "off"} UDP 3527 is free for other programs."""
         await self.identifier_of_server('ping = "off"\n')
         port = self.reactor.listenUDP(3527, DatagramProtocol(), ADDRESS)
         await maybeDeferred(port.stopListening)

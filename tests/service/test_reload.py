@@ -37,8 +37,8 @@ CLOSED = f'{OFF}session = "off"\n'
 class KeyTests(SynchronousTestCase):
     """Which keys a reload applies."""
 
-    def test_each_key_has_a_place(self) -> None:
-        """A key that is reloaded is a field of some settings, so that its value is not lost on the way."""
+    def test_each_key_is_applied(self) -> None:
+        """A key that is reloaded is a field of some settings, so that its value is not lost."""
         places = {
             "limits": (SessionSettings, LimitSettings),
             "timers": (SessionSettings, TimerSettings),
@@ -154,7 +154,7 @@ class ReloadTests(TestCase):
 
         return Deferred.fromCoroutine(run())
 
-    def test_a_mistake_changes_nothing(self) -> Deferred[None]:
+    def test_a_mistake_changes_no_setting(self) -> Deferred[None]:
         """A wrong value, a missing file of rules or an invalid enterprise file: all stays as it was."""
 
         async def run() -> None:

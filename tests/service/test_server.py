@@ -91,7 +91,7 @@ class ServerTests(TestCase):
         self.assertEqual(stat.S_IMODE(mode), 0o600)
 
     async def test_gives_the_control_socket_to_a_group(self) -> None:
-        """The group that is named may use it, and nobody else; one that does not exist is named in turn."""
+        """The named group may use it, and no other; one that does not exist is named in the error."""
         group = grp.getgrgid(os.getegid()).gr_name
         mask = os.umask(0)
         self.addCleanup(os.umask, mask)
@@ -105,8 +105,8 @@ class ServerTests(TestCase):
         )
         self.assertIn("there is no group no such group", refusal)
 
-    async def test_tells_who_and_where_it_is(self) -> None:
-        """The log says name, identifier, addresses, directory, and that the store is not durable."""
+    async def test_start_up_log(self) -> None:
+        """The log has name, identifier, addresses, directory, and that the store is not durable."""
         server = await self.started()
         assert server.parts is not None
         told = "\n".join(self.lines)
@@ -136,7 +136,7 @@ class ServerTests(TestCase):
         self.connect(server.addresses[0])
 
     async def test_its_own_names_need_no_network(self) -> None:
-        """What goes to a name or an address of its own lies in its queue at once."""
+        """A message to a name or an address of its own is in its queue at once."""
         for interface in ("127.0.0.1", "0.0.0.0"):
             session = f"tcp:0:interface={interface}"
             server = await self.started(CLOSED.replace("tcp:0:interface=127.0.0.1", session))
@@ -173,8 +173,8 @@ class ServerTests(TestCase):
                 self.fail("it was taken")
             await server.stopService()
 
-    async def test_tells_who_may_do_what(self) -> None:
-        """What C{[security]} says of the gate, of owners, of new queues and of rules holds."""
+    async def test_security_settings_apply(self) -> None:
+        """What C{[security]} says of trusted peers, owners, new queues and rules holds."""
         rules = self.data.parent / f"{self.data.name}.rules"
         rules.write_text("[names]\nclerks = 'S-1-5-21-1-2-3-2001'\n[[queue]]\npath = '*ruled'\n")
         server = await self.started(
@@ -261,13 +261,13 @@ class ServerTests(TestCase):
         self.assertIn("No such file", refusal)
 
     async def test_replaces_the_socket_of_a_killed_server(self) -> None:
-        """A socket that nobody answers on is no reason not to start."""
+        """A socket without a listener does not keep it from starting."""
         with socket.socket(socket.AF_UNIX) as abandoned:
             abandoned.bind(os.fspath(self.data / "control.sock"))
         await self.started()
 
     async def test_leaves_the_socket_of_another_server(self) -> None:
-        """A socket that somebody answers on is left alone."""
+        """A socket with a listener is left alone."""
         path = self.data / "control.sock"
         with socket.socket(socket.AF_UNIX) as other:
             other.bind(os.fspath(path))

@@ -1,4 +1,4 @@
-"""What systemd hears from a server."""
+"""Notifications of systemd by a server."""
 
 from __future__ import annotations
 

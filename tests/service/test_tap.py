@@ -60,7 +60,7 @@ class OptionsTests(SynchronousTestCase):
         )
 
     def test_refuses_what_it_does_not_know(self) -> None:
-        """An unknown option or a stray argument is a usage error, which C{twistd} tells."""
+        """An unknown option or a stray argument is a usage error, which C{twistd} reports."""
         self.assertRaises(UsageError, parsed, "--port", "1801")
         self.assertRaises(UsageError, parsed, "alpha")
 
@@ -76,7 +76,7 @@ class MakeServiceTests(SynchronousTestCase):
         self.assertEqual(configuration.queue_manager.data, Path.cwd() / "here")
         self.assertEqual(str(configuration.listen.session), "TCP 127.0.0.9:1801")
 
-    def test_tells_every_problem_and_ends(self) -> None:
+    def test_reports_every_problem_and_ends(self) -> None:
         """A configuration with mistakes ends the process with one line for each, and no traceback."""
         path = Path(str(self.mktemp()))
         path.write_text("[limits]\nquota = 0\n[listen]\nport = 1801\n")
@@ -126,7 +126,7 @@ class TwistdServiceTests(SynchronousTestCase):
         )
 
     def test_starts_and_stops_the_server(self) -> None:
-        """As long as nothing is in the way, it only passes on."""
+        """Without problems it only passes on."""
         service = self.service()
         service.startService()
         self.successResultOf(service.server.started)
@@ -135,7 +135,7 @@ class TwistdServiceTests(SynchronousTestCase):
         self.assertEqual((self.stderr.getvalue(), self.status.failed), ("", False))
 
     def test_ends_the_process_when_the_server_cannot_start(self) -> None:
-        """One line on standard error names what is in the way; the exit status is 1."""
+        """One line on standard error names the reason; the exit status is 1."""
         (self.data / "identity.json").write_text("{}")
         ended = self.assertRaises(SystemExit, self.service().startService)
         self.assertEqual(ended.code, 1)

@@ -51,7 +51,7 @@ class FileTests(SynchronousTestCase):
         self.assertEqual(offences, [])
 
     def test_unsound_path_is_found(self) -> None:
-        """A package marker beside the plugin, and a package of helpers, are offences."""
+        """A package marker next to the plugin, and a package of helpers, are offences."""
         for path in (
             "twisted/__init__.py",
             "twisted/plugins/__init__.py",

@@ -119,7 +119,7 @@ class ImportTests(SynchronousTestCase):
 
 
 class CircleTests(SynchronousTestCase):
-    """No module needs, by whatever way, a module that needs it."""
+    """No module needs, directly or not, a module that needs it."""
 
     def test_no_import_circles(self) -> None:
         """The modules of the package can be put in an order in which each imports earlier ones only."""

@@ -75,9 +75,9 @@ class WiringTests(SynchronousTestCase):
 
 
 class RetryTests(SynchronousTestCase):
-    """One way to repeat a commit that has to succeed."""
+    """One mechanism to repeat a commit that has to succeed."""
 
-    def test_commits_are_retried_in_one_place(self) -> None:
+    def test_commits_are_retried_by_one_function(self) -> None:
         """Only L{Performer.retry} waits and stores again; the other loops that wait read a packet."""
         loops: list[str] = []
         for path in sorted((PROJECT / "msmq" / "manager").rglob("*.py")):

@@ -31,7 +31,7 @@ class ManualClockTests(SynchronousTestCase):
         self.assertEqual((clock.now(), clock.reactor.seconds()), (Moment(8.5, 103.5), 3.5))
 
     def test_timers_see_their_own_time(self) -> None:
-        """What is due on the way sees the moment at which it was due, and may schedule more."""
+        """A timer that is due meanwhile sees the moment at which it was due, and may schedule more."""
         clock = ManualClock(Moment(0.0, 0.0))
         seen: list[float] = []
         looping = LoopingCall(lambda: seen.append(clock.now().monotonic))

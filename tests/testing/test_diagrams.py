@@ -18,13 +18,13 @@ COMMITTED = Path(__file__).resolve().parent.parent.parent / "docs" / "spec" / "m
 
 class Turnstile(Protocol):
     def coin(self) -> None:
-        """Somebody paid.
+        """A coin was inserted.
 
         This line is not shown.
         """
 
     def push(self) -> None:
-        """Somebody wants through."""
+        """The arm was pushed."""
 
     def sell(self) -> None:
         """It is sold for scrap."""
@@ -65,15 +65,15 @@ class ReadMachineTests(SynchronousTestCase):
         self.assertEqual(
             self.machine.inputs,
             (
-                ("coin", "Somebody paid."),
-                ("push", "Somebody wants through."),
+                ("coin", "A coin was inserted."),
+                ("push", "The arm was pushed."),
                 ("sell", "It is sold for scrap."),
             ),
         )
         self.assertEqual(self.machine.final_states, ["gone"])
 
     def test_what_is_ignored(self) -> None:
-        """An input that changes nothing and does nothing is not an arrow, but is told."""
+        """An input that changes nothing and does nothing is not an arrow, but is listed."""
         self.read(turnstile())
         self.assertEqual(self.machine.ignored_in("locked"), ["push"])
         self.assertEqual(self.machine.ignored_in("un locked"), [])

@@ -94,14 +94,14 @@ class DatagramTests(NetworkTestCase):
         self.clock.advance(0)
         self.assertEqual(heard, [(b"ping", (ALPHA, 4057))])
 
-    def test_nobody_listens(self) -> None:
-        """A datagram to a closed port or an unknown host is gone, and is still on record."""
+    def test_datagram_without_a_listener(self) -> None:
+        """A datagram to a closed port or an unknown host is lost, and is still on record."""
         self.send(self.alpha, b"ping", (BETA, 3527))
         self.send(self.alpha, b"ping", ("10.0.0.77", 3527))
         self.clock.advance(0)
         self.assertEqual([sent.destination[0] for sent in self.network.datagrams], [BETA, "10.0.0.77"])
 
-    def test_stopped_port_hears_nothing(self) -> None:
+    def test_stopped_port_receives_nothing(self) -> None:
         """After C{stopListening} the protocol is stopped, and the port is free again."""
         listener = Listener()
         port = self.beta.listenUDP(3527, listener)
@@ -159,7 +159,7 @@ class DatagramTests(NetworkTestCase):
             self.assertRaises(InvalidAddressError, self.send, self.alpha, b"", (host, 3527))
 
     def test_ipv6(self) -> None:
-        """Hosts with IPv6 addresses hear each other, however an address is spelled."""
+        """Hosts with IPv6 addresses reach each other, however an address is spelled."""
         one, other = self.network.host(SIX), self.network.host("2001:db8::2")
         heard = self.listen(other).heard
         self.send(one, b"six", ("2001:db8::2", 3527))
@@ -219,7 +219,7 @@ class ConnectionTests(NetworkTestCase):
         self.clock.advance(0.02)
         self.successResultOf(answer)
 
-    def test_nobody_listens(self) -> None:
+    def test_connection_without_a_listener(self) -> None:
         """A closed port refuses, an unknown host too."""
         for host in (BETA, "10.0.0.77"):
             answer = self.dial(to=host)
@@ -227,7 +227,7 @@ class ConnectionTests(NetworkTestCase):
             self.failureResultOf(answer, ConnectionRefusedError)
 
     def test_listening_stops(self) -> None:
-        """After C{stopListening} nobody is accepted, and the port is free."""
+        """After C{stopListening} no connection is accepted, and the port is free."""
         self.accept()
         self.port.stopListening()
         answer = self.dial()
@@ -241,8 +241,8 @@ class ConnectionTests(NetworkTestCase):
         again = self.beta.server_endpoint(1801).listen(Recorders(self.clock))
         self.failureResultOf(again, CannotListenError)
 
-    def test_factory_that_builds_nothing(self) -> None:
-        """The connection stands and is closed, which is what a dialler sees of a full server."""
+    def test_factory_that_builds_no_protocol(self) -> None:
+        """The connection is opened and closed, which is what a dialler sees of a full server."""
         self.accept(refuses=True)
         self.successResultOf(self._advance(self.dial()))
         self.clock.pump([0, 0])
@@ -253,7 +253,7 @@ class ConnectionTests(NetworkTestCase):
         return answer
 
     def test_attempt_can_be_cancelled(self) -> None:
-        """A cancelled attempt connects nobody."""
+        """A cancelled attempt opens no connection."""
         accepted = self.accept()
         answer = self.dial()
         answer.cancel()
@@ -262,7 +262,7 @@ class ConnectionTests(NetworkTestCase):
         self.assertEqual(accepted.built, [])
 
     def test_partition(self) -> None:
-        """Nothing passes and nobody is told; new connections time out; healed, the stream goes on."""
+        """Nothing passes and no end is notified; new connections time out; healed, the stream goes on."""
         near, far = self.connect()
         assert near.transport is not None
         heard = self.listen(self.beta).heard
@@ -288,7 +288,7 @@ class ConnectionTests(NetworkTestCase):
         self.assertEqual((near.lost, far.lost), ([ConnectionLost], [ConnectionLost]))
 
     def test_crash(self) -> None:
-        """The dead host's protocols are told nothing; the living ones lose the connection."""
+        """The dead host's protocols are not notified; the living ones lose the connection."""
         near, far = self.connect()
         listener = self.listen(self.beta)
         self.network.crash(BETA)
@@ -322,7 +322,7 @@ class ConnectionTests(NetworkTestCase):
         self.connect()
 
     def test_two_protocols_can_be_joined_without_hosts(self) -> None:
-        """The shortest way to a connection."""
+        """The shortest code for a connection."""
         near, far = Recorder(self.clock), Protocol()
         link = self.network.connect(near, far)
         link.acceptor.write(b"hello")

@@ -134,7 +134,7 @@ class DeliveryTests(StreamTestCase):
     def test_bytes_come_whole_and_in_order(
         self, pieces: list[bytes], largest: int | None, jitter: float, seed: int
     ) -> None:
-        """However the way is, a stream loses nothing, keeps its order, and reports what was written."""
+        """Whatever the delays, a stream loses nothing, keeps its order, and reports what was written."""
         self.join(conditions=Conditions(delay=0.1, jitter=jitter, largest_chunk=largest), seed=seed)
         for piece in pieces:
             self.link.initiator.write(piece)
@@ -173,13 +173,13 @@ class EndTests(StreamTestCase):
         self.assertEqual(self.far.lost, [ConnectionDone])
         self.assertFalse(self.link.is_connected)
 
-    def test_end_is_told_in_a_turn_of_its_own(self) -> None:
+    def test_end_is_reported_in_an_iteration_of_its_own(self) -> None:
         """C{connectionLost} is never called inside the call that closes."""
         self.link.initiator.loseConnection()
         self.assertEqual(self.near.lost, [])
 
-    def test_abort_loses_what_is_under_way(self) -> None:
-        """Who aborts knows it; the other end sees a lost connection."""
+    def test_abort_loses_bytes_in_transit(self) -> None:
+        """The aborting side knows it; the other end sees a lost connection."""
         self.link.initiator.write(b"lost")
         self.link.initiator.abortConnection()
         self.clock.advance(0)
@@ -187,7 +187,7 @@ class EndTests(StreamTestCase):
         self.assertEqual((self.near.lost, self.far.lost), ([ConnectionAborted], [ConnectionLost]))
 
     def test_cut(self) -> None:
-        """Both ends lose the connection; it is told once, whatever is called afterwards."""
+        """Both ends lose the connection; it is reported once, whatever is called afterwards."""
         self.link.initiator.write(b"lost")
         self.link.cut()
         self.link.cut()
@@ -197,7 +197,7 @@ class EndTests(StreamTestCase):
         self.assertEqual(self.far.data, b"")
 
     def test_stall_holds_and_resume_delivers(self) -> None:
-        """A stalled way tells nobody; afterwards all arrives in order."""
+        """A stall is not notified; afterwards all arrives in order."""
         self.link.stall()
         self.link.initiator.write(b"one")
         self.clock.advance(3600)
@@ -208,7 +208,7 @@ class EndTests(StreamTestCase):
         self.assertEqual(self.far.data, b"onetwo")
 
     def test_end_waits_behind_a_stall(self) -> None:
-        """The other end hears of a close only when the way is free again."""
+        """The other end sees a close only after the stall."""
         self.link.initiator.loseConnection()
         self.link.stall()
         self.clock.advance(60)
@@ -235,9 +235,9 @@ class EndTests(StreamTestCase):
 
 
 class BackPressureTests(StreamTestCase):
-    """Who is slow, and who waits for it."""
+    """Slow readers, and the producers that wait for them."""
 
-    def test_paused_protocol_gets_nothing(self) -> None:
+    def test_paused_protocol_receives_nothing(self) -> None:
         """A protocol that paused its transport gets its bytes when it resumes."""
         self.link.acceptor.pauseProducing()
         self.link.initiator.write(b"wait")
@@ -266,7 +266,7 @@ class BackPressureTests(StreamTestCase):
         self.assertEqual(far.data, b"ab")
 
     def test_streaming_producer_is_paused_and_resumed(self) -> None:
-        """More than the high-water mark under way pauses it; less than half resumes it."""
+        """More than the high-water mark in transit pauses it; less than half resumes it."""
         source = Source(self.link.initiator, 0)
         self.link.initiator.registerProducer(source, True)
         self.link.initiator.write(bytes(MemoryTransport.HIGH_WATER + 1))
@@ -276,7 +276,7 @@ class BackPressureTests(StreamTestCase):
         self.assertEqual(source.calls, ["pause", "resume"])
 
     def test_other_producer_is_asked_for_each_piece(self) -> None:
-        """One that does not stream writes a piece each time the way is empty."""
+        """One that does not stream writes a piece each time the buffer is empty."""
         source = Source(self.link.initiator, 3)
         self.link.initiator.registerProducer(source, False)
         self.clock.pump([0] * 6)

@@ -163,7 +163,7 @@ class LocateTests(SynchronousTestCase):
         if parsed is not None:
             self.assertEqual(set(locate(text)), set(dict(_paths(parsed))))
 
-    def test_tells_the_line_of_each_kind_of_key(self) -> None:
+    def test_each_kind_of_key_has_its_line(self) -> None:
         """Tables, dotted keys, inline tables, arrays of tables and array elements have lines."""
         text = (
             "first = 1\n"  # 1

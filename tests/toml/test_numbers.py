@@ -12,7 +12,7 @@ class NumberTests(SynchronousTestCase):
     """However many digits they have."""
 
     def test_values(self) -> None:
-        """A value out of bounds is told, as far as people would read it."""
+        """A value out of bounds is reported, shortened to a readable length."""
         for kind in (WholeNumber(1, 5), Seconds(1, 5)):
             for value, shown in (
                 (6, "not 6"),
@@ -28,7 +28,7 @@ class NumberTests(SynchronousTestCase):
         self.assertEqual((Seconds(1, 5).read(5), Seconds(1, 5).read(1.5)), (5.0, 1.5))
 
     def test_documents(self) -> None:
-        """A number that Python does not read is told with its line."""
+        """A number that Python does not read is reported with its line."""
         error = self.assertRaises(DocumentError, parse_document, "[limits]\n\nevents = " + "9" * 5000 + "\n")
         self.assertEqual((error.line, error.problem), (3, "has a number of more digits than are read"))
         values = parse_document("[limits]\nevents = 0x" + "f" * 5000).values

@@ -14,6 +14,6 @@ ACCEPTOR = UUID("43CD8907-394C-8F11-4445-9078909EA0FC")
 
 
 def vector(name: str) -> bytes:
-    """The bytes of C{name}.hex beside this module; lines that begin with C{#} say what they are."""
+    """The bytes of C{name}.hex next to this module; lines that begin with C{#} are comments."""
     lines = (Path(__file__).parent / f"{name}.hex").read_text(encoding="ascii").splitlines()
     return bytes.fromhex("".join(line for line in lines if not line.startswith("#")))

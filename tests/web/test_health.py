@@ -73,7 +73,7 @@ class HealthTests(WebTestCase):
 
 
 class AccessTests(WebTestCase):
-    """Who may read, on loopback."""
+    """Access to metrics and health on loopback."""
 
     def test_other_paths(self) -> None:
         """What is not there is 404 in words, whatever its path."""
@@ -103,7 +103,7 @@ class AccessTests(WebTestCase):
         self.assertIn(b" 405 ", transport.value())
 
     def test_connections_are_bounded(self) -> None:
-        """One connection too many closes the oldest, so that silent clients lock nobody out."""
+        """One connection too many closes the oldest, so that silent clients do not lock out others."""
         self.patch(site, "CONNECTIONS", 2)
         first, second, third = (self.connect() for _ in range(3))
         self.assertTrue(first[1].disconnected)
@@ -118,7 +118,7 @@ class AccessTests(WebTestCase):
 
 
 class TokenTests(WebTestCase):
-    """Who may read elsewhere."""
+    """Access to metrics and health from elsewhere."""
 
     def token_check(self) -> CheckToken:
         """There is one token."""

@@ -88,7 +88,7 @@ class QueueMetricsTests(WebTestCase):
         self.run_now(self.alpha.service.delete_queue(ORDERS))
         self.assertIsNone(self.value("msmq_queue_messages", queue=ORDERS))
 
-    def test_dead_letters_are_counted_by_class(self) -> None:
+    def test_dead_letters_by_class(self) -> None:
         """A message that expires with --dead-letter is one dead letter of its class; other classes are 0."""
         self.make_queue()
         self.put(ORDERS, b"late", time_to_be_received=5, dead_letter=True)
@@ -251,7 +251,7 @@ class ExpositionTests(WebTestCase):
             self.assertIn((("name", "alpha\\private$\\orders"),), found[metric.name])
         self.assertEqual(found["windows_msmq_messages_in_queue"][(("name", "alpha\\private$\\orders"),)], 1)
 
-    def test_promtool_finds_nothing(self) -> None:
+    def test_promtool_accepts_it(self) -> None:
         """The check of Prometheus itself has no complaint."""
         promtool = shutil.which("promtool")
         if promtool is None:
@@ -262,8 +262,10 @@ class ExpositionTests(WebTestCase):
         done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True)
         self.assertEqual((done.returncode, done.stdout + done.stderr), (0, b""))
 
-    def test_many_queues_take_turns(self) -> None:
-        """A thousand queues are written in slices, each under its own turn, and every one is there once."""
+    def test_many_queues_in_slices(self) -> None:
+        """A thousand queues are written in slices, each in an iteration of its own, and every one is
+        there once.
+        """
         for number in range(1200):
             self.make_queue(f"q{number}")
         found = self.metrics()["msmq_queue_messages"]

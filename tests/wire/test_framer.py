@@ -133,7 +133,7 @@ class StreamFramerTests(SynchronousTestCase):
         """Three mandatory headers need 120 bytes."""
         self.assert_refuses(base_header(0x0003, 119) + bytes(103), "PacketSize")
 
-    def test_refuses_a_session_header_that_fits_neither_way(self) -> None:
+    def test_refuses_a_session_header_that_does_not_fit(self) -> None:
         """Headers that end 8 bytes before PacketSize leave no room for a SessionHeader."""
         packet = bytearray(user_packet(b"12345678", header=HEADER))
         properties = packet.index(struct.pack("<II", 8, 8))
@@ -143,7 +143,7 @@ class StreamFramerTests(SynchronousTestCase):
         self.assertIsNotNone(framer.error)
 
     def test_gives_the_good_packets_before_a_bad_one(self) -> None:
-        """What is whole before the rubbish is not lost, and the rubbish yields nothing ever after."""
+        """Whole packets before malformed bytes are not lost, and those yield nothing ever after."""
         framer = StreamFramer(measure_user_message)
         frames = framer.feed(PACKETS[2] + b"rubbish of more than sixteen bytes")
         self.assertEqual(frames, [FRAMES[2]])

@@ -44,7 +44,7 @@ class WholeStructureTests(SynchronousTestCase):
             self.assertEqual(Counted.from_bytes(kept), Counted(b"abc"))
 
     def test_bytes_that_follow(self) -> None:
-        """Whoever sends more is told which field of which structure says otherwise, and where it is over."""
+        """The error names the field of the structure that says otherwise, and its end."""
         error = self.assertRaises(RemoteProtocolError, Counted.from_bytes, b"\x03abcde")
         self.assertEqual(
             (error.section, error.header, error.field, error.offset),
@@ -58,7 +58,7 @@ class WholeStructureTests(SynchronousTestCase):
             self.assertRaises(RemoteProtocolError, Counted.from_bytes, b"\x03abc"[:size])
 
     def test_value_that_does_not_fit(self) -> None:
-        """A caller's mistake is told as one."""
+        """A caller's mistake is reported as one."""
         self.assertRaises(LocalProtocolError, Counted(bytes(256)).to_bytes)
 
     def test_values_stay_small_and_frozen(self) -> None:

@@ -1,4 +1,4 @@
-"""Values whose type stands in BodyType."""
+"""Values whose type is in BodyType."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def parse(
 
 
 class ExampleTests(SynchronousTestCase):
-    """[MC-NBFX] 3, where each record stands beside the characters that it means."""
+    """[MC-NBFX] 3, where each record has the characters that it means."""
 
     def test_every_record_says_what_the_document_says(self) -> None:
         """The characters, parsed as XML in text, give the same as the bytes.
@@ -131,7 +131,7 @@ class DamagedTests(SynchronousTestCase):
         self.refused("400161 01 01", "outside its root")
         self.assertEqual(parse("400161 01 020163"), {"a": ""})
 
-    def test_records_out_of_turn_are_refused(self) -> None:
+    def test_records_in_the_wrong_order_are_refused(self) -> None:
         """An attribute after content, reserved types, a text that ends an element inside an attribute."""
         self.refused("400161 9801 78 04016182 01", "0x04 is out of order")
         for reserved in ("00", "78", "7f"):

@@ -35,7 +35,7 @@ DECODERS = BodyDecoders()
 
 @implementer(IBodyDecoder)
 class Shouting:
-    """Somebody's own format, whose decoder has a fault."""
+    """A format of a plugin, whose decoder has a fault."""
 
     name = "shouting"
 
@@ -61,8 +61,8 @@ class ChoosingTests(SynchronousTestCase):
         assert outcome.decoded is not None
         return outcome.decoded.format
 
-    def test_each_format_is_told_by_its_body(self) -> None:
-        """Or by its BodyType, where that says something."""
+    def test_each_format_is_recognised_by_its_body(self) -> None:
+        """Or by its BodyType, where that has a value."""
         self.assertEqual(self.format_of(b"<a/>"), "xml")
         self.assertEqual(self.format_of(b'{"a": 1}'), "json")
         self.assertEqual(self.format_of(b"hello"), "text")
@@ -112,12 +112,12 @@ class OwnDecoderTests(SynchronousTestCase):
         self.assertEqual(decoded, DecodedBody("shouting", "shouting", "!HELLO"))
 
     def test_its_faults_are_its_own(self) -> None:
-        """The message is said to be unreadable, and by whom."""
+        """The message is reported as unreadable, with the decoder's name."""
         outcome = BodyDecoders([Shouting()]).decode(Body(b"!!"))
         self.assertEqual(outcome.error, "the body made the decoder shouting fail: ZeroDivisionError: at last")
 
     def test_what_is_no_json_is_its_fault(self) -> None:
-        """Whoever prints it need not expect anything else."""
+        """Printing a decoded body needs no further checks."""
         for data, words in ((b"!n", "Out of range float"), (b"!o", "not JSON serializable")):
             outcome = BodyDecoders([Shouting()]).decode(Body(data))
             self.assertIs(outcome.decoded, None)
@@ -273,7 +273,7 @@ class HostileTests(SynchronousTestCase):
 
     @given(st.sampled_from(sorted(vectors())), st.data())
     def test_sound_bodies_with_a_few_other_bytes(self, vector: str, data: st.DataObject) -> None:
-        """Which get further into a decoder than rubbish does."""
+        """Which get further into a decoder than random bytes do."""
         sound = vectors()[vector]
         changed = bytearray(sound.data)
         for _ in range(data.draw(st.integers(1, 4))):

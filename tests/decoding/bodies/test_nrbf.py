@@ -141,17 +141,17 @@ class VectorTests(SynchronousTestCase):
         )
 
     def test_what_is_shared_is_there_once(self) -> None:
-        """An array of which two places hold the same keeps its identity."""
+        """An array of which two fields hold the same keeps its identity."""
         self.assertEqual(self.value("nrbf-shared"), [{"$id": 2, "$values": [1, 2]}, {"$ref": 2}, "s", "s"])
 
-    def test_an_exception_tells_its_message(self) -> None:
+    def test_an_exception_has_its_message(self) -> None:
         """Which is what dead letters are grouped by."""
         value = self.value("nrbf-exception")
         self.assertEqual(value["Message"], "no such order")
         self.assertEqual(value["InnerException"]["ClassName"], "System.ArgumentException")
 
     def test_a_list_whose_array_is_not_its_own_stays_an_object(self) -> None:
-        """Else each list would have all of the array, and the array would be in two places."""
+        """Else each list would have all of the array, and the array would be there twice."""
         lists = [
             system_class(
                 number, "System.Collections.ArrayList", _items=reference(9), _size=b"\x08\x08\1\0\0\0"
@@ -170,7 +170,7 @@ class VectorTests(SynchronousTestCase):
         self.assertEqual(decode(HEADER + objects(1, lists[0]) + objects(9, b"\x0a") + END), [[None]])
 
     def test_boxed_text_is_text(self) -> None:
-        """Which no formatter writes, but whoever wants to."""
+        """Which no formatter writes, but an attacker may."""
         boxed = system_class(1, "System.String", m_value=text(2, "x"))
         self.assertEqual(decode(HEADER + boxed + END), "x")
 
@@ -195,8 +195,8 @@ class DamagedTests(SynchronousTestCase):
             for size in range(len(data)):
                 self.assertRaises(BodyNotDecoded, decode, data[:size])
 
-    def test_what_stands_behind_the_end_says_nothing(self) -> None:
-        """The stream knows where it ends."""
+    def test_what_follows_the_end_is_ignored(self) -> None:
+        """The stream has its own end."""
         self.assertEqual(decode(HEADER + text(1, "x") + END + b"rubbish"), "x")
 
     def test_other_headers_are_refused(self) -> None:

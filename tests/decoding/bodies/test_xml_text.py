@@ -43,14 +43,14 @@ class ReadingTests(SynchronousTestCase):
             self.assertEqual(decoded.reading, "XML with 1 character that XML does not allow")
 
     def test_elements_and_attributes(self) -> None:
-        """Text alone is text; beside others it has a key; what comes again is a list."""
+        """Text alone is text; with others it has a key; what comes again is a list."""
         self.assertEqual(parse("<a/>"), {"a": ""})
         self.assertEqual(parse("<a> x </a>"), {"a": " x "})
         self.assertEqual(parse("<a b='1'>x</a>"), {"a": {"@b": "1", "#text": "x"}})
         self.assertEqual(parse("<a>\n <b>1</b>\n <b/>\n <c>2</c></a>"), {"a": {"b": ["1", ""], "c": "2"}})
         self.assertEqual(parse("<a><!-- x --><![CDATA[<b>]]>&amp;</a>"), {"a": "<b>&"})
 
-    def test_namespaces_say_nothing(self) -> None:
+    def test_namespaces_are_ignored(self) -> None:
         """Prefixes and their declarations are left out, but for nil."""
         data = "<p:a xmlns:p='urn:p' xmlns='urn:q' p:b='1'><c p:nil='true'/><d nil='true'/></p:a>"
         self.assertEqual(parse(data), {"a": {"@b": "1", "c": None, "d": {"@nil": "true"}}})
@@ -120,7 +120,7 @@ class HostileTests(SynchronousTestCase):
         )
 
     def test_what_is_no_document_is_refused(self) -> None:
-        """With the place at which it is none."""
+        """With the position of the fault."""
         self.refused("", "no element found")
         self.refused("<a><b></a>", "line 1, column 8")
         self.refused("<a/><b/>", "junk after document element")

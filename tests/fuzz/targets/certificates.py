@@ -1,4 +1,4 @@
-"""Certificates, signatures and encrypted keys, as strangers send them, and files of certificates."""
+"""Certificates, signatures and encrypted keys, as peers send them, and files of certificates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Security descriptors, as bytes and as text, and what they let somebody do."""
+"""Security descriptors, as bytes and as text, and the rights that they grant."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ TOKENS: Final = (
 
 
 def descriptors(data: bytes) -> None:
-    """What is accepted is read again as it is written, in both forms, and lets nobody do more than he asked.
+    """An accepted descriptor is read again as it is written, in both forms, and grants no more than was asked
+    for.
 
     The first byte says whether the rest is text.
     """

@@ -1,4 +1,4 @@
-"""Structures that lie in a directory, and those of applications' interfaces."""
+"""Structures that are stored in a directory, and those of applications' interfaces."""
 
 from __future__ import annotations
 

@@ -161,9 +161,9 @@ def _steps(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def sessions(data: bytes) -> None:
-    """Nothing but effects comes of it, and every message of ours is acknowledged or given back, once.
+    """Only effects come of it, and every message of ours is acknowledged or returned, once.
 
-    The first byte says who dialled, and whether the handshake is good; the rest is steps.
+    The first byte says which side dialled, and whether the handshake is good; the rest is steps.
     """
     if len(data) < 2:
         return

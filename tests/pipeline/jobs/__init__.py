@@ -1,1 +1,1 @@
-"""The jobs of the pipeline, each beside a naive calculation of the same."""
+"""The jobs of the pipeline, each compared with a naive calculation of the same."""

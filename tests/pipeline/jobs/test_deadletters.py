@@ -92,7 +92,9 @@ class DeadLetterTests(SynchronousTestCase):
         return found
 
     def test_clusters(self) -> None:
-        """Dead letters cluster by class, what a receiver gave up by its exception; the rest did not fail."""
+        """Dead letters cluster by class, messages that a receiver gave up by its exception; the rest
+        did not fail.
+        """
         late = {"class": 0x8002}
         order = "Order 17 of 'Miller' {A1FA0000-0000-4000-8000-000000000001} is gone\r\n   at Shop.Find()"
         other = order.replace("17", "4711").replace("Miller", "Smith")
@@ -160,8 +162,8 @@ class DeadLetterTests(SynchronousTestCase):
             {("s:Sender", "no order <number>", 1), ("a", "b <number>", 1)},
         )
 
-    def test_nothing(self) -> None:
-        """Where nothing failed there are no clusters."""
+    def test_no_failures(self) -> None:
+        """Without failures there are no clusters."""
         self.assertEqual(self.check([]), [])
 
     @FEW

@@ -1,4 +1,4 @@
-"""How long messages take: what bounds a skew and a delay, and any clocks beside a naive calculation."""
+"""Latency of messages: bounds of a skew and a delay, and any clocks compared with a naive calculation."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class LatencyTests(SynchronousTestCase):
             self.assertLess(taken[f"{name}_at_most"], 2 * SECOND)
 
     def test_owners(self) -> None:
-        """A store that says whose it is, is believed; of another one only what its owner sent tells."""
+        """A store that names its owner is trusted; of another one only its owner's own messages count."""
         held = [
             # BETA keeps dead letters of ALPHA, and none of its own.
             message(1, "dead_letter", store="BETA"),
@@ -165,7 +165,7 @@ class LatencyTests(SynchronousTestCase):
             {1: (0, None), 2: (SECOND, None), 6: (0, SECOND), 7: (0, None)},
         )
 
-    def test_nothing(self) -> None:
+    def test_no_messages(self) -> None:
         """Without messages there are no routes."""
         delayed = delays(messages(), {})
         self.assertEqual(rows(percentiles(bounds(delayed, skews(delayed)))), [])

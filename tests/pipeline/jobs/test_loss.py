@@ -1,4 +1,4 @@
-"""What became of messages: each fate, and any estate beside a naive calculation."""
+"""Fates of messages: each one, and any estate compared with a naive calculation."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ ACK, NACK_LATE, NACK_PURGED = {"class": 0x4000}, {"class": 0x8002}, {"class": 0x
 
 
 def receipt(number: int, about: int, facts: dict[str, Any]) -> Row:
-    """What ALPHA was told of a message."""
+    """An acknowledgement of a message that ALPHA received."""
     return message(
         number, "queue", correlation_id=name_of(about), destination=r"DIRECT=OS:alpha\private$\admin", **facts
     )
@@ -120,12 +120,12 @@ HAPPENED = [
 class FateTests(SynchronousTestCase):
     """What became of a message."""
 
-    def test_nothing(self) -> None:
-        """Of nothing there is nothing to tell."""
+    def test_no_messages(self) -> None:
+        """Without messages there is no loss."""
         self.assertEqual(rows(losses(fates(messages(), event_table()))), [])
 
     def test_each_fate(self) -> None:
-        """A message that lies in its queue, was received, is dead, was told of, or is gone."""
+        """A message that is in its queue, was received, is dead, was acknowledged, or is lost."""
         held, expected = [], {}
         for name, (fate, case) in CASES.items():
             own = [{**row, "destination": name} if row["destination"] == TARGET else row for row in case]

@@ -21,7 +21,7 @@ NAMES = ("store", "place", "steps", "messages", "bytes", "quota", "held")
 
 
 def naive(held: list[Row], quotas: list[Row]) -> dict[tuple[str, str], tuple[Any, ...]]:
-    """What each place holds, its slope in bytes an hour, and when it is full."""
+    """The size of each queue, its slope in bytes an hour, and when it is full."""
     found: defaultdict[tuple[str, str], defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
     for row in held:
         if row["arrived"] is not None and row["place"] != "wire":
@@ -100,7 +100,7 @@ class QuotaTests(SynchronousTestCase):
         self.assertEqual(found, [("BETA", QUEUE, 3, SENT, SENT)])
 
     def test_nearly_full(self) -> None:
-        """A place that does not grow any more tells how much of its quota it holds."""
+        """A queue that does not grow any more is reported with the used part of its quota."""
         held = [message(1, "queue", size=101_920, arrived=BEGIN)]
         quotas: list[Row] = [{"queue": QUEUE, "place": "queue", "quota": 102_400}]
         row = self.check(held, quotas)["BETA", "queue"]
@@ -131,8 +131,8 @@ class QuotaTests(SynchronousTestCase):
             [(BEGIN, 2, 10, 2, 10), (BEGIN + 180 * SECOND, 1, 5, 3, 15)],
         )
 
-    def test_nothing(self) -> None:
-        """Where nothing lies nothing grows."""
+    def test_no_messages(self) -> None:
+        """Without messages there is no growth."""
         self.assertEqual(self.check([], []), {})
 
     @FEW

@@ -1,4 +1,4 @@
-"""The ways of traced messages, rebuilt from reports."""
+"""The routes of traced messages, rebuilt from reports."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def report(traced: int, source: UUID, reporter: UUID, hops: int, next_hop: str |
 
 
 class ExpressionTests(SynchronousTestCase):
-    """What finds the next hop in the body of a report, which anybody may have written."""
+    """Patterns for the next hop in the body of a report, which may be forged."""
 
     def test_a_long_body_is_looked_through_once(self) -> None:
         """However often an address begins in it that does not end."""
@@ -50,7 +50,7 @@ class ExpressionTests(SynchronousTestCase):
 
 
 def reports(traced: int, way: Sequence[UUID], arrives: bool = True) -> list[Row]:
-    """What is reported of a message on this way."""
+    """The reports of a message on this route."""
     told = []
     for turn, reporter in enumerate(way):
         is_last = turn == len(way) - 1
@@ -63,10 +63,10 @@ def reports(traced: int, way: Sequence[UUID], arrives: bool = True) -> list[Row]
 
 
 class RouteTests(SynchronousTestCase):
-    """Which way messages took, and whether routing would have taken it."""
+    """Routes of messages, compared with those of the enterprise file."""
 
     def test_judgement(self) -> None:
-        """The way of least cost, others that cost as much, more or less, unfinished and unknown ones."""
+        """The route of least cost, others that cost as much, more or less, unfinished and unknown ones."""
         estate = Estate("A-B 1, B-D 1, A-C 1, C-D 1, A-E 2, E-D 2, A-F 1")
         topology = estate.build().topology
 
@@ -107,7 +107,7 @@ class RouteTests(SynchronousTestCase):
         self.assertEqual(verdicts, expected)
 
     def test_cheaper(self) -> None:
-        """A way that costs less than that of the file: the file is not what the queue managers know."""
+        """A route that costs less than that of the file: the queue managers know another enterprise."""
         # The message passed x, of which the file says that it is in both sites.
         estate = Estate("A-B 5, B-C 5, A-C 11")
         estate.machine("x", "A C", routing_server=False)
@@ -116,15 +116,15 @@ class RouteTests(SynchronousTestCase):
         [row] = judged(paths(steps(messages(*reports(1, way)))), topology).collect()
         self.assertEqual((row["verdict"], row["cost"], row["least"]), ("cheaper", 0, 10))
 
-    def test_nothing(self) -> None:
-        """Without reports there are no ways."""
+    def test_no_reports(self) -> None:
+        """Without reports there are no routes."""
         topology = Estate("A-B 1").build().topology
         self.assertEqual(judged(paths(steps(messages())), topology).collect(), [])
 
     @FEW
     @given(well_kept(), st.data())
     def test_any_enterprise(self, plan: Plan, data: st.DataObject) -> None:
-        """In any enterprise the ways of routing are rebuilt, and are of least cost."""
+        """In any enterprise the routes are rebuilt, and are of least cost."""
         topology = plan.builder().build().topology
         held, taken = [], {}
         for traced in range(1, 9):

@@ -1,4 +1,4 @@
-"""The audit of streams: each finding, and any streams beside a naive calculation."""
+"""The audit of streams: each finding, and any streams compared with a naive calculation."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class SequenceTests(SynchronousTestCase):
         self.assertEqual([name for name, whole in once.items() if whole is False], [2, 3, 4, 8])
         self.assertIsNone(once[None])
 
-    def test_nothing(self) -> None:
+    def test_no_messages(self) -> None:
         """Without messages there is no stream."""
         self.assertEqual(check(self, [])[0], [])
 

@@ -72,7 +72,7 @@ class TopologyTests(SynchronousTestCase):
     """Tables of every site at once."""
 
     def test_tables(self) -> None:
-        """Every site has its least-cost ways; of two that cost the same the smaller next site counts."""
+        """Every site has its least-cost routes; of two that cost the same the smaller next site counts."""
         topology = Estate("A-B 1, B-D 1, A-C 1, C-D 1, D-E 7", sites="A B C D E F").build().topology
         table = tables(spark(), topology, shares=3).cache()
         ways = {
@@ -134,7 +134,7 @@ class TopologyTests(SynchronousTestCase):
         ):
             self.assertIn(complaint, str(self.assertRaises(ValueError, changed, topology, [change])))
 
-    def test_nothing(self) -> None:
+    def test_no_sites(self) -> None:
         """An enterprise without sites has no tables."""
         self.assertEqual(computed(Topology()), {})
 

@@ -53,7 +53,7 @@ class DirectoryTests(AccessControlContract, SynchronousTestCase):
         self.refusal(self.access.token(ALICE))
 
     def test_groups_that_have_changed(self) -> None:
-        """Are known after that, or at once if somebody says so."""
+        """They are known after that, or at once on request."""
         self.answer(self.access.token(ALICE))
         self.directory.add_account(Account(ALICE, "alice"))
         self.assertIn(CLERKS, self.answer(self.access.token(ALICE)).groups)
@@ -70,7 +70,7 @@ class DirectoryTests(AccessControlContract, SynchronousTestCase):
         self.assertEqual(known, ["clerks", "staff"])
 
     def test_without_a_directory(self) -> None:
-        """Who has proven who he is is one of all who have, and in no other group."""
+        """An authenticated account belongs to the authenticated users, and to no other group."""
         access = AccessControl(None, ManualClock())
         known = access.known_token(STRANGER)
         assert known is not None

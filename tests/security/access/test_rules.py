@@ -79,7 +79,7 @@ class RulesTests(SynchronousTestCase):
         )
 
     def test_a_path_that_fits_no_queue(self) -> None:
-        """Is a mistake, since it would keep nobody out."""
+        """It is a mistake, since it would keep no sender out."""
         for path, words in (
             ("ALPHA\\private$\\orders", "without a computer"),
             ("ALPHA\\orders", "without a computer"),
@@ -101,7 +101,7 @@ class RulesTests(SynchronousTestCase):
             self.assertIsNotNone(self.load(f"[[queue]]\npath = '{path}'\n").ruling(queue))
 
     def test_every_mistake_has_its_line(self) -> None:
-        """And all are told at once."""
+        """And all are reported at once."""
         text = """[names]
 clerks = "S-1"
 [[queue]]
@@ -143,7 +143,7 @@ path = "a"
         self.assertIn("'sned' is not a right to a queue, which are all, receive, send, peek", told[3])
 
     def test_what_is_no_file(self) -> None:
-        """Is told, with its line if it has one."""
+        """It is reported, with its line if it has one."""
         self.assertEqual(self.problems("[names]\nx =\n")[0][:2], (2, ""))
         error = self.assertRaises(RulesError, load_rules, Path("/nonexistent/rules.toml"))
         self.assertEqual(str(error), "/nonexistent/rules.toml: cannot be read: No such file or directory")

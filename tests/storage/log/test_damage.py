@@ -268,8 +268,8 @@ class ExchangedTests(LogTestCase):
             said = str(failure(Path("/data/msmq.log"), "open", OSError(number, "")))
             self.assertEqual(said, f"/data/msmq.log: cannot open: {remedy}")
 
-    def test_place_that_is_none(self) -> None:
-        """A directory that cannot be made is named with what the system says."""
+    def test_directory_that_cannot_be_created(self) -> None:
+        """It is named with the error of the system."""
         (self.home / "log").write_bytes(b"")
         error = self.refused(self.make_store().open(), StorageError)
         self.assertEqual(str(error), f"{self.home / 'log'}: cannot open: File exists")

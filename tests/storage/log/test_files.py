@@ -62,10 +62,12 @@ class ManySegmentsTests(LogTestCase):
 
 
 class TornTests(LogTestCase):
-    """The last write, cut off at any place, over what the segment held before."""
+    """The last write, cut off at any byte, over what the segment held before."""
 
     def last_write(self, store: LogMessageStore) -> tuple[Path, int, bytes, bytes]:
-        """Commit one more batch; gives the segment, the place of the group in it, and both contents there."""
+        """Commit one more batch; returns the segment, the position of the group in it, and both
+        contents there.
+        """
         before = {path: path.read_bytes() for path in sorted((self.home / "log").glob("segment-*"))}
         self.commit(store, put(77, b"last of all " * 20), PutState("last", b"there"))
         [(path, old)] = [one for one in before.items() if one[0].read_bytes() != one[1]]
@@ -135,7 +137,7 @@ class TornTests(LogTestCase):
         self.try_all(store, stride=31)
 
     def is_in_recycled(self, store: LogMessageStore) -> bool:
-        """Whether old groups lie behind the place that is written to."""
+        """Whether old groups are behind the position that is written to."""
         running = store._running
         assert running is not None
         engine = running.engine

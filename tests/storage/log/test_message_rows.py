@@ -26,7 +26,7 @@ class SmallRows(MessageRows):
 
 
 class Machine(RuleBasedStateMachine):
-    """Anything that may happen to rows, beside a dictionary; blocks of four rows, three young ones."""
+    """Anything that may happen to rows, compared with a dictionary; blocks of four rows, three young ones."""
 
     def __init__(self) -> None:
         super().__init__()

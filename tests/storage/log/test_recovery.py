@@ -56,7 +56,7 @@ class EveryHistoryTests(SynchronousTestCase):
                     self.explore(twin, [*attempts, group], depth - 1)
 
     def crash(self, machine: Machine, attempts: Sequence[Written]) -> None:
-        """What is found is what was confirmed, and the write under way if all of it is there."""
+        """What is found is what was confirmed, and the pending write if all of it is there."""
         for is_large in (False, True):
             for parts in subsets(3 if is_large else 1):
                 twin = machine.copy()
@@ -73,7 +73,7 @@ class EveryHistoryTests(SynchronousTestCase):
         self.assertGreater(self.crashes, 5000)
 
     def test_recycled_segment(self) -> None:
-        """Where the groups of an earlier use lie at the same places, none of them is found."""
+        """Where the groups of an earlier use are at the same positions, none of them is found."""
         self.explore(Machine(is_recycled=True), [], DEPTH - 1)
         self.assertGreater(self.crashes, 200)
 
