@@ -1,4 +1,4 @@
-"""Limits how many lines of one kind the log gets, and counts those that it does not get."""
+"""Rate limit of log lines, with a count of suppressed ones."""
 
 from __future__ import annotations
 

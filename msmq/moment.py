@@ -1,4 +1,4 @@
-"""All that the pure cores know of time."""
+"""Time for the pure cores: a pair of monotonic and wall-clock seconds."""
 
 from __future__ import annotations
 

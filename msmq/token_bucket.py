@@ -1,4 +1,4 @@
-"""A rate that a quiet time saves up for."""
+"""Token bucket: a rate limit with a burst."""
 
 from __future__ import annotations
 

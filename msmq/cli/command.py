@@ -1,4 +1,4 @@
-"""The command itself: its verbs, and how whatever goes wrong becomes one line and an exit status."""
+"""The command C{msmq}: dispatch of verbs, errors as one line, exit status."""
 
 from __future__ import annotations
 

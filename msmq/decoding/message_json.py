@@ -1,4 +1,4 @@
-"""A message as a JSON object, for people and scripts: what an application would ask about it."""
+"""A message as a JSON object: its properties for people and scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON values of packet fields."""
+"""Conversion of packet fields to JSON values."""
 
 from __future__ import annotations
 

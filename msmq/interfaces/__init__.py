@@ -1,4 +1,4 @@
-"""The zope interfaces behind which storage, the clock and what stands behind the sessions can be replaced."""
+"""Zope interfaces of the replaceable parts: storage, clock, directory, sessions, routing, security."""
 
 from msmq.interfaces.access_administration import IAccessAdministration
 from msmq.interfaces.access_summaries import AccessList, AccessVerdict, CertificateSummary

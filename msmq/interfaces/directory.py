@@ -1,4 +1,4 @@
-"""The directory: which queue managers, queues, sites and users there are, and where."""
+"""IDirectory and related interfaces: queue managers, queues, sites and users of an enterprise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures, certificates, and where the keys to sign with are kept."""
+"""ISigning and related interfaces: signatures, certificates, stores of signing keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The event log: what became of messages that were not received."""
+"""Event log: messages removed without being received, and events of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one queue manager is made with, grouped by what belongs together; every value is required."""
+"""Settings of a queue manager, in groups; every value is required."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports of traced messages are sent where those messages say."""
+"""Sends report messages about traced messages. [MS-MQQB] 3.1.5.8.9."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.18 to 3.1.7.1.25 the events that reach the directory, and whether it can be reached."""
+"""[MS-MQDMPR] 3.1.7.1.18 to 3.1.7.1.25 directory events, and the state of the connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1 the enumerations of what the directory holds and answers."""
+"""[MS-MQDMPR] 3.1.1 enumerations of directory attributes and results."""
 
 from __future__ import annotations
 

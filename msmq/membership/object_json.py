@@ -1,4 +1,4 @@
-"""Directory objects as bytes, for the store."""
+"""Serialization of directory objects for the store."""
 
 from __future__ import annotations
 

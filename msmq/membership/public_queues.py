@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.3 and 3.1.7.1.4 public queues: what happens here, what in the directory, and when.
+"""[MS-MQDMPR] 3.1.7.1.3 and 3.1.7.1.4 creation and deletion of public queues, here and in the directory.
 
 A queue is published first and made here then; if that fails it is taken out of the directory again.
 It is deleted here first and taken out of the directory then; if that fails it is tried again later.

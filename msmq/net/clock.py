@@ -1,4 +1,4 @@
-"""The clocks of the machine."""
+"""Clock of the machine: monotonic and wall-clock time."""
 
 from __future__ import annotations
 

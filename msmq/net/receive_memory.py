@@ -1,4 +1,4 @@
-"""Bounds what all sessions together hold of packets that are not whole yet, or wait for the store.
+"""Limit on the memory of incomplete and unprocessed packets of all sessions.
 
 A packet may have 4 MiB, and each of thousands of peers may have sent all of one but its last byte.
 So the sessions report what they hold, and once that is more than the limit those that would hold more than

@@ -1,4 +1,4 @@
-"""Makes sessions, and bounds what peers may open."""
+"""Twisted factory of sessions, with limits on connections of peers."""
 
 from __future__ import annotations
 

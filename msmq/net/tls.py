@@ -1,4 +1,4 @@
-"""TLS between servers of our own: what an endpoint description says of it, and the endpoints.
+"""TLS endpoints between queue managers with pinned certificates.
 
 A server listens on C{tls:PORT:certificate=FILE:privateKey=FILE}, and with C{pins=} lets only those
 connect whose certificates are named there.

@@ -1,4 +1,4 @@
-"""How a session uses its transport: what is set on it, when it is not read, when it is written at once."""
+"""Transport of a session: socket options, pausing, flushing."""
 
 from __future__ import annotations
 

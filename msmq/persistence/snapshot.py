@@ -1,4 +1,4 @@
-"""Contents of a store when it is opened."""
+"""Snapshot: the content that a store returns when it is opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C{python -m msmq.pipeline}."""
+"""C{python -m msmq.pipeline}: runs a Spark job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All decoders of bodies that are installed, and how rows are read with them."""
+"""Decoding of message bodies into columns, with all installed decoders."""
 
 from __future__ import annotations
 

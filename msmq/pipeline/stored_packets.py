@@ -1,4 +1,4 @@
-"""A stored packet with what was kept with it, and the values that columns can hold."""
+"""Stored packets and their metadata, and values that fit columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes a topology of what a directory holds, and says by name what is wrong with that."""
+"""Builds a topology from directory objects, and reports their problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TLS with pinned certificates, by OpenSSL."""
+"""TLS contexts with pinned certificates, by OpenSSL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The unix socket of the local API."""
+"""Unix socket of the control API."""
 
 from __future__ import annotations
 

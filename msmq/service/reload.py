@@ -1,4 +1,4 @@
-"""Reads the configuration of a running server again, and applies what can change without a restart.
+"""Reload of the configuration of a running server.
 
 Everything is read and checked first: the file, the rules, the tokens, the certificates, the enterprise file.
 Only then the parts are configured, which cannot fail, so that a reload is applied whole or not at all.

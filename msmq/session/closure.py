@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.9 Closing a Session."""
+"""[MS-MQQB] 3.1.5.9 Closing a Session: unacknowledged messages and timers."""
 
 from __future__ import annotations
 

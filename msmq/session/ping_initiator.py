@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.6 to 3.1.7.9 and 3.1.6.8: asking an acceptor whether it would take a session.
+"""[MS-MQQB] 3.1.7.6 to 3.1.7.9 and 3.1.6.8: Ping Requests to an acceptor.
 
 The machine is that of figure 11 (3.1.1.1.1.9), one for each request, since each has its own timer.
 """

@@ -1,4 +1,4 @@
-"""Statistics of one session."""
+"""Statistics of one session: counts of messages, unacknowledged ones, window."""
 
 from __future__ import annotations
 

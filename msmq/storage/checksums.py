@@ -1,4 +1,4 @@
-"""Checksums of rows in databases: of the packets, and of what stands in the row beside a packet.
+"""Checksums of database rows: the packet and the other columns.
 
 The checksum of a packet is its CRC-32.
 The checksum of the row of a message is a sum, modulo a prime, of a multiple of each of its values; any

@@ -1,4 +1,4 @@
-"""What a store found damaged, and what it does about that."""
+"""Damage of a store: findings of verification, and their handling."""
 
 from __future__ import annotations
 

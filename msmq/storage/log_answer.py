@@ -1,4 +1,4 @@
-"""Page size of message log reads."""
+"""Pages of message log reads, for all stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message store in memory."""
+"""Message store in memory, without durability."""
 
 from __future__ import annotations
 

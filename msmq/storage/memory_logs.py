@@ -1,4 +1,4 @@
-"""The logs of the store in memory: lists that lose what is oldest, in which a number is found at once."""
+"""Message logs of the store in memory: trimmed lists with look-up by number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast and how often a store is verified in the background."""
+"""Rate and schedule of the background verification of stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access control by accounts in memory."""
+"""Access control by accounts in memory, for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ciphers without secrets, for tests and trials: what goes in comes out, and whatever was touched shows."""
+"""Ciphers without cryptography that detect tampering, for tests."""
 
 from __future__ import annotations
 

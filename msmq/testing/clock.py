@@ -1,4 +1,4 @@
-"""Time that passes only when a test says so."""
+"""Manual clock: time that a test advances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signing without arithmetic, and certificates that nothing outlives: for tests, and where all is trusted.
+"""Signing without cryptography, with volatile certificates, for tests.
 
 A certificate here is a line of JSON, a private key the text that its certificate has a hash of, and a
 signature a hash with that hash: anyone who sees a certificate can sign for it.

@@ -1,1 +1,1 @@
-"""Metrics and health over HTTP: what C{[listen] web} serves."""
+"""Metrics and health over HTTP, served at C{[listen] web}."""

@@ -1,4 +1,4 @@
-"""Measures how long the reactor is blocked by one callback."""
+"""Measures blocking of the reactor by single callbacks."""
 
 from __future__ import annotations
 

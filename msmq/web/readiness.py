@@ -1,4 +1,4 @@
-"""Readiness of a queue manager, with reasons."""
+"""Readiness check of a queue manager, with reasons."""
 
 from __future__ import annotations
 

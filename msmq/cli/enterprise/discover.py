@@ -1,4 +1,4 @@
-"""C{msmq discover}."""
+"""C{msmq discover}: finds directory servers by broadcast. [MS-MQSD]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C{msmq enterprise}."""
+"""C{msmq enterprise}: checks an enterprise file; the group of commands about members and links."""
 
 from __future__ import annotations
 

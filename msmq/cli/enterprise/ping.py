@@ -1,4 +1,4 @@
-"""C{msmq ping}."""
+"""C{msmq ping}: sends Ping Requests to a queue manager. [MS-MQQB] 2.2.7."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C{msmq route} and C{msmq topology}."""
+"""C{msmq route} and C{msmq topology}: routes, next hops, sites and links."""
 
 from __future__ import annotations
 

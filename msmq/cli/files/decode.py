@@ -1,4 +1,4 @@
-"""C{msmq decode}."""
+"""C{msmq decode}: prints packets and captures as JSON."""
 
 from __future__ import annotations
 

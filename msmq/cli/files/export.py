@@ -1,4 +1,4 @@
-"""C{msmq export}."""
+"""C{msmq export}: writes stored messages to Parquet files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C{msmq import}."""
+"""C{msmq import}: sends messages from Parquet files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C{msmq deadletter}: what could not be delivered, or was not received in time."""
+"""C{msmq deadletter}: lists dead letters, and sends them again."""
 
 from __future__ import annotations
 

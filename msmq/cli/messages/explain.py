@@ -1,4 +1,4 @@
-"""C{msmq explain}."""
+"""C{msmq explain}: copies, events and acknowledgements of one message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C{msmq message}."""
+"""C{msmq message}: shows single messages."""
 
 from __future__ import annotations
 

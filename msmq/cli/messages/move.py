@@ -1,4 +1,4 @@
-"""C{msmq move}."""
+"""C{msmq move}: moves messages between a queue and its subqueues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C{msmq receive}."""
+"""C{msmq receive}: receives messages, one or a stream."""
 
 from __future__ import annotations
 

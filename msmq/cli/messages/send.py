@@ -1,4 +1,4 @@
-"""C{msmq send}."""
+"""C{msmq send}: sends messages, one or a stream."""
 
 from __future__ import annotations
 

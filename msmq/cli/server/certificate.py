@@ -1,4 +1,4 @@
-"""C{msmq certificate}: what messages are signed with here."""
+"""C{msmq certificate}: the certificates with which messages are signed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C{msmq config}."""
+"""C{msmq config}: checks a configuration file, and reloads that of a running server."""
 
 from __future__ import annotations
 

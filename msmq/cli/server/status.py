@@ -1,4 +1,4 @@
-"""C{msmq status}."""
+"""C{msmq status}: identity and state of a queue manager."""
 
 from __future__ import annotations
 

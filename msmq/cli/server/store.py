@@ -1,4 +1,4 @@
-"""C{msmq store}."""
+"""C{msmq store}: migrates a message store to another, and discards the source."""
 
 from __future__ import annotations
 

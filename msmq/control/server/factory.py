@@ -1,4 +1,4 @@
-"""The control API as a factory to listen with."""
+"""Twisted Web factory of the control API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies whose BodyType says what they are, as System.Messaging's ActiveXMessageFormatter and COM write them.
+"""Decoder of bodies by BodyType, as System.Messaging's ActiveXMessageFormatter and COM write them.
 
 The two do not agree on every type. Where the bytes show the writer, the result has it.
 """

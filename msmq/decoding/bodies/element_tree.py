@@ -1,4 +1,4 @@
-"""XML, in text or binary, as plain data: what a document says, without how it was written.
+"""XML documents, text or binary, as plain data without their notation.
 
 An element is an object with one key for each attribute (C{@name}) and for each child (its local name;
 a list, if the name comes more than once), and C{#text}. An element that has only text is that text, and one

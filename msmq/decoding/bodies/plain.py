@@ -1,4 +1,4 @@
-"""JSON and plain text."""
+"""Decoders of JSON and plain-text bodies."""
 
 from __future__ import annotations
 

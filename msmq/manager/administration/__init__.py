@@ -1,1 +1,1 @@
-"""Queue administration, and what it reports."""
+"""Administration of queues: creation, properties, purge, deletion, removal of messages."""

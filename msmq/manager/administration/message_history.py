@@ -1,4 +1,4 @@
-"""What is known of one message: its copies, its events, its hand-overs, and what that comes to."""
+"""History of one message: copies, events, hand-overs, and a summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single messages by their identifiers: where they are, what became of them, and moving them."""
+"""Look-up of single messages by identifier; moving and removing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.4: others hear of what happens to the queue manager as a whole."""
+"""[MS-MQDMPR] 3.1.4 subscriptions to events of the queue manager."""
 
 from __future__ import annotations
 

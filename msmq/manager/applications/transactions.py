@@ -1,4 +1,4 @@
-"""Transactions as their users hold them."""
+"""Transactions as applications use them: send, receive, move, commit, abort."""
 
 from __future__ import annotations
 

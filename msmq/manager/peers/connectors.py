@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.1.1 connector queues: where messages for a foreign site wait for a connector program."""
+"""[MS-MQQB] 3.1.1.1.1 connector queues: messages for foreign sites and their connector programs."""
 
 from __future__ import annotations
 

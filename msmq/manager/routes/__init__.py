@@ -1,1 +1,1 @@
-"""Next hops: which session an outgoing queue uses, and where its messages go next."""
+"""Next hops: the session and the route of each outgoing queue."""

@@ -1,4 +1,4 @@
-"""Errors of exported files."""
+"""Errors of export and import of files."""
 
 from __future__ import annotations
 

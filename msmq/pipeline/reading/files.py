@@ -1,4 +1,4 @@
-"""Files as rows: what C{msmq export} wrote, packets one behind the other, and captures."""
+"""Rows from files: exported Parquet, concatenated packets, captures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The quotas of the queues in a store."""
+"""Quotas of the queues in a store, as rows."""
 
 from __future__ import annotations
 

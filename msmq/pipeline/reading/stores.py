@@ -1,4 +1,4 @@
-"""A store as rows: what of it is read, in which slices, and the pages of a slice."""
+"""Rows from a store: queues, logs and events, in slices and pages."""
 
 from __future__ import annotations
 

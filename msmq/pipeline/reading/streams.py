@@ -1,4 +1,4 @@
-"""Queues of a stream, and their topics."""
+"""Topics of a stream: selection of queues by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report as values."""
+"""Model of a job's report: text, tables, charts."""
 
 from __future__ import annotations
 

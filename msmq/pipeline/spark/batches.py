@@ -1,4 +1,4 @@
-"""Rows in the form in which Spark takes them."""
+"""Arrow batches of rows with the types of Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C{python -m msmq.pipeline JOB}: reads, runs the job, writes what it gives."""
+"""C{python -m msmq.pipeline JOB}: reads inputs, runs the job, writes its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of what is read, as Spark hands them to its tasks."""
+"""Input partitions of the data source, for Spark's tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of the data source for writing."""
+"""Options of the data source for writing (sink)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Enqueue of messages. [MS-MQDMPR] 3.1.7.1.9."""
+"""Enqueue of messages: admission, packets, acknowledgements. [MS-MQDMPR] 3.1.7.1.9."""

@@ -1,4 +1,4 @@
-"""Copies what is live out of nearly empty segments, so that one old message keeps no segment."""
+"""Compaction of the record log: copies live packets out of nearly empty segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters of a log since it was opened."""
+"""Counters of the record log since it was opened, for metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Group commit: what waits while a group is written goes into the next one.
+"""Group commit of the record log: batches that arrive during a write form the next group.
 
 All of this runs in the reactor's thread; only the writing of a group may be done by a worker thread, and a
 step never takes longer than some hundred changes do.

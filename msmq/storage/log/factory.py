@@ -1,4 +1,4 @@
-"""C{log} in a configuration."""
+"""Storage factory of the record log, C{log} in a configuration."""
 
 from __future__ import annotations
 

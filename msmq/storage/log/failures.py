@@ -1,4 +1,4 @@
-"""Errors of the log as the store reports them."""
+"""Conversion of errors of the record log to storage errors."""
 
 from __future__ import annotations
 

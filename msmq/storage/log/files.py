@@ -1,4 +1,4 @@
-"""The files of a log; everything here blocks."""
+"""Files of the record log: segments and their directory; all calls block."""
 
 from __future__ import annotations
 

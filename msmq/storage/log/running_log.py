@@ -1,4 +1,4 @@
-"""An open log: its threads, and what works on it."""
+"""An open record log: its threads, readers and background work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a migration fails."""
+"""Errors of a store migration."""
 
 from __future__ import annotations
 

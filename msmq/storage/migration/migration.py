@@ -1,4 +1,4 @@
-"""Moves everything from one store to another, and goes on where a process that did it was killed.
+"""Migration of all content from one store to another, resumable after a crash.
 
 The target is filled under a mark, which each batch replaces with the position behind it; no server opens a
 store under that mark.

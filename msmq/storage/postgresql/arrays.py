@@ -1,4 +1,4 @@
-"""Arrays as PostgreSQL sends them in binary.
+"""Binary encoding of PostgreSQL arrays.
 
 A statement takes all messages of a group as one array for each column; psycopg makes such arrays from lists
 too, but takes ten times as long, most of all for packets.

@@ -1,4 +1,4 @@
-"""Statements of a transaction."""
+"""SQL statements of a transaction in PostgreSQL."""
 
 from __future__ import annotations
 

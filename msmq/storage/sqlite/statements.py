@@ -1,4 +1,4 @@
-"""Many rows in one statement.
+"""SQL statements with many rows, for SQLite.
 
 Between two rows of many statements Python lets another thread run, and with a busy reactor waits each
 time until it may go on; so there are few statements. One of each length stays prepared.

@@ -1,4 +1,4 @@
-"""Encoding of text in the SQLite file."""
+"""Encoding of text columns in the SQLite file."""
 
 from __future__ import annotations
 

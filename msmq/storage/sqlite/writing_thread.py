@@ -1,4 +1,4 @@
-"""The thread that writes."""
+"""Writing thread of the SQLite store."""
 
 from __future__ import annotations
 

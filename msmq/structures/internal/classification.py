@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.1.1 Identifying Packet Type."""
+"""[MS-MQQB] 3.1.5.1.1 Identifying Packet Type of a received packet."""
 
 from __future__ import annotations
 

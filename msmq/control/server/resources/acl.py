@@ -1,4 +1,4 @@
-"""Resources about access lists: show, change, and what decides about a right."""
+"""Resources for access control lists: show, change, explain a decision."""
 
 from __future__ import annotations
 

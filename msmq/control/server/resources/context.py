@@ -1,4 +1,4 @@
-"""What every resource of the control API needs, and how the resources become one tree of paths."""
+"""Context of the control API's resources, and their tree of paths."""
 
 from __future__ import annotations
 

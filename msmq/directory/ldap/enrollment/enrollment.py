@@ -1,4 +1,4 @@
-"""Reads what a directory has of a queue manager, and makes the changes of a plan."""
+"""Enrollment of queue managers in a directory: reads entries, applies the changes of a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job C{deadletters}."""
+"""Command of the job C{deadletters}: clusters of dead letters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job C{latency}."""
+"""Command of the job C{latency}: times from send to arrival."""
 
 from __future__ import annotations
 

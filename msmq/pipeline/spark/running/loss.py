@@ -1,4 +1,4 @@
-"""The job C{loss}."""
+"""Command of the job C{loss}: messages that are missing."""
 
 from __future__ import annotations
 

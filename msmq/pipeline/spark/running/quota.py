@@ -1,4 +1,4 @@
-"""The job C{quota}."""
+"""Command of the job C{quota}: growth of queues and journals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job C{replay}."""
+"""Command of the job C{replay}: sends messages of a log again."""
 
 from __future__ import annotations
 

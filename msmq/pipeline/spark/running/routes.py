@@ -1,4 +1,4 @@
-"""The job C{routes}."""
+"""Command of the job C{routes}: routes of traced messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job C{sequences}."""
+"""Command of the job C{sequences}: gaps and duplicates of streams."""
 
 from __future__ import annotations
 

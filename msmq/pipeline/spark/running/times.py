@@ -1,4 +1,4 @@
-"""Options that are times."""
+"""Command-line options that are times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job C{topology}."""
+"""Command of the job C{topology}: least-cost routes and what-if changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group while it is put together: its bytes, what it has changed in memory, and how that is taken back."""
+"""Encoding of a group of the record log, with its changes in memory and their rollback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which row names a packet."""
+"""Owner of a packet in the record log: the row that refers to it."""
 
 from __future__ import annotations
 

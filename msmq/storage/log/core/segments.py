@@ -1,4 +1,4 @@
-"""Table of segments, with their live bytes."""
+"""Segment table of the record log, with live bytes."""
 
 from __future__ import annotations
 

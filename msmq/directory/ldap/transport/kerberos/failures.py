@@ -1,4 +1,4 @@
-"""Kerberos errors in words, each with what to do."""
+"""Descriptions of Kerberos errors, each with a remedy."""
 
 from __future__ import annotations
 
