@@ -367,7 +367,8 @@ class SessionProtocol(Protocol):
                     self.last_sent = self._now().wall
                     self._factory.counts.bytes_sent += sum(map(len, chunks))
                     self._connected_transport().writeSequence(chunks)
-                    if is_awaited:
+                    following = self._effects[0] if self._effects else None
+                    if is_awaited and not (isinstance(following, Transmit) and following.is_awaited):
                         flush_written(self.transport)
             case Deliver(messages, first_recoverable):
                 self._guarded(self._deliver, messages, first_recoverable)

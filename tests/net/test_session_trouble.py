@@ -39,7 +39,10 @@ HALF_A_WINDOW = 32
 class Descriptor(StringTransportWithDisconnection):
     """A transport that a reactor may write, and that has nothing to write to once it is closed."""
 
+    flushed: int = 0
+
     def doWrite(self) -> None:
+        self.flushed += 1
         if not self.connected:
             raise AttributeError("there is no socket any more")
 
@@ -78,6 +81,22 @@ class TroubleTestCase(SynchronousTestCase):
     def use(self, protocol: type[SessionProtocol]) -> None:
         """Make sessions of this class."""
         self.factory.protocol = protocol
+
+
+class FlushTests(TroubleTestCase):
+    """When acknowledgements are handed to the kernel."""
+
+    def test_acknowledgements_of_one_commit(self) -> None:
+        """Several acknowledgements that one commit causes are handed over together."""
+        protocol, transport = self.open()
+        assert isinstance(transport, Descriptor)
+        for _ in range(2):
+            protocol.dataReceived(user_packet(recoverable=True) * HALF_A_WINDOW)
+        before = transport.flushed
+        transport.clear()
+        protocol.persisted(2 * HALF_A_WINDOW)
+        self.assertEqual(transport.value().count(b"LIOR"), 2)
+        self.assertEqual(transport.flushed - before, 1)
 
 
 class ClosingOverMessagesTests(TroubleTestCase):
