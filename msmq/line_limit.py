@@ -24,6 +24,14 @@ class LineLimit:
         """So many lines in a minute, all of them at once after a quiet one."""
         return cls(lines / 60, lines)
 
+    def has_one(self, now: Moment) -> bool:
+        """Whether the next line is not left out."""
+        return self._bucket is None or self._bucket.has_one(now)
+
+    def leave_out(self) -> None:
+        """Count a line that is left out for another reason."""
+        self._omitted += 1
+
     def take(self, now: Moment) -> str | None:
         """What to say behind the next line, of those that were left out before; C{None} to leave it out."""
         bucket = self._bucket
@@ -35,3 +43,31 @@ class LineLimit:
         bucket.take()
         omitted, self._omitted = self._omitted, 0
         return f"; {omitted} more since the last such line" if omitted else ""
+
+
+class LineBudget:
+    """How many lines the log gets in a minute about what peers cause: of each kind, and of all together.
+
+    @param lines: lines of one kind in a minute.
+    @param of_all: lines of all kinds in a minute.
+    """
+
+    def __init__(self, lines: int, of_all: int) -> None:
+        self._lines = lines
+        self._of_all = LineLimit.a_minute(of_all)
+        self._kinds: dict[str, LineLimit] = {}
+
+    def take(self, kind: str, now: Moment) -> str | None:
+        """As L{LineLimit.take}, for the next line of a kind.
+
+        @param kind: a word of the program's own, never of a peer's: each has a limit that stays.
+        """
+        limit = self._kinds.get(kind)
+        if limit is None:
+            limit = self._kinds[kind] = LineLimit.a_minute(self._lines)
+        if not limit.has_one(now):
+            return limit.take(now)
+        if self._of_all.take(now) is None:
+            limit.leave_out()
+            return None
+        return limit.take(now)

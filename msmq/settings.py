@@ -112,6 +112,9 @@ class SessionSettings:
     max_handshakes: int = 1000
     """Accepted connections that have not finished their handshake; one more displaces the oldest."""
 
+    log_lines: int = 20
+    """Lines of the log in a minute about sessions and attempts to connect, at most a quarter of one kind."""
+
     max_connections_per_host: int = 1000
     """Accepted connections from one address; one more is closed at once."""
 

@@ -115,9 +115,11 @@ class AcknowledgementBatch:
             self.show()
 
     def _drop(self, view: UserMessageView, message_class: MessageClass, why: object) -> None:
-        self.log.warn(
-            "acknowledgement {name} of message {message} not sent: {why}",
-            name=message_class.name,
-            message=view.identifier,
-            why=why,
-        )
+        if (others := self._performer.peer_line("acknowledgement")) is not None:
+            self.log.warn(
+                "acknowledgement {name} of message {message} not sent: {why}{others}",
+                name=message_class.name,
+                message=view.identifier,
+                why=why,
+                others=others,
+            )

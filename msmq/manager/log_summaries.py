@@ -10,7 +10,7 @@ import attrs
 from msmq.line_limit import LineLimit
 
 LINES: Final = 10
-"""Lines of the log in a second about messages that are not taken; the event log has all of them."""
+"""Lines of the log in a minute about messages that are not taken; the event log has all of them."""
 
 
 @attrs.frozen
@@ -22,4 +22,4 @@ class RefusalLog:
     """
 
     counts: Counter[str] = attrs.field(factory=Counter)
-    lines: LineLimit = attrs.field(factory=lambda: LineLimit(LINES))
+    lines: LineLimit = attrs.field(factory=lambda: LineLimit.a_minute(LINES))

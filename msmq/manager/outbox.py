@@ -296,11 +296,13 @@ class Outbox:
 
         def dropped(failure: Failure) -> None:
             failure.trap(MQError)
-            self.log.warn(
-                "acknowledgement of message {message} not sent: {error}",
-                message=about.identifier,
-                error=failure.value,
-            )
+            if (others := self._performer.peer_line("acknowledgement")) is not None:
+                self.log.warn(
+                    "acknowledgement of message {message} not sent: {error}{others}",
+                    message=about.identifier,
+                    error=failure.value,
+                    others=others,
+                )
 
         sending = self.send_own(answer.destination, answer.message, about.source_queue_manager)
         Deferred.fromCoroutine(sending).addErrback(dropped)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.storage import IMessageStore, MessageNotStored, StorageError, StorageFull
+from msmq.line_limit import LineBudget
 from msmq.moment import Moment
 from msmq.persistence.changes import Change
 from msmq.queues.arriving.admission import Admission
@@ -31,6 +32,13 @@ OVERFLOW_BACKLOG = 32 * 1024 * 1024
 
 RETRY = 60.0
 """Seconds after which a store that failed is asked again."""
+
+
+LINES: Final = 5
+"""Lines of one kind that the log gets in a minute about what peers cause; they are counted beyond it."""
+
+LINES_OF_ALL: Final = 30
+"""The same of all kinds together."""
 
 
 class PerformerListener(Protocol):
@@ -73,7 +81,15 @@ class Performer:
         self._timer = DeadlineTimer(reactor, clock, self._expire)
         self._deadline: float | None = None
         self._pauses: set[Deferred[None]] = set()
+        self._lines = LineBudget(LINES, LINES_OF_ALL)
         self.is_stopped = True
+
+    def peer_line(self, kind: str) -> str | None:
+        """What to write behind a log line about something that peers cause; C{None} to leave the line out.
+
+        @param kind: of the line, a word of the program's.
+        """
+        return self._lines.take(kind, self.clock.now())
 
     def check_running(self) -> None:
         """See that messages are still taken, and given.

@@ -62,11 +62,13 @@ class Reports:
             await self._outbox.send_own(made.destination, made.message, view.source_queue_manager)
         except MQError as error:
             self.discarded += 1
-            self.log.warn(
-                "report of message {message} to {queue} discarded: {error}",
-                message=view.identifier,
-                queue=made.destination,
-                error=error,
-            )
+            if (others := self._performer.peer_line("report")) is not None:
+                self.log.warn(
+                    "report of message {message} to {queue} discarded: {error}{others}",
+                    message=view.identifier,
+                    queue=made.destination,
+                    error=error,
+                    others=others,
+                )
         else:
             self.sent += 1

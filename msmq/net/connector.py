@@ -165,7 +165,7 @@ class Connector:
             try:
                 self._untried.extend(await self._resolve())
             except MQError as error:
-                self.log.info("no address for a next hop: {error}", error=error)
+                self._tell("unresolved", "no address for a next hop: {error}", error=error)
                 return ConnectionProgress.DNS_FAILURE
             self._found = tuple(hop.address for hop in self._untried)
         progress = ConnectionProgress.DNS_FAILURE
@@ -184,11 +184,17 @@ class Connector:
             except CancelledError:
                 raise
             except Exception as error:
-                self.log.info("cannot connect to {address}: {error}", address=hop.address, error=error)
+                line = "cannot connect to {address}: {error}"
+                self._tell("unreachable", line, address=hop.address, error=error)
                 progress = ConnectionProgress.SOCKET_CONNECT_FAILURE
             else:
                 return ConnectionProgress.IN_PROCESS
         return progress
+
+    def _tell(self, kind: str, line: str, **values: object) -> None:
+        """Log a failed attempt, unless too many others were logged."""
+        if (others := self._factory.peer_line(kind)) is not None:
+            self.log.info(line + "{others}", others=others, **values)
 
 
 class _Dialled(ClientFactory):

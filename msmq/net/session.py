@@ -398,12 +398,14 @@ class SessionProtocol(Protocol):
                 if abort is not None:
                     abort()
             case Closed(reason, unacknowledged, error):
-                self.log.info(
-                    "session with {address} closed: {reason}{detail}",
-                    address=self.remote_address or "an unconnected peer",
-                    reason=reason.value,
-                    detail=f" ({error})" if error is not None else "",
-                )
+                if (others := self._factory.peer_line("closed")) is not None:
+                    self.log.info(
+                        "session with {address} closed: {reason}{detail}{others}",
+                        address=self.remote_address or "an unconnected peer",
+                        reason=reason.value,
+                        detail=f" ({error})" if error is not None else "",
+                        others=others,
+                    )
                 self._guarded(self.session_closed, reason, unacknowledged, error)
             case Reconnect():
                 if self._factory.broker is not None:

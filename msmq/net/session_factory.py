@@ -14,6 +14,7 @@ from twisted.logger import Logger
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
+from msmq.line_limit import LineBudget
 from msmq.net.receive_memory import ReceiveMemory
 from msmq.net.session import SessionProtocol
 from msmq.session.connection_limits import ConnectionLimits, ConnectionRefusal, RefusedPeer
@@ -62,6 +63,7 @@ class SessionFactory(ServerFactory):
         self.settings = settings if settings is not None else SessionSettings()
         self.broker = broker
         self.counts = TrafficCounts()
+        self._lines = _lines_of(self.settings)
         self.is_offline = False
         self.receive_memory = ReceiveMemory(self.settings.receive_memory, reactor)
         self._doorkeeper = ConnectionLimits(
@@ -77,6 +79,7 @@ class SessionFactory(ServerFactory):
         """Apply other settings: limits at once, everything else to sessions that begin from now on."""
         self.settings = settings
         self.receive_memory.configure(settings.receive_memory)
+        self._lines = _lines_of(settings)
         self._doorkeeper.configure(settings.sessions_per_second, settings.max_connections_per_host, allowed)
 
     def attach(self, broker: IBroker, *, is_offline: bool) -> None:
@@ -136,13 +139,23 @@ class SessionFactory(ServerFactory):
 
         @param detail: what else the log says of it.
         """
-        if self._doorkeeper.note(host, refusal, self.clock.now()):
+        if not self._doorkeeper.note(host, refusal, self.clock.now()):
+            return
+        if (others := self.peer_line("refused")) is not None:
             self.log.warn(
-                "a connection with {host} is refused: {reason}{detail}",
+                "a connection with {host} is refused: {reason}{detail}{others}",
+                others=others,
                 host=host or "this machine",
                 reason=refusal.value,
                 detail=f" ({detail})" if detail else "",
             )
+
+    def peer_line(self, kind: str) -> str | None:
+        """What to write behind a log line about something that peers cause; C{None} to leave the line out.
+
+        @param kind: of the line, a word of the program's.
+        """
+        return self._lines.take(kind, self.clock.now())
 
     def build(
         self,
@@ -212,3 +225,7 @@ class SessionFactory(ServerFactory):
         """End every session."""
         for connection in tuple(self._connections):
             connection.close(reason)
+
+
+def _lines_of(settings: SessionSettings) -> LineBudget:
+    return LineBudget(settings.log_lines // 4, settings.log_lines)

@@ -36,6 +36,9 @@ class SessionOwner(Protocol[S]):
     def connection_made(self, connection: S) -> None:
         """A connection was established."""
 
+    def peer_line(self, kind: str) -> str | None:
+        """What to write behind a log line about something that peers cause; C{None} to leave the line out."""
+
     def handshake_done(self, connection: S) -> None:
         """The handshake of a session is complete."""
 

@@ -264,6 +264,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "window_size": _counted(1, 32767, WINDOW_SIZE, "messages"),
         "max_sessions": _counted(0, _U32, _SESSION["max_sessions"], "sessions"),
         "max_handshakes": _counted(1, _U32, _SESSION["max_handshakes"], "connections"),
+        "log_lines": _counted(4, 1_000_000, _SESSION["log_lines"], "lines"),
         "max_connections_per_host": _counted(1, _U32, _SESSION["max_connections_per_host"], "connections"),
         "sessions_per_second": _counted(
             0, 1_000_000, _SESSION["sessions_per_second"], "connections a second"

@@ -47,13 +47,17 @@ def own_address(test: SynchronousTestCase) -> str:
 class ServerProcess:
     """C{twistd msmq} on an address of its own, with the queue C{orders}.
 
+    @param log_lines: the key of C{[limits]}.
+
     When the test ends the server is stopped, and has to stop cleanly, without a traceback in its log.
 
     @ivar client: its control API.
     @ivar identifier: its QueueManager.Identifier.
     """
 
-    def __init__(self, test: SynchronousTestCase, address: str, configuration: str = "") -> None:
+    def __init__(
+        self, test: SynchronousTestCase, address: str, configuration: str = "", *, log_lines: int = 100_000
+    ) -> None:
         self._test = test
         self.address = address
         # A path of trial's own may be longer than a unix socket's may be.
@@ -61,6 +65,10 @@ class ServerProcess:
         test.addCleanup(shutil.rmtree, directory)
         file = directory / "msmq.toml"
         file.write_text(configuration, encoding="utf-8")
+        # Tests look for the line of each session.
+        lines = directory / "conf.d" / "lines.toml"
+        lines.parent.mkdir()
+        lines.write_text(f"[limits]\nlog_lines = {log_lines}\n", encoding="utf-8")
         self.data = directory / "data"
         self._lines: list[str] = []
         self._grown = threading.Condition()

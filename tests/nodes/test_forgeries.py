@@ -104,7 +104,7 @@ class ForgeryTests(ForgeryTestCase):
         with capturedLogs() as captured:
             for first in range(1, 1000, 20):
                 stranger.send(*chain(first, first + 19, source=NOBODY))
-            self.clock.advance(5)
+            self.clock.advance(8)
             stranger.send(*chain(1, 1, source=NOBODY))
             self.clock.advance(1)
         told = [formatEvent(event) for event in captured if "not taken" in formatEvent(event)]

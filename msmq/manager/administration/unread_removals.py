@@ -43,7 +43,7 @@ class UnreadRemovals:
         self._outbox = outbox
         self._events = events
         self._sequences = sequences
-        self._lines = LineLimit(LINES)
+        self._lines = LineLimit.a_minute(LINES)
         self.expired: Counter[str] = Counter()
         """Messages that were not received, or not delivered, in time, by the class that says which."""
 

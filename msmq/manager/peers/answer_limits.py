@@ -59,7 +59,7 @@ class AnswerLimits:
         self._hosts: dict[FormatName, str] = {}
         self._by_host: dict[str, dict[FormatName, None]] = {}
         self._refused: dict[str, float] = {}
-        self._lines = LineLimit(LINES)
+        self._lines = LineLimit.a_minute(LINES)
 
     def make(self, name: FormatName, source: bytes, address: str | None = None) -> bool:
         """Make room for an outgoing queue of this name; false if the limit is reached, which is logged.

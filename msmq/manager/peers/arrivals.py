@@ -381,7 +381,12 @@ class Arrivals:
             self._express.take_back(batch.express)
             # The store may have what memory had no room for.
             performer.insist_later(performer.model.withdraw(admission), "that express messages did not come")
-            self.log.error("messages from {address} were not stored", address=batch.session.remote_address)
+            if (others := performer.peer_line("not stored")) is not None:
+                self.log.error(
+                    "messages from {address} were not stored{others}",
+                    address=batch.session.remote_address,
+                    others=others,
+                )
             batch.session.close(CloseReason.NO_RESOURCES)
             return
         self._show(batch, admission, stored_at)

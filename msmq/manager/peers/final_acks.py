@@ -77,9 +77,13 @@ class FinalAcks:
             )
             return decision.queue, ack.to_bytes()
         if decision is UnsentFinalAck.ADDRESS_UNKNOWN:
-            self.log.warn(
-                "no FinalAck for message {message}: {why}", message=view.identifier, why=decision.value
-            )
+            if (others := self._performer.peer_line("no FinalAck")) is not None:
+                self.log.warn(
+                    "no FinalAck for message {message}: {why}{others}",
+                    message=view.identifier,
+                    why=decision.value,
+                    others=others,
+                )
         return None
 
     def _pending(self, order_queue: FormatName) -> int:

@@ -74,4 +74,10 @@ class OrderAcks:
 
     def _not_sent(self, failure: Failure, what: str) -> None:
         failure.trap(MQError)
-        self.log.warn("{what} is not sent: {error}", what=what, error=failure.value)
+        if (others := self._performer.peer_line("order acknowledgement")) is not None:
+            self.log.warn(
+                "{what} is not sent: {error}{others}",
+                what=what,
+                error=failure.value,
+                others=others,
+            )

@@ -13,12 +13,16 @@ from twisted.logger import Logger
 
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.session import ISession
+from msmq.line_limit import LineLimit
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.moment import Moment
 from msmq.persistence.changes import AppendEvent
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import braced
+
+LINES: Final = 10
+"""Lines of the log in a minute about identifiers and clocks of peers."""
 
 MOST_PEERS: Final = 10_000
 """Queue managers that are remembered; those without a session that were met longest ago go first."""
@@ -83,6 +87,7 @@ class Peers:
         self._at: dict[str, int] = {}
         self._brought: dict[bytes, UUID] = {}
         self._from: dict[bytes, str] = {}
+        self._lines = LineLimit.a_minute(LINES)
 
     # Sessions
 
@@ -146,12 +151,14 @@ class Peers:
 
     def _meet_ourselves(self, peer: Peer, address: str) -> None:
         if address not in peer.others:
-            self.log.warn(
-                "the queue manager at {address} has our own identifier {identifier}: "
-                "one of the two machines was cloned",
-                address=address,
-                identifier=braced(peer.identifier),
-            )
+            if (others := self._lines.take(self._clock.now())) is not None:
+                self.log.warn(
+                    "the queue manager at {address} has our own identifier {identifier}: "
+                    "one of the two machines was cloned{others}",
+                    address=address,
+                    identifier=braced(peer.identifier),
+                    others=others,
+                )
             self._add_address(peer, address)
 
     def _meet_elsewhere(self, peer: Peer, address: str) -> None:
@@ -161,13 +168,15 @@ class Peers:
             peer.address = address
             return
         if not peer.others:
-            self.log.warn(
-                "queue manager {identifier}, known at {known}, is at {address} as well: "
-                "a cloned machine, or a peer that claims its identifier",
-                identifier=braced(peer.identifier),
-                known=peer.address,
-                address=address,
-            )
+            if (others := self._lines.take(self._clock.now())) is not None:
+                self.log.warn(
+                    "queue manager {identifier}, known at {known}, is at {address} as well: "
+                    "a cloned machine, or a peer that claims its identifier{others}",
+                    identifier=braced(peer.identifier),
+                    known=peer.address,
+                    address=address,
+                    others=others,
+                )
         self._add_address(peer, address)
 
     def _add_address(self, peer: Peer, address: str) -> None:
@@ -205,12 +214,14 @@ class Peers:
         if peer.offset_time is None and abs(peer.offset) > CLOCK_TOLERANCE:
             peer.offset_time = now.wall
             peer.worst = peer.offset
-            self.log.warn(
-                "queue manager {identifier} at {address}: {offset}",
-                identifier=braced(peer.identifier),
-                address=session.remote_address,
-                offset=_offset_text(peer.offset),
-            )
+            if (others := self._lines.take(self._clock.now())) is not None:
+                self.log.warn(
+                    "queue manager {identifier} at {address}: {offset}{others}",
+                    identifier=braced(peer.identifier),
+                    address=session.remote_address,
+                    offset=_offset_text(peer.offset),
+                    others=others,
+                )
         return own
 
     def _bring(self, source: bytes, router: UUID) -> None:
