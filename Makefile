@@ -36,7 +36,7 @@ test-quick: $(INSTALLED)
 # thousand power cuts, of all of which the tests try a sample: ten minutes or more. It prints what it has tried.
 crash: $(INSTALLED)
 	MSMQ_CRASH=1 $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
-		--temp-directory=_trial_temp_crash tests.storage.test_sqlite_crash tests.storage.log.test_crash tests.storage.log.test_power_cut tests.faults.test_kills \
+		--temp-directory=_trial_temp_crash tests.storage.test_sqlite_crash tests.storage.log.test_crash tests.storage.log.test_power_cut tests.storage.migration.test_killed tests.faults.test_kills \
 		tests.faults.test_order tests.faults.test_power_cut
 
 # Each call of two lives that fails in each way, and some of those of a third: most of an hour.

@@ -219,7 +219,10 @@ class Server(Service):
             # Before the store opens, which may take its time and is then seen here.
             await self._listen_for_web(listen.web, web, tokens, parts)
         if converted := await convert_former_store(
-            configuration.storage, data, cast(IReactorFromThreads, self._reactor)
+            configuration.storage,
+            data,
+            cast(IReactorFromThreads, self._reactor),
+            accepts_loss=self._accepts_loss,
         ):
             self._tell(converted)
         await parts.manager.open()

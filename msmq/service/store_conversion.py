@@ -10,12 +10,13 @@ from uuid import uuid4
 
 from twisted.internet.interfaces import IReactorFromThreads
 
-from msmq.interfaces.storage import StorageError
+from msmq.interfaces.storage import StorageError, StoreIncomplete
 from msmq.persistence.migration_mark import MARK, MigrationRole, read_mark
 from msmq.storage.migration.errors import TargetInUse
 from msmq.storage.migration.migration import Migration, MigrationProgress
 from msmq.storage.migration.places import StorePlace, place_of
 from msmq.storage.sqlite.peek import stored_value
+from msmq.storage.sqlite.store import MARK_SUFFIX
 
 FORMER: Final = "sqlite"
 """The store that was the default before the record log."""
@@ -23,9 +24,10 @@ DEFAULT: Final = "log"
 """The record log."""
 
 
-def former_store(storage: str, data: Path) -> StorePlace | None:
+def former_store(storage: str, data: Path, *, accepts_loss: bool) -> StorePlace | None:
     """The SQLite store of a data directory that a server with this storage has to convert before it starts.
 
+    @param accepts_loss: whether it may be missing, though it was used last.
     @return: C{None} for another storage, or if there is no such store, or if the messages are not in it.
     @raise StorageError: the server would start on an empty store, while the data directory has another one.
     """
@@ -42,6 +44,11 @@ def former_store(storage: str, data: Path) -> StorePlace | None:
             )
         return None
     if not former.exists():
+        if not configured.exists() and not accepts_loss and Path(f"{former.text}{MARK_SUFFIX}").exists():
+            raise StoreIncomplete(
+                f"{former.text}: the store that was used last is missing; restore it, or start with"
+                " --accept-loss to begin with an empty one"
+            )
         return None
     try:
         mark = read_mark(stored_value(Path(former.text), MARK))
@@ -64,20 +71,31 @@ async def convert_former_store(
     storage: str,
     data: Path,
     reactor: IReactorFromThreads,
+    *,
+    accepts_loss: bool,
     report: Callable[[MigrationProgress], object] = lambda progress: None,
 ) -> str:
     """Move the SQLite store of a data directory to the record log, if there is one that was not moved.
 
     The data directory is locked meanwhile. A start that was killed is continued by the next one.
 
+    @param accepts_loss: whether it is converted although it is not the store last used.
     @return: one line that says what was done; empty if there was nothing to do.
     @raise StorageError: it cannot be done; no store was changed that a server would start on.
     """
-    former = former_store(storage, data)
+    former = former_store(storage, data, accepts_loss=accepts_loss)
     if former is None:
         return ""
     target = place_of(storage, data)
-    migration = Migration(former, target, reactor, now=time.time, new_identifier=uuid4, report=report)
+    migration = Migration(
+        former,
+        target,
+        reactor,
+        accepts_loss=accepts_loss,
+        now=time.time,
+        new_identifier=uuid4,
+        report=report,
+    )
     try:
         summary = await migration.run()
     except TargetInUse as error:

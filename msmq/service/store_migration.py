@@ -25,11 +25,17 @@ _Result = TypeVar("_Result")
 
 
 def migrate(
-    data: Path, source: str | None, target: str, report: Callable[[str, int], object]
+    data: Path,
+    source: str | None,
+    target: str,
+    report: Callable[[str, int], object],
+    *,
+    accepts_loss: bool,
 ) -> MigrationSummary:
     """Move everything of a store to another one; runs the reactor until it is done.
 
     @param source: its description; C{None} for the one in the data directory.
+    @param accepts_loss: whether the source is moved although it is not the one last used.
     @param report: called after each step, with the C{step} and the C{rows} of L{MigrationProgress
         <msmq.storage.migration.migration.MigrationProgress>}.
     @raise DataDirectoryError: a server uses the data directory.
@@ -48,6 +54,7 @@ def migrate(
                 place,
                 into,
                 reactor,
+                accepts_loss=accepts_loss,
                 now=time.time,
                 new_identifier=uuid4,
                 report=lambda progress: report(progress.step, progress.rows),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -154,5 +155,40 @@ class ConversionTests(ConversionTestCase):
         await self.convert()
         self.assertEqual((await snapshot_of(place_of("log", self.data))).state["b"], b"later")
 
-    async def convert(self, *report: Any, storage: str = "log") -> str:
-        return await convert_former_store(storage, self.data, cast(IReactorFromThreads, reactor), *report)
+    async def test_missing_store(self) -> None:
+        """A store that is missing is not replaced by an empty log, unless that is accepted."""
+        former = place_of("sqlite", self.data)
+        await filled(former)
+        (self.data / "msmq.sqlite").rename(self.data / "older.sqlite")
+        error = await self.assertFailure(Deferred.fromCoroutine(self.convert()), StorageError)
+        self.assertIn("the store that was used last is missing", str(error))
+        self.assertEqual(await self.convert(accepts_loss=True), "")
+
+    async def test_older_copy(self) -> None:
+        """An older copy is not converted, unless that is accepted."""
+        former = place_of("sqlite", self.data)
+        await filled(former)
+        copy = (self.data / "msmq.sqlite").read_bytes()
+        store = former.make_store()
+        await store.open()
+        await store.commit([PutState("b", b"later")])
+        await store.close()
+        (self.data / "msmq.sqlite").write_bytes(copy)
+        error = await self.assertFailure(Deferred.fromCoroutine(self.convert()), StorageError)
+        self.assertIn("--accept-loss", str(error))
+        self.assertIn("was moved to", await self.convert(accepts_loss=True))
+
+    async def convert(
+        self,
+        report: Callable[[MigrationProgress], object] = lambda progress: None,
+        *,
+        storage: str = "log",
+        accepts_loss: bool = False,
+    ) -> str:
+        return await convert_former_store(
+            storage,
+            self.data,
+            cast(IReactorFromThreads, reactor),
+            accepts_loss=accepts_loss,
+            report=report,
+        )

@@ -24,9 +24,10 @@ def store() -> None:
     "--to", "target", metavar="STORE", required=True, help="log, sqlite or postgresql://..., or either:PATH."
 )
 @click.option("--from", "source", metavar="STORE", help="By default the store in the data directory.")
+@click.option("--accept-loss", is_flag=True, help="Move what is there, though it is not what was used last.")
 @common_options
 @pass_settings
-def store_migrate(settings: Settings, target: str, source: str | None) -> None:
+def store_migrate(settings: Settings, target: str, source: str | None, accept_loss: bool) -> None:
     """Move everything that the store of the data directory holds to another store.
 
     The server must not run. Whatever interrupts it, the source stays whole until the target holds the same,
@@ -44,7 +45,7 @@ def store_migrate(settings: Settings, target: str, source: str | None) -> None:
             output.progress(f"{rows['copied']} rows copied, {rows['verified']} verified")
 
     with _refusing():
-        summary = migrate(Path(settings.data), source, target, report)
+        summary = migrate(Path(settings.data), source, target, report, accepts_loss=accept_loss)
     output.progress("")
     sections: dict[str, Any] = {
         name: {"rows": part.rows, "bytes": part.size, "sha256": part.sha256}

@@ -80,6 +80,7 @@ class Migration:
 
     Both stores are locked meanwhile; memory holds what a start of each holds, and some pages.
 
+    @param accepts_loss: whether the source is moved although it is not the one last used there.
     @param now: seconds since 1970-01-01 UTC, for the event.
     @param report: called in the reactor's thread after each step.
     """
@@ -90,6 +91,7 @@ class Migration:
         target: StorePlace,
         reactor: IReactorFromThreads,
         *,
+        accepts_loss: bool,
         now: Callable[[], float],
         new_identifier: Callable[[], UUID],
         report: Callable[[MigrationProgress], object],
@@ -97,6 +99,7 @@ class Migration:
         self._source = source
         self._target = target
         self._reactor = reactor
+        self._accepts_loss = accepts_loss
         self._now = now
         self._new_identifier = new_identifier
         self._report = report
@@ -113,7 +116,7 @@ class Migration:
         if not self._source.exists():
             raise MigrationError(f"{self._source.text}: there is no such store")
         worker = Worker("msmq migration", self._reactor.callFromThread)
-        source = self._source.make_store()
+        source = self._source.make_store(accepts_loss=self._accepts_loss)
         try:
             mark = _mark_of(await source.open(), self._source)
             if mark is None:

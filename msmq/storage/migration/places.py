@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 from msmq.durable import sync
-from msmq.interfaces.plugins import IStorageFactory
+from msmq.interfaces.plugins import ILossAcceptance, IStorageFactory
 from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.quoting import quoted
 from msmq.storage.log.factory import DIRECTORY_NAME, LogStorageFactory, mark_name
@@ -49,8 +49,11 @@ class StorePlace(ABC):
         """
 
     @abstractmethod
-    def make_store(self) -> IMessageStore:
-        """The store, which is not open yet, and which opening makes if it does not exist."""
+    def make_store(self, *, accepts_loss: bool = False) -> IMessageStore:
+        """The store, which is not open yet, and which opening makes if it does not exist.
+
+        @param accepts_loss: whether it opens although it is not the one last used.
+        """
 
     @abstractmethod
     def make_reader(self) -> StoreReader:
@@ -82,9 +85,9 @@ class SqlitePlace(StorePlace):
         """See L{StorePlace.exists}."""
         return self.path.exists()
 
-    def make_store(self) -> IMessageStore:
+    def make_store(self, *, accepts_loss: bool = False) -> IMessageStore:
         """See L{StorePlace.make_store}."""
-        return _made(SqliteStorageFactory(), self)
+        return _made(SqliteStorageFactory(), self, accepts_loss)
 
     def make_reader(self) -> StoreReader:
         """See L{StorePlace.make_reader}."""
@@ -130,9 +133,9 @@ class LogPlace(StorePlace):
             one.name.startswith(("segment-", "checkpoint-")) for one in self.path.iterdir()
         )
 
-    def make_store(self) -> IMessageStore:
+    def make_store(self, *, accepts_loss: bool = False) -> IMessageStore:
         """See L{StorePlace.make_store}."""
-        return _made(LogStorageFactory(), self)
+        return _made(LogStorageFactory(), self, accepts_loss)
 
     def make_reader(self) -> StoreReader:
         """See L{StorePlace.make_reader}."""
@@ -176,11 +179,11 @@ class PostgresqlPlace(StorePlace):
 
         return has_store(parse_address(self.argument))
 
-    def make_store(self) -> IMessageStore:
+    def make_store(self, *, accepts_loss: bool = False) -> IMessageStore:
         """See L{StorePlace.make_store}."""
         from msmq.storage.postgresql.factory import PostgresqlStorageFactory
 
-        return _made(PostgresqlStorageFactory(), self)
+        return _made(PostgresqlStorageFactory(), self, accepts_loss)
 
     def make_reader(self) -> StoreReader:
         """See L{StorePlace.make_reader}."""
@@ -224,7 +227,9 @@ def place_of(description: str, data: Path) -> StorePlace:
     return place
 
 
-def _made(factory: IStorageFactory, place: StorePlace) -> IMessageStore:
+def _made(factory: IStorageFactory, place: StorePlace, accepts_loss: bool) -> IMessageStore:
+    if accepts_loss:
+        return ILossAcceptance(factory).open_with_loss(place.argument, place.data)
     return factory.open_store(place.argument, place.data)
 
 

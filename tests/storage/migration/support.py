@@ -103,6 +103,7 @@ def migrated(
         source,
         target,
         reactor,  # type: ignore[arg-type]
+        accepts_loss=False,
         now=lambda: NOW,
         new_identifier=lambda: MIGRATION,
         report=report,
