@@ -103,7 +103,7 @@ class Receiver(_Framing):
 
 
 class Sender(_Framing):
-    """Keeps a window of messages under way until all are acknowledged."""
+    """Keeps a window of messages in flight until all are acknowledged."""
 
     def __init__(self, frames: int, size: int, window: int, file: SyncedFile | None) -> None:
         super().__init__()

@@ -2,7 +2,7 @@
 a distribution list of 4,000 queues, and one with all users as members, which is refused.
 
 The reads go through C{LdapDirectory} in a process with a reactor and the garbage collector of a server.
-Each turn of the reactor is measured in processor time, since on a busy machine its time on the clock is also
+Each iteration of the reactor is measured in processor time, since on a busy machine its elapsed time is also
 that of other processes. Each read is repeated, so that memory that grows shows. OpenLDAP (Debian's package
 C{slapd}) holds the entries; a server is started and filled for the benchmark.
 
@@ -49,9 +49,9 @@ LISTED: Final = 4_000
 SUFFIX: Final = "dc=example,dc=com"
 """Of the estate that docs/ldap ships."""
 LONGEST_TURN: Final = 20.0
-"""Milliseconds that a turn of the reactor may take."""
+"""Limit on an iteration of the reactor, in milliseconds."""
 TAKEN_AT_ONCE: Final = 100
-"""Objects of a read that are taken in one turn, as a caller of the benchmark's own."""
+"""Objects of a read that the benchmark's caller processes in one iteration."""
 
 _READS: Final[dict[str, tuple[type[DirectoryObject], tuple[str, ...] | None, tuple[SortOrder, ...]]]] = {
     "queues": (QueueObject, None, ()),
@@ -68,8 +68,8 @@ class Reading:
     """What one read took.
 
     @ivar seconds: on the clock; C{processor} of the processor.
-    @ivar longest: the longest turn, in milliseconds of the processor.
-    @ivar collecting: the longest collection of garbage, which is part of a turn, in the same unit.
+    @ivar longest: the longest iteration, in milliseconds of processor time.
+    @ivar collecting: the longest garbage collection, which is part of an iteration, in the same unit.
     @ivar resident: the most memory of the process so far, in MB.
     """
 
@@ -82,14 +82,14 @@ class Reading:
 
 
 class _Turns:
-    """In the place of the reactor's poll object: a turn is what is between two calls of it."""
+    """Replaces the reactor's poll object: an iteration is the time between two calls of it."""
 
     def __init__(self, poller: Any) -> None:
         self._poller = poller
         self.begin()
 
     def begin(self) -> None:
-        """Measure from here on; what this turn did before does not count."""
+        """Begin to measure; the part of this iteration before does not count."""
         self.longest = 0.0
         self._began = time.thread_time()
 

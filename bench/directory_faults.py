@@ -3,9 +3,9 @@
 ALPHA sends a message every 20 ms to a queue of BETA that it knows, and asks for one that only the directory
 knows, while the directory is stopped, frozen, answers garbage, drops its connections, and refuses a password.
 After each fault ALPHA asks for another queue of BETA; the time until that is found is the recovery. Both
-servers run in this process, whose turns of the reactor are measured in processor time. The directory is a
-real OpenLDAP server, and a domain that Samba serves; a proxy in a process of its own, through which they are
-reached, does what is done to them.
+servers run in this process, whose iterations of the reactor are measured in processor time. The directory is
+a real OpenLDAP server, and a domain that Samba serves; a proxy in a process of its own, through which they
+are reached, does what is done to them.
 
 C{python bench/directory_faults.py [--seconds N]} prints the figures; nothing here fails.
 """

@@ -2,7 +2,7 @@
 
 From the call that sends the first message to the confirmed receive of the last one, through the
 public calls of a queue manager: everything but the control API.
-Beside it, in the same round, the same frames between two bare Twisted processes.
+For comparison, in the same round, the same frames between two plain Twisted processes.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def express_per_second(count: int = MESSAGES, window: int = WINDOW) -> float:
 
 
 def measure(rounds: int = ROUNDS, count: int = MESSAGES) -> list[Result]:
-    """Round by round beside the bare processes."""
+    """Compare with the plain processes, round by round."""
     pairs = [(express_per_second(count), messages_per_second()) for _ in range(rounds)]
     wide = [(express_per_second(count, WIDE_WINDOW), bare) for _, bare in pairs]
     return [

@@ -1,4 +1,4 @@
-"""Messages that carry the time at which they began, and processes that tell what they measured.
+"""Messages that contain their start time, and processes that report their measurements.
 
 The monotonic clock is the machine's, the same in all processes.
 """
@@ -61,7 +61,7 @@ def forever() -> Deferred[None]:
 
 
 def say(**figures: object) -> None:
-    """Tell whoever started this process, in one line."""
+    """Report to the parent process, in one line."""
     sys.stdout.write(json.dumps(figures) + "\n")
     sys.stdout.flush()
 

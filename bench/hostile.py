@@ -1,4 +1,4 @@
-"""What a hostile packet costs whoever reads it, beside a benign packet of the same size.
+"""Cost of parsing hostile packets, compared with a benign packet of the same size.
 
 Each comes in pieces of 64 KiB, as from a socket, is cut from the stream and judged, until it is taken or
 refused.
@@ -25,9 +25,9 @@ ROUNDS = 5
 def measure(rounds: int = ROUNDS) -> list[Result]:
     """For each kind and size the time of one packet; and of each size the one that takes most memory.
 
-    A flood is many packets: its time is beside that of a benign packet of the size of all of them.
+    A flood is many packets: its time is compared with that of a benign packet of their total size.
     """
-    # The packets are those of the tests, which stand beside this directory and are not installed.
+    # The packets are those of the tests, which are next to this directory and are not installed.
     from tests.hostile_packets import HOSTILE, benign
 
     results = []

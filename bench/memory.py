@@ -110,7 +110,7 @@ def paused(flood: int = FLOOD) -> list[Result]:
 def million(messages: int = MESSAGES) -> list[Result]:
     """Recoverable messages for a host that is not there."""
     with socket.socket() as nobody, ExitStack() as processes:
-        # Bound and not listening: whoever dials is refused, and tries again later.
+        # Bound and not listening: connections are refused, and retried later.
         nobody.bind(("127.0.0.1", 0))
         hosts = f'[hosts]\nBETA = "127.0.0.1:{nobody.getsockname()[1]}"\n'
         sender = Manager(processes, "ALPHA", hosts, _QUOTA)

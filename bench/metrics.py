@@ -1,4 +1,4 @@
-"""A scrape of /metrics at a thousand queues: CPU time, its part of a core, the longest turn of the reactor.
+"""A scrape of /metrics at a thousand queues: CPU time, its part of a core, the longest reactor iteration.
 
 C{python bench/metrics.py [QUEUES]} prints the figures. The queue manager is in this process, and the text is
 made as the web endpoint makes it, in slices; sending it over HTTP is not part of the figures.
@@ -31,7 +31,7 @@ _SETTINGS = '[listen]\nsession = "off"\nping = "off"\ndiscovery = "off"\ncontrol
 
 
 class _Turns(Clock):
-    """A clock that makes one call at a time, as one turn of the reactor each."""
+    """A clock that makes one call at a time, each as one iteration of the reactor."""
 
     def turn(self) -> None:
         """Make the first call that is due."""

@@ -1,4 +1,4 @@
-"""A queue of a million recoverable messages of 1 KiB beside a queue of a thousand, in servers of their own.
+"""A queue of a million recoverable messages of 1 KiB, compared with a queue of a thousand in another server.
 
 Memory, restart, the first receive, the rates of sending and receiving, and what the file is afterwards.
 C{python bench/million.py [COUNT [STORAGE]]} prints the figures; the messages go through the public calls of

@@ -1,4 +1,4 @@
-"""Parsing a 1 KiB UserMessage for the hot path, beside the bare C{struct.unpack_from} calls that it needs."""
+"""Parsing of a 1 KiB UserMessage in the hot path, compared with the bare C{struct.unpack_from} calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PROPERTIES = Struct("<BBH20sIIIIIIII").unpack_from
 
 
 def measure(rounds: int = ROUNDS, times: int = TIMES) -> list[Result]:
-    """Nanoseconds a packet, round by round beside each other."""
+    """Nanoseconds per packet, compared round by round."""
     packet = user_message()
     view = UserMessageView(packet)
     assert view.body_size == 1024, "the packet is what the layouts say"

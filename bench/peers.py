@@ -35,7 +35,7 @@ def open_session(host: str, port: int, server: bytes) -> socket.socket:
 
 
 def main(arguments: list[str]) -> int:
-    """Open so many sessions, tell it, and keep them until the process is ended."""
+    """Open a number of sessions, report it, and keep them until the process ends."""
     host, port, server, count = arguments
     peers = [open_session(host, int(port), uuid.UUID(server).bytes_le) for _ in range(int(count))]
     say(opened=len(peers))

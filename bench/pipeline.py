@@ -1,9 +1,9 @@
-"""A million stored packets as rows in Spark, beside the same rows from Parquet, with one core and with two.
+"""A million stored packets as rows in Spark, compared with the same rows from Parquet, on one core and two.
 
 The messages lie in a queue of a store in SQLite, as a server has written them.
 Spark reads them to nowhere (its sink C{noop}): all columns but those of the body, or all but C{decoded}; and
 then the same columns of the Parquet file that it has made of the same rows before.
-Each number of cores has a process of its own, and both ways take turns in it.
+Each number of cores has a process of its own, in which both sources alternate.
 C{python bench/pipeline.py [COUNT]} prints the figures.
 """
 

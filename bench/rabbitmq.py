@@ -36,7 +36,7 @@ STOPPED: Final = 20.0
 ACKNOWLEDGED_TOGETHER: Final = 50
 """Messages that one acknowledgement of the consumer is for, where as many are outstanding."""
 PREFETCHED: Final = 1000
-"""Messages that the consumer has on its way at most."""
+"""Prefetch limit of the consumer, in messages."""
 QUEUE_TYPES: Final = ("classic", "quorum")
 
 

@@ -1,4 +1,4 @@
-"""The store in a record log beside the one in SQLite: both in the same round, on the same disk.
+"""The record log compared with the SQLite store: both in the same round, on the same disk.
 
 Each message is put in one batch and removed in another one, by 1 to 1,000 senders that each wait for both.
 """

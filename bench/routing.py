@@ -1,7 +1,8 @@
 """A static enterprise of 10,000 sites and 50,000 links: loading it, the routing table, next hops.
 
-Beside networkx in the same run, which makes a graph of the same links, and finds costs and predecessors.
-All of it is computing, so that the time of the processor is taken, whatever else the machine does.
+Compared with networkx in the same run, which builds a graph of the same links, and computes costs and
+predecessors. All of it is computing, so that the time of the processor is taken, whatever else the machine
+does.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Plan:
         self.links: list[tuple[int, int, int]] = []
         pairs: set[tuple[int, int]] = set()
         while len(self.links) < links:
-            # The first links make a tree, so that there is a way everywhere.
+            # The first links make a tree, so that every site can be reached.
             number = len(self.links) + 1
             one, two = (
                 (chance.randrange(number), number)
@@ -95,7 +96,7 @@ class Round:
 def measure(
     rounds: int = ROUNDS, sites: int = SITES, links: int = LINKS, decisions: int = DECISIONS
 ) -> list[Result]:
-    """Round by round beside each other, each round from another gate."""
+    """Compare round by round, each round from another gate."""
     plan = Plan(sites, links)
     done = [_round(plan, number % sites, decisions) for number in range(rounds)]
     size = f"{sites:,} sites, {links:,} links"

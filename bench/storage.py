@@ -1,6 +1,6 @@
 """Durable commits into the store in SQLite, with 1 to 1,000 senders that each wait for one message.
 
-Beside it, in the same round and on the same disk, what bare Python can do: C{sqlite3} without a thread, a
+For comparison, in the same round and on the same disk, plain Python: C{sqlite3} without a thread, a
 reactor or an index, and a file to which is appended. Each puts as many messages together as the store has
 in flight, which is the most that group commit can do.
 """
@@ -118,7 +118,7 @@ def appended_per_second(path: Path, together: int, commits: int) -> float:
 
 
 def measure(rounds: int = ROUNDS) -> list[Result]:
-    """Round by round beside what is bare, on the same disk."""
+    """Compare with plain Python, round by round, on the same disk."""
     against_sqlite: dict[int, list[tuple[float, float]]] = {in_flight: [] for in_flight in COMMITS}
     against_append: dict[int, list[tuple[float, float]]] = {in_flight: [] for in_flight in COMMITS}
     for _ in range(rounds):

@@ -1,9 +1,8 @@
 """Durable commits into the store in PostgreSQL, with 1, 10 and 100 batches of one message in flight.
 
-Beside it, in the same round and on the same server, psycopg without a thread, a reactor or an index: as many
-messages in each transaction as the store has batches in flight, which is the most that group commit can put
-together.
-The server is one of our own, which waits for the disk; it is there as long as the measurement.
+For comparison, in the same round and on the same server, psycopg without a thread, a reactor or an index: as
+many messages in each transaction as the store has batches in flight, which is the most that group commit can
+put together. The server is one of our own, which waits for the disk; it is there as long as the measurement.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ def bare_per_second(url: str, together: int, count: int) -> float:
 
 
 def measure(rounds: int = ROUNDS) -> list[Result]:
-    """Round by round beside bare psycopg, on the same server; nothing where PostgreSQL is not installed."""
+    """Compare with plain psycopg, round by round, on the same server; skipped without PostgreSQL."""
     # The server that tests start.
     sys.path.append(str(PROJECT))
     from twisted.trial.unittest import SkipTest

@@ -1,11 +1,11 @@
-"""Messages between two queue managers, beside RabbitMQ, bare Twisted and a bare disk.
+"""Messages between two queue managers, compared with RabbitMQ, plain Twisted and a plain disk.
 
 C{python bench/transfer.py} measures three things, round by round in one run and on one disk:
 
   - C{transfer}: from the commit of the send at one queue manager to the removal there after the commit of
     the other, through the Python API;
-  - C{ends}: from one application to another over the control API of two queue managers, beside pika with a
-    RabbitMQ node, with 1, 10, 100 and 1,000 messages outstanding;
+  - C{ends}: from one application to another over the control API of two queue managers, compared with pika
+    and a RabbitMQ node, with 1, 10, 100 and 1,000 messages outstanding;
   - C{bare}: two Twisted processes with the same frames, and a loop that appends to a file and forces it to
     disk.
 
@@ -86,7 +86,7 @@ async def _send(manager: QueueManagerService, reactor: Any, kind: str, size: int
     def count_removed(removal: Any, now: Any) -> Any:
         moment = time.monotonic()
         for _ in removal.positions:
-            # An acknowledgement may overtake the news of the commit within one turn of the reactor.
+            # An acknowledgement may overtake the report of the commit within one iteration of the reactor.
             ages.append(moment - committed.popleft() if committed else 0.0)
         effects = removed(removal, now)
         if len(ages) >= count and not done.called:
