@@ -49,7 +49,7 @@ def migrate(
     try:
         into = place_of(target, data)
         place = _source(data, into) if source is None else place_of(source, data)
-        return _run(
+        return run_reactor(
             lambda reactor: Migration(
                 place,
                 into,
@@ -73,7 +73,7 @@ def discard(data: Path, description: str) -> tuple[str, int]:
     place = place_of(description, data)
     if not place.exists():
         raise MigrationError(f"{place.text}: there is no such store")
-    _run(lambda reactor: _check_moved(place))
+    run_reactor(lambda reactor: _check_moved(place))
     return place.text, place.erase()
 
 
@@ -108,7 +108,7 @@ def _source(data: Path, target: StorePlace) -> StorePlace:
     return found[0]
 
 
-def _run(ask: Callable[[IReactorFromThreads], Coroutine[Any, Any, _Result]]) -> _Result:
+def run_reactor(ask: Callable[[IReactorFromThreads], Coroutine[Any, Any, _Result]]) -> _Result:
     """Run the reactor until this is done."""
     from twisted.internet import reactor
 

@@ -95,3 +95,63 @@ def _refusing() -> Iterator[None]:
         yield
     except (StorageError, DataDirectoryError) as error:
         raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
+
+
+@store.command("check")
+@click.option("--store", "description", metavar="STORE", help="By default the store in the data directory.")
+@common_options
+@pass_settings
+def store_check(settings: Settings, description: str | None) -> None:
+    """Verify everything that the store of the data directory holds, whether its server runs or not.
+
+    Nothing is changed. The exit status is 1 if something is damaged or missing, one line each.
+    """
+    settings.refuse_on()
+    from msmq.service.store_check import check
+
+    with _refusing():
+        found = check(Path(settings.data), description)
+    output = settings.output
+    if output.as_json:
+        output.object(
+            {"store": found.place, "rows": found.rows, "bytes": found.size, "problems": found.problems}
+        )
+    else:
+        for problem in found.problems:
+            output.text(problem)
+        output.text(f"{found.place}: {found.rows} rows verified, {found.size} bytes of packets")
+    output.flush()
+    _end(len(found.problems), found.place, "msmq store repair puts it into quarantine")
+
+
+@store.command("repair")
+@click.option("--store", "description", metavar="STORE", help="By default the store in the data directory.")
+@common_options
+@pass_settings
+def store_repair(settings: Settings, description: str | None) -> None:
+    """Put what is damaged into quarantine, so that the server starts with everything else.
+
+    The server must not run. What cannot be read is kept in a directory named quarantine, and each message
+    that is taken out of its queue has an event. The exit status is 1 if something is still damaged.
+    """
+    settings.refuse_on()
+    from msmq.service.store_check import repair
+
+    with _refusing():
+        before, after = repair(Path(settings.data), description)
+    output = settings.output
+    if output.as_json:
+        output.object({"store": after.place, "repaired": before.problems, "left": after.problems})
+    else:
+        for problem in before.problems:
+            output.text(problem)
+        output.text(f"{after.place}: {len(before.problems)} found, {len(after.problems)} left")
+    output.flush()
+    _end(len(after.problems), after.place, "restore the store from a backup")
+
+
+def _end(problems: int, place: str, remedy: str) -> None:
+    if problems:
+        raise MQError(
+            Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, f"{place}: {problems} damaged or missing; {remedy}"
+        )

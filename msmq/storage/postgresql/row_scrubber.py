@@ -19,7 +19,7 @@ _TABLES: Final = ("message", "express", "log", "event")
 
 
 def scrub(
-    link: PostgresqlConnection, name: str, quarantine: Path, place: ScrubPlace | None, size: int
+    link: PostgresqlConnection, name: str, quarantine: Path | None, place: ScrubPlace | None, size: int
 ) -> ScrubStep:
     """Verify what follows a place, about so many bytes of packets.
 

@@ -35,14 +35,14 @@ class SchemaRowVerifier:
     """Reads through a connection.
 
     @param place: the store, as people may read it.
-    @param quarantine: the directory for what is left of damaged rows.
+    @param quarantine: the directory for what is left of damaged rows; C{None} keeps nothing.
     @param damaged: takes what is damaged.
     """
 
     log: ClassVar[Logger] = Logger()
 
     def __init__(
-        self, link: PostgresqlConnection, place: str, quarantine: Path, damaged: list[DamagedRow]
+        self, link: PostgresqlConnection, place: str, quarantine: Path | None, damaged: list[DamagedRow]
     ) -> None:
         self._link = link
         self._place = place
@@ -138,14 +138,15 @@ class SchemaRowVerifier:
     def _keep(
         self, kind: RowKind, row: int | None, key: int, content: bytes, identity: bytes, problem: str | None
     ) -> None:
-        target = self._quarantine / f"{kind.name.lower()}-{row or 0}-{key}"
         where = f"{self._place}, {_TABLES[kind]}" + (f", queue {row}" if row is not None else "")
         said = f"{where}: {problem}"
-        self.log.error("{said}; what is left is in {target}", said=said, target=target)
-        try:
-            keep(target, content)
-        except OSError as error:
-            self.log.error("{target}: cannot write: {error}", target=target, error=error)
+        if self._quarantine is not None:
+            target = self._quarantine / f"{kind.name.lower()}-{row or 0}-{key}"
+            self.log.error("{said}; what is left is in {target}", said=said, target=target)
+            try:
+                keep(target, content)
+            except OSError as error:
+                self.log.error("{target}: cannot write: {error}", target=target, error=error)
         queue, path = self._queue(row)
         self._damaged.append(DamagedRow(kind, queue, path, key, identity, said))
 

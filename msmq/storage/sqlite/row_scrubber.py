@@ -18,6 +18,8 @@ STEP_ROWS: Final = 500
 """Rows that are verified in one step."""
 
 _FIRST: Final = -(1 << 63)
+BEGIN: Final = ScrubPlace(0, _FIRST, _FIRST)
+"""Before everything."""
 _TABLES: Final = ("message", "express", "log", "event")
 
 
@@ -29,23 +31,36 @@ def scrub(path: Path, place: ScrubPlace | None, size: int) -> ScrubStep:
     @raise sqlite3.Error: it cannot be read.
     """
     if place is None:
-        place = ScrubPlace(0, _FIRST, _FIRST)
+        place = BEGIN
         with suppress(OSError):
             _forget(path)
     damaged: list[DamagedRow] = []
     with closing(connect(path)) as durable:
         durable.execute("PRAGMA query_only = ON")
         durable.execute("BEGIN")
-        if _TABLES[place.table] == "express":
-            with closing(connect(express_path(path))) as express:
-                express.execute("BEGIN")
-                return _messages(
-                    express, FileRowVerifier(durable, path, damaged, express), place, size, damaged
-                )
-        verification = FileRowVerifier(durable, path, damaged)
-        if _TABLES[place.table] == "message":
-            return _messages(durable, verification, place, size, damaged)
-        return _entries(durable, verification, place, size, damaged)
+        if _TABLES[place.table] != "express":
+            return scrub_rows(durable, FileRowVerifier(durable, path, damaged), place, size, damaged)
+        with closing(connect(express_path(path))) as express:
+            express.execute("BEGIN")
+            verifier = FileRowVerifier(durable, path, damaged, express)
+            return _messages(express, verifier, place, size, damaged)
+
+
+def scrub_rows(
+    durable: sqlite3.Connection,
+    verifier: FileRowVerifier,
+    place: ScrubPlace,
+    size: int,
+    damaged: list[DamagedRow],
+) -> ScrubStep:
+    """Verify what follows a place in the file of the store, in an open transaction.
+
+    @raise sqlite3.Error: it cannot be read.
+    """
+    if _TABLES[place.table] == "express":
+        return ScrubStep(ScrubPlace(place.table + 1, _FIRST, _FIRST), 0, 0, [])
+    step = _messages if _TABLES[place.table] == "message" else _entries
+    return step(durable, verifier, place, size, damaged)
 
 
 def _messages(

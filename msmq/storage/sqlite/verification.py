@@ -39,6 +39,7 @@ class FileRowVerifier:
     @param path: that file.
     @param damaged: takes what is damaged; its bytes are in quarantine then.
     @param express: to the file of express messages, if they are to be read.
+    @param keeps: whether what is left of damaged rows is put into quarantine.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -49,7 +50,10 @@ class FileRowVerifier:
         path: Path,
         damaged: list[DamagedRow],
         express: sqlite3.Connection | None = None,
+        *,
+        keeps: bool = True,
     ) -> None:
+        self._keeps = keeps
         self._durable = durable
         self._path = path
         self._damaged = damaged
@@ -198,11 +202,12 @@ class FileRowVerifier:
         if row is not None:
             where += f", queue {row}"
         said = f"{where}: {problem}"
-        self.log.error("{said}; what is left is in {target}", said=said, target=target)
-        try:
-            keep(target, content)
-        except OSError as error:
-            self.log.error("{target}: cannot write: {error}", target=target, error=error)
+        if self._keeps:
+            self.log.error("{said}; what is left is in {target}", said=said, target=target)
+            try:
+                keep(target, content)
+            except OSError as error:
+                self.log.error("{target}: cannot write: {error}", target=target, error=error)
         queue, path = self._queue(row)
         self._damaged.append(DamagedRow(kind, queue, path, key, identity, said))
 

@@ -38,6 +38,19 @@ def lost_frame(connection: sqlite3.Connection, path: Path) -> int | None:
         return None
 
 
+def lost_frame_at_rest(path: Path, page: int) -> int | None:
+    """The same of a file that no process has open, without changing anything.
+
+    @param page: the size of a page.
+    @raise OSError: the log cannot be read.
+    """
+    try:
+        with path.with_name(f"{path.name}-wal").open("rb") as file:
+            return _Log(file, page).lost(0)
+    except FileNotFoundError:
+        return None
+
+
 class _Log:
     def __init__(self, file: BinaryIO, page: int) -> None:
         self._file = file

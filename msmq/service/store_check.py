@@ -1,0 +1,123 @@
+"""Verifies the store of a data directory, and repairs it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
+from twisted.internet.task import deferLater
+
+from msmq.interfaces.storage import IMessageStore, StorageError
+from msmq.service.data_lock import DataLock
+from msmq.service.store_migration import LOCAL, run_reactor
+from msmq.storage.checking.log_check import check_log
+from msmq.storage.checking.report import StoreReport
+from msmq.storage.checking.sqlite_check import check_file
+from msmq.storage.checking.sqlite_repair import rebuild
+from msmq.storage.damage import DamagePolicy
+from msmq.storage.log.factory import DIRECTORY_NAME, mark_name
+from msmq.storage.log.store import LogMessageStore
+from msmq.storage.migration.places import place_of
+from msmq.storage.scrub_policy import ScrubPolicy
+from msmq.storage.sqlite.store import FILE_NAME, MARK_SUFFIX, SqliteMessageStore
+
+AT_ONCE: Final = ScrubPolicy(1 << 40, interval=0.0, delay=0.0, pause=3600.0)
+"""A scrubber that does not wait."""
+
+_LOOK: Final = 0.02
+
+
+def check(data: Path, description: str | None) -> StoreReport:
+    """Verify a store; nothing is changed, and a server may use it.
+
+    @param description: as of a configuration; C{None} for the store in the data directory.
+    @raise StorageError: there is no store of this version.
+    """
+    kind, _, argument = _described(data, description).partition(":")
+    if kind == "sqlite":
+        path = data / (argument or FILE_NAME)
+        return check_file(path, data / f"{path.name}{MARK_SUFFIX}")
+    if kind == "log":
+        directory = data / (argument or DIRECTORY_NAME)
+        return check_log(directory, data / mark_name(directory))
+    from msmq.storage.checking.postgresql_check import check_schema
+    from msmq.storage.postgresql.address import parse_address
+    from msmq.storage.postgresql.factory import database_mark_name
+
+    address = parse_address(argument)
+    return check_schema(address, data / database_mark_name(address))
+
+
+def repair(data: Path, description: str | None) -> tuple[StoreReport, StoreReport]:
+    """Put what is damaged into quarantine; the server must not run. Runs the reactor until it is done.
+
+    @return: what was damaged before, and what is left of that.
+    @raise DataDirectoryError: a server uses the data directory.
+    @raise StorageError: it cannot be repaired; says why.
+    """
+    if not data.is_dir():
+        raise StorageError(f"{data}: there is no such data directory")
+    lock = DataLock(data)
+    lock.acquire()
+    try:
+        chosen = _described(data, description)
+        before = check(data, chosen)
+        if before.problems:
+            kind, _, argument = chosen.partition(":")
+            if kind == "sqlite":
+                path = data / (argument or FILE_NAME)
+                before.problems += rebuild(path, data / f"{path.name}{MARK_SUFFIX}")
+            run_reactor(lambda reactor: _scrub(data, chosen, reactor))
+        return before, check(data, chosen)
+    finally:
+        lock.release()
+
+
+async def _scrub(data: Path, description: str, reactor: IReactorFromThreads) -> None:
+    store, passes = _made(data, description)
+    await store.open()
+    try:
+        while not passes():
+            await deferLater(IReactorTime(reactor), _LOOK)
+    finally:
+        await store.close()
+
+
+def _made(data: Path, description: str) -> tuple[IMessageStore, Callable[[], int]]:
+    kind, _, argument = description.partition(":")
+    if kind == "log":
+        directory = data / (argument or DIRECTORY_NAME)
+        policy = DamagePolicy(data / mark_name(directory), False, time.time, AT_ONCE)
+        log = LogMessageStore(directory, policy, clock=time.perf_counter)
+        return log, lambda: log.counters.scrubs
+    if kind == "sqlite":
+        path = data / (argument or FILE_NAME)
+        policy = DamagePolicy(data / f"{path.name}{MARK_SUFFIX}", False, time.time, AT_ONCE)
+        file = SqliteMessageStore(path, policy)
+        return file, file.scrubs
+    from msmq.storage.postgresql.address import parse_address
+    from msmq.storage.postgresql.factory import database_mark_name
+    from msmq.storage.postgresql.store import PostgresqlMessageStore
+
+    address = parse_address(argument)
+    policy = DamagePolicy(data / database_mark_name(address), False, time.time, AT_ONCE)
+    schema = PostgresqlMessageStore(address, policy)
+    return schema, schema.scrubs
+
+
+def _described(data: Path, description: str | None) -> str:
+    """The description of the store; the one in the data directory if none is given.
+
+    @raise StorageError: there is none, there are several, or it is no such description.
+    """
+    if description is not None:
+        place_of(description, data)
+        return description
+    found = [kind for kind in LOCAL if place_of(kind, data).exists()]
+    if len(found) != 1:
+        what = "there is no store" if not found else f"there are {' and '.join(found)}"
+        raise StorageError(f"{data}: {what}; --store names the one that is meant")
+    return found[0]

@@ -1,0 +1,1 @@
+"""Verifies stores, and repairs those that can be repaired."""

@@ -1,0 +1,145 @@
+"""C{msmq store check} and C{msmq store repair} on stores that are damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.persistence.changes import AppendLog, Change, PutMessage, PutQueue, PutState
+from tests.pipeline import stores
+from tests.servers.postgresql import shared_server
+
+ORDERS = stores.ORDERS
+BODY = b"rotten" * 100
+
+
+def contents(count: int = 20) -> Sequence[Sequence[Change]]:
+    """A queue with messages, one of which is to be damaged, an entry of its log and a value."""
+    return [
+        [PutQueue(ORDERS), PutState("stream", b"\1")],
+        [PutMessage(ORDERS.identifier, number, b"%03d" % number * 100, 1.7e9) for number in range(count)],
+        [PutMessage(ORDERS.identifier, 900, BODY, 1.7e9), AppendLog(ORDERS.identifier, 1, b"logged", 1.0)],
+        [PutMessage(ORDERS.identifier, 901, b"last", 1.7e9)],
+    ]
+
+
+class StoreCheckTests(SynchronousTestCase):
+    """The commands as users call them."""
+
+    def setUp(self) -> None:
+        self.data = Path(self.mktemp()).absolute()
+
+    def call(self, *arguments: str) -> tuple[int, Any, str]:
+        """Exit status, what it printed as JSON, and standard error."""
+        done = subprocess.run(
+            [sys.executable, "-m", "msmq.cli", "store", *arguments, "--data", os.fspath(self.data), "--json"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
+
+    def flip(self, directory: Path, content: bytes) -> Path:
+        """Change a bit in the middle of this content in a file of a directory."""
+        for path in sorted(directory.iterdir()):
+            data = path.read_bytes() if path.is_file() else b""
+            if (offset := data.find(content)) >= 0:
+                with path.open("r+b") as file:
+                    file.seek(offset + len(content) // 2)
+                    file.write(bytes([data[offset + len(content) // 2] ^ 1]))
+                return path
+        self.fail("there is no such content")
+
+    def assert_repaired(self, *where: str, problem: str) -> None:
+        """A check finds one problem, a repair mends it, and the next check finds none."""
+        status, found, said = self.call("check", *where)
+        self.assertEqual((status, len(found["problems"])), (1, 1), (found, said))
+        self.assertIn(problem, found["problems"][0])
+        self.assertEqual(said.count("\n"), 1, said)
+        status, found, said = self.call("repair", *where)
+        self.assertEqual((status, found["left"]), (0, []), (found, said))
+        self.assertIn(problem, found["repaired"][0])
+        status, found, said = self.call("check", *where)
+        self.assertEqual((status, found["problems"], said), (0, [], ""))
+
+    def test_sqlite(self) -> None:
+        """A packet with a changed bit is named with its table and LookupIdentifier, and quarantined."""
+        stores.write_sqlite(self.data, *contents())
+        self.assertEqual(self.call("check")[0], 0)
+        self.flip(self.data, BODY)
+        self.assert_repaired(problem="packet does not match: lookup id 0x0000000000000384")
+        [kept] = (self.data / "msmq.sqlite.quarantine").glob("message-*")
+        self.assertEqual(len(kept.read_bytes()), len(BODY))
+
+    def test_log(self) -> None:
+        """In a record log it is named with file and offset."""
+        stores.write_log(self.data, *contents())
+        self.assertEqual(self.call("check")[0], 0)
+        self.flip(self.data / "msmq.log", BODY)
+        self.assert_repaired(problem="msmq.log/segment-000001, offset ")
+        [kept] = (self.data / "msmq.log" / "quarantine").iterdir()
+        self.assertEqual(len(kept.read_bytes()), len(BODY))
+
+    def test_postgresql(self) -> None:
+        """In a database it is named with its table."""
+        self.data.mkdir()
+        server = shared_server()
+        self.addCleanup(server.drop, "checked")
+        url = stores.write_postgresql(server, "checked", *contents())
+        self.assertEqual(self.call("check", "--store", url)[0], 0)
+        with server.connect() as connection:
+            connection.execute(
+                b"UPDATE checked.message SET packet = set_byte(packet, 7, 1) WHERE length(packet) = 600"
+            )
+        self.assert_repaired("--store", url, problem="table message, queue 1: the checksum of the packet")
+
+    def test_structure_of_a_file(self) -> None:
+        """A file with a damaged page is built anew from what can be read; the damaged one stays."""
+        stores.write_sqlite(self.data, *contents(300))
+        path = self.data / "msmq.sqlite"
+        with closing(sqlite3.connect(path)) as connection:
+            select = "SELECT rootpage FROM sqlite_schema WHERE name = 'packet'"
+            (root,) = connection.execute(select).fetchone()
+        data = bytearray(path.read_bytes())
+        start = (root - 1) * 4096
+        leaf = int.from_bytes(data[start + 8 : start + 12], "big")
+        data[(leaf - 1) * 4096 : leaf * 4096 - 2000] = b"\xa5" * 2096
+        path.write_bytes(data)
+        status, found, _ = self.call("check")
+        self.assertEqual(status, 1)
+        status, found, said = self.call("repair")
+        self.assertEqual((status, found["left"]), (0, []), (found, said))
+        with closing(sqlite3.connect(path)) as connection:
+            (left,) = connection.execute("SELECT count(*) FROM message").fetchone()
+            self.assertEqual(connection.execute("PRAGMA quick_check").fetchone(), ("ok",))
+        self.assertGreater(left, 200)
+        self.assertTrue(path.with_name("msmq.sqlite.damaged").exists())
+
+    def test_value_and_queue(self) -> None:
+        """A damaged value goes to quarantine; a queue whose definition can be read stays, and is named."""
+        stores.write_sqlite(self.data, *contents())
+        with closing(sqlite3.connect(self.data / "msmq.sqlite")) as connection:
+            connection.execute("UPDATE state SET value = x'07'")
+            connection.execute("UPDATE queue SET checksum = 1")
+            connection.commit()
+        status, found, said = self.call("repair")
+        self.assertEqual((status, found["left"]), (0, []), said)
+        text = "\n".join(found["repaired"])
+        self.assertIn("table state, row stream: removed; its bytes are in quarantine", text)
+        self.assertIn(f"the properties of {ORDERS.path} may have changed", text)
+
+    def test_nothing_there(self) -> None:
+        """One line says that there is no store."""
+        self.data.mkdir()
+        status, found, said = self.call("check")
+        self.assertEqual((status, found), (1, None))
+        self.assertIn(f"{self.data}: there is no store", said)
