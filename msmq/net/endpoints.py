@@ -283,8 +283,8 @@ def parse_remote_control_endpoint(text: str) -> StreamEndpoint:
     endpoint = parse_stream_endpoint(text)
     if kind in _READABLE and not endpoint.is_loopback:
         raise ValueError(
-            "would have the token sent for all to read: a tcp endpoint needs interface=127.0.0.1, and who is"
-            " elsewhere needs an ssl endpoint"
+            "would send the token unencrypted: a tcp endpoint needs interface=127.0.0.1; use ssl: for callers"
+            " on other computers"
         )
     return endpoint
 

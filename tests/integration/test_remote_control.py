@@ -83,7 +83,7 @@ class LocationTests(SynchronousTestCase):
             ("ssl:h:1:tokenFile=t:pins=ab", "fingerprint"),
             ("ssl:h:1:tokenFile=t:pins=", "fingerprint"),
             ("ssl:h:1:tokenFile=t\\", "backslash"),
-            ("tcp:h.example.com:1:tokenFile=t", "for all to read"),
+            ("tcp:h.example.com:1:tokenFile=t", "the token unencrypted"),
             ("tcp:127.0.0.1:1:tokenFile=t:pins=" + "ab" * 32, "tokenFile="),
         ):
             with self.subTest(text=text):
@@ -115,7 +115,7 @@ class ConfigurationTests(SynchronousTestCase):
         self.assertEqual(self.problems("off"), "")
         self.assertIn("control_token_file", self.problems("ssl:1843:privateKey=k"))
         for endpoint in ("tcp:1843", "tcp:1843:interface=192.0.2.1", "tcp6:1843", "tcp:1:interface=0.0.0.0"):
-            self.assertIn("for all to read", self.problems(endpoint, token))
+            self.assertIn("the token unencrypted", self.problems(endpoint, token))
         self.assertIn("must be one of ssl:", self.problems("unix:/s", token))
         self.assertIn("port", self.problems("ssl:none", token))
 

@@ -150,7 +150,7 @@ class RemoteLocation:
 
     def __attrs_post_init__(self) -> None:
         if not self.is_tls and not _is_this_computer(self.host):
-            raise LocationError(f"{self} would send the token for all to read; ssl: keeps it secret")
+            raise LocationError(f"{self} would send the token unencrypted; use ssl:")
 
     def __str__(self) -> str:
         host = self.host.replace(":", "\\:")

@@ -182,8 +182,8 @@ def _check_privacy(messages: Mapping[int, Message], targets: Sequence[SendTarget
     if direct is not None and asking is not None:
         raise MQError(
             Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION,
-            f"entry {asking} of the log asks to be encrypted, and {direct} is a direct name, for which"
-            " nothing is; replay it into a PUBLIC= or PRIVATE= name, or with --in-clear for all to read",
+            f"entry {asking} of the log requests encryption, and {direct} is a direct name, for which"
+            " there is none; replay it into a PUBLIC= or PRIVATE= name, or unencrypted with --in-clear",
         )
 
 
