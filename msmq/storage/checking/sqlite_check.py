@@ -14,7 +14,7 @@ from msmq.storage.damage import DamagedRow
 from msmq.storage.generation_mark import GenerationMark
 from msmq.storage.scrub_step import ScrubPlace
 from msmq.storage.sqlite.failures import failure
-from msmq.storage.sqlite.file_ownership import APPLICATION_ID, pragma
+from msmq.storage.sqlite.file_ownership import APPLICATION_ID, one_line, pragma
 from msmq.storage.sqlite.row_scrubber import BEGIN, scrub_rows
 from msmq.storage.sqlite.schema import SCHEMA
 from msmq.storage.sqlite.start_check import small_problems
@@ -71,7 +71,7 @@ def _check(durable: sqlite3.Connection, path: Path, mark: Path, report: StoreRep
         _check_at_rest(durable, path, mark, report)
     for (found,) in durable.execute("PRAGMA quick_check(100)").fetchall():
         if found != "ok":
-            report.add(f"{path}: {found}")
+            report.add(f"{path}: {one_line(found)}")
     for problem in small_problems(durable):
         report.add(f"{path}: {problem}")
     place: ScrubPlace | None = BEGIN

@@ -108,7 +108,12 @@ def check(connection: sqlite3.Connection, path: Path, *, is_whole: bool) -> None
     for argument in what:
         [(found,), *_] = connection.execute(f"PRAGMA quick_check({argument})").fetchall()
         if found != "ok":
-            raise StorageError(f"{path}: the file is damaged: {found}")
+            raise StorageError(f"{path}: the file is damaged: {one_line(found)}; run msmq store repair")
+
+
+def one_line(found: str) -> str:
+    """What SQLite says of damage, without its heading."""
+    return "; ".join(found.removeprefix("*** in database main ***\n").split("\n"))
 
 
 def empty_log(connection: sqlite3.Connection) -> bool:
