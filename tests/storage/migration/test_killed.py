@@ -25,6 +25,8 @@ SECTIONS: Final = ("queues", "messages", "log entries", "values")
 class KilledMigrationTests(TestCase):
     """Processes that move a store, and die."""
 
+    timeout = 3600.0 if IS_LONG else DEADLINE
+
     def setUp(self) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.storage.migration.killed_child"],
@@ -91,7 +93,7 @@ class KilledMigrationTests(TestCase):
         seed = int(os.environ.get("MSMQ_CRASH_SEED", str(random.randrange(1 << 32))))
         self.addCleanup(self.note, seed)
         chance = random.Random(seed)
-        for _ in range(60 if IS_LONG else 1):
+        for _ in range(40 if IS_LONG else 1):
             kills = [(0, chance.uniform(0.01, 0.4)) for _ in range(5)]
             await self.check_kills("sqlite", "log", kills)
 
