@@ -11,38 +11,29 @@ In a transaction there is one receipt, behind all messages; confirming it commit
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
 import attrs
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.logger import Logger
-from twisted.python.failure import Failure
 from twisted.web.server import Request
 
-from msmq.control.protocol.records import CONTENT_TYPE, RecordDecoder, RecordLimits, StreamRecord
-from msmq.control.protocol.refusals import internal_error, invalid, no_such_receipt, refusal, too_many
-from msmq.control.server.http.channel import RecordConnection
+from msmq.control.protocol.records import CONTENT_TYPE, StreamRecord
+from msmq.control.protocol.refusals import invalid, no_such_receipt, refusal, too_many
 from msmq.control.server.http.disconnection import give_way, running, shielded
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.responses import ResponseStream
 from msmq.control.server.messages.message_records import MessageWriter
-from msmq.control.server.receiving.transaction_decision import ReaderDecision, TransactionDecision
-from msmq.errors import RemoteProtocolError
+from msmq.control.server.receiving.receipts import Confirmations, Receipts
+from msmq.control.server.receiving.transaction_decision import TransactionDecision
 from msmq.interfaces.queue_manager import IMessaging, IReservation, ITransaction, ReceivedMessage
 from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:
-    from msmq.control.server.http.requests import Connection, ControlRequest
+    from msmq.control.server.http.requests import ControlRequest
 
 _DIGITS: Final = 20
 """More than the number of any receipt has."""
-
-_CONFIRMATION: Final = RecordLimits(header=0x400, body=0)
-"""What a reader may say at once."""
 
 
 @attrs.frozen
@@ -72,141 +63,6 @@ class ReceiveRequest:
             raise invalid("a peek receives nothing, so it cannot be transactional")
         if self.peek and self.count > limits.peek:
             raise invalid(f"one peek shows at most {limits.peek} messages, not {self.count}")
-
-
-@attrs.define(eq=False)
-class Receipts:
-    """The messages that one stream has given out and that are not confirmed yet.
-
-    @ivar identifier: what the requests that confirm call the stream.
-    """
-
-    _log = Logger()
-
-    identifier: str = attrs.field(factory=lambda: uuid4().hex)
-    _held: dict[int, tuple[ReaderDecision, int]] = attrs.field(factory=dict, init=False)
-    _confirming: int = attrs.field(default=0, init=False)
-    _last: int = attrs.field(default=0, init=False)
-    _is_closed: bool = attrs.field(default=False, init=False)
-    _waiting: Deferred[None] | None = attrs.field(default=None, init=False)
-
-    def hold(self, decision: ReaderDecision, count: int) -> int:
-        """Keep this number of messages until they are confirmed; returns the number of their receipt."""
-        self._last += 1
-        self._held[self._last] = (decision, count)
-        return self._last
-
-    async def at_most(self, count: int) -> None:
-        """Wait until no more than C{count} receipts are unconfirmed."""
-        while len(self._held) + self._confirming > count:
-            self._waiting = Deferred()
-            await self._waiting
-
-    async def confirm(self, receipt: int) -> int:
-        """Remove the messages of a receipt; answers how many.
-
-        @raise MQError: the receipt is unknown or was confirmed before, or they could not be removed.
-        """
-        decision, count = self._held.pop(receipt, (None, 0))
-        if decision is None:
-            raise no_such_receipt(self.identifier, str(receipt))
-        self._confirming += 1
-        try:
-            await decision.confirm()
-        except Exception:
-            # They are back in their queue; a second attempt must not look like a success.
-            decision.release()
-            if self._is_closed:
-                self._log.failure("Messages that a reader had confirmed could not be removed and are back")
-            raise
-        finally:
-            self._confirming -= 1
-            waiting, self._waiting = self._waiting, None
-            if waiting is not None:
-                waiting.callback(None)
-        return count
-
-    def close(self) -> None:
-        """Release the unconfirmed messages, in order."""
-        self._is_closed = True
-        held, self._held = self._held, {}
-        for decision, _ in held.values():
-            decision.release()
-
-
-class Confirmations:
-    """What a reader says on the connection that it reads from.
-
-    A caller who says much and reads nothing would have the answers pile up here, so beyond a few that he has
-    not read nothing more is heard, and then nothing more is read from the connection either.
-
-    @ivar connection: where it is read, and answered.
-    @param unread: how many answers the reader may have unread.
-    """
-
-    _log = Logger()
-
-    def __init__(self, receipts: Receipts, request: ControlRequest, unread: int) -> None:
-        self.connection = RecordConnection(request, self.take, self.caught_up)
-        self._receipts = receipts
-        self._reading: Connection = request.connection
-        self._most = unread
-        self._decoder = RecordDecoder(_CONFIRMATION)
-        self._records: deque[StreamRecord] = deque()
-        self._unread = 0
-        self._is_paused = False
-        self._is_over = False
-
-    def take(self, data: bytes) -> None:
-        """Process bytes of the reader; input after an error is ignored."""
-        if self._is_over:
-            return
-        try:
-            self._records.extend(self._decoder.feed(data))
-        except RemoteProtocolError:
-            self._abort()
-            return
-        self._hear()
-
-    def caught_up(self) -> None:
-        """The reader has taken what was written."""
-        self._unread = 0
-        self._hear()
-
-    def _hear(self) -> None:
-        while self._records and self._unread < self._most:
-            self._confirm(self._records.popleft().header.get("confirm"))
-        if not self._is_over and self._is_paused is not bool(self._records):
-            self._is_paused = not self._is_paused
-            if self._is_paused:
-                self._reading.pauseProducing()
-            else:
-                self._reading.resumeProducing()
-
-    def _abort(self) -> None:
-        self._is_over = True
-        self._records.clear()
-        self.connection.abort()
-
-    def _tell(self, **header: object) -> None:
-        self.connection.tell(**header)
-        self._unread += self.connection.is_behind
-
-    def _confirm(self, receipt: object) -> None:
-        if not isinstance(receipt, int):
-            self._abort()
-            return
-        running(self._receipts.confirm(receipt)).addCallbacks(
-            lambda count: self._tell(confirmed=receipt, messages=count),
-            lambda failure: self._refuse(receipt, failure),
-        )
-
-    def _refuse(self, receipt: int, failure: Failure) -> None:
-        error = failure.value
-        if not isinstance(error, MQError):
-            self._log.failure("Messages that a reader had confirmed could not be removed", failure)
-            error = internal_error()
-        self._tell(**refusal(error), receipt=receipt)
 
 
 @attrs.define(eq=False)
@@ -266,11 +122,11 @@ class ActiveReceives:
         """
         await self._stream(wanted, Receipts(), ResponseStream(request, CONTENT_TYPE))
 
-    async def steadily(self, request: ControlRequest, wanted: ReceiveRequest) -> None:
-        """The same on a connection of its own, on which the caller confirms too.
+    async def upgraded(self, request: ControlRequest, wanted: ReceiveRequest) -> None:
+        """Do the same on an upgraded connection, on which the client also confirms.
 
-        It sends records with C{confirm}, the number of a receipt, and is told C{confirmed} and C{messages}
-        once they are removed, or with C{error} and C{detail} why they are not.
+        It sends records with C{confirm}, the number of a receipt; each is answered with C{confirmed} and
+        C{messages} once these are removed, or with C{error} and C{detail}.
 
         @raise MQError: as L{stream}.
         """
@@ -287,9 +143,8 @@ class ActiveReceives:
         try:
             last = await self._told(response, take(response, receipts, wanted))
             await receipts.at_most(0)
-            if isinstance(response, RecordConnection):
-                # The result of the last confirmation is sent before the end.
-                await give_way(self._clock)
+            # The result of the last confirmation is sent before the end.
+            await give_way(self._clock)
             response.write(StreamRecord(last).to_bytes())
         finally:
             response.close()

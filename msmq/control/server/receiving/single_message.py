@@ -15,7 +15,8 @@ from msmq.control.protocol.refusals import not_acceptable
 from msmq.control.server.http.disconnection import give_way, shielded
 from msmq.control.server.http.responses import JSON, ResponseStream, to_json
 from msmq.control.server.messages.places import properties_of
-from msmq.control.server.receiving.receive_stream import ActiveReceives, Receipts, ReceiveRequest
+from msmq.control.server.receiving.receipts import Receipts
+from msmq.control.server.receiving.receive_stream import ActiveReceives, ReceiveRequest
 from msmq.decoding.values import plain_text
 from msmq.interfaces.queue_manager import ReceivedMessage
 

@@ -85,7 +85,7 @@ class TransferResources:
     async def receive_upgraded(self, request: ControlRequest) -> None:
         """Receive on a connection on which the client also confirms."""
         _check_upgrade(request, "/v1/receive")
-        await self._receiving.steadily(request, _stream_request(request))
+        await self._receiving.upgraded(request, _stream_request(request))
         await Deferred()
 
     @app.route("/v1/receive", methods=["POST"])
