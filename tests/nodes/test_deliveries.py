@@ -165,6 +165,17 @@ class DeliveryTests(NodesTestCase):
             self.assertEqual({record.where.address for record in records}, {"127.0.0.3"})
             self.assertIn("was received", self.known(message).summary)
 
+    def test_order_acknowledgement_is_stored_at_once(self) -> None:
+        """What an OrderAck says is stored with the removal of the message that follows from it."""
+        self.queue(self.beta, "exact", transactional=True)
+        [message] = self.post(Message(body=b"x", transactional=True), to=THERE.replace("orders", "exact"))
+        for _ in range(3000):
+            if DeliveryStep.ORDERED in self.steps(message):
+                break
+            self.clock.advance(0.01)
+        self.restart()
+        self.assertIn(DeliveryStep.ORDERED, self.steps(message))
+
     def test_waits(self) -> None:
         """A message that was not sent yet is in its outgoing queue, and nothing else is said."""
         self.beta.deaf()
