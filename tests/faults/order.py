@@ -27,6 +27,9 @@ CONFIRM = re.compile(rb'{"confirm":(\d+)}')
 
 CONFIRMED = re.compile(rb'{"confirmed":(\d+),')
 
+ACCEPTED = re.compile(rb'"first":"(\{[^"\\]*\})\\\\([0-9]+)","messages":([0-9]+)')
+"""What the server answers for messages that it has accepted: the first identifier, and their number."""
+
 _FRAME_HEADER = Struct(">II8s8s")
 _SEGMENT = re.compile(r"/segment-\d+$")
 _MARK = re.compile(rb"<mark \d{6}>")
@@ -100,6 +103,13 @@ class Disk:
         return any(began < written and synced < ended for written, synced in self.commits)
 
 
+def _answered(data: bytes) -> Iterator[str]:
+    """The identifiers that the server answers in some bytes, of one message or of several in sequence."""
+    for stem, number, count in ACCEPTED.findall(data):
+        for following in range(int(count)):
+            yield f"{stem.decode()}\\{int(number) + following}"
+
+
 def early_answers(calls: Sequence[Call], identifiers: Mapping[str, str]) -> list[str]:
     """What was answered on the control socket before it was true.
 
@@ -117,8 +127,8 @@ def early_answers(calls: Sequence[Call], identifiers: Mapping[str, str]) -> list
         if call.name in _RECEIVING:
             asked |= {(call.file, receipt): call.ended for receipt in CONFIRM.findall(data)}
         elif call.name in _SENDING:
-            for found in re.findall(rb'"id":"(\{[^"]*)"', data):
-                answered.setdefault(found.decode().replace("\\\\", "\\"), call.began)
+            for identifier in _answered(data):
+                answered.setdefault(identifier, call.began)
             for receipt in CONFIRMED.findall(data):
                 confirmed += 1
                 if not disk.committed_within(asked[call.file, receipt], call.began):
