@@ -183,6 +183,8 @@ class IMessaging(Interface):
     Every refusal is an L{msmq.structures.status.MQError}.
     """
 
+    is_durable: bool = Attribute("""Whether recoverable messages are taken: the store keeps them.""")
+
     def send(
         destination: str,
         messages: Sequence[Message],

@@ -177,6 +177,11 @@ class QueueManagerService(Service):
 
     # IMessaging
 
+    @property
+    def is_durable(self) -> bool:
+        """See L{IMessaging.is_durable<msmq.interfaces.queue_manager.IMessaging>}."""
+        return bool(self.store.durable)
+
     async def send(
         self,
         destination: str,

@@ -103,7 +103,7 @@ class Disk:
         return any(began < written and synced < ended for written, synced in self.commits)
 
 
-def _answered(data: bytes) -> Iterator[str]:
+def answered_identifiers(data: bytes) -> Iterator[str]:
     """The identifiers that the server answers in some bytes, of one message or of several in sequence."""
     for stem, number, count in ACCEPTED.findall(data):
         for following in range(int(count)):
@@ -127,7 +127,7 @@ def early_answers(calls: Sequence[Call], identifiers: Mapping[str, str]) -> list
         if call.name in _RECEIVING:
             asked |= {(call.file, receipt): call.ended for receipt in CONFIRM.findall(data)}
         elif call.name in _SENDING:
-            for identifier in _answered(data):
+            for identifier in answered_identifiers(data):
                 answered.setdefault(identifier, call.began)
             for receipt in CONFIRMED.findall(data):
                 confirmed += 1

@@ -18,7 +18,7 @@ from msmq.storage.sqlite.database import FileDatabase
 from msmq.storage.sqlite.packet_reader import PacketReader
 from tests.contracts.store_history import TurnedReactor
 from tests.faults import IS_THOROUGH, tell
-from tests.faults.order import CONFIRM, CONFIRMED, mark
+from tests.faults.order import CONFIRM, CONFIRMED, answered_identifiers, mark
 from tests.faults.power import TRACED, Disk
 from tests.faults.scenario import ORDERS
 from tests.faults.server import ServerTestCase
@@ -67,8 +67,8 @@ class Promises:
                     waiting[call.file, receipt] = next(asked)
                     promises.confirming |= dict.fromkeys(waiting[call.file, receipt], call.ended)
             elif call.name == "sendto":
-                for found in re.findall(rb'"id":"(\{[^"]*)"', data):
-                    text = marks.get(found.decode().replace("\\\\", "\\"))
+                for identifier in answered_identifiers(data):
+                    text = marks.get(identifier)
                     if text is not None:
                         promises.sent.setdefault(text, call.began)
                 for receipt in CONFIRMED.findall(data):

@@ -152,7 +152,7 @@ def record_of(
     if known["transactional"] if transactional is None else transactional:
         properties["transactional"] = True
     try:
-        read_message(properties, body, has_key=True)
+        read_message(properties, body, is_recoverable=True)
     except MQError as error:
         raise UnsendableRow(str(error)) from None
     header = {"destination": destination, "key": key, **properties}

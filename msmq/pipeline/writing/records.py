@@ -97,7 +97,7 @@ class RecordBuilder:
         key = self._key(row, place)
         read_key(key)
         extension_base64 = base64.b64encode(extension).decode()
-        read_message({**properties, "extension_base64": extension_base64}, body, has_key=True)
+        read_message({**properties, "extension_base64": extension_base64}, body, is_recoverable=True)
         header = {"destination": destination, "key": key, **properties}
         if extension:
             header["extension_size"] = len(extension)

@@ -204,14 +204,14 @@ PROPERTIES: Final[Mapping[str, Callable[[str, object], Any]]] = {
 """The properties that a sender chooses, and how each is read."""
 
 
-def read_properties(properties: Mapping[str, object], *, has_key: bool = False) -> dict[str, Any]:
+def read_properties(properties: Mapping[str, object], *, is_recoverable: bool = False) -> dict[str, Any]:
     """The arguments of L{Message} that these properties stand for, without the body.
 
-    @param has_key: whether the message is sent under a key: it is recoverable then unless C{delivery} says
-        otherwise, since a message that a restart loses is not sent once.
+    @param is_recoverable: what the message is if C{delivery} is not there. One with a key is recoverable
+        where the store keeps it, since a message that a restart loses is not sent once.
     @raise MQError: a property is unknown, or its value is not one of its values.
     """
-    arguments: dict[str, Any] = {"delivery": Delivery.RECOVERABLE} if has_key else {}
+    arguments: dict[str, Any] = {"delivery": Delivery.RECOVERABLE} if is_recoverable else {}
     for name, value in properties.items():
         read = PROPERTIES.get(name)
         if read is None:
@@ -229,10 +229,10 @@ def read_key(value: object) -> str | None:
     return key
 
 
-def read_message(properties: Mapping[str, object], body: bytes, *, has_key: bool = False) -> Message:
+def read_message(properties: Mapping[str, object], body: bytes, *, is_recoverable: bool = False) -> Message:
     """The message that is to be sent.
 
-    @param has_key: as L{read_properties}.
+    @param is_recoverable: as L{read_properties}.
     @raise MQError: a property is unknown, or its value is not within its range.
     """
-    return Message(body=body, **read_properties(properties, has_key=has_key))
+    return Message(body=body, **read_properties(properties, is_recoverable=is_recoverable))

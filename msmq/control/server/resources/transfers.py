@@ -43,7 +43,8 @@ class TransferResources:
         destination = take(properties, "destination")
         key = read_key(properties.pop("key", None))
         body = raw_body(request, self._context.limits.request_body)
-        message = read_message(properties, body, has_key=key is not None)
+        is_recoverable = key is not None and self._manager.is_durable
+        message = read_message(properties, body, is_recoverable=is_recoverable)
         [identifier] = await shielded(self._manager.send(destination, [message], keys=[key]))
         return json_answer(request, {"id": str(identifier)}, 201)
 

@@ -120,7 +120,7 @@ class SendPipeline:
         self._slices = slices
         self._has_end_record = has_end_record
         self._decoder = RecordDecoder(limits.records)
-        self._slicer = SliceBuilder(limits, self._begin)
+        self._slicer = SliceBuilder(limits, manager.is_durable, self._begin)
         self._records: deque[StreamRecord] = deque()
         self._handed_over: deque[_HandedOver] = deque()
         self._backlog = 0

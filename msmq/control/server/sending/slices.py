@@ -47,11 +47,14 @@ class _Header:
 class SliceBuilder:
     """Makes messages of records; the destination holds for the records behind it.
 
+    @param keeps_recoverable: whether a message with a key is recoverable unless its record says otherwise:
+        where the store keeps nothing, neither the message nor the key outlives a restart.
     @param begin: called for a record that says C{one_transaction}; refuses it by raising L{MQError}.
     """
 
-    def __init__(self, limits: ControlLimits, begin: Callable[[], None]) -> None:
+    def __init__(self, limits: ControlLimits, keeps_recoverable: bool, begin: Callable[[], None]) -> None:
         self._limits = limits
+        self._keeps_recoverable = keeps_recoverable
         self._begin = begin
         self._destination: str | None = None
         self._last: _Header | None = None
@@ -121,7 +124,9 @@ class SliceBuilder:
             raise invalid("a run has neither an extension nor a key")
         self._key = read_key(properties.pop("key", None))
         destination = None if named is None else text("destination", named)
-        arguments = read_properties(properties, has_key=self._key is not None)
+        arguments = read_properties(
+            properties, is_recoverable=self._key is not None and self._keeps_recoverable
+        )
         return _Header(header, destination, extension_size, run, arguments)
 
 
