@@ -278,9 +278,11 @@ class AccessMatrixTests(TestCase):
         await self.manager.create_queue(VAULT, quota=100, security=own)
         await self.administrator.set_security(self.vault, parse_sddl(own).to_bytes())
         self.assertEqual(await self.abilities("carol"), {"write", "list", "owner"})
+        opened = format_sddl(await self.security(self.vault))
         self.assertFalse((await self.manager.access.why(VAULT, "bob", "send")).granted)
-        while await self.abilities("carol"):
+        while format_sddl(await self.security(self.vault)) == opened:
             pass
+        self.assertEqual(await self.abilities("carol"), set())
         self.assertFalse((await self.manager.access.why(VAULT, "bob", "send")).granted)
         self.assertTrue((await self.manager.access.why(VAULT, "carol", "send")).granted)
         made = format_sddl(await self.security(self.vault))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,31 +63,63 @@ class ManySegmentsTests(LogTestCase):
 
 
 class TornTests(LogTestCase):
-    """The last write, cut off at any byte, over what the segment held before."""
+    """The last write, cut off at any byte, over what the segment held before.
 
-    def last_write(self, store: LogMessageStore) -> tuple[Path, int, bytes, bytes]:
-        """Commit one more batch; returns the segment, the position of the group in it, and both
-        contents there.
+    @ivar kept: the messages that were there before it.
+    @ivar last: what a value held before it, which each last batch sets.
+    @ivar number: of the message of the last batch.
+    """
+
+    kept: set[int]
+    last: bytes | None = None
+    number = 1_000_000
+
+    def contents(self, directory: Path) -> dict[str, bytes]:
+        """Every file of a log that is complete, by its name."""
+        found = {}
+        for path in sorted((directory / "log").iterdir()):
+            # Others are being made, and get their name, or are removed, meanwhile.
+            if "." not in path.name:
+                with contextlib.suppress(FileNotFoundError):
+                    found[path.name] = path.read_bytes()
+        return found
+
+    def last_write(self, store: LogMessageStore) -> tuple[Path, str, int, bytes, bytes]:
+        """Commit one more batch, behind which the log has written nothing of its own yet.
+
+        @return: a copy of the log, the segment, the position of the group in it, and both contents there.
         """
-        before = {path: path.read_bytes() for path in sorted((self.home / "log").glob("segment-*"))}
-        self.commit(store, put(77, b"last of all " * 20), PutState("last", b"there"))
-        [(path, old)] = [one for one in before.items() if one[0].read_bytes() != one[1]]
-        new = path.read_bytes()
+        while True:
+            before = self.contents(self.home)
+            self.number += 1
+            text = b"%d" % self.number
+            self.commit(store, put(self.number, b"last of all " * 20), PutState("last", text))
+            after = self.contents(self.home)
+            copy = self.copied(store)
+            changed = [name for name in before if after.get(name) != before[name]]
+            if self.contents(copy) == after and after.keys() == before.keys() and len(changed) == 1:
+                break
+            # The log copied messages, or wrote a checkpoint, meanwhile: another batch is the last one then.
+            shutil.rmtree(copy)
+            self.kept.add(self.number)
+            self.last = text
+        [name] = changed
+        old, new = before[name], after[name]
         first = next(at for at in range(len(new)) if new[at] != old[at]) // BLOCK * BLOCK
         last = next(at for at in reversed(range(len(new))) if new[at] != old[at])
         end = -(-(last + 1) // BLOCK) * BLOCK
-        return path, first, old[first:end], new[first:end]
+        return copy, name, first, old[first:end], new[first:end]
 
-    def assert_torn(self, copy: Path, path: Path, start: int, content: bytes, is_whole: bool) -> None:
+    def assert_torn(self, copy: Path, name: str, start: int, content: bytes, is_whole: bool) -> None:
         """A start over this content finds all of the last batch or nothing of it, and everything before."""
-        with (copy / "log" / path.name).open("r+b") as file:
+        with (copy / "log" / name).open("r+b") as file:
             file.seek(start)
             file.write(content)
         store = self.make_store(copy)
         snapshot = self.done(store.open())
         kept = {entry[0] for entry in snapshot.messages[ORDERS.identifier]}
-        self.assertEqual(snapshot.state.get("last"), b"there" if is_whole else None)
-        self.assertEqual(kept, self.kept | {77} if is_whole else self.kept)
+        self.assertEqual(snapshot.state.get("last"), b"%d" % self.number if is_whole else self.last)
+        self.assertEqual(kept, self.kept | {self.number} if is_whole else self.kept)
         self.done(store.close())
 
     def parts(self, old: bytes, new: bytes) -> Iterator[bytes]:
@@ -101,15 +134,16 @@ class TornTests(LogTestCase):
             )
 
     def try_all(self, store: LogMessageStore, stride: int) -> None:
-        path, start, old, new = self.last_write(store)
+        whole, name, start, old, new = self.last_write(store)
         parts = list(self.parts(old, new))
         for part in [*parts[::stride], *parts[-4:]]:
             # A start may write a group of its own, which the next one must not find.
-            copy = self.copied(store)
+            copy = whole.with_name("torn")
+            shutil.copytree(whole, copy)
             # Padding is not verified, and need not be.
             is_whole = part.rstrip(b"\0") == new.rstrip(b"\0")
             is_whole = is_whole or part[: len(new.rstrip(b"\0"))] == new.rstrip(b"\0")
-            self.assert_torn(copy, path, start, part, is_whole)
+            self.assert_torn(copy, name, start, part, is_whole)
             shutil.rmtree(copy)
         self.done(store.close())
 
