@@ -43,8 +43,11 @@ class PackedChunk(Protocol[P_co]):
     def __len__(self) -> int:
         """How many there are."""
 
+    def objects(self) -> Sequence[P_co]:
+        """Make them objects."""
+
     def unpack(self) -> Iterable[P_co]:
-        """Make them objects; called once."""
+        """Make them objects of their queue; called once."""
 
 
 class Chunk(deque[P]):

@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import OrderedDict, deque
-from collections.abc import (
-    Callable,
-    Collection,
-    Container,
-    Hashable,
-    ItemsView,
-    Iterable,
-    Iterator,
-    KeysView,
-    ValuesView,
-)
+from collections import OrderedDict
+from collections.abc import Collection, Container, Hashable, Iterable
 from itertools import islice
 from typing import Final
 
@@ -25,6 +15,7 @@ from msmq.persistence.definition import UNLIMITED, QueueDefinition, QueueType
 from msmq.persistence.snapshot import MessageColumns
 from msmq.queues.ordered_positions import CHUNK_LENGTH, Chunk, OrderedPositions
 from msmq.queues.position import PacketHolder, PositionState
+from msmq.queues.queue_positions import QueuePositions, RemovedPositions
 from msmq.structures.packet.kept_packet import packet_of
 from msmq.structures.packet.user_header import UserHeader
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -116,74 +107,6 @@ class MessagePosition:
         return LocalProtocolError(f"message {self.lookup_id:#x} has not been read from the store yet")
 
 
-class QueuePositions(dict[int, MessagePosition]):
-    """The messages of a queue by their LookupIdentifiers, of which some are packed.
-
-    What is asked for by its LookupIdentifier becomes an object; iteration makes all of them objects.
-
-    @ivar packed: how many are packed.
-    @param load: makes packed messages objects, as L{Queue.load}.
-    """
-
-    __slots__ = ("_load", "packed")
-
-    def __init__(self, load: Callable[[int | None], None]) -> None:
-        super().__init__()
-        self._load = load
-        self.packed = 0
-
-    def __len__(self) -> int:
-        return dict.__len__(self) + self.packed
-
-    def __bool__(self) -> bool:
-        return self.packed > 0 or dict.__len__(self) > 0
-
-    def __contains__(self, lookup_id: object) -> bool:
-        return isinstance(lookup_id, int) and self.get(lookup_id) is not None
-
-    def __missing__(self, lookup_id: int) -> MessagePosition:
-        if (position := self.get(lookup_id)) is None:
-            raise KeyError(lookup_id)
-        return position
-
-    def get(  # type: ignore[override]
-        self, lookup_id: int, default: MessagePosition | None = None
-    ) -> MessagePosition | None:
-        """The message of a LookupIdentifier."""
-        position = dict.get(self, lookup_id)
-        if position is None and self.packed:
-            self._load(lookup_id)
-            position = dict.get(self, lookup_id)
-        return default if position is None else position
-
-    def __iter__(self) -> Iterator[int]:
-        self._load_all()
-        return dict.__iter__(self)
-
-    def keys(self) -> KeysView[int]:  # type: ignore[override]
-        """The LookupIdentifiers."""
-        self._load_all()
-        return dict.keys(self)
-
-    def values(self) -> ValuesView[MessagePosition]:  # type: ignore[override]
-        """The messages."""
-        self._load_all()
-        return dict.values(self)
-
-    def items(self) -> ItemsView[int, MessagePosition]:  # type: ignore[override]
-        """Both."""
-        self._load_all()
-        return dict.items(self)
-
-    def loaded(self) -> Collection[MessagePosition]:
-        """Those that are objects; all others are available, stored, and not in memory."""
-        return dict.values(self)
-
-    def _load_all(self) -> None:
-        if self.packed:
-            self._load(None)
-
-
 class PackedPositions:
     """Consecutive messages of a queue that are available, stored durably, and not in memory.
 
@@ -222,43 +145,6 @@ class PackedPositions:
         return found
 
 
-class RemovedPositions(deque[MessagePosition]):
-    """The messages of a deleted queue; packed ones become objects when their turn comes.
-
-    @ivar packed: the packed ones, which come first.
-    """
-
-    def __init__(self, positions: Iterable[MessagePosition] = ()) -> None:
-        super().__init__(positions)
-        self.packed: deque[PackedPositions] = deque()
-
-    def __len__(self) -> int:
-        return super().__len__() + sum(map(len, self.packed))
-
-    def __bool__(self) -> bool:
-        return bool(self.packed) or super().__len__() > 0
-
-    def __iter__(self) -> Iterator[MessagePosition]:
-        while self.packed:
-            self.extendleft(reversed(self.packed.pop().objects()))
-        return super().__iter__()
-
-    def loaded(self) -> Iterator[MessagePosition]:
-        """Those that are objects."""
-        return super().__iter__()
-
-    def popleft(self) -> MessagePosition:
-        """Remove the first."""
-        if self.packed:
-            self.extendleft(reversed(self.packed.popleft().objects()))
-        return super().popleft()
-
-    def join(self, other: RemovedPositions) -> None:
-        """Have the messages of another queue too."""
-        self.extend(other.loaded())
-        self.packed.extend(other.packed)
-
-
 @attrs.define(eq=False)
 class Queue:
     """[MS-MQDMPR] 3.1.1.2 a queue and its MessagePositionList.
@@ -284,7 +170,7 @@ class Queue:
     """
 
     definition: QueueDefinition
-    positions: QueuePositions = attrs.field(
+    positions: QueuePositions[MessagePosition] = attrs.field(
         default=attrs.Factory(lambda self: QueuePositions(self.load), takes_self=True), init=False, repr=False
     )
     total_bytes: int = 0
@@ -539,7 +425,7 @@ class Queue:
         elif 0 <= lookup_id >> 56 < PRIORITIES and (level := self._levels[lookup_id >> 56]) is not None:
             level.load(lookup_id)
 
-    def clear(self) -> RemovedPositions:
+    def clear(self) -> RemovedPositions[MessagePosition]:
         """Empty a deleted queue and return its messages, in the order of arrival.
 
         Every position of a deleted queue counts as deleted, whatever its state, so that a million need not be
@@ -548,7 +434,7 @@ class Queue:
         gone = RemovedPositions(self.positions.loaded())
         for level in self._levels:
             if level is not None:
-                gone.packed.extend(chunk for chunk in level.packed() if isinstance(chunk, PackedPositions))
+                gone.packed.extend(level.packed())
         self.positions = QueuePositions(self.load)
         self._levels = [None] * PRIORITIES
         self.peekable = None

@@ -17,7 +17,8 @@ from msmq.queues.leaving.departure_kinds import Removal
 from msmq.queues.leaving.expiry import Expiry
 from msmq.queues.leaving.transaction import Transaction, TransactionState
 from msmq.queues.position import PacketHolder, PositionState
-from msmq.queues.queue import MessagePosition, Queue, RemovedPositions
+from msmq.queues.queue import MessagePosition, Queue
+from msmq.queues.queue_positions import RemovedPositions
 from msmq.queues.reading.readers import Readers
 
 
@@ -39,7 +40,7 @@ class QueueDeletion:
         storage = self._holdings.storage
         family = self._collection.remove(queue)
         effects: list[Effect] = []
-        gone = RemovedPositions()
+        gone = RemovedPositions[MessagePosition]()
         for member in family:
             storage.used -= member.total_bytes
             if member.is_system:
