@@ -2,6 +2,7 @@ r"""OrderAcks and FinalAcks as messages, and back. [MS-MQQB] 3.1.1.7.3 and 3.1.7
 
 from __future__ import annotations
 
+from typing import Final
 from uuid import UUID
 
 from msmq.structures.identifiers import TxSequenceID
@@ -9,11 +10,14 @@ from msmq.structures.internal.classification import PacketKind, classify_user_pa
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck
 from msmq.structures.internal.order_queue import ORDER_QUEUE_NUMBER, ORDER_QUEUE_PATH, AckEnvelope
+from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import FormatName, PrivateFormatName, parse_format_name
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.incoming_streams import OwedOrderAck
 from msmq.transfer.stream_changes import place_of, wanted_of
 from msmq.wire.guid import guid_from_bytes
+
+_ORDER_QUEUE: Final = ORDER_QUEUE_PATH.lower()
 
 
 def order_queue(answer_to: UUID | str) -> FormatName:
@@ -25,6 +29,17 @@ def order_queue(answer_to: UUID | str) -> FormatName:
     if isinstance(answer_to, UUID):
         return PrivateFormatName(answer_to, ORDER_QUEUE_NUMBER)
     return parse_format_name(f"DIRECT={answer_to}\\{ORDER_QUEUE_PATH}")
+
+
+def is_order_queue(name: FormatName) -> bool:
+    """Whether a queue of another queue manager is the one that takes OrderAcks and FinalAcks."""
+    match name:
+        case DirectFormatName():
+            return name.queue_path.lower() == _ORDER_QUEUE
+        case PrivateFormatName():
+            return name.number == ORDER_QUEUE_NUMBER
+        case _:
+            return False
 
 
 def order_ack(owed: OwedOrderAck, *, source: UUID, message_id: int, sent_time: int) -> OrderAck:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Final
 
+from msmq.structures.internal.order_queue import is_for_order_queue
 from msmq.structures.packet.user_header import UserHeader
 from msmq.transfer.duplicates import MESSAGE_ID, duplicate_key
 from msmq.wire.guid import NULL_GUID
@@ -16,6 +17,22 @@ if TYPE_CHECKING:
 
 _NULL: Final = NULL_GUID.bytes_le
 _MQ: Final = UserHeader.MQ
+
+
+def is_recorded(message: UserMessageView, *, has_queue: bool, is_trusted: bool, is_refused: bool) -> bool:
+    """Whether an express message may be known from now on, and so have another one dropped as a duplicate.
+
+    What is not accepted from an untrusted address is not recorded, as for recoverable messages: a forged
+    message must not have another one dropped.
+
+    @param has_queue: it is for a queue of this queue manager.
+    @param is_trusted: the configuration accepts messages from its address without verification.
+    @param is_refused: security refuses it.
+    """
+    if has_queue:
+        return is_trusted or not is_refused
+    # An order queue is none of those that this queue manager delivers into.
+    return is_trusted and not is_for_order_queue(message.packet)
 
 
 class ExpressDuplicates:

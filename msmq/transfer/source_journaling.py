@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
 import attrs
 
+from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import FormatName, PrivateFormatName
 from msmq.structures.packet.base_header import INFINITE
 from msmq.structures.packet.message_class import MessageClass
@@ -118,6 +120,78 @@ def end_of_wait(view: UserMessageView, now: float, wait: float) -> int:
         limit = min(limit, view.time_to_reach_queue)
     start = now if limit == INFINITE else max(now, view.sent_time + limit)
     return math.ceil(start + wait)
+
+
+@attrs.frozen(kw_only=True)
+class HandedOverFacts:
+    """What is known of a message that the next hop has acknowledged.
+
+    @ivar is_own: this queue manager is its source.
+    @ivar is_held: it is still in its outgoing queue, locked by the session; a message that was purged or has
+        expired meanwhile leaves by itself.
+    @ivar is_unacknowledged: its receiver acknowledges it to no application, whatever it requests, as one for
+        an order queue.
+    @ivar destination: of its outgoing queue; C{None} if it is in none.
+    @ivar is_recoverable: whether it survives a restart.
+    @ivar now: seconds since 1970-01-01 UTC.
+    @ivar wait: as of L{end_of_wait}.
+    """
+
+    is_own: bool
+    is_held: bool
+    is_unacknowledged: Callable[[UserMessageView], bool]
+    destination: FormatName | None
+    is_recoverable: bool
+    now: float
+    wait: float
+
+
+def awaited_message(
+    view: UserMessageView,
+    facts: HandedOverFacts,
+    admin_queue: Callable[[FormatName], UUID | None],
+) -> AwaitedMessage | None:
+    """A message that was handed over, as one whose journal copy waits; C{None} if it does not wait.
+
+    It waits only if its acknowledgements can come: its administration queue is one of this queue manager,
+    and not transactional.
+
+    @param admin_queue: the Identifier of the local queue of a format name, if it is not transactional.
+    """
+    if (
+        facts.destination is None
+        or not facts.is_own
+        or not facts.is_held
+        or not asks_for_proof(view)
+        or facts.is_unacknowledged(view)
+    ):
+        return None
+    try:
+        name = view.admin_format_name()
+    except MQError:
+        return None
+    identifier = None if name is None else admin_queue(name)
+    if identifier is None:
+        return None
+    return AwaitedMessage(
+        view.message_id,
+        str(facts.destination),
+        destination_owner(facts.destination, view),
+        identifier,
+        wanted_of_source(view),
+        end_of_wait(view, facts.now, facts.wait),
+        facts.is_recoverable,
+    )
+
+
+def destination_owner(destination: FormatName, view: UserMessageView) -> UUID | None:
+    """The queue manager that a message is for, as its name or the directory says; C{None} if neither does."""
+    if isinstance(destination, DirectFormatName):
+        return None
+    if isinstance(destination, PrivateFormatName):
+        return destination.queue_manager
+    address = guid_from_bytes(view.queue_manager_address)
+    return None if address == NULL_GUID else address
 
 
 def answered_destination(view: UserMessageView, identifier: UUID) -> FormatName | None:

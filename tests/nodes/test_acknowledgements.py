@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import struct
 
-from msmq.manager.peers import answer_limits as answer_room
 from msmq.queues.arriving.message import Acknowledge, Message
 from msmq.structures.names.format_name import FormatName, PrivateFormatName, parse_format_name
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
+from msmq.transfer.decisions import peer_queue_decision
 from tests.builders import ALPHA, BETA
 from tests.nodes.support import NodesTestCase
 
@@ -171,7 +171,7 @@ class AcknowledgementTests(NodesTestCase):
 
     def test_queues_caused_by_unauthenticated_peers_are_limited(self) -> None:
         """Beyond a limit idle outgoing queues are deleted, and busy ones are kept."""
-        self.patch(answer_room, "MOST_OUTGOING_QUEUES", 4)
+        self.patch(peer_queue_decision, "MOST_OUTGOING_QUEUES", 4)
         self.queue(self.beta)
         for number in range(6):
             name = parse_format_name(f"DIRECT=TCP:127.0.0.2\\private$\\none{number}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from msmq.manager.peers import answer_limits as answer_room
 from msmq.queues.arriving.message import Acknowledge, Delivery
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.message_class import MessageClass
+from msmq.transfer.decisions import peer_queue_decision
 from tests.nodes.test_routing import IDENTIFIERS, EnterpriseTestCase
 
 
@@ -51,7 +51,7 @@ class ForwardingTests(EnterpriseTestCase):
 
     def test_no_room_for_a_queue(self) -> None:
         """A recoverable message stays with its sender until there is room, an express one is lost."""
-        self.patch(answer_room, "MOST_OUTGOING_QUEUES", 0)
+        self.patch(peer_queue_decision, "MOST_OUTGOING_QUEUES", 0)
         self.send(self.alpha, self.name, b"express")
         self.wait(30)
         self.send(self.alpha, self.name, b"kept", delivery=Delivery.RECOVERABLE)
@@ -59,7 +59,7 @@ class ForwardingTests(EnterpriseTestCase):
         self.assertEqual([queue.messages for queue in self.alpha.service.inspection.outgoing()], [1])
         self.assertEqual(self.gate.service.inspection.outgoing(), [])
         self.assertGreaterEqual(self.gate.service.inspection.status().refused["TOO_MANY_QUEUES"], 2)
-        self.patch(answer_room, "MOST_OUTGOING_QUEUES", 100)
+        self.patch(peer_queue_decision, "MOST_OUTGOING_QUEUES", 100)
         self.wait(120)
         self.assertEqual(self.bodies(self.zeta, self.path), [b"kept"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from msmq.manager.peers import answer_limits as answer_room
+from msmq.transfer.decisions import peer_queue_decision
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.nodes.scripted import (
     ACK_RECEIVE,
@@ -416,11 +416,11 @@ class FateTests(ReceiverTestCase):
 
         MQQB-3.1.7.17-08.
         """
-        self.patch(answer_room, "MOST_OUTGOING_QUEUES", 0)
+        self.patch(peer_queue_decision, "MOST_OUTGOING_QUEUES", 0)
         self.say(*chain(1, 1), seconds=2)
         self.assertEqual(self.peer.heard, [])
-        self.patch(answer_room, "MOST_OUTGOING_QUEUES", 10)
-        self.clock.advance(answer_room.PAUSE)
+        self.patch(peer_queue_decision, "MOST_OUTGOING_QUEUES", 10)
+        self.clock.advance(peer_queue_decision.PAUSE)
         self.say(*chain(1, 1), seconds=2)
         self.assertEqual(self.peer.order_acks, [(X, 1, 0)])
 

@@ -7,10 +7,10 @@ from uuid import UUID
 
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 
-from msmq.manager.peers import answer_limits as answer_room
 from msmq.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import PublicFormatName
+from msmq.transfer.decisions import peer_queue_decision
 from tests.builders import BETA, GAMMA
 from tests.nodes.scripted import Peer, transactional
 from tests.nodes.test_scripted_receiver import EXPRESS, ReceiverTestCase
@@ -72,7 +72,7 @@ class AnswerTests(SharesTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.patch(answer_room, "MOST_OUTGOING_QUEUES", 8)
+        self.patch(peer_queue_decision, "MOST_OUTGOING_QUEUES", 8)
 
     def ask(self, peer: Peer, name: str, source: UUID = GAMMA) -> None:
         """A message that asks for acknowledgements to a host that cannot be reached."""
@@ -126,14 +126,14 @@ class AnswerTests(SharesTestCase):
 
     def test_direct_names_have_an_end_before(self) -> None:
         """Each may be an address that a peer wants flooded; other hosts have limits of their own."""
-        self.patch(answer_room, "MOST_OUTGOING_QUEUES", 100)
-        self.patch(answer_room, "MOST_DIALLED_FOR_A_HOST", 3)
+        self.patch(peer_queue_decision, "MOST_OUTGOING_QUEUES", 100)
+        self.patch(peer_queue_decision, "MOST_DIALLED_FOR_A_HOST", 3)
         self.assertEqual(self.asked(self.peer, "a"), 3)
         self.assertEqual(self.asked(self.other, "b", STRANGER), 3)
 
     def test_those_in_which_nothing_waits_do_not_count(self) -> None:
         """They are replaced; once their host is reachable its queue is empty."""
-        self.patch(answer_room, "MOST_DIALLED_FOR_A_HOST", 3)
+        self.patch(peer_queue_decision, "MOST_DIALLED_FOR_A_HOST", 3)
         plain = "TCP:127.0.0.3\\private$\\plain"
         self.listen(is_prompt=True)
         for number in range(12):

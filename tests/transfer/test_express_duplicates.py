@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.settings import SessionSettings
 from msmq.structures.packet.user_message_patches import patch_queue_manager_address
 from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.transfer.express_duplicates import ExpressDuplicates
+from msmq.transfer.express_duplicates import ExpressDuplicates, is_recorded
 from msmq.wire.guid import NULL_GUID
 from tests.builders import ALPHA, BETA, GAMMA, user_packet
 from tests.transfer.support import START
@@ -22,6 +22,30 @@ OWN = (NULL_GUID.bytes_le, BETA.bytes_le)
 
 def express(message_id: int, source: UUID = ALPHA, *, recoverable: bool = False) -> UserMessageView:
     return UserMessageView(user_packet(recoverable=recoverable, message_id=message_id, source=source))
+
+
+class RecordedTests(SynchronousTestCase):
+    """L{is_recorded}: which express messages may have others dropped as duplicates."""
+
+    def test_each_outcome(self) -> None:
+        """A line for each combination of its destination, its address and the security verdict."""
+        queue = UserMessageView(user_packet(b"x", private_number=7))
+        order_queue = UserMessageView(user_packet(b"x", private_number=4))
+        for message, has_queue, is_trusted, is_refused, expected in (
+            (queue, True, True, False, True),
+            (queue, True, True, True, True),
+            (queue, True, False, False, True),
+            (queue, True, False, True, False),
+            (queue, False, True, False, True),
+            (queue, False, False, False, False),
+            (order_queue, False, True, False, False),
+            (order_queue, True, True, False, True),
+        ):
+            with self.subTest(queue=has_queue, trusted=is_trusted, refused=is_refused):
+                recorded = is_recorded(
+                    message, has_queue=has_queue, is_trusted=is_trusted, is_refused=is_refused
+                )
+                self.assertIs(recorded, expected)
 
 
 class ExpressDuplicatesTests(SynchronousTestCase):

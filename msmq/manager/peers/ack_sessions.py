@@ -11,10 +11,9 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import MessagePosition
 from msmq.queues.redirects import Redirects
 from msmq.structures.internal.final_ack import LOWEST_CLASS, FinalAck
-from msmq.structures.internal.order_queue import ORDER_QUEUE_NUMBER, ORDER_QUEUE_PATH
 from msmq.structures.names.direct_format_name import DirectFormatName
-from msmq.structures.names.format_name import FormatName, PrivateFormatName
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.acknowledgements import is_order_queue
 from msmq.wire.guid import NULL_GUID, guid_from_bytes
 
 READ_AT_HEAD: Final = 16
@@ -29,19 +28,7 @@ MOST_SOURCES: Final = 10_000
 LOOKED_AT: Final = 64
 """Acknowledgements at the head of a queue that are looked at together."""
 
-_ORDER_QUEUE: Final = ORDER_QUEUE_PATH.lower()
 _SOURCE: Final = slice(16, 32)
-
-
-def is_for_acknowledgements(name: FormatName) -> bool:
-    """Whether a queue of another queue manager is the one that takes OrderAcks and FinalAcks."""
-    match name:
-        case DirectFormatName():
-            return name.queue_path.lower() == _ORDER_QUEUE
-        case PrivateFormatName():
-            return name.number == ORDER_QUEUE_NUMBER
-        case _:
-            return False
 
 
 class AckSessions:
@@ -100,7 +87,7 @@ class AckSessions:
     def learn(self, position: MessagePosition, view: UserMessageView) -> UUID | None:
         """The queue manager for which an acknowledgement is that was read."""
         queue = position.queue
-        if isinstance(queue, OutgoingQueue) and not is_for_acknowledgements(queue.destination):
+        if isinstance(queue, OutgoingQueue) and not is_order_queue(queue.destination):
             found = _requester(view)
             _remember(self._requesters, position.lookup_id, NULL_GUID if found is None else found)
             return found

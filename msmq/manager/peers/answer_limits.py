@@ -12,22 +12,20 @@ from msmq.manager.peers.peer_table import Peers
 from msmq.manager.performer import Performer
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.quoting import shown
-from msmq.structures.internal.order_queue import ORDER_QUEUE_NUMBER, ORDER_QUEUE_PATH
 from msmq.structures.names.direct_format_name import DirectFormatName
-from msmq.structures.names.format_name import FormatName, PrivateFormatName
+from msmq.structures.names.format_name import FormatName
+from msmq.transfer.acknowledgements import is_order_queue
+from msmq.transfer.decisions.peer_queue_decision import (
+    PAUSE,
+    PeerQueueCheck,
+    PeerQueueCounts,
+    PeerQueueFacts,
+    check_room,
+    decide_room,
+    has_too_many_names,
+    is_dialled_name,
+)
 from msmq.wire.addresses import counted_host
-
-MOST_OUTGOING_QUEUES = 10_000
-"""Outgoing queues beyond which none is made for a name that came from outside, until an idle one can go."""
-
-MOST_DIALLED_FOR_A_HOST = 1000
-"""Direct names among them in which something waits because of what came from one host."""
-
-MARGIN: Final = 100
-"""Once it is crowded, this part of all queues is forgotten together, if nothing waits in them."""
-
-PAUSE: Final = 0.1
-"""Seconds for which a host that was refused is not looked at again."""
 
 LINES: Final = 1
 """Lines of the log in a second about queues that are not made."""
@@ -43,11 +41,8 @@ class ForgottenQueueListener(Protocol):
 class AnswerLimits:
     """Decides whether an outgoing queue is created for a name that a peer chose.
 
-    Such names are those of administration and report queues, of the sender of a transactional message, and of
-    the next receiver of a forwarded message. Each causes connections or look-ups, so one host cannot use all
-    of them: its queues with pending messages never exceed the number left for others, and those with direct
-    names, which may be any address, are limited further. Queues without messages are dropped first, with
-    their history.
+    The decision is L{check_room} and L{decide_room}; queues without messages are dropped first, with their
+    history.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -71,38 +66,50 @@ class AnswerLimits:
         if collection.find_outgoing(name) is not None:
             return True
         host = counted_host(self._peers.came_from(source) if address is None else address)
+        is_dialled = is_dialled_name(name, host)
         names = self._by_host.get(host, {})
-        is_scarce = collection.outgoing_count + len(names) >= MOST_OUTGOING_QUEUES
-        is_dialled_much = _is_dialled(name, host) and len(names) >= MOST_DIALLED_FOR_A_HOST
-        if (is_scarce or is_dialled_much) and not self._look(name, host, names):
+        refused = self._refused.get(host)
+        check = check_room(
+            PeerQueueFacts(
+                queues=collection.outgoing_count,
+                of_host=len(names),
+                is_dialled=is_dialled,
+                refused_for=None if refused is None else self._performer.clock.now().monotonic - refused,
+            )
+        )
+        if check is PeerQueueCheck.REFUSED:
+            return False
+        if check is PeerQueueCheck.COUNTED and not self._drop_idle(name, host, names, is_dialled=is_dialled):
             return False
         self._note(name, host)
         return True
 
     def is_answered(self, name: FormatName) -> bool:
         """Whether a peer chose this name: an order queue, or a name that L{make} was asked for."""
-        return name in self._hosts or _is_order_queue(name)
+        return name in self._hosts or is_order_queue(name)
 
-    def _look(self, name: FormatName, host: str, names: Collection[FormatName]) -> bool:
-        """Whether there is room if idle queues go; those go that have to."""
-        now = self._performer.clock.now()
-        refused = self._refused.get(host)
-        if refused is not None and now.monotonic - refused < PAUSE:
-            return False
+    def _drop_idle(
+        self, name: FormatName, host: str, names: Collection[FormatName], *, is_dialled: bool
+    ) -> bool:
+        """Count the queues, and drop idle ones if that leaves room for this name."""
         model = self._performer.model
         queues = list(model.outgoing_queues())
         idle = [queue for queue in queues if not queue.positions and not queue.users]
         found = (model.collection.find_outgoing(each) for each in names)
         busy = [queue.destination for queue in found if queue is not None and queue.positions]
-        free = MOST_OUTGOING_QUEUES - (len(queues) - len(idle))
-        dialled = sum(isinstance(each, DirectFormatName) for each in busy)
-        is_dialled_much = _is_dialled(name, host) and dialled >= MOST_DIALLED_FOR_A_HOST
-        if free <= 0 or len(busy) > free or is_dialled_much:
+        excess = decide_room(
+            PeerQueueCounts(
+                queues=len(queues),
+                idle=len(idle),
+                busy_of_host=len(busy),
+                dialled_of_host=sum(isinstance(each, DirectFormatName) for each in busy),
+                is_dialled=is_dialled,
+            )
+        )
+        if excess is None:
             self._refuse(name, host, len(busy))
             return False
         self._refused.pop(host, None)
-        # Somewhat more than have to go, so that it is not looked for each one.
-        excess = max(len(queues) + 1 - MOST_OUTGOING_QUEUES, MOST_OUTGOING_QUEUES // MARGIN)
         for queue in idle[:excess]:
             self._listener.outgoing_forgotten(queue)
             self._performer.perform(model.delete_queue(queue).effects)
@@ -127,7 +134,7 @@ class AnswerLimits:
         self._lose(name)
         self._hosts[name] = host
         self._by_host.setdefault(host, {})[name] = None
-        if len(self._hosts) > 2 * MOST_OUTGOING_QUEUES:
+        if has_too_many_names(len(self._hosts)):
             # Of some no queue was made in the end.
             find = self._performer.model.collection.find_outgoing
             for each in [each for each in self._hosts if find(each) is None]:
@@ -140,15 +147,3 @@ class AnswerLimits:
             del names[name]
             if not names:
                 del self._by_host[host]
-
-
-def _is_dialled(name: FormatName, host: str) -> bool:
-    """Whether a name contains the address to connect to, and its sender is known."""
-    return bool(host) and isinstance(name, DirectFormatName)
-
-
-def _is_order_queue(name: FormatName) -> bool:
-    """Whether FinalAcks and OrderAcks go to this name ([MS-MQQB] 3.1.7.2)."""
-    if isinstance(name, PrivateFormatName):
-        return name.number == ORDER_QUEUE_NUMBER
-    return isinstance(name, DirectFormatName) and str(name).lower().endswith(ORDER_QUEUE_PATH.lower())

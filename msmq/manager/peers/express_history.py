@@ -10,18 +10,13 @@ from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.moment import Moment
 from msmq.queues.queue import Queue
 from msmq.settings import SessionSettings
-from msmq.structures.internal.order_queue import is_for_order_queue
 from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.transfer.express_duplicates import ExpressDuplicates
+from msmq.transfer.express_duplicates import ExpressDuplicates, is_recorded
 from msmq.wire.guid import NULL_GUID
 
 
 class ExpressHistory:
-    """The history of express messages of one queue manager, and what may leave a mark in it.
-
-    What is not taken from an untrusted address leaves none, as for recoverable messages: a forged message
-    must not have another one dropped.
-    """
+    """The history of express messages of one queue manager; which are recorded is L{is_recorded}."""
 
     def __init__(self, identifier: UUID, gate: TrustedPeers, settings: SessionSettings) -> None:
         """Know nothing yet.
@@ -53,8 +48,12 @@ class ExpressHistory:
             messages = [
                 message
                 for message, queue in zip(messages, queues, strict=False)
-                if (is_trusted or (queue is not None and message not in batch.refused))
-                and (queue is not None or not is_for_order_queue(message.packet))
+                if is_recorded(
+                    message,
+                    has_queue=queue is not None,
+                    is_trusted=is_trusted,
+                    is_refused=message in batch.refused,
+                )
             ]
         batch.express.extend(messages)
         if all(message.is_recoverable for message in messages):

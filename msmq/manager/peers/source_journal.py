@@ -20,38 +20,35 @@ from msmq.manager.peers.foreign_sites import ForeignSites
 from msmq.manager.performer import Performer
 from msmq.manager.states import as_changes
 from msmq.moment import Moment
-from msmq.persistence.changes import AppendEvent, Change
+from msmq.persistence.changes import Change
 from msmq.queues.arriving.acknowledgement import is_quiet
 from msmq.queues.leaving.departure_kinds import removals
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PacketHolder, PositionState
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.settings import SessionSettings
-from msmq.structures.names.direct_format_name import DirectFormatName
-from msmq.structures.names.format_name import FormatName, PrivateFormatName
-from msmq.structures.packet.message_class import class_name
+from msmq.structures.names.format_name import FormatName
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 from msmq.transfer.awaiting_acknowledgements import (
     AwaitingAcknowledgements,
     AwaitingValue,
     SourceSettlement,
-    WaitEnd,
 )
 from msmq.transfer.decisions.acknowledgement_decision import answer_refusal
+from msmq.transfer.decisions.source_event import source_event
 from msmq.transfer.receivers import Receivers, direct_destination
 from msmq.transfer.source_journaling import (
     ANSWER_CLASSES,
     AwaitedMessage,
+    HandedOverFacts,
     MessageAnswer,
     SourceJournaling,
     answered_destination,
-    asks_for_proof,
-    end_of_wait,
-    wanted_of_source,
+    awaited_message,
 )
 from msmq.transfer.stream_changes import Disposal
-from msmq.wire.guid import NULL_GUID, guid_from_bytes
+from msmq.wire.guid import guid_from_bytes
 
 RETRY: Final = 5.0
 """Seconds after which a store that failed is asked again."""
@@ -61,11 +58,6 @@ AT_ONCE: Final = 100
 
 LONGEST_TRUST: Final = 60.0
 """Seconds after which the wall clock is looked at again while messages wait for a time of it."""
-
-_WHY: Final = {
-    WaitEnd.EXPIRED: "no acknowledgement came in time; it may have arrived",
-    WaitEnd.EVICTED: "more messages than [limits] awaiting_acknowledgements waited; it may have arrived",
-}
 
 
 class SourceJournal:
@@ -170,37 +162,26 @@ class SourceJournal:
     def _awaited(self, position: MessagePosition, now: float) -> AwaitedMessage | None:
         """A message in an outgoing queue as one that waits; C{None} if it does not."""
         view, queue = position.view, position.queue
-        if (
-            view is None
-            or not asks_for_proof(view)
-            or view.source_queue_manager != self._own
-            or position.state is not PositionState.LOCKED_READER
-            or not isinstance(queue, OutgoingQueue)
-            or queue.is_deleted
-            or is_quiet(view)
-        ):
+        if view is None:
             return None
-        admin = self._admin_queue(view)
-        if admin is None:
-            return None
-        return AwaitedMessage(
-            view.message_id,
-            str(queue.destination),
-            _owner(queue.destination, view),
-            admin.definition.identifier,
-            wanted_of_source(view),
-            end_of_wait(view, now, self._wait),
-            position.kept is PacketHolder.STORE,
+        destination = None
+        if isinstance(queue, OutgoingQueue) and not queue.is_deleted:
+            destination = queue.destination
+        facts = HandedOverFacts(
+            is_own=view.source_queue_manager == self._own,
+            is_held=position.state is PositionState.LOCKED_READER,
+            is_unacknowledged=is_quiet,
+            destination=destination,
+            is_recoverable=position.kept is PacketHolder.STORE,
+            now=now,
+            wait=self._wait,
         )
+        return awaited_message(view, facts, self._admin_queue)
 
-    def _admin_queue(self, view: UserMessageView) -> Queue | None:
-        """The administration queue of a message, if its acknowledgements can come there."""
-        try:
-            name = view.admin_format_name()
-        except MQError:
-            return None
-        queue = None if name is None else self._performer.model.find(name)
-        return None if queue is None or queue.definition.transactional else queue
+    def _admin_queue(self, name: FormatName) -> UUID | None:
+        """The Identifier of an administration queue, if acknowledgements can come there."""
+        queue = self._performer.model.find(name)
+        return None if queue is None or queue.definition.transactional else queue.definition.identifier
 
     def _forget_answers(self, position: MessagePosition) -> None:
         view, queue = position.view, position.queue
@@ -374,29 +355,11 @@ class SourceJournal:
                     message_class = settlement.message_class
                     copy = model.copying.dead_letter(position.view, message_class, position, changes)
                 changes += removals((position,))
-                events.append(self._event(settlement, now, is_kept=copy is not None))
+                events.append(source_event(settlement, self._own, now, is_kept=copy is not None))
             copies.append([] if copy is None else [copy])
         model.holdings.reserve(changes)
         changes += self._events.trim(events)
         return copies
-
-    def _event(self, settlement: SourceSettlement, now: Moment, *, is_kept: bool) -> AppendEvent:
-        message, is_answered = settlement.message, settlement.end is WaitEnd.ANSWERED
-        reason = (
-            f"acknowledgement {class_name(settlement.message_class)}" if is_answered else _WHY[settlement.end]
-        )
-        if is_kept:
-            reason += "; kept as a dead letter"
-        elif settlement.disposal is Disposal.DEAD_LETTER:
-            reason += "; there was no room for a dead letter"
-        return AppendEvent(
-            now.wall,
-            self._own + message.message_id.to_bytes(4, "little"),
-            "failed" if is_answered else "unacknowledged",
-            reason,
-            settlement.message_class,
-            message.destination,
-        )
 
     def _disposed(
         self,
@@ -435,13 +398,3 @@ class SourceJournal:
 
     def _begin(self, step: Deferred[None]) -> None:
         step.addErrback(lambda failure: self.log.failure("messages that wait were not settled", failure))
-
-
-def _owner(destination: FormatName, view: UserMessageView) -> UUID | None:
-    """The queue manager that a message is for, as its name or the directory says."""
-    if isinstance(destination, DirectFormatName):
-        return None
-    if isinstance(destination, PrivateFormatName):
-        return destination.queue_manager
-    address = guid_from_bytes(view.queue_manager_address)
-    return None if address == NULL_GUID else address

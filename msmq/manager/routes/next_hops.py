@@ -10,7 +10,7 @@ from uuid import UUID
 from msmq.interfaces.session import ISession, RoutedHop
 from msmq.interfaces.sessions import ISessions
 from msmq.manager.membership.public_names import PublicNames
-from msmq.manager.peers.ack_sessions import LOOKED_AT, AckSessions, is_for_acknowledgements
+from msmq.manager.peers.ack_sessions import LOOKED_AT, AckSessions
 from msmq.manager.peers.peer_table import Peers
 from msmq.manager.routes.hop_carriers import HopCarriers, open_session
 from msmq.manager.routes.moved_senders import MovedSenders
@@ -24,6 +24,7 @@ from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import PublicFormatName
 from msmq.structures.packet.user_message_patches import patch_queue_manager_address
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.acknowledgements import is_order_queue
 from msmq.transfer.decisions.next_hop_decision import (
     CarriedFacts,
     Key,
@@ -107,7 +108,7 @@ class NextHops:
             hop = self._hops[choice.key] = self._make(choice)
         hop.queues[queue] = hop.busy[queue] = None
         self._by_queue[queue] = hop
-        if is_for_acknowledgements(queue.destination):
+        if is_order_queue(queue.destination):
             self._divided.add(queue)
         return hop
 
