@@ -16,14 +16,16 @@ delete everything up to the base (reading 37), and never past what the store has
 because with group commit the received count runs ahead of the disk.
 
 An acknowledgement is owed from the first message on and is paid by whichever comes first: half the
-window has arrived, the timer expires, or a message of ours leaves when three quarters of the
-timer have run and carries it.
+window has arrived, the timer expires, a message of ours leaves when three quarters of the timer have run
+and carries it, or everything is stored and no other recoverable message has been for L{IDLE} (reading 42).
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from msmq.moment import Moment
-from msmq.session.effects import Acknowledged, Transmit, WindowOpened
+from msmq.session.effects import Acknowledged, Effect, Transmit, WindowOpened
 from msmq.session.state import SessionCore
 from msmq.session.timers import Timer
 from msmq.structures.internal.session_ack import SessionAck
@@ -35,6 +37,12 @@ CARRY_AFTER = 0.75
 
 MOST_RECOVERABLE = 32
 """The number of messages that RecoverableMsgAckFlags can name at once (3.1.5.8.7)."""
+
+IDLE: Final = 0.01
+"""Seconds without another commit after which stored recoverable messages are acknowledged.
+
+An acknowledgement for each commit would cost a steady sender a packet and a removal for a few messages.
+"""
 
 
 def owe_acknowledgement(core: SessionCore, has_recoverable: bool, now: Moment) -> None:
@@ -112,6 +120,22 @@ def persisted(core: SessionCore, through: int, now: Moment) -> None:
     if _nameable(core):
         core.timers.start_if_stopped(Timer.ACK_SEND, core.recoverable_ack_send_timeout, now)
     _name_many(core, now)
+    if _nameable(core) and _is_all_stored(core):
+        core.timers.start(Timer.ACK_IDLE, IDLE, now)
+
+
+def ack_idle_expired(core: SessionCore, now: Moment) -> None:
+    """Nothing has been stored for a while: name what is stored, unless other messages are on their way there.
+
+    The timer of 3.1.2.5 is for messages whose acknowledgement may wait (3.1.1.6.1: acknowledgements are sent
+    by a timer, or based on the count of messages); the sender keeps these on its disk until then.
+    """
+    if _nameable(core) and _is_all_stored(core):
+        send_session_ack(core, now)
+
+
+def _is_all_stored(core: SessionCore) -> bool:
+    return core.persisted_count == core.recoverable_message_received_count
 
 
 def _name_many(core: SessionCore, now: Moment) -> None:
@@ -163,14 +187,28 @@ def apply_session_header(core: SessionCore, header: SessionHeader, now: Moment) 
             acknowledged.append(message)
     acknowledged.extend(_named(core, header))
     if acknowledged:
-        core.effects.append(Acknowledged(acknowledged))
+        _acknowledge(core, acknowledged)
     take_window(core, header.window_size or 1, now)
     running = core.timers.running(Timer.ACK_WAIT)
     if core.in_flight and running is not None:
         core.timers.start(Timer.ACK_WAIT, running.duration, now)
-    if newly or (not had_room and core.room):
+    if (newly or (not had_room and core.room)) and not isinstance(_last(core, 1), WindowOpened):
         core.effects.append(WindowOpened())
     return True
+
+
+def _acknowledge(core: SessionCore, messages: list[OutgoingMessage]) -> None:
+    """Have these messages leave, together with those of a SessionAck that arrived just before."""
+    last = _last(core, 1)
+    joined = _last(core, 2) if isinstance(last, WindowOpened) else last
+    if isinstance(joined, Acknowledged) and isinstance(joined.messages, list):
+        joined.messages.extend(messages)
+    else:
+        core.effects.append(Acknowledged(messages))
+
+
+def _last(core: SessionCore, number: int) -> Effect | None:
+    return core.effects[-number] if len(core.effects) >= number else None
 
 
 def _named(core: SessionCore, header: SessionHeader) -> list[OutgoingMessage]:

@@ -263,6 +263,8 @@ class Session:
                     self._machine.ack_wait_expired(running.duration, now)
                 case Timer.ACK_SEND:
                     self._machine.ack_send_expired(now)
+                case Timer.ACK_IDLE:
+                    acknowledging.ack_idle_expired(self._core, now)
                 case Timer.WINDOW_RECOVERY:
                     self._machine.window_recovery_expired(now)
                 case Timer.WINDOW_GROWTH:

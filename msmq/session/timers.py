@@ -17,6 +17,7 @@ class Timer(enum.Enum):
     @cvar RETRY_CONNECT: [MS-MQQB] 3.1.2.3, from a failed connection to the next attempt.
     @cvar ACK_WAIT: [MS-MQQB] 3.1.2.4, in which the peer has to acknowledge or send something.
     @cvar ACK_SEND: [MS-MQQB] 3.1.2.5, from the first message to its acknowledgement.
+    @cvar ACK_IDLE: ours, from the commit of the last recoverable message to its acknowledgement (reading 42).
     @cvar WINDOW_RECOVERY: [MS-MQMQ] note 15, from a window that the peer cut to the next doubling.
     @cvar WINDOW_GROWTH: the same for the window of this side.
     @cvar LINGER: ours, from the decision to close to the close, so that the peer reads what was sent.
@@ -27,6 +28,7 @@ class Timer(enum.Enum):
     RETRY_CONNECT = "Session Retry Connect Timer"
     ACK_WAIT = "Session Ack Wait Timer"
     ACK_SEND = "Session Ack Send Timer"
+    ACK_IDLE = "Idle Acknowledgement Timer"
     WINDOW_RECOVERY = "Window Recovery Timer"
     WINDOW_GROWTH = "Window Growth Timer"
     LINGER = "Linger Timer"

@@ -133,6 +133,37 @@ class AcknowledgingTests(SynchronousTestCase):
         driven.advance(0.5)
         self.assertEqual(acks(driven.take_written()), [(200, 97, 0xF, 0, 0, 500)])
 
+    def test_the_rest_is_named_when_nothing_follows(self) -> None:
+        """What is less than 32 waits for ten milliseconds without another commit, not for half a second."""
+        driven = open_acceptor(settings=SessionSettings(window_size=256), window_size=256)
+        driven.receive(b"".join(user_packet(recoverable=True) for _ in range(40)))
+        driven.perform(driven.session.persisted(40, driven.now))
+        driven.take_written()
+        driven.advance(0.005)
+        self.assertEqual(driven.written, b"")
+        driven.advance(0.005)
+        self.assertEqual(acks(driven.take_written()), [(40, 33, 0xFF, 0, 0, 256)])
+
+    def test_a_steady_sender_is_acknowledged_together(self) -> None:
+        """Messages that are stored one by one, two milliseconds apart, get an acknowledgement for 32."""
+        driven = open_acceptor(settings=SessionSettings(window_size=256), window_size=256)
+        for number in range(1, 65):
+            driven.receive(user_packet(recoverable=True))
+            driven.perform(driven.session.persisted(number, driven.now))
+            driven.advance(0.002)
+        self.assertEqual([ack[1] for ack in acks(driven.take_written())], [1, 33])
+
+    def test_what_is_being_stored_is_waited_for(self) -> None:
+        """While a commit takes long there is no acknowledgement of a part."""
+        driven = open_acceptor()
+        driven.receive(b"".join(user_packet(recoverable=True) for _ in range(3)))
+        driven.perform(driven.session.persisted(2, driven.now))
+        driven.advance(0.1)
+        self.assertEqual(driven.written, b"")
+        driven.perform(driven.session.persisted(3, driven.now))
+        driven.advance(0.1)
+        self.assertEqual(acks(driven.take_written()), [(3, 1, 0b111, 0, 0, 64)])
+
     def test_what_was_sent_is_counted_in_the_acknowledgement(self) -> None:
         """A SessionAck carries both sent counts and the window (MQQB-3.1.6.4-04).
 
@@ -216,6 +247,27 @@ class SendingTests(SynchronousTestCase):
         driven.perform(driven.session.connection_lost(driven.now))
         [closed] = [effect for effect in driven.effects if hasattr(effect, "unacknowledged")]
         self.assertEqual([message.packet for message in closed.unacknowledged], [packets[1]])
+
+    def test_acknowledgements_that_come_together_are_one_removal(self) -> None:
+        """A count and four times 32 names in one chunk: 128 messages are forgotten at once, in order."""
+        driven = open_initiator(settings=SessionSettings(window_size=256), window_size=256)
+        packets = [user_packet(b"%d" % number, recoverable=True) for number in range(128)]
+        driven.send(*packets)
+        driven.receive(
+            session_ack(session_header(received=128, window_size=256))
+            + b"".join(
+                session_ack(
+                    session_header(
+                        received=128, recoverable_base=base, recoverable_flags=0xFFFFFFFF, window_size=256
+                    )
+                )
+                for base in (1, 33, 65, 97)
+            )
+        )
+        [effect] = driven.take(Acknowledged)
+        assert isinstance(effect, Acknowledged)
+        self.assertEqual([message.packet for message in effect.messages], packets)
+        self.assertEqual(driven.take(WindowOpened), [WindowOpened()])
 
     def test_acknowledging_what_was_never_sent_closes(self) -> None:
         """AckSequenceNumber beyond the last number is a lie, and nothing is forgotten.
