@@ -1,4 +1,6 @@
-"""[MS-MQQB] 3.1.5.2 Establish a Protocol Session: reaches one next hop for all queues that go there."""
+"""[MS-MQQB] 3.1.5.2 Establish a Protocol Session: dials one next hop for all outgoing queues that lead to
+it.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ class Connector:
     @param resolve: finds the addresses, anew for each attempt; they are tried in this order.
     @param has_backlog: whether messages wait for this next hop.
     @param expected_identifier: the queue manager that has to answer; C{None} on a direct format name.
-    @param dialled_for: becomes C{dialled_for} of its sessions, for a broker to know them by.
+    @param dialled_for: becomes C{dialled_for} of its sessions, which a broker can identify by it.
     @param probe: pings an address before the first attempt, if the settings say so.
     """
 
@@ -69,25 +71,25 @@ class Connector:
 
     @property
     def state(self) -> SessionState:
-        """Where the session stands; C{CLOSED} too while an attempt has no connection yet."""
+        """The state of the session; also C{CLOSED} while an attempt has no connection yet."""
         return SessionState.CLOSED if self.session is None else self.session.state
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """NextHops: what the latest resolution found; while a session is open only where it leads."""
+        """NextHops: the addresses of the latest resolution; while a session is open only its own."""
         if self.session is not None and self.session.is_open:
             return (self.session.remote_address,)
         return self._found
 
     @property
     def is_trying(self) -> bool:
-        """Whether there is an attempt without a connection yet."""
+        """Whether an attempt is in progress that has no connection yet."""
         return self._attempt is not None
 
     def connect(self, *, is_retry: bool = False) -> None:
-        """See that a session is open, is being opened, or will be tried again.
+        """Ensure that a session is open, is being opened, or will be tried again.
 
-        @param is_retry: the retry timer asks; it sends no ping ([MS-MQQB] 3.1.5.2.2).
+        @param is_retry: called by the retry timer, which sends no ping ([MS-MQQB] 3.1.5.2.2).
         """
         if self._is_stopped or self._attempt is not None or self.state is not SessionState.CLOSED:
             return
@@ -108,10 +110,10 @@ class Connector:
         attempt.addErrback(lambda failure: self.log.failure("an attempt to reach a next hop failed", failure))
 
     def peer_is_there(self) -> None:
-        """The peer has just sent something: a pending retry dials it at once.
+        """The peer has just sent something: dial a pending retry at once.
 
-        That is so once in C{session_retry} where sessions open and end: a peer that ends each of them, or
-        whose messages we cannot store, is there all the time, and two such would do nothing but dial.
+        At most once in C{session_retry}: two peers that end every session, or whose messages cannot be
+        stored, would otherwise dial each other continuously.
         """
         if self.session is None or self.state is not SessionState.WAITING_RECONNECT:
             return
@@ -124,7 +126,7 @@ class Connector:
         self.connect(is_retry=True)
 
     def _count_failure(self, is_retry: bool) -> None:
-        """How many attempts in a row came to nothing; one that is made for a new message begins anew."""
+        """Count consecutive failed attempts; an attempt for a new message starts again at one."""
         failed = self.session is not None and not self.session.session.was_open
         self._failures = self._failures + 1 if is_retry and failed else 0
         if not self._failures:
@@ -134,7 +136,7 @@ class Connector:
     def _retry_time(self) -> float:
         """Seconds to wait if the attempt fails: the first wait of the settings, doubled with each failure."""
         settings = self._factory.settings
-        # Enough for any wait to reach its end, and never too large for a float.
+        # Enough doublings to reach the maximum wait, without overflow of a float.
         doubled = settings.session_retry * 2.0 ** min(self._failures, 32)
         return max(settings.session_retry, min(doubled, settings.session_retry_maximum))
 
@@ -158,8 +160,8 @@ class Connector:
     async def _try_addresses(self, protocol: SessionProtocol, is_retry: bool) -> ConnectionProgress:
         """Connect to the first address that answers; C{IN_PROCESS} if one did.
 
-        [MS-MQQB] 3.1.6.1: addresses behind one at which the handshake came to nothing are tried in their
-        turn, before the name is resolved again.
+        [MS-MQQB] 3.1.6.1: the addresses after one at which the handshake failed are tried next, before the
+        name is resolved again.
         """
         if not self._untried:
             try:
@@ -192,13 +194,13 @@ class Connector:
         return progress
 
     def _tell(self, kind: str, line: str, **values: object) -> None:
-        """Log a failed attempt, unless too many others were logged."""
+        """Log a failed attempt, within the limit on log lines."""
         if (others := self._factory.peer_line(kind)) is not None:
             self.log.info(line + "{others}", others=others, **values)
 
 
 class _Dialled(ClientFactory):
-    """Gives the connection to the protocol that was made for it, unless we went offline meanwhile."""
+    """Passes the connection to its protocol, unless the queue manager went offline meanwhile."""
 
     noisy = False
 

@@ -1,4 +1,4 @@
-"""The sessions of a queue manager, those that it accepts and those that it dials."""
+"""Session factory of a queue manager: accepted sessions, and dialled ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from msmq.structures.status import MQError, Status
 from msmq.wire.addresses import AddressSet
 
 Lookup = Callable[[str], Awaitable[Sequence[NextHopAddress]]]
-"""Finds where a computer name or address is; raises L{msmq.structures.status.MQError} if nowhere."""
+"""Finds the endpoints of a computer name or address; raises L{msmq.structures.status.MQError} if there are
+none."""
 
 
 @implementer(ISessions)
@@ -78,7 +79,7 @@ class DiallingSessionFactory(SessionFactory):
         @raise MQError: no address of any was found.
         """
         found: list[NextHopAddress] = []
-        problem = MQError(Status.MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE, "routing names no next hop")
+        problem = MQError(Status.MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE, "routing has no next hop")
         for hop in hops:
             try:
                 addresses = await self._lookup(hop.host)
@@ -91,7 +92,7 @@ class DiallingSessionFactory(SessionFactory):
         return found
 
     def connector(self, host: str, has_backlog: Callable[[], bool], dialled_for: object = None) -> Connector:
-        """What dials a computer name or address; it does nothing before it is asked to."""
+        """The connector of a computer name or address; it does not dial until it is requested."""
         return Connector(
             self,
             lambda: self._lookup(host),

@@ -37,17 +37,17 @@ DISCOVERY_PORT = 1801
 """[MS-MQSD] 1.9: the registered UDP port."""
 
 LINES: Final = 10
-"""Lines of the log in a minute about datagrams of one kind; the counters of the core have all of them."""
+"""Lines of the log in a minute about datagrams of one kind; the counters of the core include all of them."""
 
 ANSWERS_PER_SECOND = 100
-"""Requests that a server answers in a second, and as many at once after a quiet time.
+"""Requests that a server answers in a second, and the burst after an idle period.
 
 Its reply is longer than the request and goes to the source address of the request, which can be forged.
 """
 
 
 class DiscoveryReactor(Protocol):
-    """What discovery needs of a reactor, or of a host of L{msmq.testing.network}."""
+    """The part of a reactor that discovery uses, or of a host of L{msmq.testing.network}."""
 
     def callLater(
         self, delay: float, callable: Callable[..., object], *args: object, **kwargs: object
@@ -66,7 +66,7 @@ class DiscoveryReactor(Protocol):
 class DiscoveryServerProtocol(DatagramProtocol):
     """[MS-MQSD] 3.2: answers requests for directory servers.
 
-    What is not a request is passed over in silence.
+    Other datagrams are ignored.
     To watch, override the hooks L{request_answered} and L{request_unanswered}; what they raise is logged.
 
     @ivar server: the core, with its counters and its replies, which may be changed at any time.
@@ -110,7 +110,7 @@ class DiscoveryServerProtocol(DatagramProtocol):
             if not interface:
                 return opened
             host = opened[0].getHost()
-            assert isinstance(host, IPv4Address), "discovery is spoken over IPv4"
+            assert isinstance(host, IPv4Address), "discovery needs an IPv4 address"
             try:
                 for attached in attached_networks(interface):
                     ear = _Ear(self)
@@ -171,8 +171,8 @@ class DiscoveryServerProtocol(DatagramProtocol):
     def _reopen(self) -> None:
         """[MS-MQSD] 3.2.5: after a network error the sockets are closed and opened again.
 
-        If they cannot be, that is the end of the server.
-        Until that is done nothing is answered: another error would have them opened before they are closed.
+        If they cannot be, the server stops.
+        Until then no request is answered: another error would open them before they are closed.
         """
         listener = self._listener
         ports, self._ports = self._ports, []
@@ -187,12 +187,14 @@ class DiscoveryServerProtocol(DatagramProtocol):
         def gave_up(failure: Failure) -> None:
             self._is_reopening = False
             self._listener = None
-            self.log.error("discovery is not served any more: {error}", error=failure.value)
+            self.log.error(
+                "discovery stopped: its sockets cannot be opened again: {error}", error=failure.value
+            )
 
         closing.addCallback(again).addErrback(gave_up)
 
     def _not_closed(self, failure: Failure) -> None:
-        self.log.warn("a socket was not closed: {error}", error=failure.value)
+        self.log.warn("a socket could not be closed: {error}", error=failure.value)
 
 
 class _Ear(DatagramProtocol):
@@ -210,7 +212,7 @@ class _Ear(DatagramProtocol):
 class Discovery:
     """[MS-MQSD] 3.1: looks for directory servers on the networks of this host; one in a queue manager.
 
-    @ivar client: the core; its lists are right after a run that succeeded.
+    @ivar client: the core; its lists are valid after a successful run.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -225,7 +227,7 @@ class Discovery:
         networks: Callable[[], Sequence[AttachedNetwork]] = attached_networks,
         new_identifier: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
-        """Look when asked to.
+        """Create an idle client.
 
         @param port: the UDP port of the servers; all of a site have the same ([MS-MQSD] 1.5).
         @param networks: those of this host, now.
@@ -242,7 +244,7 @@ class Discovery:
         self._timer: IDelayedCall | None = None
 
     def get_directory_server_list(self) -> Deferred[bool]:
-        """[MS-MQSD] 3.1.4.1: whether the lists of the client are right now.
+        """[MS-MQSD] 3.1.4.1: run the discovery; the result is whether the lists of the client are valid.
 
         That takes up to 15 seconds for each network that is silent, and 30 where one server answers late.
         Concurrent callers share one run and its result; cancelling one does not affect the others.
@@ -286,7 +288,7 @@ class Discovery:
         self._schedule()
 
     def _send(self, network: BroadcastNetwork, datagram: bytes) -> None:
-        """A network that takes no datagrams is a silent one."""
+        """A network that refuses datagrams counts as silent."""
         try:
             if network not in self._sockets:
                 protocol = _ClientProtocol(self, network)
@@ -318,7 +320,7 @@ class Discovery:
         )
 
     def _not_closed(self, failure: Failure) -> None:
-        self.log.warn("a socket was not closed: {error}", error=failure.value)
+        self.log.warn("a socket could not be closed: {error}", error=failure.value)
 
     def _schedule(self) -> None:
         if self._timer is not None:

@@ -1,10 +1,10 @@
-"""Endpoint descriptions of the C{[listen]} table: what they say, and how an address is put into them.
+"""Endpoint descriptions of the C{[listen]} table: parsing, and replacing the address.
 
 A stream endpoint is a Twisted server endpoint description; Twisted listens on it.
 C{tls:PORT} is our own form (L{msmq.net.tls}), since Twisted's C{ssl:} requests no client certificate.
 What is added here is what Twisted does not provide: the address and port to which it will be bound.
 C{udp:PORT[:interface=IP]} is our own form, since Twisted describes no datagram endpoints.
-Every function raises L{ValueError} with what is wrong, in words that finish "the value ...".
+Every function raises L{ValueError} with the fault, in words that finish "the value ...".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from msmq.quoting import quoted
 from msmq.wire.fingerprints import read_pins
 
 OFF = "off"
-"""Stands where a description may stand, and switches the endpoint off."""
+"""The value in place of a description that disables the endpoint."""
 
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})
 """Interfaces that mean every address of the machine."""
@@ -38,7 +38,7 @@ UNIX_PATH_LIMIT = 107
 """Bytes that a unix socket's path may have on Linux, the closing zero byte not counted."""
 
 BACKLOG = 1024
-"""Connections that may wait for being accepted; a burst beyond it delays its latecomers by seconds."""
+"""Backlog of pending connections; a burst beyond it delays the last ones by seconds."""
 
 _READABLE = ("tcp", "tcp6")
 _REMOTE_CONTROL = ("ssl", "tls", *_READABLE)
@@ -66,7 +66,7 @@ _described: Callable[[IReactorTime, str], IStreamServerEndpoint] = serverFromStr
 def server_endpoint(
     reactor: IReactorTime, description: str, encryption: ITls | None = None
 ) -> IStreamServerEndpoint:
-    """Make the endpoint that a stream description describes.
+    """Create the endpoint of a stream description.
 
     A TCP endpoint that names no backlog gets L{BACKLOG}, since Twisted's own is 50.
     It raises what its kind of endpoint raises.
@@ -115,12 +115,12 @@ def named_arguments(description: str) -> tuple[str, dict[str, str]]:
 
 
 def quote(text: str) -> str:
-    """Escape what has a meaning in an endpoint description."""
+    """Escape the special characters of an endpoint description."""
     return text.replace("\\", "\\\\").replace(":", "\\:").replace("=", "\\=")
 
 
 def split_description(text: str) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Cut an endpoint description into its positional and its named arguments, unescaped."""
+    """Split an endpoint description into its positional and named arguments, unescaped."""
     positional: list[str] = []
     named: dict[str, str] = {}
     name: str | None = None
@@ -161,7 +161,7 @@ def join_description(positional: Iterable[str], named: Mapping[str, str]) -> str
 
 @attrs.frozen
 class StreamEndpoint:
-    """Where a server endpoint description will listen.
+    """The port and interface of a server endpoint description.
 
     @ivar description: the text for L{twisted.internet.endpoints.serverFromString}.
     @ivar port: the TCP port, or C{None} for an endpoint that has none.
@@ -192,7 +192,7 @@ class StreamEndpoint:
 def parse_stream_endpoint(text: str) -> StreamEndpoint:
     """Read a Twisted server endpoint description, opening nothing.
 
-    @raise ValueError: Twisted could not listen on it whatever the state of the machine.
+    @raise ValueError: the description is invalid on any machine.
     """
     positional, named = split_description(text)
     kind = positional[0] if positional else ""
@@ -245,7 +245,7 @@ class DatagramEndpoint:
 def parse_datagram_endpoint(text: str) -> DatagramEndpoint:
     """Read C{udp:PORT[:interface=IP]}.
 
-    @raise ValueError: it is anything else.
+    @raise ValueError: the text has another form.
     """
     positional, named = split_description(text)
     if len(positional) != 2 or positional[0] != "udp" or set(named) - {"interface"}:
@@ -256,7 +256,7 @@ def parse_datagram_endpoint(text: str) -> DatagramEndpoint:
 def parse_control_endpoint(text: str) -> Path:
     """Read C{unix:PATH}, the form of the control socket; its mode is always 0600.
 
-    @raise ValueError: it is anything else, or the path is longer than a socket's may be.
+    @raise ValueError: the text has another form, or the path is too long for a socket.
     """
     positional, named = split_description(text)
     if len(positional) != 2 or positional[0] != "unix" or not positional[1] or named:
@@ -271,7 +271,7 @@ def parse_control_endpoint(text: str) -> Path:
 
 
 def parse_remote_control_endpoint(text: str) -> StreamEndpoint:
-    """Read the description of an endpoint on which callers of the control API show a token.
+    """Read the description of an endpoint on which callers of the control API present a token.
 
     @raise ValueError: Twisted could not listen on it, or the token would be sent in clear.
     """
@@ -290,12 +290,12 @@ def parse_remote_control_endpoint(text: str) -> StreamEndpoint:
 
 
 def substitute_data(text: str, data: Path) -> str:
-    """Replace C{{data}} by the data directory, escaped as a description needs it."""
+    """Replace C{{data}} by the data directory, escaped for a description."""
     return text.replace("{data}", quote(str(data)))
 
 
 def socket_text(interface: str, port: int) -> str:
-    """An address and a port as people write them; C{*} is every address."""
+    """An address and a port as text; C{*} is every address."""
     host = "*" if interface == "" else f"[{interface}]" if ":" in interface else interface
     return f"{host}:{port}"
 

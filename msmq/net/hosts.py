@@ -34,19 +34,19 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def host_key(text: str) -> str:
-    """The form in which two spellings of one name, or of one address, are the same."""
+    """The normalized form of a name or an address."""
     address = parse_address(text)
     return text.rstrip(".").casefold() if address is None else str(address)
 
 
 @attrs.frozen
 class HostEntry:
-    """What a C{[hosts]} entry says: an IP address and perhaps a port, or an endpoint of any other kind.
+    """The value of a C{[hosts]} entry: an IP address with an optional port, or another kind of endpoint.
 
-    @ivar address: the IP address, or C{None} when C{description} says it all.
+    @ivar address: the IP address, or C{None} if there is a C{description}.
     @ivar port: the TCP port, or C{None} for the usual one.
     @ivar description: a Twisted client endpoint description, or one of TLS with pins, or C{None}.
-    @ivar tls: what that one says.
+    @ivar tls: the parsed TLS description, or C{None}.
     """
 
     address: str | None
@@ -63,7 +63,7 @@ class HostEntry:
 def parse_host_entry(text: str) -> HostEntry:
     """Read C{IP}, C{IP:PORT}, C{[IPv6]:PORT} or a Twisted client endpoint description.
 
-    @raise ValueError: it is anything else; says what is wrong, in words that finish "the value ...".
+    @raise ValueError: the text has another form; the error finishes "the value ...".
     """
     address = parse_address(text)
     if address is not None:
@@ -101,7 +101,7 @@ def _described(text: str) -> HostEntry:
 
 @attrs.frozen
 class HostTable:
-    """The C{[hosts]} table, asked before the name service."""
+    """The C{[hosts]} table, looked up before the name service."""
 
     entries: Mapping[str, HostEntry]
 
@@ -122,7 +122,7 @@ class HostTable:
 def is_address_of_this_machine(text: str) -> bool:
     """Whether an interface of this machine has the address.
 
-    Tests it by binding a socket that sends nothing.
+    Tested by binding a socket that sends nothing.
     A broadcast or multicast address can be bound too, but belongs to no one machine; neither can be
     connected to without looking it up, which distinguishes them.
     """

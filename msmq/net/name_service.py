@@ -1,4 +1,4 @@
-"""Looks up computer names in threads of its own, so that names without an answer delay nothing else.
+"""Resolves computer names in separate threads, so that names without an answer do not delay others.
 
 C{getaddrinfo} of the system blocks, for half a minute and more where no name server answers, and cannot be
 cancelled. In the thread pool of the reactor a few such names keep every other name, file and certificate
@@ -24,28 +24,28 @@ from twisted.internet.interfaces import (
 from zope.interface import implementer
 
 YOUNG: Final = 2.0
-"""Seconds in which most lookups end."""
+"""Seconds within which most lookups end; see L{AT_ONCE}."""
 
 AT_ONCE: Final = 16
-"""Lookups that are younger than that; when they have lasted longer, others begin."""
+"""Lookups that run at once at first; when they take longer than that, others begin."""
 
 WORKERS: Final = 128
 """Lookups that run at once at most, each in a thread."""
 
 RESERVED: Final = 64
-"""Of these, those that names without an answer so far do not get."""
+"""The part of these that is reserved for names that are not known to fail."""
 
 QUESTIONS: Final = 10_000
-"""Names that wait or are remembered at most; a name beyond is answered as unknown."""
+"""Limit on names that wait or are cached; further names are answered as unknown."""
 
 FIRST_REST: Final = 5.0
 """Seconds for which an unknown name is not looked up again; doubled with each failure."""
 
 LONGEST_REST: Final = 60.0
-"""The most that this becomes."""
+"""The maximum of that time."""
 
 KEPT: Final = 30.0
-"""Seconds for which an answer is kept that came when no caller waited for it any more."""
+"""Seconds for which an answer is cached that came after its callers had timed out."""
 
 _FAMILIES: Final = {
     frozenset([IPv4Address]): socket.AF_INET,
@@ -65,7 +65,7 @@ GetAddressInfo: TypeAlias = Callable[
 
 
 class LookupReactor(Protocol):
-    """What a L{NameService} needs of the reactor."""
+    """The part of the reactor that a L{NameService} uses."""
 
     def seconds(self) -> float: ...
 
@@ -76,7 +76,7 @@ class LookupReactor(Protocol):
 
 @attrs.frozen
 class _Question:
-    """What is asked of the system."""
+    """The arguments of a lookup."""
 
     name: str
     port: int
@@ -87,14 +87,14 @@ class _Question:
 @implementer(IHostResolution)
 @attrs.define(eq=False, weakref_slot=True)
 class _Waiting:
-    """One caller, until it has its answer or needs none."""
+    """One caller that waits for an answer."""
 
     name: str
     receiver: IResolutionReceiver | None
     transport: str
 
     def cancel(self) -> None:
-        """Answer this caller no more; the lookup goes on, and its answer is kept."""
+        """Stop waiting; the lookup continues, and its answer is cached."""
         self.receiver = None
 
     def answer(self, found: _Found) -> None:
@@ -109,7 +109,7 @@ class _Waiting:
 
 @attrs.frozen
 class _Remembered:
-    """What became of the last lookup of a name.
+    """The result of the last lookup of a name.
 
     @ivar failures: how often in succession no address was found.
     @ivar until: when it is looked up again, in seconds of the reactor.
@@ -121,7 +121,7 @@ class _Remembered:
 
 
 def start_thread(work: Callable[[], None]) -> None:
-    """Run this in a thread that the end of the process does not wait for."""
+    """Run a function in a daemon thread."""
     Thread(target=work, name="msmq name lookup", daemon=True).start()
 
 
@@ -129,7 +129,7 @@ def start_thread(work: Callable[[], None]) -> None:
 class _Running:
     """A lookup in its thread.
 
-    @ivar is_doubtful: whether the last one of this name found nothing.
+    @ivar is_doubtful: whether the last lookup of this name failed.
     @ivar since: when it began, in seconds of the reactor.
     """
 
@@ -142,9 +142,9 @@ class NameService:
     """The name service of the system, for a reactor.
 
     At most L{AT_ONCE} lookups begin at once and L{WORKERS} run, one for each name however many callers ask.
-    The name that was asked for last is looked up first: callers have a time limit, and a name whose callers
-    have left before its lookup began is dropped. A name that had no answer the last time waits behind the
-    others, and leaves L{RESERVED} threads to them; for a time that doubles from L{FIRST_REST} to
+    The latest request is looked up first: callers have a time limit, and a name is dropped if its callers
+    time out before its lookup begins. A name that had no answer the last time comes after the others, and
+    leaves L{RESERVED} threads to them; for a time that doubles from L{FIRST_REST} to
     L{LONGEST_REST} seconds it is answered as unknown without a lookup. The threads are daemons: neither
     C{reactor.stop} nor the end of the process waits for them.
 
@@ -169,7 +169,7 @@ class NameService:
         self._lookup = lookup
         self._asked: dict[_Question, list[_Waiting]] = {}
         self._remembered: OrderedDict[_Question, _Remembered] = OrderedDict()
-        # In the order in which they were asked for, the last one last.
+        # In the order of the requests.
         self._fresh: dict[_Question, None] = {}
         self._doubtful: deque[_Question] = deque()
         self._running: dict[_Question, _Running] = {}
@@ -185,7 +185,7 @@ class NameService:
     ) -> IHostResolution:
         """Look up a name; see C{IHostnameResolver}.
 
-        @raise UnicodeError: it cannot be a name.
+        @raise UnicodeError: it is not a valid name.
         """
         hostName.encode("idna")
         family = _FAMILIES.get(frozenset(addressTypes or ()), socket.AF_UNSPEC)
@@ -217,7 +217,7 @@ class NameService:
         return waiting
 
     def _run_next(self) -> None:
-        """Begin lookups as far as the limits allow; the time frees some."""
+        """Begin lookups within the limits, some of which end with time."""
         now = self._reactor.seconds()
         ages = [now - each.since for each in self._running.values()]
         young = sum(age < YOUNG for age in ages)
@@ -247,7 +247,7 @@ class NameService:
         return all(each.receiver is None for each in self._asked[question])
 
     def _drop_abandoned(self) -> None:
-        """Forget the names that wait for a lookup, and that no caller waits for."""
+        """Drop pending names that no caller waits for."""
         abandoned = {each for each in (*self._fresh, *self._doubtful) if self._is_abandoned(each)}
         for question in abandoned:
             del self._asked[question]
@@ -287,7 +287,7 @@ class NameService:
         now = self._reactor.seconds()
         if not found:
             failures = 1 if before is None else before.failures + 1
-            # Enough doublings for any rest, and never too many for a float.
+            # Enough doublings to reach the maximum, without overflow of a float.
             rest = min(FIRST_REST * 2.0 ** min(failures - 1, 32), LONGEST_REST)
             self._remembered[question] = _Remembered(found, failures, now + rest)
         elif not is_awaited:

@@ -1,4 +1,4 @@
-"""The networks that this host is attached to, as its interfaces say."""
+"""The networks of this host, from its interfaces."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AttachedNetwork:
     """One network, and its broadcast address.
 
     @ivar network: with this host's address on it.
-    @ivar broadcast: its broadcast address; of a line with two ends, the other end.
+    @ivar broadcast: its broadcast address; of a point-to-point link, the other end.
     """
 
     network: BroadcastNetwork
@@ -38,8 +38,8 @@ class AttachedNetwork:
 def attached_networks(interface: str = "") -> list[AttachedNetwork]:
     """The IPv4 networks of this host, each once, in the order of its interfaces.
 
-    @param interface: the address that requests are to leave from: only its network then. Without one, all
-        networks but the loopback.
+    @param interface: the source address of requests: only its network is returned. Without one, all networks
+    but the loopback.
     """
     stats = psutil.net_if_stats()
     up = {
@@ -67,7 +67,7 @@ def _attached(each: InterfaceAddress, wanted: str) -> AttachedNetwork | None:
     if each.ptp:
         if wanted and each.address != wanted:
             return None
-        # Lines that are dialled have two ends, and come and go.
+        # Point-to-point links come and go.
         return AttachedNetwork(BroadcastNetwork(each.address, is_dial_up=True), each.ptp)
     subnet = IPv4Interface(f"{each.address}/{each.netmask or 32}").network
     broadcast = each.broadcast or str(subnet.broadcast_address)

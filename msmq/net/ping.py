@@ -23,18 +23,18 @@ from msmq.session.ping_responder import Ignored, PingAnswer, PingResponder
 from msmq.settings import SessionSettings
 
 LINES: Final = 10
-"""Lines of the log in a minute about datagrams of one kind; the counters of the core have all of them."""
+"""Lines of the log in a minute about datagrams of one kind; the counters of the core include all of them."""
 
 
 class PingResponderProtocol(DatagramProtocol):
     """[MS-MQQB] 3.1.7.7: answers Ping Requests; listen with it on C{settings.ping_port}.
 
-    What is not a Ping Request is ignored in silence, and so is more of them than the settings allow.
+    Other datagrams are ignored, and so are Ping Requests beyond the limit of the settings.
     To decide which sessions to refuse, or to observe pings, override the hooks
     L{would_refuse}, L{ping_answered} and L{ping_ignored}; what they raise is logged.
 
     @param identifier: QueueManager.Identifier.
-    @param session_count: how many accepted sessions there are now.
+    @param session_count: the current number of accepted sessions.
     @ivar responder: the core, with its counters C{answered} and C{ignored}.
     """
 
@@ -62,7 +62,7 @@ class PingResponderProtocol(DatagramProtocol):
     def would_refuse(self, address: tuple[str, int]) -> bool:
         """Hook: whether a session from this initiator would be refused now.
 
-        By default it would if there are as many accepted sessions as MaxInSessions allows (note 70).
+        By default it is refused when the number of accepted sessions has reached MaxInSessions (note 70).
 
         @param address: the host and port that the request came from.
         """
@@ -98,7 +98,7 @@ class PingResponderProtocol(DatagramProtocol):
         self.ping_answered(outcome, (host, port))
 
     def _tell(self, kind: str, line: str, address: tuple[str, int], **values: object) -> None:
-        """Log what any host can cause as often as it likes, though not as often as that."""
+        """Log an event that any host can cause, within the limit on log lines."""
         omitted = self._lines[kind].take(self.clock.now())
         if omitted is not None:
             self.log.debug(line + "{omitted}", host=address[0], port=address[1], omitted=omitted, **values)
@@ -106,14 +106,14 @@ class PingResponderProtocol(DatagramProtocol):
 
 @attrs.frozen
 class PingReply:
-    """What came of one question.
+    """The result of one ping.
 
-    @ivar address: the IP address that was asked.
+    @ivar address: the IP address that was pinged.
     @ivar will_accept: rStatus of [MS-MQQB] 3.1.7.6, whether a session would be accepted.
     @ivar identifier: the queue manager that answered; C{None} if none did in time.
     @ivar refused: it answered that it would refuse a session.
     @ivar seconds: from the request to the answer, or to the end of waiting.
-    @ivar problem: why the request could not even be sent; empty if it was.
+    @ivar problem: why the request could not be sent; empty if it was.
     """
 
     address: str
@@ -125,7 +125,7 @@ class PingReply:
 
 
 class PingReactor(Protocol):
-    """What a L{Pinger} needs of a reactor, or of a host of L{msmq.testing.network}."""
+    """The part of a reactor that a L{Pinger} uses, or of a host of L{msmq.testing.network}."""
 
     def callLater(
         self, delay: float, callable: Callable[..., object], *args: object, **kwargs: object
@@ -144,15 +144,15 @@ class _Question:
 
 
 class Pinger:
-    """[MS-MQQB] 3.1.7.6: pings acceptors, which answer whether they accept a session; one per queue manager.
+    """[MS-MQQB] 3.1.7.6: pings acceptors to learn whether they would accept a session; one per queue manager.
 
-    A response counts only for the newest request (2.2.7), so questions asked at the same time take
-    order: each is sent, and its second begins, when the previous one has ended.
+    A response counts only for the newest request (2.2.7), so concurrent pings are queued: each is sent, and
+    its second begins, when the previous one has ended.
 
     Requests leave from a port that the system chooses, and are answered to it.  There is a socket for
     each family of addresses, opened when it is first needed, and closed by L{stop}.
 
-    @param reactor: keeps time and opens the sockets.
+    @param reactor: schedules time-outs and opens the sockets.
     @param interface: the IP address that requests to addresses of its family leave from; requests to the
         other family leave from any.
     """
@@ -181,7 +181,7 @@ class Pinger:
         self._ignored = LineLimit.a_minute(LINES)
 
     def configure(self, settings: SessionSettings) -> None:
-        """Apply other times to questions from now on."""
+        """Apply other time-outs to later pings."""
         self.settings = settings
         self._initiator.configure(settings)
 
@@ -192,7 +192,7 @@ class Pinger:
         cancelled.  Silence and refusal are answers, not errors.
 
         @param address: an IP address; names are resolved by the caller.
-        @param port: the UDP port to ask; by default C{settings.ping_port}.
+        @param port: the UDP port to ping; by default C{settings.ping_port}.
         @raise LocalProtocolError: C{address} is not an IP address (in the Deferred), or L{stop} was called.
         """
         try:
@@ -207,7 +207,7 @@ class Pinger:
         return answer
 
     def would_accept(self, address: str) -> Deferred[bool]:
-        """L{ask}, with only the decision whether to try a session ([MS-MQQB] 3.1.5.2.2)."""
+        """L{ask}, reduced to the decision whether to try a session ([MS-MQQB] 3.1.5.2.2)."""
         return self.ask(address).addCallback(lambda reply: reply.will_accept)
 
     def stop(self) -> Deferred[None]:
@@ -231,7 +231,7 @@ class Pinger:
             omitted = self._ignored.take(self._clock.now())
             if omitted is not None:
                 self.log.debug(
-                    "ignored a datagram from {host}, which answers no ping{omitted}",
+                    "ignored a datagram from {host}, which answers no pending ping{omitted}",
                     host=host,
                     omitted=omitted,
                 )
@@ -290,7 +290,7 @@ class Pinger:
         for ended in ends:
             self._end(ended)
         if not ends:
-            # The reactor's clock is not ours, and may be ahead of it.
+            # The reactor's clock may be ahead of ours.
             self._schedule()
 
     def _end(self, ended: PingEnded) -> None:

@@ -1,17 +1,17 @@
 """Limit on the memory of incomplete and unprocessed packets of all sessions.
 
 A packet may have 4 MiB, and each of thousands of peers may have sent all of one but its last byte.
-So the sessions report what they hold, and once that is more than the limit those that would hold more than
-a little are read from no further; the kernel then makes their peers wait.
+So the sessions report what they hold. Beyond the limit, sessions that would hold more than a small amount are
+not read any more, and the kernel applies back-pressure to their peers.
 
-Nothing can stand still for ever by that:
+Progress is guaranteed:
 
-- One of those that wait is favoured: it goes on until its packet is done with, then the next one does, in
-  the order in which they had to stop.  A packet larger than the limit is received likewise.
-- A peer that had to stop has more to send, so it shows at once when it is favoured.  Who does not goes
-  behind all others, unless it has begun to use the room that is kept for the favoured.
+- One suspended session is favoured: it continues until its packet is processed, then the next one, in the
+order in which they were suspended.  A packet larger than the limit is received likewise.
+- A suspended peer has more to send, so data comes at once when it is favoured.  One that sends nothing goes
+to the end of the queue, unless it has begun to use the memory reserved for the favoured session.
 - While a session waits for memory, a peer that did not send L{LEAST_RECEIVED} bytes in
-  L{STALL_TIME} loses its session, until the rest fits: of the host that holds most with those, the one that
+  L{STALL_TIME} loses its session, until the rest fits: first the session that holds most, of the host that
   holds most.
 
 The total is at most the limit, one packet, and 80 KiB for each session.
@@ -30,51 +30,51 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from msmq.wire.addresses import counted_host
 
 STALL_TIME: Final = 10.0
-"""Seconds in which a peer has to send something while memory is short."""
+"""Seconds within which a peer has to send L{LEAST_RECEIVED} bytes while memory is short."""
 
 LEAST_RECEIVED: Final = 64 * 1024
-"""Bytes that it has to send in that time, or else the end of its packet."""
+"""Bytes that a peer has to send in that time, unless its packet ends before."""
 
 LITTLE: Final = 16 * 1024
-"""Bytes that a session may always hold, so that small messages pass whatever others do."""
+"""Bytes that a session may always hold, so that small messages pass regardless of others."""
 
 LARGEST_READ: Final = 64 * 1024
-"""Bytes that a session may get beyond that before it can be stopped."""
+"""Bytes that may arrive beyond that before a session is suspended."""
 
 TURN: Final = 0.25
 """Seconds between two checks for stalled peers."""
 
 
 class Holder(Protocol):
-    """What this module needs of a session."""
+    """The part of a session that this module uses."""
 
     received: int
     """Bytes that its peer has sent so far."""
 
     remote_address: str
-    """Where its peer is."""
+    """The address of its peer."""
 
     @property
     def is_suspended(self) -> bool:
-        """Whether it waits for something else than its peer."""
+        """Whether it waits for something other than its peer."""
 
     def stop_reading(self) -> None:
-        """Take nothing more from the connection."""
+        """Stop reading from the connection."""
 
     def go_on_reading(self) -> None:
-        """Take again what comes."""
+        """Resume reading from the connection."""
 
     def end_stalled(self) -> None:
-        """End: its peer stands still while others have no room."""
+        """End the session: its peer stalls while others wait for memory."""
 
 
 @attrs.define(eq=False)
 class _Held:
-    """What one session holds.
+    """The memory of one session.
 
-    @ivar seen: what it had received at the last look.
-    @ivar silent_since: when it first was free to go on and did not; C{None} while it does.
-    @ivar mark: what it had received then.
+    @ivar seen: bytes received at the last check.
+    @ivar silent_since: since when it could have continued and did not; C{None} while it does.
+    @ivar mark: bytes received at that time.
     """
 
     size: int
@@ -84,18 +84,18 @@ class _Held:
 
 
 class ReceiveMemory:
-    """How much all sessions hold of what they receive.
+    """The memory that all sessions use for received data.
 
     @param limit: bytes.
     @ivar used: bytes that are held now.
-    @ivar peak: the most that were ever held.
+    @ivar peak: the maximum of C{used}.
     """
 
     def __init__(self, limit: int, reactor: IReactorTime) -> None:
         self._limit = limit
         self._reactor = reactor
         self._held: dict[Holder, _Held] = {}
-        # Those that were stopped, in the order in which they were.
+        # Suspended sessions, in the order of their suspension.
         self._stopped: dict[Holder, None] = {}
         self._favoured: Holder | None = None
         self._favoured_from = 0
@@ -109,7 +109,7 @@ class ReceiveMemory:
 
     @property
     def stopped(self) -> int:
-        """How many sessions are not read from."""
+        """The number of suspended sessions."""
         return len(self._stopped)
 
     def changed(self, holder: Holder, size: int) -> None:
@@ -160,7 +160,7 @@ class ReceiveMemory:
         holder.go_on_reading()
 
     def _watch(self) -> None:
-        """End those that stand still, while others have to wait for them."""
+        """End stalled sessions while others wait for memory."""
         self._look = None
         favoured = self._favoured
         is_wasted = favoured is not None and self._has_not_begun(favoured)
@@ -178,7 +178,7 @@ class ReceiveMemory:
         return not favoured.is_suspended and self._held[favoured].size == self._favoured_from
 
     def _stalled(self) -> list[tuple[_Held, Holder]]:
-        """Those that were free to go on and did not for too long."""
+        """The sessions that could have continued and did not for too long."""
         now = self._reactor.seconds()
         stalled = []
         for holder, held in self._held.items():
@@ -196,7 +196,7 @@ class ReceiveMemory:
 
 
 def _greediest_first(stalled: Iterable[tuple[_Held, Holder]]) -> Iterator[Holder]:
-    """In which order sessions end: always one of the host that holds most with those that are left."""
+    """The order in which sessions are ended: always one of the host whose remaining sessions hold most."""
     by_host: dict[str, list[tuple[int, Holder]]] = {}
     for held, holder in stalled:
         by_host.setdefault(counted_host(holder.remote_address), []).append((held.size, holder))

@@ -33,7 +33,7 @@ _client_from_string: Callable[[IReactorTime, str], IStreamClientEndpoint] = clie
 
 
 class HostNotFound(MQError):
-    """A computer name that neither C{[hosts]} nor the name service knows, or not in time."""
+    """A computer name that neither C{[hosts]} nor the name service resolved in time."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(Status.MQ_ERROR_MACHINE_NOT_FOUND, detail)
@@ -47,7 +47,7 @@ class NextHopAddress:
     @ivar port: the TCP port; C{None} for an endpoint of another kind.
     @ivar endpoint: connects to it.
     @ivar bind_address: the address that connections leave from; C{None} lets the system choose.
-    @ivar identifier: the queue manager that has to be there; C{None} for a direct name, where any may answer.
+    @ivar identifier: the expected queue manager; C{None} for a direct name, where any may answer.
     @ivar host_name: the name that was looked up; C{None} for an address without a name.
     """
 
@@ -65,7 +65,7 @@ class NextHopAddress:
 @implementer(IResolutionReceiver)
 @attrs.define
 class _Answer:
-    """Collects what the name service says, up to a number of addresses."""
+    """Collects the addresses from the name service, up to a limit."""
 
     limit: int
     addresses: dict[str, None] = attrs.field(factory=dict)
@@ -76,7 +76,7 @@ class _Answer:
         self._resolution = resolutionInProgress
 
     def abandon(self) -> None:
-        """No answer is awaited any more."""
+        """Ignore further answers."""
         if self._resolution is not None:
             # Twisted's own resolver cannot cancel.
             with suppress(NotImplementedError):
@@ -101,24 +101,25 @@ class _Answer:
 
 
 def _unknown(name: str) -> str | None:
-    """There is no directory that knows addresses."""
+    """A resolver of addresses without a directory: it knows none."""
     return None
 
 
 @attrs.define(eq=False)
 class HostResolver:
-    """[MS-MQQB] 3.1.5.2.1: finds where a computer name or address is, asking C{[hosts]} first.
+    """[MS-MQQB] 3.1.5.2.1: resolves a computer name or address, with C{[hosts]} first.
 
-    @ivar reactor: connects, and measures the time that a question may take.
+    @ivar reactor: connects, and schedules time-outs.
     @ivar name_resolver: the name service, usually C{reactor.nameResolver}.
     @ivar hosts: the C{[hosts]} table.
     @ivar bind_address: the one address that the session endpoint is bound to; connections to
         addresses of its family leave from there.  C{None} lets the system choose.
-    @ivar port: the TCP port of a host for which nothing else names one.
-    @ivar resolution_time: seconds that the name service may take.
-    @ivar connect_time: seconds that one connection attempt may take.
-    @ivar address_limit: addresses of one name that are considered.
-    @ivar address_of: what a directory knows of a computer; asked after C{[hosts]}, before the name service.
+    @ivar port: the default TCP port.
+    @ivar resolution_time: time-out of the name service in seconds.
+    @ivar connect_time: time-out of one connection attempt in seconds.
+    @ivar address_limit: limit on the addresses of one name.
+    @ivar address_of: the address of a computer in the directory; looked up after C{[hosts]}, before the name
+    service.
     @ivar tls: makes the TLS of C{[hosts]} entries that pin certificates.
     """
 
@@ -136,18 +137,18 @@ class HostResolver:
     def configure(
         self, hosts: HostTable, *, resolution_time: float, connect_time: float, address_limit: int
     ) -> None:
-        """Apply another C{[hosts]} table and other limits from the next question on."""
+        """Apply another C{[hosts]} table and other limits from the next lookup on."""
         self.hosts = hosts
         self.resolution_time = resolution_time
         self.connect_time = connect_time
         self.address_limit = address_limit
 
     async def resolve(self, name: str, port: int | None = None) -> Sequence[NextHopAddress]:
-        """Find where to connect; addresses of the family that our own endpoint has come first.
+        """Resolve a name to endpoints; addresses of the family of our own endpoint come first.
 
         @param name: a computer name, or an IP address as a direct TCP name has it.
-        @param port: the TCP port if the name that was used says one; C{[hosts]} overrules it.
-        @raise HostNotFound: there is no such name, or no answer in time.
+        @param port: the TCP port, if the name has one; C{[hosts]} overrides it.
+        @raise HostNotFound: the name is unknown, or there was no answer in time.
         """
         entry = self.hosts.find(name) or self._in_directory(name)
         if entry is not None:
@@ -217,7 +218,7 @@ class HostResolver:
         return NextHopAddress(client.host, client.port, endpoint, bind, host_name=name)
 
     def _leaves_from(self, target: IPv4Address | IPv6Address | None) -> str | None:
-        """The address of ours that a connection to this one leaves from."""
+        """The source address of a connection to this address."""
         bind = self.bind_address
         return bind if bind is not None and target is not None and _alike(target, bind) else None
 

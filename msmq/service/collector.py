@@ -1,4 +1,4 @@
-"""The memory of the process that runs a queue manager."""
+"""Settings of Python's garbage collector for the process of a queue manager."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ through for them is wasted. Closed connections leave cycles, so that far higher 
 def settle() -> None:
     """Set the collector up for a server that has started.
 
-    All that a start has created is permanent, the messages of the store included: it is moved to where the
-    collector does not look any more. What was needed to read the store is returned to the system.
+    All that a start has created is permanent, including the messages of the store: it is excluded from later
+    collections. Memory that was needed only to read the store is returned to the system.
     """
     gc.collect()
     gc.freeze()

@@ -81,9 +81,9 @@ class _PingResponder(PingResponderProtocol):
 
 @attrs.frozen
 class ServerParts:
-    """What a server is made of.
+    """The objects of one server.
 
-    @ivar manager: the queue manager; it keeps the store.
+    @ivar manager: the queue manager; it owns the store.
     @ivar sessions: listens on the session port.
     @ivar pings: listens on the ping port.
     @ivar control: listens on the control socket.
@@ -107,9 +107,9 @@ class ServerParts:
     tls: ITls | None = None
 
     def configure(self, configuration: Configuration, rules: Rules) -> None:
-        """Apply what a running server can take over of another configuration; this does not fail.
+        """Apply the settings of another configuration that need no restart; this does not fail.
 
-        @param rules: what its file of rules says.
+        @param rules: the contents of its rules file.
         """
         session, limits, timers = configuration.session, configuration.limits, configuration.timers
         self.manager.configure(live_settings(configuration, self.manager.store))
@@ -125,7 +125,7 @@ class ServerParts:
         )
 
     async def stop(self) -> None:
-        """End the sessions and everything that waits, then close the store."""
+        """End the sessions and all waiting requests, then close the store."""
         await self.pinger.stop()
         await self.search.stop()
         await self.manager.stopService()
@@ -266,7 +266,7 @@ def compose(
 
 
 def live_settings(configuration: Configuration, store: IMessageStore) -> LiveSettings:
-    """What of a configuration can be applied to a running queue manager."""
+    """The settings of a configuration that a running queue manager can apply."""
     limits = configuration.limits
     return LiveSettings(
         session=configuration.session,
@@ -303,7 +303,7 @@ def _allowed(configuration: Configuration) -> AddressSet | None:
 
 
 def _ciphers(configuration: Configuration) -> ICiphers:
-    """The keys are those of the data directory."""
+    """The ciphers, with the keys of the data directory."""
     security = configuration.security
     return LibraryCiphers(
         KeyRing(
@@ -336,7 +336,7 @@ def _preferences(configuration: Configuration) -> Preferences:
 def directory_context(
     configuration: Configuration, reactor: IReactorTime, clock: IClock, search: DirectorySearch
 ) -> DirectoryContext:
-    """What the directory of a configuration is made with."""
+    """The context in which the directory of a configuration is created."""
     return DirectoryContext(
         clock, reactor, configuration.queue_manager.data, configuration.directory_options, search.find
     )
@@ -376,7 +376,7 @@ def _signing_policy(security: SecuritySettings) -> SigningPolicy:
 
 
 def _providers(configuration: Configuration) -> SecurityProviders:
-    """What signs and verifies; the certificates are kept in the data directory."""
+    """The signature providers; the certificates are stored in the data directory."""
     security = configuration.security
     return SecurityProviders(
         signing=LibrarySigning(),
@@ -394,14 +394,14 @@ def _nobody(name: str) -> str | None:
 
 def _probe(pinger: Pinger) -> Probe:
     async def probe(address: str) -> bool:
-        """Endpoints of other kinds than TCP have nowhere to send a ping to."""
+        """Ping the host of a TCP endpoint; other kinds of endpoints have no address to ping."""
         return parse_address(address) is None or await pinger.would_accept(address)
 
     return probe
 
 
 def _quota(configuration: Configuration, store: IMessageStore) -> int:
-    """QueueManagerQuota in kilobytes; in a store that keeps nothing, every message is an express one."""
+    """QueueManagerQuota in kilobytes; in a store that is not durable every message is express."""
     limits = configuration.limits
     if store.durable:
         return limits.quota

@@ -62,14 +62,14 @@ _ROUTING_SERVER_CLEANUP = 120.0
 
 @attrs.frozen
 class ConfigurationProblem:
-    """One thing that is wrong with a configuration.
+    """One problem of a configuration.
 
     @ivar path: the file; C{None} for an option of the command line.
     @ivar line: the line of the file, counted from 1; C{None} if it has none.
     @ivar key: the key with its table (C{limits.quota}) or the option (C{--address}); empty for the
         file as a whole.
     @ivar problem: what is wrong, in words that finish "the value ...".
-    @ivar is_warning: the configuration can be used in spite of it.
+    @ivar is_warning: the configuration is valid all the same.
     """
 
     path: str | None
@@ -86,7 +86,7 @@ class ConfigurationProblem:
 class ConfigurationError(MsmqError):
     """A configuration cannot be used.
 
-    @ivar problems: all that is wrong, in the order of the file's lines.
+    @ivar problems: every problem, in the order of the file's lines.
     """
 
     def __init__(self, problems: Sequence[ConfigurationProblem]) -> None:
@@ -109,11 +109,11 @@ class Overrides:
 
 
 def check(path: str | Path) -> list[ConfigurationProblem]:
-    """All faults of a configuration file; an empty list if it can be used.
+    """All problems of a configuration file; an empty list if it is valid.
 
-    If nothing else is wrong, a store and a directory elsewhere are asked whether they would open, which may
-    take some seconds.
-    Among them are warnings of what can be used, but should be known.
+    If there is no other problem, a remote store and a remote directory are tried, which may take some
+    seconds.
+    The list includes warnings about settings that are valid but unsafe.
     """
     reading, configuration = _read(path, Overrides(), os.environ)
     if not reading.problems:
@@ -137,7 +137,7 @@ class ConfigurationSource:
     def load(self) -> Configuration:
         """L{load} them.
 
-        @raise ConfigurationError: something is wrong; says all that is.
+        @raise ConfigurationError: the configuration is invalid; lists every problem.
         """
         return load(self.path, self.overrides)
 
@@ -155,7 +155,7 @@ def load(
 
     @param path: the file; C{None} for the defaults.
     @param environment: the variables; by default those of the process.
-    @raise ConfigurationError: something is wrong; says all that is.
+    @raise ConfigurationError: the configuration is invalid; lists every problem.
     """
     variables = os.environ if environment is None else environment
     reading, configuration = _read(path, overrides or Overrides(), variables)
@@ -250,7 +250,7 @@ class _Reading:
             self._try(path, parse_host_entry, value)
             for former in [each for each in self._values["hosts"] if host_key(each) == host_key(name)]:
                 if former not in seen.values():
-                    # A file that is read later says something else about the host.
+                    # A file that is read later overrides the entry of the host.
                     del self._values["hosts"][former]
             other = seen.setdefault(host_key(name), name)
             if other != name:
@@ -274,7 +274,7 @@ class _Reading:
                 self._values["control_servers"][name] = endpoint
 
     def configure(self, overrides: Overrides) -> Configuration:
-        """Fill in options and defaults, and check what several values together say."""
+        """Fill in options and defaults, and check the values against each other."""
         self._take_options(overrides)
         queue_manager = self._queue_manager()
         return Configuration(
@@ -301,19 +301,19 @@ class _Reading:
         )
 
     def _all_values(self) -> dict[str, dict[str, object]]:
-        """What each key has, also where only a default says so."""
+        """The value of each key, defaults included."""
         return {
             table: {**{key: known.default for key, known in keys.items()}, **self._values[table]}
             for table, keys in TABLES.items()
         }
 
     def probe_machine(self, configuration: Configuration) -> None:
-        """See whether this machine has what the configuration names: files, directories, a group."""
+        """Check that the files, directories and group of the configuration exist on this machine."""
         for key, problem in machine_problems(configuration):
             self._refuse(key, problem)
 
     def probe_storage(self, configuration: Configuration) -> None:
-        """See whether the store would open, as far as that shows without opening it."""
+        """Check that the store would open, as far as possible without opening it."""
 
         def probe() -> None:
             try:
@@ -324,7 +324,9 @@ class _Reading:
         self._try(("storage", "backend"), probe)
 
     def probe_directory(self, configuration: Configuration) -> None:
-        """See whether the directory takes the account and has the base; one that is away is a warning."""
+        """Check that the directory accepts the account and has the base; an unreachable directory is a
+        warning.
+        """
 
         def probe() -> None:
             try:

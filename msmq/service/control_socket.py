@@ -17,7 +17,7 @@ from msmq.net.endpoints import join_description, server_endpoint
 
 
 class ControlSocketError(MsmqError):
-    """The control socket cannot be made; says which and why."""
+    """The control socket cannot be created; names it, and the reason."""
 
 
 async def listen_on_control_socket(
@@ -32,8 +32,8 @@ async def listen_on_control_socket(
     The lock on the data directory does its work.
 
     @param group: the name of a group that may connect too.
-    @raise ControlSocketError: another server answers there, or something else has that name, or there is no
-        such group, or it is not one of this user's.
+    @raise ControlSocketError: another server answers there, another file has that name, or the group does not
+    exist or does not include this user.
     """
     number = None if group is None else group_number(path, group)
     _remove_abandoned(path)
@@ -67,11 +67,11 @@ def group_number(path: Path, group: str) -> int:
     try:
         return grp.getgrnam(group).gr_gid
     except KeyError:
-        raise ControlSocketError(f"control socket {path}: there is no group {group}") from None
+        raise ControlSocketError(f"control socket {path}: the group {group} does not exist") from None
 
 
 def reason(error: CannotListenError) -> str:
-    """Why listening on a port failed, in the system's words."""
+    """The system's reason why listening on a port failed."""
     cause = error.socketError
     return (cause.strerror or str(cause)) if isinstance(cause, OSError) else str(cause)
 
@@ -79,7 +79,7 @@ def reason(error: CannotListenError) -> str:
 def _remove_abandoned(path: Path) -> None:
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise ControlSocketError(f"control socket {path}: there is something else of that name")
+            raise ControlSocketError(f"control socket {path}: a file of that name exists and is not a socket")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.setblocking(False)
             probe.connect(os.fspath(path))

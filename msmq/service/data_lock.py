@@ -1,4 +1,4 @@
-"""Makes sure that only one server at a time uses a data directory."""
+"""Exclusive lock on a data directory, so that only one server uses it at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msmq.errors import MsmqError
 
 
 class DataDirectoryError(MsmqError):
-    """The data directory cannot be used; says which and why."""
+    """The data directory cannot be used; names it, and the reason."""
 
 
 class DataDirectoryInUse(DataDirectoryError):
@@ -24,7 +24,7 @@ class DataDirectoryInUse(DataDirectoryError):
 class DataLock:
     """An advisory lock on C{DATA/lock}, held from L{acquire} until L{release} or the end of the process.
 
-    The kernel gives it back however the process ends, so that a server that was killed leaves nothing
+    The kernel releases it however the process ends, so that a server that was killed leaves nothing
     to clean up; the file itself stays, and holds the process identifier of the last holder.
     """
 
@@ -37,10 +37,10 @@ class DataLock:
         return self.data / "lock"
 
     def acquire(self) -> None:
-        """Make the data directory, mode 0700, if it is not there, and lock it.
+        """Create the data directory, mode 0700, if it does not exist, and lock it.
 
         @raise DataDirectoryInUse: another server holds the lock.
-        @raise DataDirectoryError: the directory cannot be made or written.
+        @raise DataDirectoryError: the directory cannot be created or written.
         """
         try:
             make_directory(self.data)
@@ -65,7 +65,7 @@ class DataLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Give the directory free; does nothing if it is not held."""
+        """Release the lock; does nothing if it is not held."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -1,4 +1,4 @@
-"""The directory of a configuration, tried in a process of its own, since a reactor may run in this one."""
+"""Checks the directory of a configuration in a separate process, since a reactor may run in this one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMEOUT: Final = 60.0
 def try_directory(configuration: Configuration) -> str:
     """L{probe_directory} for a configuration.
 
-    @return: empty if the directory can be used; if it is unreachable, the reason why that is unknown.
+    @return: empty if the directory can be used; if it is unreachable, the reason.
     @raise DirectoryDescriptionError: it cannot be used.
     """
     if configuration.directory == NONE:
@@ -53,7 +53,7 @@ def try_directory(configuration: Configuration) -> str:
 
 
 def main() -> None:
-    """Try the directory that standard input describes, and print what was found out."""
+    """Try the directory that standard input describes, and print the result."""
     from twisted.internet import reactor
     from twisted.internet.defer import Deferred
     from twisted.internet.interfaces import IReactorTime

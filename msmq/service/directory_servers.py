@@ -22,7 +22,7 @@ from msmq.wire.guid import NULL_GUID
 class DirectorySearch:
     """Discovers the servers of a directory that is configured without any, before its first use.
 
-    The networks are those of the address that discovery listens on, or else sessions.
+    The networks are those of the address on which discovery listens, or else of sessions.
 
     @ivar found: the names that were reported last.
     @ivar request: the RequestID of the latest run.
@@ -66,9 +66,10 @@ class DirectorySearch:
 
 
 class DirectoryServerProtocol(DiscoveryServerProtocol):
-    """[MS-MQSD] 3.2: answers with the enterprise, the site and the servers that the directory has now.
+    """[MS-MQSD] 3.2: answers with the current enterprise, site and servers of the directory.
 
-    What it does not say is as configured; without a directory the server names itself (reading 22).
+    What the directory does not hold comes from the configuration; without a directory the server lists itself
+    (reading 22).
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class DirectoryServerProtocol(DiscoveryServerProtocol):
         self._search = search
 
     def datagramReceived(self, datagram: bytes, addr: tuple[str, int]) -> None:
-        """Answer one request with what is known when it comes."""
+        """Answer one request from the current data."""
         server = self.server
         server.own_request = self._search.request
         known = self._membership()

@@ -24,7 +24,7 @@ class EnvironmentValue:
     """One variable that sets a key.
 
     @ivar variable: its name.
-    @ivar value: as a file would have it; text that is not of the right type stays text, to be refused.
+    @ivar value: as a file would have it; text of the wrong type stays text, and is refused.
     @ivar problem: why there is no value: a file that cannot be read; empty if there is one.
     """
 
@@ -36,7 +36,7 @@ class EnvironmentValue:
 
 
 def environment_values(environment: Mapping[str, str]) -> Iterator[EnvironmentValue]:
-    """The variables that set a key, by their names; other variables with the prefix are passed over.
+    """The variables that set a key, by their names; other variables with the prefix are ignored.
 
     C{MSMQ_SECTION_KEY_FILE} names a file with the value, unless the key itself ends so.
     """

@@ -9,7 +9,7 @@ from msmq.wire.addresses import is_loopback
 def exposure(configuration: Configuration) -> str | None:
     """Warnings about a server that unauthenticated peers can reach.
 
-    @return: words that finish "listen.session ..."; C{None} if all is said.
+    @return: words that finish "listen.session ..."; C{None} if the configuration is explicit.
     """
     session, security = configuration.listen.session, configuration.security
     if session is None or session.interface is None or is_loopback(session.interface):

@@ -1,6 +1,6 @@
-"""The queue manager's identifier: made once, kept in the data directory for ever.
+"""The queue manager's identifier: created once, stored permanently in the data directory.
 
-[MS-MQQB] note 53: every installation makes a GUID of its own and stores it durably.
+[MS-MQQB] note 53: every installation creates its own GUID and stores it durably.
 Other queue managers know us by it, so a damaged file is never replaced by a new identity.
 """
 
@@ -18,11 +18,11 @@ from msmq.wire.guid import NULL_GUID, braced, parse_guid
 
 
 class IdentityError(MsmqError):
-    """The identity cannot be read or kept; says which file and why."""
+    """The identity cannot be read or stored; names the file, and the reason."""
 
 
 def identity_path(data: Path) -> Path:
-    """Where the identity of a data directory is kept."""
+    """The identity file of a data directory."""
     return data / "identity.json"
 
 
@@ -32,7 +32,7 @@ def has_identity(data: Path) -> bool:
 
 
 def load_identity(data: Path, make: Callable[[], UUID] = uuid4) -> UUID:
-    """[MS-MQDMPR] 3.1.1.1 QueueManager.Identifier of a data directory; made if it has none yet.
+    """[MS-MQDMPR] 3.1.1.1 QueueManager.Identifier of a data directory; created if it has none yet.
 
     A new identity is on disk when this returns.
 

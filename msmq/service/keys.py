@@ -1,4 +1,4 @@
-"""Every key that a configuration file may hold, and the values it takes."""
+"""The keys of the configuration file, with their types, ranges and defaults."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ from msmq.wire.sid import parse_sid
 
 
 def storage_backend(text: str) -> None:
-    """Accept the description of a store that this installation has; whether it opens shows at start.
+    """Accept the description of a store that is installed; it is opened at start.
 
-    @raise ValueError: nothing has that name, or it does not like its argument.
+    @raise ValueError: the name is unknown, or its argument is invalid.
     """
     known = [factory.name for factory in storage_factories()]
     if text.partition(":")[0] not in known:
@@ -64,9 +64,9 @@ def storage_backend(text: str) -> None:
 
 
 def directory_backend(text: str) -> None:
-    """Accept the description of a directory that this installation has; whether it opens shows at start.
+    """Accept the description of a directory that is installed; it is opened at start.
 
-    @raise ValueError: nothing has that name.
+    @raise ValueError: the name is unknown.
     """
     try:
         check_directory(text)
@@ -99,7 +99,9 @@ class RoomLevels:
         level = _one_of(*_LEVELS)
         for room, name in value.items():
             if room not in _rooms():
-                raise ValueError(f"names {quoted(room)}, which is no part of msmq{nearest(room, _rooms())}")
+                raise ValueError(
+                    f"names {quoted(room)}, which is not a part of msmq{nearest(room, _rooms())}"
+                )
             try:
                 level.read(name)
             except ValueError as error:
@@ -118,7 +120,7 @@ def _file(text: str) -> None:
 
 
 def _one_of(*texts: str) -> Text:
-    """Text that is one of these."""
+    """A text out of a fixed set."""
 
     def accept(text: str) -> None:
         if text not in texts:
@@ -164,7 +166,7 @@ def _unix(text: str) -> None:
 
 @attrs.frozen
 class Key:
-    """One key: what it takes, in which unit, and what holds without it.
+    """One key: its type, unit and default.
 
     @ivar kind: the values that it takes.
     @ivar default: the value without it; C{None} if there is none or it depends on others.
@@ -206,10 +208,10 @@ def _timed(low: float, high: float, default: object) -> Key:
 
 
 HASHES: Final = ("md2", "md4", "md5", "sha1", "sha256", "sha512")
-"""What C{[security] hashes} may name."""
+"""The hash algorithms that C{[security] hashes} accepts."""
 
 VERSIONS: Final = ("1.0", "2.0", "3.0")
-"""What C{[security] signatures} may name."""
+"""The versions that C{[security] signatures} accepts."""
 
 
 TABLES: Mapping[str, Mapping[str, Key]] = {

@@ -1,4 +1,4 @@
-"""What the server writes to its log: from which level on, and in which form."""
+"""Output of the server's log: level, and format as text, JSON or for the journal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RANKS: Final[Mapping[Any, int]] = {
 }
 
 _PRIORITIES: Final = (7, 6, 4, 3, 2)
-"""The levels as sd-daemon(3) has them: debug, informational, warning, error, critical."""
+"""The priorities of sd-daemon(3): debug, informational, warning, error, critical."""
 
 _PACKAGE: Final = "msmq."
 
@@ -43,7 +43,7 @@ class LogOutput:
         self.configure(settings)
 
     def configure(self, settings: LogSettings) -> None:
-        """Apply other settings to the next event."""
+        """Apply new settings from the next event on."""
         self._least = LEVELS.index(settings.level)
         self._rooms = {room: LEVELS.index(level) for room, level in settings.levels.items()}
         self._format = {"text": _as_text, "json": _as_json, "journal": _as_journal}[settings.format]

@@ -1,4 +1,4 @@
-"""What a start needs of the machine: files that can be read, directories, a group; nothing is changed."""
+"""Checks the files, directories and group that a start needs; changes nothing."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _attempt(key: tuple[str, str], read: Callable[[], object]) -> Iterator[Machi
     except OSError as error:
         yield key, f"cannot be used: {error.filename}: {error.strerror}"
     except Exception as error:
-        # OpenSSL has errors of its own for each thing that can be wrong with a certificate.
+        # OpenSSL raises different errors for each fault of a certificate.
         yield key, f"cannot be used: {error}"
 
 

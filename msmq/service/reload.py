@@ -1,7 +1,7 @@
 """Reload of the configuration of a running server.
 
 Everything is read and checked first: the file, the rules, the tokens, the certificates, the enterprise file.
-Only then the parts are configured, which cannot fail, so that a reload is applied whole or not at all.
+Only then are the parts configured, which cannot fail, so a reload is applied as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from msmq.service.settings import Configuration
 _FILE: Final = "file:"
 
 TABLES: Final = ("hosts", "limits", "log", "timers", "security")
-"""The tables that a reload applies, but for L{RESTART}."""
+"""The tables that a reload applies, except the keys of L{RESTART}."""
 
 SESSION_TABLES: Final = ("limits", "timers", "security")
 """Those of them that have keys of L{SessionSettings<msmq.settings.SessionSettings>}."""
@@ -47,11 +47,11 @@ RESTART: Final = frozenset(
 
 
 class ReloadRefused(MsmqError):
-    """Nothing was changed; says what is wrong."""
+    """The reload was refused and nothing was changed; has the reason."""
 
 
 class Reconfigurable(Protocol):
-    """What a reload applies a configuration to; L{msmq.service.composition.ServerParts}."""
+    """Applies a reloaded configuration; L{msmq.service.composition.ServerParts}."""
 
     def configure(self, configuration: Configuration, rules: Rules) -> None:
         """Apply it; this does not fail."""
@@ -59,10 +59,10 @@ class Reconfigurable(Protocol):
 
 @attrs.frozen
 class ReloadResult:
-    """What a reload came to.
+    """The result of a reload.
 
     @ivar changed: keys whose new values are applied, with their tables: C{limits.quota}.
-    @ivar restart: keys that differ from what the server runs with and need a restart.
+    @ivar restart: changed keys that need a restart.
     @ivar read: what was read again whether it had changed or not: tokens, certificates, the enterprise file.
     """
 
@@ -96,7 +96,7 @@ def is_reloaded(key: str) -> bool:
 
 
 def merged(running: Configuration, read: Configuration, changed: Sequence[str]) -> Configuration:
-    """The running configuration with the changed keys as they were read."""
+    """The running configuration with the changed keys that a reload applies."""
     keys = [key.partition(".")[::2] for key in changed]
 
     def taken(settings: Any, other: Any, *tables: str) -> Any:
@@ -134,7 +134,7 @@ def reload(
 
     @param tokens: the file of tokens, if there is one.
     @param endpoints: those with certificates, by their keys.
-    @return: what the server runs with from now on.
+    @return: the configuration that the server uses from now on.
     @raise ReloadRefused: something cannot be used; nothing has changed.
     """
     found = list(differences(running, read))
@@ -148,7 +148,7 @@ def reload(
             uses.append(tokens.read_again())
             names.append("tokens")
         if new.directory.startswith(_FILE):
-            # It is looked at every two seconds, so reading it once more would gain nothing.
+            # It is checked every two seconds anyway.
             read_enterprise(Path(new.directory.removeprefix(_FILE)))
             names.append("enterprise file")
     except MsmqError as error:
@@ -157,7 +157,7 @@ def reload(
         try:
             uses.append(endpoint.read_again())
         except Exception as error:
-            # OpenSSL has errors of its own for each thing that can be wrong with a file.
+            # OpenSSL raises different errors for each fault of a file.
             raise ReloadRefused(f"{key}: the certificate cannot be used: {_words(error)}") from error
         names.append(f"certificate of {key}")
     for use in uses:

@@ -1,8 +1,8 @@
 """Starts one server in order, and stops it in the reverse order.
 
 The lock on the data directory comes first, so that two servers never touch the same files.
-Then come the identity and the store; then the control socket; and only when an operator can see what
-goes on, the session port and the ping port, which others can reach.
+Then come the identity and the store, then the control socket; the session and ping ports, which peers can
+reach, open only when an operator can observe the server.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 RELOADED: Final = "done"
 REFUSED: Final = "refused"
-"""How a reload ended, as C{msmq_config_reloads_total} has it."""
+"""The result of a reload, a label of C{msmq_config_reloads_total}."""
 
 
 class StartError(MsmqError):
@@ -69,19 +69,19 @@ class StartError(MsmqError):
 
 
 class Server(Service):
-    """One queue manager with everything around it: what C{twistd msmq} runs.
+    """A complete queue manager server, as C{twistd msmq} runs it.
 
     An application that embeds a whole server adds it to a service of its own.
 
     @param session_protocol: a subclass of L{SessionProtocol} with hooks of the application's own.
     @param source: reads the configuration again, for L{reload}; raises L{ConfigurationError
         <msmq.service.configuration.ConfigurationError>} if it cannot be used. C{None} refuses reloads.
-    @param log_output: what writes the log of the process, to be configured by a reload; C{None} if something
-        else does.
+    @param log_output: writes the log of the process and is configured by a reload; C{None} if another
+    observer does.
     @ivar configuration: its configuration.
     @ivar started: fires when the server is ready, or with the reason why it cannot start.  Each start
         makes a new one.
-    @ivar parts: what it is made of, while it runs.
+    @ivar parts: its objects, while it runs.
     @ivar remote_control: address and port of the control API for callers with a token, if configured.
     @ivar web: address and port of the metrics and the health, if they are served.
     """
@@ -118,16 +118,16 @@ class Server(Service):
 
     @property
     def addresses(self) -> Sequence[str]:
-        """Where it listens: C{TCP 127.0.0.1:1801}, C{UDP 127.0.0.1:3527}."""
+        """The addresses on which it listens: C{TCP 127.0.0.1:1801}, C{UDP 127.0.0.1:3527}."""
         return tuple(self._addresses)
 
     def startService(self) -> None:
-        """Begin to start; C{started} fires with the result."""
+        """Start; C{started} fires with the result."""
         Service.startService(self)
         self.started = Deferred.fromCoroutine(self._start())
 
     def stopService(self) -> Deferred[None]:
-        """Stop in the reverse order; fires when nothing is left."""
+        """Stop in the reverse order; fires when all is stopped."""
         Service.stopService(self)
         self.started.addErrback(lambda _: None)
         self.started.cancel()
@@ -216,7 +216,7 @@ class Server(Service):
         )
         self._undo.append(parts.stop)
         if web is not None and listen.web is not None:
-            # Before the store opens, which may take its time and is then seen here.
+            # Before the store opens, which may take long, so that progress can be observed.
             await self._listen_for_web(listen.web, web, tokens, parts)
         if converted := await convert_former_store(
             configuration.storage,
@@ -247,7 +247,7 @@ class Server(Service):
         self._tell(_store_line(store))
 
     async def _identity(self, context: DirectoryContext) -> UUID:
-        """[MS-MQDMPR] 3.1.1.1 Identifier; at the first start what the directory says, or a new one."""
+        """[MS-MQDMPR] 3.1.1.1 Identifier; at the first start the one in the directory, or a new one."""
         configuration = self.configuration
         queue_manager = configuration.queue_manager
         known = None
@@ -263,7 +263,7 @@ class Server(Service):
         self._undo.append(port.stopListening)
 
     def _read_tokens(self) -> TokenFile | None:
-        """What callers over a network have to show, if there is an endpoint for them."""
+        """The tokens of remote callers, if there is an endpoint for them."""
         path, listen = self.configuration.security.control_token_file, self.configuration.listen
         if path is None or (listen.remote_control is None and listen.web is None):
             return None
@@ -273,7 +273,7 @@ class Server(Service):
             raise StartError(str(error)) from error
 
     def _measure(self, store: IMessageStore) -> WebEndpoint | None:
-        """What measures the store and the reactor for the web endpoint; C{None} if there is none."""
+        """The measurements of the store and the reactor for the web endpoint; C{None} without one."""
         if self.configuration.listen.web is None:
             return None
         # A server without a web endpoint never imports it.
@@ -317,7 +317,7 @@ class Server(Service):
         try:
             described = server_endpoint(self._reactor, endpoint.description, parts.tls)
         except Exception as error:
-            # Each kind of endpoint has errors of its own: a missing file, an invalid key.
+            # Each kind of endpoint raises its own errors: a missing file, an invalid key.
             raise StartError(f"cannot use the endpoint {endpoint.description}: {error}") from error
         reloadable = IReloadableTls(described, None)
         if reloadable is not None:
@@ -339,7 +339,7 @@ class Server(Service):
 
     def _listen_for_discovery(self, endpoint: DatagramEndpoint, discovery: DiscoveryServerProtocol) -> None:
         if ":" in endpoint.interface:
-            self._tell(f"discovery is spoken over IPv4 only, and {endpoint} is left closed")
+            self._tell(f"discovery needs IPv4; {endpoint} is not opened")
             return
         try:
             port = discovery.listen(endpoint.port, endpoint.interface)
@@ -360,7 +360,7 @@ class Server(Service):
             self._addresses.append(str(host))
 
     async def _stop(self) -> None:
-        """Undo what was done, the last first, each when the one before is done."""
+        """Undo the steps of the start in reverse order, one after the other."""
         self.parts = self.remote_control = self.web = None
         self._addresses.clear()
         self._endpoints.clear()
@@ -381,7 +381,7 @@ class Server(Service):
 
 
 def _listening(endpoint: StreamEndpoint, parts: ServerParts) -> IProtocolFactory:
-    """What takes the connections of the session endpoint; Twisted's TLS must be given a protocol for each."""
+    """The factory for connections of the session endpoint; Twisted's TLS needs a protocol for each."""
     return NeverNone(parts.sessions) if endpoint.description.startswith("ssl:") else parts.sessions
 
 

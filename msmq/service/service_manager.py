@@ -15,8 +15,8 @@ class ServiceManager:
     """The service manager that started the process; without one, nothing is sent.
 
     @param address: C{NOTIFY_SOCKET}: the path of a socket, or C{@} and an abstract name; empty for none.
-    @param watchdog: seconds within which the service manager wants to hear from the process; C{None} for no
-        watchdog. It hears from the reactor at half of that, so that one that stands still is noticed.
+    @param watchdog: seconds within which the service manager expects a notification; C{None} for no watchdog.
+    The reactor sends one at half that interval, so that a blocked reactor is detected.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -29,7 +29,7 @@ class ServiceManager:
 
     @classmethod
     def of(cls, environment: Mapping[str, str], reactor: IReactorTime) -> ServiceManager:
-        """That of the environment of this process."""
+        """The service manager in the environment of this process."""
         microseconds = environment.get("WATCHDOG_USEC", "")
         is_ours = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         is_given = microseconds.isdecimal() and int(microseconds) > 0
@@ -46,7 +46,7 @@ class ServiceManager:
             self._feed()
 
     def reloading(self) -> None:
-        """A reload begins; L{ready} has to follow, also if it fails."""
+        """A reload begins; call L{ready} afterwards, also if it fails."""
         self._send("RELOADING=1", f"MONOTONIC_USEC={int(self._reactor.seconds() * 1e6)}")
 
     def stopping(self) -> None:

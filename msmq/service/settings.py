@@ -1,7 +1,7 @@
 """Settings of a server: one frozen object for each table of the configuration file.
 
 Times are seconds.
-What concerns sessions is L{msmq.settings.SessionSettings}; the keys of C{[limits]} and
+Settings of sessions are L{msmq.settings.SessionSettings}; the keys of C{[limits]} and
 C{[timers]} that are its fields are read into it.
 """
 
@@ -31,10 +31,10 @@ class QueueManagerSettings:
     """[MS-MQDMPR] 3.1.1.1 QualifiedComputerName; by default C{name}, or the host's full name."""
 
     data: Path
-    """The directory of all that must survive: identity, keys, store.  Absolute."""
+    """The data directory: identity, keys, store. Absolute."""
 
     routing_server: bool = False
-    """[MS-MQDMPR] 3.1.1.1 RoutingServer: whether messages between other queue managers pass here."""
+    """[MS-MQDMPR] 3.1.1.1 RoutingServer: whether it forwards messages between other queue managers."""
 
     sites: tuple[UUID, ...] = ()
     """[MS-MQDMPR] 3.1.1.1 SiteIdentifierCollection."""
@@ -51,13 +51,13 @@ class QueueManagerSettings:
 
 @attrs.frozen(kw_only=True)
 class ListenSettings:
-    """The table C{[listen]}: where the server listens; C{None} is off."""
+    """The table C{[listen]}: the addresses on which the server listens; C{None} is off."""
 
     session: StreamEndpoint | None
     """[MS-MQQB] 2.1.1: sessions."""
 
     ping: DatagramEndpoint | None
-    """[MS-MQQB] 2.1.2: Ping Requests; on by default, as note 10 has it for the older versions."""
+    """[MS-MQQB] 2.1.2: Ping Requests; on by default, as in the older versions (note 10)."""
 
     discovery: DatagramEndpoint | None
     """[MS-MQSD] 2.1: requests of clients that look for a directory server."""
@@ -91,7 +91,7 @@ class WebSettings:
     """The table C{[web]}."""
 
     windows_exporter_names: bool = False
-    """Whether C{/metrics} has the names of windows_exporter too."""
+    """Whether C{/metrics} also uses the names of windows_exporter."""
 
 
 @attrs.frozen(kw_only=True)
@@ -109,13 +109,13 @@ class LimitSettings:
     kept."""
 
     express_memory: int = 256 * 1024 * 1024
-    """Bytes of express messages in memory; more of them go to the store, which is not waited for.
+    """Bytes of express messages in memory; those beyond it are written to the store asynchronously.
 
     A store that keeps everything in memory holds at most this; a further message exceeds the quota.
     """
 
     packet_memory: int = 64 * 1024 * 1024
-    """Bytes of stored messages that memory keeps as well, so that they need not be read again."""
+    """Bytes of stored messages that are cached in memory."""
 
     events: int = 100_000
     """Events that the event log keeps."""
@@ -127,7 +127,7 @@ class LimitSettings:
     """Receives of the local API that wait, or hold messages, at one time."""
 
     send_keys: int = 200_000
-    """Keys of messages that are remembered, so that none is sent twice."""
+    """Keys of messages that are kept, so that none is sent twice."""
 
     send_symmetric_keys: int = 53
     """[MS-MQQB] 3.1.3.1 SendSymmetricKeyCacheSize."""
@@ -148,10 +148,10 @@ class QueueSettings:
     C{poison}; 0 for any number."""
 
     dead_letter_over_quota: bool = True
-    """[MS-MQQB] 3.1.5.8.8: whether a message that its queue has no room for becomes a dead letter here."""
+    """[MS-MQQB] 3.1.5.8.8: whether a message over the quota of its queue becomes a dead letter here."""
 
     journal_on: str = SourceJournaling.HANDOVER.value
-    """[MS-MQQB] 3.1.5.5.4: when a message that asked for a journal copy and for a positive acknowledgement is
+    """[MS-MQQB] 3.1.5.5.4: when a message that requests a journal copy and a positive acknowledgement is
     copied to the journal: C{handover} or C{acknowledgement}."""
 
 
@@ -160,17 +160,17 @@ class SecuritySettings:
     """The table C{[security]}."""
 
     hardened: bool = False
-    """[MS-MQDMPR] 3.1.1.1 HardenedSecurity: whether no message is transferred but over HTTP."""
+    """[MS-MQDMPR] 3.1.1.1 HardenedSecurity: whether messages are transferred only over HTTP."""
 
     permit_insecure_nacks: bool = False
-    """[MS-MQQB] 3.1.1.3 SendInsecureNacks, note 28: whether unauthenticated peers learn of a missing queue,
-    or one that is closed to them."""
+    """[MS-MQQB] 3.1.1.3 SendInsecureNacks, note 28: whether negative acknowledgements tell unauthenticated
+    peers that a queue is missing, or access to it is denied."""
 
     weak_algorithms: bool = False
-    """Whether ciphers may be used that keep nothing secret any more: RC2, RC4, and the keys for them."""
+    """Whether broken ciphers may be used: RC2, RC4, and the keys for them."""
 
     encryption_key_bits: int = 2048
-    """The length of the RSA key that others encrypt for us with, when it is made."""
+    """The length of the RSA key with which others encrypt for this queue manager, when it is generated."""
 
     preferred_advanced_algorithm: str = "AES-256"
     """[MS-MQQB] 3.1.3.1 PreferredAdvancedAlgorithm."""
@@ -192,17 +192,17 @@ class SecuritySettings:
     loopback, by default."""
 
     peers: tuple[IPv4Network | IPv6Network, ...] = ()
-    """Addresses and networks from which such messages are taken as from loopback."""
+    """Addresses and networks that may send unauthenticated messages, as loopback may."""
 
     sessions_from: tuple[IPv4Network | IPv6Network, ...] = ()
-    """From where connections are taken at all; from everywhere without any."""
+    """Addresses and networks from which connections are accepted; empty for all."""
 
     acknowledgements_from: tuple[IPv4Network | IPv6Network, ...] = ()
     """Peers that may acknowledge messages to queues without an address, besides loopback and C{peers}; all
     without any."""
 
     control_token_file: str | None = None
-    """What callers of the control API over a network have to show."""
+    """The file of tokens for remote callers of the control API."""
 
     control_group: str | None = None
     """The group that may use the control socket too; its mode is 0660 then."""
@@ -211,25 +211,25 @@ class SecuritySettings:
     """[MS-MQDMPR] 3.1.7.1.3.1: default security of new queues; C{strict} grants access to the owner only."""
 
     owner: str | None = None
-    """The principal in whose name queues are made; C{None} is the user of the system that the server is."""
+    """The owner of new queues; C{None} is the system user that runs the server."""
 
     rules: str | None = None
     """A file of rules that replace the security descriptors of queues."""
 
     hashes: tuple[str, ...] = ("sha256", "sha512")
-    """The hash algorithms of signatures that are believed, and made ([MS-MQQB] note 1)."""
+    """The hash algorithms of signatures that are accepted and created ([MS-MQQB] note 1)."""
 
     signatures: tuple[str, ...] = ("1.0", "2.0", "3.0")
-    """The versions of MSMQ whose signatures are believed ([MS-MQMQ] 2.5)."""
+    """The versions of MSMQ whose signatures are accepted ([MS-MQMQ] 2.5)."""
 
     smallest_key: int = 1024
-    """Bits of the shortest RSA key of a certificate that is believed."""
+    """Bits of the shortest RSA key of an accepted certificate."""
 
     sender: str | None = None
     """The SID of local senders; by default that of the server's user, as Samba has it."""
 
     send_sender: bool = False
-    """[MS-MQDMPR] 3.1.1.12 SenderIdentifierType: whether messages that are not signed say it too."""
+    """[MS-MQDMPR] 3.1.1.12 SenderIdentifierType: whether unsigned messages carry it too."""
 
 
 @attrs.frozen(kw_only=True)
@@ -237,16 +237,16 @@ class TimerSettings:
     """The keys of the table C{[timers]} that do not concern a session."""
 
     name_resolution: float = 10.0
-    """The longest that the name service may take for one name ([MS-MQQB] note 55)."""
+    """The time-out for resolving one name ([MS-MQQB] note 55)."""
 
     connect: float = 30.0
-    """The longest that one attempt to connect may take, before the handshake begins."""
+    """The time-out for one connection attempt, before the handshake begins."""
 
     symmetric_key_lifetime: float = 600.0
     """[MS-MQQB] 3.1.3.1 SymmetricKeyShortLifetime: how long bodies are encrypted with one key."""
 
     send_key_lifetime: float = 86_400.0
-    """How long the key of a message is remembered."""
+    """How long the key of a message is kept."""
 
 
 @attrs.frozen(kw_only=True)
@@ -257,46 +257,46 @@ class Configuration:
     """Identity of this queue manager."""
 
     listen: ListenSettings
-    """Where it listens."""
+    """The addresses on which it listens."""
 
     storage: str = attrs.field(repr=False)
-    """The message store's description; there may be a password in it."""
+    """The message store's description; it may contain a password."""
 
     directory: str
     """The directory's description."""
 
     directory_changes: DirectoryChanges = DirectoryChanges.KEEP
-    """What is done with changes that others make to our objects in the directory."""
+    """How changes that others make to our objects in the directory are handled."""
 
     directory_options: Mapping[str, object] = attrs.field(factory=dict)
-    """The other keys of C{[directory]} that the file has."""
+    """The other keys of C{[directory]} in the file."""
 
     control_servers: Mapping[str, str] = attrs.field(factory=dict)
     """The control endpoints of other members by their names, with absolute paths of files."""
 
     hosts: Mapping[str, str]
-    """Computer name or address to endpoint, as written; asked before the name service."""
+    """Computer name or address to endpoint, as written; looked up before the name service."""
 
     session: SessionSettings
-    """What the behaviour notes of [MS-MQQB] leave open."""
+    """Settings of sessions, from the behaviour notes of [MS-MQQB]."""
 
     queues: QueueSettings
-    """What concerns the messages in queues."""
+    """Handling of messages in queues."""
 
     limits: LimitSettings
-    """How much of everything."""
+    """Limits on resources."""
 
     timers: TimerSettings
-    """How long for everything."""
+    """Time-outs and intervals."""
 
     values: Mapping[str, Mapping[str, object]] = attrs.field(factory=dict, repr=False)
     """The value of each key by its table, defaults included; C{None} for one without."""
 
     log: LogSettings = LogSettings()
-    """What the log has."""
+    """Level and format of the log."""
 
     web: WebSettings = WebSettings()
-    """What the web endpoint shows."""
+    """Settings of the web endpoint."""
 
     security: SecuritySettings = SecuritySettings()
     """Access rights by principal."""

@@ -25,7 +25,7 @@ from msmq.storage.scrub_policy import ScrubPolicy
 from msmq.storage.sqlite.store import FILE_NAME, MARK_SUFFIX, SqliteMessageStore
 
 AT_ONCE: Final = ScrubPolicy(1 << 40, interval=0.0, delay=0.0, pause=3600.0)
-"""A scrubber that does not wait."""
+"""A scrubber without pauses."""
 
 _LOOK: Final = 0.02
 
@@ -54,9 +54,9 @@ def check(data: Path, description: str | None) -> StoreReport:
 def repair(data: Path, description: str | None) -> tuple[StoreReport, StoreReport]:
     """Put what is damaged into quarantine; the server must not run. Runs the reactor until it is done.
 
-    @return: what was damaged before, and what is left of that.
+    @return: the damage that was found, and the damage that remains.
     @raise DataDirectoryError: a server uses the data directory.
-    @raise StorageError: it cannot be repaired; says why.
+    @raise StorageError: it cannot be repaired; has the reason.
     """
     if not data.is_dir():
         raise StorageError(f"{data}: there is no such data directory")
@@ -111,7 +111,7 @@ def _made(data: Path, description: str) -> tuple[IMessageStore, Callable[[], int
 def _described(data: Path, description: str | None) -> str:
     """The description of the store; the one in the data directory if none is given.
 
-    @raise StorageError: there is none, there are several, or it is no such description.
+    @raise StorageError: there is none, there are several, or the description is invalid.
     """
     if description is not None:
         place_of(description, data)

@@ -1,4 +1,6 @@
-"""Converts a data directory with a SQLite store to the record log when a server starts on that."""
+"""Converts a data directory with a SQLite store to the record log when a server starts with the record
+log.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,9 @@ DEFAULT: Final = "log"
 
 
 def former_store(storage: str, data: Path, *, accepts_loss: bool) -> StorePlace | None:
-    """The SQLite store of a data directory that a server with this storage has to convert before it starts.
+    """The SQLite store of a data directory that a server with this storage converts before it starts.
 
-    @param accepts_loss: whether it may be missing, though it was used last.
+    @param accepts_loss: whether it may be missing although it was used last.
     @return: C{None} for another storage, or if there is no such store, or if the messages are not in it.
     @raise StorageError: the server would start on an empty store, while the data directory has another one.
     """
@@ -77,11 +79,11 @@ async def convert_former_store(
 ) -> str:
     """Move the SQLite store of a data directory to the record log, if there is one that was not moved.
 
-    The data directory is locked meanwhile. A start that was killed is continued by the next one.
+    The data directory is locked meanwhile. A killed conversion is resumed by the next start.
 
     @param accepts_loss: whether it is converted although it is not the store last used.
-    @return: one line that says what was done; empty if there was nothing to do.
-    @raise StorageError: it cannot be done; no store was changed that a server would start on.
+    @return: one line with the result; empty if there was nothing to convert.
+    @raise StorageError: it failed; no store on which a server would start was changed.
     """
     former = former_store(storage, data, accepts_loss=accepts_loss)
     if former is None:
@@ -101,6 +103,6 @@ async def convert_former_store(
     except TargetInUse as error:
         raise StorageError(
             f"{data}: there are two stores, {former.text} and {target.text}, and neither was made from the"
-            f' other; set [storage] backend to "{FORMER}", or move the one away that is not used any more'
+            f' other; set [storage] backend to "{FORMER}", or move the unused one away'
         ) from error
     return f"{summary}; the old file stays until msmq store discard {FORMER}"

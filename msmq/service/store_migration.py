@@ -1,4 +1,4 @@
-"""Moves the store of a server that does not run to another one, and discards what was moved."""
+"""Migrates the store of a stopped server to another store, and discards the migrated one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from msmq.storage.migration.migration import Migration, MigrationSummary
 from msmq.storage.migration.places import StorePlace, place_of
 
 LOCAL: Final = ("sqlite", "log")
-"""The stores of a data directory, which are found there."""
+"""The stores that are found in a data directory."""
 
 _Result = TypeVar("_Result")
 
@@ -32,7 +32,7 @@ def migrate(
     *,
     accepts_loss: bool,
 ) -> MigrationSummary:
-    """Move everything of a store to another one; runs the reactor until it is done.
+    """Move the complete contents of a store to another one; runs the reactor until it is done.
 
     @param source: its description; C{None} for the one in the data directory.
     @param accepts_loss: whether the source is moved although it is not the one last used.
@@ -67,7 +67,7 @@ def migrate(
 def discard(data: Path, description: str) -> tuple[str, int]:
     """Delete a store that was moved; the server of the data directory may run on the other one.
 
-    @return: where it was, and the bytes of its files.
+    @return: its location, and the bytes of its files.
     @raise StorageError: it was not moved, or is in use.
     """
     place = place_of(description, data)
@@ -101,10 +101,10 @@ def _source(data: Path, target: StorePlace) -> StorePlace:
         place for kind in LOCAL if (place := place_of(kind, data)).text != target.text and place.exists()
     ]
     if not found:
-        raise MigrationError(f"{data}: there is no other store to move; --from names one that is elsewhere")
+        raise MigrationError(f"{data}: there is no other store to move; give its location with --from")
     if len(found) > 1:
         names = " and ".join(place.text for place in found)
-        raise MigrationError(f"{data}: there are {names}; --from says which one is meant")
+        raise MigrationError(f"{data}: there are {names}; select one with --from")
     return found[0]
 
 
@@ -124,7 +124,7 @@ def run_reactor(ask: Callable[[IReactorFromThreads], Coroutine[Any, Any, _Result
     reactor.callWhenRunning(begin)
     reactor.run()
     if not outcome:
-        # The reactor's own handler of signals stopped it.
+        # The reactor's own signal handler has stopped it.
         raise KeyboardInterrupt
     [result] = outcome
     if isinstance(result, Failure):

@@ -1,4 +1,4 @@
-"""C{twistd msmq}: its options, and the service that they make."""
+"""Options and service of C{twistd msmq}."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ class Options(usage.Options):
     ]
 
     file_observer: str | None = None
-    """The observer of Twisted's that C{--logger} names, if it needs a file."""
+    """The log observer of Twisted that C{--logger} names, if it needs a file."""
 
     def postOptions(self) -> None:
-        """Take over an observer that needs a file: C{twistd} makes what it imports without arguments."""
+        """Take over a log observer that needs a file: C{twistd} would create it without arguments."""
         main = cast("dict[str, Any] | None", self.parent)
         if main is not None and main.get("logger") in _FILE_OBSERVERS:
             self.file_observer = main["logger"]
@@ -63,11 +63,11 @@ class Options(usage.Options):
 
 
 _FILE_OBSERVERS: Final[Mapping[str | None, Callable[[TextIO], ILogObserver]]] = {
-    # Without the record separator of RFC 7464 each line is an object, for readers other than Twisted's too.
+    # Without the record separator of RFC 7464 each line is an object that any reader of JSON lines accepts.
     "twisted.logger.jsonFileLogObserver": partial(jsonFileLogObserver, recordSeparator=""),
     "twisted.logger.textFileLogObserver": textFileLogObserver,
 }
-"""What makes an observer of Twisted's that needs a file."""
+"""Creates a log observer of Twisted that needs a file."""
 
 
 @attrs.define
@@ -88,7 +88,7 @@ class ExitStatus:
 
 
 class ReloadingReactor(Protocol):
-    """What L{TwistdService} needs of the reactor."""
+    """The part of the reactor that L{TwistdService} uses."""
 
     def stop(self) -> None:
         """See L{twisted.internet.interfaces.IReactorCore}."""
@@ -98,13 +98,13 @@ class ReloadingReactor(Protocol):
 
 
 class TwistdService(Service):
-    """Runs a L{Server} as the one thing that a process does: if that cannot start, the process ends.
+    """Runs a L{Server} as the only service of a process: if it cannot start, the process ends.
 
     An error is reported in one line on standard error and in the log, and the exit status is 1.
-    As a rule it is known before the reactor runs; if a store needs time to open, it is known later.
+    Most failures are known before the reactor runs; those of a store that needs time to open come later.
 
     @param status: receives the failure.
-    @param stderr: where an operator looks.
+    @param stderr: the stream for errors.
     @param manager: is notified when the server is ready, reloads and stops.
     @param log_output: writes the log of the process; C{None} leaves that to C{twistd}.
     """
@@ -140,7 +140,7 @@ class TwistdService(Service):
     def startService(self) -> None:
         """Start the server.
 
-        @raise SystemExit: it cannot start, and that is known at once.
+        @raise SystemExit: it cannot start, and the failure is known at once.
         """
         Service.startService(self)
         # Without a handler the signal of a closed terminal, or of logrotate, would end the process.
@@ -202,7 +202,7 @@ class TwistdService(Service):
 
 
 def makeService(options: Options) -> IService:
-    """Make the service that C{twistd msmq} runs.
+    """Create the service that C{twistd msmq} runs.
 
     @raise SystemExit: the configuration cannot be used; its text has a line for each problem.
     """
@@ -222,7 +222,7 @@ def makeService(options: Options) -> IService:
         configuration = source.load()
     except ConfigurationError as error:
         raise SystemExit(str(error)) from None
-    # Every endpoint of the process asks it: sessions, directory servers, the store.
+    # Every endpoint of the process uses it: sessions, directory servers, the store.
     IReactorPluggableNameResolver(reactor).installNameResolver(NameService(cast(LookupReactor, reactor)))
     status = ExitStatus()
     atexit.register(status.at_exit)
@@ -255,7 +255,7 @@ def _log_output(options: Options, configuration: Configuration) -> LogOutput | N
 
 
 def _file_observer(options: Options) -> ILogObserver | None:
-    """An observer of Twisted's that writes where C{twistd} would write; C{None} if none was named."""
+    """A log observer of Twisted that writes where C{twistd} would write; C{None} if none was named."""
     if options.file_observer is None:
         return None
     twistd: Mapping[str, Any] = options.parent or {}

@@ -103,7 +103,7 @@ class ServerTests(TestCase):
         refusal = await self.refused(
             self.server(CLOSED + '[security]\ncontrol_group = "no such group"\n'), ControlSocketError
         )
-        self.assertIn("there is no group no such group", refusal)
+        self.assertIn("the group no such group does not exist", refusal)
 
     async def test_start_up_log(self) -> None:
         """The log has name, identifier, addresses, directory, and that the store is not durable."""
@@ -281,7 +281,7 @@ class ServerTests(TestCase):
         path = self.data / "control.sock"
         path.write_text("precious")
         refusal = await self.refused(self.server(), ControlSocketError)
-        self.assertEqual(refusal, f"control socket {path}: there is something else of that name")
+        self.assertEqual(refusal, f"control socket {path}: a file of that name exists and is not a socket")
         self.assertEqual(path.read_text(), "precious")
 
     async def test_names_a_control_directory_that_is_missing(self) -> None:
