@@ -37,7 +37,7 @@ VERBS: Final = {
         "Keep the certificates that messages are signed with, and publish them.",
     ),
     "config": VerbEntry("msmq.cli.server.config", "Look after the configuration of a server."),
-    "deadletter": VerbEntry("msmq.cli.messages.deadletter", "Look at dead letters, and send them again."),
+    "deadletter": VerbEntry("msmq.cli.messages.deadletter", "List, show, requeue and discard dead letters."),
     "decode": VerbEntry(
         "msmq.cli.files.decode",
         "Print the packets in FILE as JSON lines; without it, or with -, in standard input.",
@@ -61,7 +61,7 @@ VERBS: Final = {
         "msmq.cli.files.import_files",
         "Send copies of the messages in exported files, or directories of them, and print how many.",
     ),
-    "message": VerbEntry("msmq.cli.messages.message", "Look at single messages."),
+    "message": VerbEntry("msmq.cli.messages.message", "Show, remove, copy and move messages."),
     "move": VerbEntry("msmq.cli.messages.move", "Move the message ID to QUEUE."),
     "outgoing": VerbEntry(
         "msmq.cli.queues.outgoing", "Show, pause, resume and redirect the outgoing queues."

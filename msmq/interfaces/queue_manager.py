@@ -10,8 +10,9 @@ import attrs
 from zope.interface import Attribute, Interface
 
 from msmq.interfaces.access_administration import IAccessAdministration
+from msmq.interfaces.message_administration import IMessageAdministration
 from msmq.interfaces.queue_properties import QueueProperties
-from msmq.interfaces.storage import LogExtent
+from msmq.interfaces.storage import LogExtent, StoredEvent
 from msmq.interfaces.summaries import (
     ManagerStatus,
     OutgoingQueueSummary,
@@ -395,6 +396,12 @@ class IInspection(Interface):
     def each_dead_letter(limit: int = 1000) -> AsyncIterator[MessageLocation]:
         """The same one by one, so that the packets of all of them need not be in memory."""
 
+    def events(after: int = 0, limit: int = 1000) -> Awaitable[Sequence[StoredEvent]]:
+        """Entries of the event log, the oldest first.
+
+        @param after: only entries with larger numbers; 0 for all.
+        """
+
     def explain(message: MessageIdentifier) -> Awaitable[Explanation]:
         """All that is known of a message; nothing known is not an error."""
 
@@ -414,11 +421,13 @@ class IInspection(Interface):
 
 
 class IQueueManager(IMessaging, IAdministration):
-    """A whole queue manager, for a caller that needs all four groups, as the control API does.
+    """A whole queue manager, for a caller that needs all five groups, as the control API does.
 
     A part that needs less takes the smaller interface.
     """
 
     access: IAccessAdministration = Attribute("The access rights and the certificates.")
+
+    message_administration: IMessageAdministration = Attribute("Changes of messages that are in queues.")
 
     inspection: IInspection = Attribute("The state of queues, sessions, transactions and of the whole.")

@@ -16,7 +16,9 @@ from msmq.manager.administration.unread_removals import UnreadRemovals
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.keyed_messages import KeyedMessages
 from msmq.manager.applications.message_browser import MessageBrowser
+from msmq.manager.applications.message_copies import CopySender
 from msmq.manager.applications.message_log import MessageLogs
+from msmq.manager.applications.message_operations import MessageOperations
 from msmq.manager.applications.queue_opener import QueueOpener
 from msmq.manager.applications.reads import Reads
 from msmq.manager.applications.search import Search
@@ -333,7 +335,11 @@ class Parts:
             performer, outbox, destinations, signer, self.events, self.transactions, reactor, new_identifier
         )
         self.browser = MessageBrowser(performer)
-        self.logs = MessageLogs(performer, outbox, destinations, self.transactions, reactor, new_identifier)
+        copies = CopySender(model.identifier, outbox, destinations, self.transactions, new_identifier)
+        self.logs = MessageLogs(performer, copies, reactor)
+        self.message_administration = MessageOperations(
+            performer, self.departures, self.events, self.search, copies, destinations
+        )
         self.sender = Sender(model.identifier, outbox, self.transactions, self.keyed, new_identifier)
         self.opening = QueueOpener(
             performer,

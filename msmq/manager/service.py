@@ -61,6 +61,7 @@ class QueueManagerService(Service):
     @param addresses: the addresses at which it listens, for C{msmq status}.
     @ivar access: the access rights and the certificates.
     @ivar inspection: the state of queues, sessions, transactions and of the whole.
+    @ivar message_administration: removes, moves, copies and requeues messages of its queues.
     @ivar state: [MS-MQDMPR] 3.1.1.1 QueueManagerState.
     """
 
@@ -96,6 +97,7 @@ class QueueManagerService(Service):
         self._life = ManagerLifecycle(parts)
         self.access = AccessAdministration(parts)
         self.inspection = ManagerInspection(parts, place.host, addresses, self)
+        self.message_administration = parts.message_administration
         self.model = model
         self.store = store
         self.state = ServiceState.STOPPED

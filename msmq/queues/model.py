@@ -186,6 +186,7 @@ class QueueManagerModel:
         self.stay = departures.stay
         moves = Moves(numbers, holdings, expiry, showing, departures)
         self.move = moves.move
+        self.transfer = moves.transfer
         self.move_locked = moves.move_locked
         self.moved = moves.moved
         self.unmove = moves.unmove

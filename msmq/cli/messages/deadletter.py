@@ -1,20 +1,116 @@
-"""C{msmq deadletter}: lists dead letters, and sends them again."""
+"""C{msmq deadletter}: lists and counts dead letters, sends them again, discards them."""
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
+import attrs
 import click
 
+from msmq.cli.confirmation import yes_option
+from msmq.cli.messages.message import print_message
+from msmq.cli.messages.selection import ChangeReport, change, literal, place_of
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.structures.status import MQError, Status
+
+_C = TypeVar("_C", bound=Callable[..., object])
 
 _COLUMNS: Final = ("id", "queue", "class_name", "destination_queue", "arrived_time", "body_size", "label")
+_QUEUES: Final = (".\\system$;deadletter", ".\\system$;deadxact")
+_KEYS: Final = {
+    "class": "class_name",
+    "queue": "destination_queue",
+    "reason": "reason",
+    "label": "label",
+    "source": "source_queue_manager",
+}
+_LISTED: Final = 1000
+_CLASS: Final = "MQMSG_CLASS_"
+
+
+class _GroupKeys(click.ParamType[list[str]]):
+    """What to group by, joined with commas."""
+
+    name = "keys"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[str]:
+        """The keys, each of which is known."""
+        keys = [key.strip() for key in str(value).split(",")]
+        for key in keys:
+            if key not in _KEYS:
+                self.fail(f"{key} is not one of {', '.join(_KEYS)}", param, ctx)
+        return keys
+
+
+class _Time(click.ParamType[str]):
+    """A time in ISO 8601, or how long ago: C{90s}, C{15m}, C{2h}, C{1d}."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The time, as the server writes times."""
+        from msmq.cli.times import parse_time
+
+        try:
+            return parse_time(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _filters(verb: _C) -> _C:
+    for option in (
+        click.option(
+            "--where", metavar="EXPRESSION", help="Those for which this JMESPath expression is true."
+        ),
+        click.option(
+            "--since",
+            metavar="TIME",
+            type=_Time(),
+            help="Those that failed since TIME: 2026-01-31T12:00 (UTC unless it has an offset), or 15m ago.",
+        ),
+        click.option("--queue", metavar="Q", help="Those for Q, a format name, or the end of one."),
+        click.option("--class", "kind", metavar="CLASS", help="Those of a class, as NACK_Q_EXCEED_QUOTA."),
+    ):
+        verb = option(verb)
+    return verb
+
+
+@attrs.frozen
+class _Filters:
+    """Which dead letters."""
+
+    kind: str | None
+    queue: str | None
+    since: str | None
+    where: str | None
+
+    @property
+    def expression(self) -> str | None:
+        """They all as one expression."""
+        terms = []
+        if self.kind is not None:
+            name = self.kind.upper().removeprefix(_CLASS)
+            terms.append(f"class_name == {literal(_CLASS + name)}")
+        if self.queue is not None:
+            terms.append(f"destination_queue && ends_with(destination_queue, {literal(_tail(self.queue))})")
+        if self.since is not None:
+            terms.append(f"arrived_time >= {literal(self.since)}")
+        if self.where is not None:
+            terms.append(f"({self.where})")
+        return " && ".join(terms) or None
+
+
+def _tail(queue: str) -> str:
+    """The part of a path of this computer that a format name has too."""
+    return queue.removeprefix(".")
 
 
 @click.group
 @common_options
 def deadletter() -> None:
-    """Look at dead letters, and send them again."""
+    """List, show, requeue and discard dead letters."""
 
 
 @deadletter.command("list")
@@ -24,24 +120,187 @@ def deadletter() -> None:
     type=click.IntRange(min=1),
     help="At most N of each dead-letter queue.  [default: 1000]",
 )
+@click.option(
+    "--group-by",
+    metavar="KEY,...",
+    type=_GroupKeys(),
+    help=f"Count them by {', '.join(_KEYS)}.",
+)
+@_filters
 @common_options
 @pass_settings
-def deadletter_list(settings: Settings, limit: int | None) -> None:
-    """List what lies in both dead-letter queues."""
-    settings.output.many(settings.client.dead_letters(limit), _COLUMNS)
+def deadletter_list(
+    settings: Settings, /, limit: int | None, group_by: list[str] | None, **filters: Any
+) -> None:
+    """List the messages in both dead-letter queues, or count them."""
+    output, where = settings.output, _Filters(**filters).expression
+    if group_by is not None:
+        if limit is not None:
+            raise click.UsageError("--limit is for a list, and --group-by counts all")
+        _count(settings, group_by, where)
+    elif where is None:
+        output.many(settings.client.dead_letters(limit), _COLUMNS)
+    else:
+        found = []
+        for queue in _QUEUES:
+            for value in settings.client.browse(queue, where=where, limit=limit or _LISTED, bodies=False):
+                if "looked_at" in value:
+                    output.progress(f"{value['looked_at']} looked at, {value['found']} found")
+                elif "unreadable" not in value:
+                    found.append({"queue": queue, "state": "available", **value})
+        output.progress("")
+        output.many(found, _COLUMNS)
+    output.flush()
+
+
+def _count(settings: Settings, by: list[str], where: str | None) -> None:
+    output = settings.output
+    groups = []
+    for value in settings.client.dead_letter_groups(by, where):
+        if "messages" in value:
+            groups.append(value)
+        elif "end" not in value:
+            output.progress(f"{value['looked_at']} looked at, {value['groups']} groups")
+    output.progress("")
+    output.many(groups, ("messages", *(_KEYS[key] for key in by), "bytes", "oldest", "newest"))
+
+
+@deadletter.command("show")
+@click.argument("id")
+@click.option("--decode", is_flag=True, help="Read the body: XML, .NET, COM, WCF, JSON and others.")
+@click.option("--hex", "as_hex", is_flag=True, help="Print the body as a hex dump.")
+@common_options
+@pass_settings
+def deadletter_show(settings: Settings, id: str, decode: bool, as_hex: bool) -> None:
+    """Show the dead letter ID, and why it is one."""
+    queue, lookup_id = _place(settings, id)
+    explained = settings.client.explain(id)
+    reasons = [event for event in explained["events"] if event["class"]]
+    value = settings.client.message(queue, lookup_id, decode=decode, raw=as_hex)
+    value["reason"] = reasons[-1]["reason"] if reasons else None
+    if not as_hex:
+        settings.output.text(f"failed      {reasons[-1]['time'] if reasons else '-'}")
+        settings.output.text(f"reason      {value['reason'] or value['class_name']}")
+        settings.output.text(f"was for     {value['destination_queue'] or '-'}")
+    print_message(settings, queue, value, as_hex=as_hex)
     settings.output.flush()
 
 
 @deadletter.command("requeue")
-@click.argument("id")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("--to", metavar="D", help="Another destination than the one that each was for.")
+@click.option("--all", "everything", is_flag=True, help="All dead letters.")
+@click.option(
+    "--edit",
+    metavar="FILE",
+    help="Send one as FILE has it: JSON as show --json prints it; - is standard input.",
+)
+@click.option("--dry-run", is_flag=True, help="Send nothing; list them.")
+@_filters
 @common_options
 @pass_settings
-def deadletter_requeue(settings: Settings, id: str) -> None:
-    """Send the dead letter ID again to the queue that it was for, and print its new identifier.
+def deadletter_requeue(
+    settings: Settings,
+    /,
+    ids: tuple[str, ...],
+    to: str | None,
+    everything: bool,
+    edit: str | None,
+    dry_run: bool,
+    **filters: Any,
+) -> int:
+    """Send dead letters again to the queues that they were for, and print their new identifiers.
 
-    It leaves the dead-letter queue atomically.
+    Each leaves its dead-letter queue atomically with that.  One that is refused stays, is named, and the
+    exit status is 1; the others are sent all the same.
     """
-    output = settings.output
-    sent = settings.client.requeue(id)
-    output.one(sent) if output.as_json else output.write(sent["id"])
-    output.flush()
+    chosen = _chosen(ids, everything, _Filters(**filters))
+    message = None
+    if edit is not None:
+        if len(ids) != 1:
+            raise click.UsageError("--edit is for one ID")
+        message = _read_document(edit)
+    report = _LetterReport(settings, "requeued", dry_run, prints_new=True)
+    return _change(settings, "requeue", chosen, report, options={"to": to, "message": message})
+
+
+@deadletter.command("discard")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All dead letters.")
+@click.option("--dry-run", is_flag=True, help="Remove nothing; list them.")
+@_filters
+@yes_option
+@common_options
+@pass_settings
+def deadletter_discard(
+    settings: Settings, /, ids: tuple[str, ...], everything: bool, dry_run: bool, yes: bool, **filters: Any
+) -> int:
+    """Remove dead letters; each leaves an event.
+
+    On a terminal the command asks first; elsewhere it needs --yes.
+    """
+    chosen = _chosen(ids, everything, _Filters(**filters))
+    report = ChangeReport(settings, "discarded", dry_run)
+    return _change(settings, "remove", chosen, report, question="Discard", yes=yes)
+
+
+def _chosen(ids: tuple[str, ...], everything: bool, filters: _Filters) -> tuple[str, ...] | str | None:
+    """Identifiers, an expression, or C{None} for all."""
+    where = filters.expression
+    if [bool(ids), where is not None, everything].count(True) != 1:
+        raise click.UsageError("say which: ID..., or --class, --queue, --since and --where, or --all")
+    return ids or where
+
+
+def _change(
+    settings: Settings,
+    action: str,
+    chosen: tuple[str, ...] | str | None,
+    report: ChangeReport,
+    question: str | None = None,
+    yes: bool = False,
+    options: dict[str, object] | None = None,
+) -> int:
+    if isinstance(chosen, tuple):
+        parts: dict[str, dict[str, Any]] = {}
+        for text in chosen:
+            queue, lookup_id = _place(settings, text)
+            parts.setdefault(queue, {"lookup_ids": []})["lookup_ids"].append(lookup_id)
+    else:
+        part = {"everything": True} if chosen is None else {"where": chosen}
+        parts = {queue: part for queue in _QUEUES}
+    return change(settings, action, parts, report, question=question, yes=yes, options=options)
+
+
+class _LetterReport(ChangeReport):
+    """Prints C{id}, that of the new message, as a single requeue always did."""
+
+    def printed(self, queue: str, value: dict[str, Any]) -> dict[str, Any]:
+        """What JSON says of one."""
+        if "new_id" not in value:
+            return super().printed(queue, value)
+        return {"id": value["new_id"], "dead_letter": value["id"], "queue": queue}
+
+
+def _place(settings: Settings, identifier: str) -> tuple[str, int]:
+    for queue in _QUEUES:
+        try:
+            return place_of(settings, identifier, queue)
+        except MQError as error:
+            if error.status is not Status.MQ_ERROR_MESSAGE_NOT_FOUND:
+                raise
+    raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"there is no dead letter {identifier}")
+
+
+def _read_document(path: str) -> object:
+    import sys
+
+    try:
+        if path == "-":
+            return json.load(sys.stdin)
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except OSError as error:
+        raise click.UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise click.UsageError(f"{path} is not JSON: {error}") from error

@@ -1,12 +1,15 @@
-"""C{msmq message}: shows single messages."""
+"""C{msmq message}: shows, removes, copies and moves messages."""
 
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import click
 
+from msmq.cli.confirmation import yes_option
 from msmq.cli.messages.receive import readable_message
+from msmq.cli.messages.selection import ChangeReport, Selection, change, selection_options
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.structures.status import MQError, Status
 
@@ -14,7 +17,7 @@ from msmq.structures.status import MQError, Status
 @click.group
 @common_options
 def message() -> None:
-    """Look at single messages."""
+    """Show, remove, copy and move messages."""
 
 
 @message.command("show")
@@ -49,13 +52,80 @@ def message_show(settings: Settings, id: str, queue: str | None, decode: bool, a
             for place in wanted
         ]
     for path, value in found:
-        if output.as_json:
-            output.object({"queue": path, **value})
-        elif as_hex:
-            output.write("\n".join(_dump(base64.b64decode(value["body_base64"]))))
-        else:
-            output.write(f"queue       {path}\n{readable_message(value)}")
+        print_message(settings, path, value, as_hex=as_hex)
     output.flush()
+
+
+def print_message(settings: Settings, queue: str, value: dict[str, Any], *, as_hex: bool) -> None:
+    """Print a message and where it is; with C{as_hex} only its body."""
+    output = settings.output
+    if output.as_json:
+        output.object({"queue": queue, **value})
+    elif as_hex:
+        output.write("\n".join(_dump(base64.b64decode(value["body_base64"]))))
+    else:
+        output.write(f"queue       {queue}\n{readable_message(value)}")
+
+
+@message.command("remove")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@selection_options
+@yes_option
+@common_options
+@pass_settings
+def message_remove(
+    settings: Settings, /, ids: tuple[str, ...], dry_run: bool, yes: bool, **chosen: Any
+) -> int:
+    """Remove messages from their queue, as a purge does: those of some identifiers, or those that match.
+
+    Their senders get the acknowledgements that they requested.  On a terminal the command asks first;
+    elsewhere it needs --yes.
+    """
+    selection = Selection(ids, **chosen)
+    selection.check()
+    report = ChangeReport(settings, "removed", dry_run)
+    return change(settings, "remove", selection.parts(settings), report, question="Remove", yes=yes)
+
+
+@message.command("copy")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option(
+    "--to", metavar="DESTINATION", required=True, help="Where the copies go: a destination, as of send."
+)
+@click.option("--in-clear", is_flag=True, help="Encrypt none of them, whatever its sender asked for.")
+@selection_options
+@common_options
+@pass_settings
+def message_copy(
+    settings: Settings, /, ids: tuple[str, ...], to: str, in_clear: bool, dry_run: bool, **chosen: Any
+) -> int:
+    """Send copies of messages to DESTINATION, and print their identifiers; the messages stay.
+
+    A copy is a new message, which requests no acknowledgements and does not expire.
+    """
+    selection = Selection(ids, **chosen)
+    selection.check()
+    report = ChangeReport(settings, "copied", dry_run, prints_new=True)
+    options = {"destination": to, "in_clear": in_clear or None}
+    return change(settings, "copy", selection.parts(settings), report, options=options)
+
+
+@message.command("move")
+@click.argument("arguments", metavar="[ID]... QUEUE", nargs=-1, required=True)
+@selection_options
+@common_options
+@pass_settings
+def message_move(settings: Settings, /, arguments: tuple[str, ...], dry_run: bool, **chosen: Any) -> int:
+    """Move messages to the local queue QUEUE; they stay as they are, with their identifiers.
+
+    Both queues are transactional, or neither is.  Between unlike queues, and out of journals and
+    dead-letter queues, use copy and remove.
+    """
+    *ids, target = arguments
+    selection = Selection(ids, **chosen)
+    selection.check()
+    report = ChangeReport(settings, f"moved to {target}", dry_run)
+    return change(settings, "move", selection.parts(settings), report, options={"queue": target})
 
 
 def _dump(body: bytes) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from msmq.cli.confirmation import confirm, yes_option
 from msmq.cli.messages.browsing import browse, browse_options
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.quoting import quoted
@@ -170,15 +171,19 @@ def queue_set(settings: Settings, /, path: str, **options: Any) -> None:
 
 @queue.command("purge")
 @click.argument("path")
+@yes_option
 @common_options
 @pass_settings
-def queue_purge(settings: Settings, path: str) -> None:
+def queue_purge(settings: Settings, path: str, yes: bool) -> None:
     """Remove all messages in the queue PATH, and print how many.
 
-    The server goes on if the command is interrupted; the same command waits for the rest.
+    On a terminal the command asks first.  The server goes on if the command is interrupted; the same command
+    waits for the rest.
     """
     output = settings.output
     with settings.naming(path):
+        # Scripts of before have no --yes.
+        confirm(lambda: f"Purge {_content(settings, path)}", yes=yes, is_required=False)
         purged = settings.client.purge_queue(path, lambda left: output.progress(f"{left} messages left"))
     output.progress("")
     output.one(purged)
@@ -209,10 +214,21 @@ def queue_replay(
 
 @queue.command("delete")
 @click.argument("path")
+@yes_option
 @common_options
 @pass_settings
-def queue_delete(settings: Settings, path: str) -> None:
-    """Delete the queue PATH and all messages in it."""
+def queue_delete(settings: Settings, path: str, yes: bool) -> None:
+    """Delete the queue PATH and all messages in it.
+
+    On a terminal the command asks first.
+    """
     with settings.naming(path):
+        confirm(lambda: f"Delete the queue with {_content(settings, path)}", yes=yes, is_required=False)
         settings.output.one(settings.client.delete_queue(path))
     settings.output.flush()
+
+
+def _content(settings: Settings, path: str) -> str:
+    queue = settings.client.queue(path)
+    messages = "1 message" if queue["messages"] == 1 else f"{queue['messages']} messages"
+    return f"{messages} of {queue['path']}"

@@ -243,17 +243,46 @@ class ControlClient(ControlRequests):
         query = urlencode(
             {name: value for name, value in asked.items() if value is not None}, errors="replace"
         )
-        with contextlib.closing(self.open()) as connection:
-            response = self.begin(connection, "GET", f"{_queue_target(path)}/messages?{query}")
-            with self.losing(), response:
-                for line in response:
-                    value = json.loads(line)
-                    if "error" in value:
-                        raise read_refusal(line, "the search broke off")
-                    yield value
-                    if "end" in value:
-                        return
-            raise self.lost("the answer ended early")
+        return self.lines("GET", f"{_queue_target(path)}/messages?{query}", "the search broke off")
+
+    def change_messages(
+        self,
+        path: str,
+        action: str,
+        *,
+        lookup_ids: Sequence[int] | None = None,
+        where: str | None = None,
+        body: str | None = None,
+        everything: bool = False,
+        dry_run: bool = False,
+        **options: object,
+    ) -> Iterator[dict[str, Any]]:
+        """C{remove}, C{move}, C{copy} or C{requeue} messages of a queue: those named, or those that match.
+
+        There is an object for each message, with C{lookup_id} and C{id}, C{new_id} of what was sent, and
+        C{error} and C{detail} if it was refused; others with C{done} alone tell how far it is. The last has
+        C{end}, C{done} and C{failed}. Closing the iterator ends it; what was done stays.
+
+        @param everything: all messages of the queue, where neither of the others is given.
+        @param dry_run: change nothing, and give the messages themselves.
+        @param options: C{queue} of move, C{destination} and C{in_clear} of copy, C{to} and C{message} of
+            requeue, C{limit} and C{after}.
+        @raise MQError: it is refused; the text says what was done before.
+        """
+        wanted: dict[str, object] = {"lookup_ids": lookup_ids, "where": where, "body": body, **options}
+        wanted |= {"all": everything or None, "dry_run": dry_run or None}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        target = f"{_queue_target(path)}/messages/{action}"
+        return self.lines("POST", target, "the change broke off", _json(given))
+
+    def dead_letter_groups(self, by: Sequence[str], where: str | None = None) -> Iterator[dict[str, Any]]:
+        """Count the dead letters by some of their properties; the last object has C{end}.
+
+        @param by: C{class}, C{queue}, C{reason}, C{label}, C{source}.
+        @param where: as of L{browse}.
+        """
+        asked = {"by": ",".join(by)} | ({} if where is None else {"where": where})
+        return self.lines("GET", f"/v1/deadletters/groups?{urlencode(asked)}", "the search broke off")
 
     def message(
         self, path: str, lookup_id: int, *, decode: bool = False, raw: bool = False

@@ -135,3 +135,24 @@ class ControlRequests:
         if not isinstance(answer, list) or not all(isinstance(item, dict) for item in answer):
             raise self.lost("it answered with something else than a list of objects")
         return answer
+
+    def lines(self, method: str, target: str, broken: str, body: bytes = b"") -> Iterator[dict[str, Any]]:
+        """Objects that come while the server works, up to the one that has C{end}.
+
+        Closing the iterator closes the connection, and with that ends the work.
+
+        @param broken: what to say of an error that cannot be read.
+        @raise MQError: the request is refused, at once or later.
+        """
+        with contextlib.closing(self.open()) as connection:
+            response = self.begin(connection, method, target, body)
+            with self.losing(), response:
+                for line in response:
+                    value = json.loads(line)
+                    # A refusal of one message of several names it, and is not the end.
+                    if "error" in value and "lookup_id" not in value:
+                        raise read_refusal(line, broken)
+                    yield value
+                    if "end" in value:
+                        return
+            raise self.lost("the answer ended early")

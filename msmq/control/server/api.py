@@ -25,8 +25,10 @@ from msmq.control.server.resources.acl import AccessResources
 from msmq.control.server.resources.browsing import BrowsingResources
 from msmq.control.server.resources.certificates import CertificateResources
 from msmq.control.server.resources.context import ResourceContext, ResourceFamily, add_resources
+from msmq.control.server.resources.dead_letter_groups import DeadLetterGroups
 from msmq.control.server.resources.deadletters import DeadLetterResources
 from msmq.control.server.resources.estate_members import EstateMembers
+from msmq.control.server.resources.message_changes import MessageChangeResources
 from msmq.control.server.resources.messages import MessageResources
 from msmq.control.server.resources.outgoing import OutgoingResources
 from msmq.control.server.resources.queues import QueueResources
@@ -52,11 +54,13 @@ def make_api(
         ServerResources(context, members, reload),
         QueueResources(context),
         BrowsingResources(context),
+        MessageChangeResources(context),
         AccessResources(context),
         CertificateResources(context),
         OutgoingResources(context),
         MessageResources(context),
         TransactionResources(context),
+        DeadLetterGroups(context),
         DeadLetterResources(context),
         TransferResources(context),
     ]

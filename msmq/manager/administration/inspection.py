@@ -19,7 +19,7 @@ from msmq.interfaces.queue_manager import (
     ReceivedMessage,
 )
 from msmq.interfaces.routing import IRouter
-from msmq.interfaces.storage import LogExtent
+from msmq.interfaces.storage import LogExtent, StorageError, StoredEvent
 from msmq.interfaces.summaries import (
     ManagerIdentity,
     ManagerStatus,
@@ -238,6 +238,17 @@ class ManagerInspection:
         """See L{IInspection.each_dead_letter}."""
         self._parts.performer.check_running()
         return self._parts.search.each_dead_letter(limit)
+
+    async def events(self, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
+        """See L{IInspection.events}.
+
+        @raise MQError: MQ_ERROR_MESSAGE_STORAGE_FAILED.
+        """
+        self._parts.performer.check_running()
+        try:
+            return await self._parts.performer.store.read_events(after, limit)
+        except StorageError as error:
+            raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
 
     async def explain(self, message: MessageIdentifier) -> Explanation:
         """See L{IInspection.explain}."""

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator
 from typing import Final
-from uuid import UUID
 
 import attrs
 from twisted.internet.interfaces import IReactorTime
 
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.storage import LogEntry, LogExtent, StorageError
-from msmq.manager.applications.destinations import Destinations
-from msmq.manager.applications.search import message_of
-from msmq.manager.applications.targets import SendTarget
-from msmq.manager.applications.transactions import Transactions
-from msmq.manager.outbox import Outbox
+from msmq.manager.applications.message_copies import CopySender, copy_of
 from msmq.manager.performer import Performer
 from msmq.moment import Moment
 from msmq.persistence.changes import TrimLog
 from msmq.persistence.definition import quota_in_bytes
-from msmq.queues.arriving.message import Acknowledge, Message
+from msmq.queues.arriving.message import Message
 from msmq.queues.queue import Queue
-from msmq.structures.algorithms import PrivacyLevel
-from msmq.structures.packet.base_header import INFINITE
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 
@@ -58,17 +51,11 @@ class MessageLogs:
     def __init__(
         self,
         performer: Performer,
-        outbox: Outbox,
-        destinations: Destinations,
-        transactions: Transactions,
+        copies: CopySender,
         reactor: IReactorTime,
-        new_identifier: Callable[[], UUID],
     ) -> None:
         self._performer = performer
-        self._outbox = outbox
-        self._destinations = destinations
-        self._transactions = transactions
-        self._new_identifier = new_identifier
+        self._copies = copies
         self._timer = DeadlineTimer(reactor, performer.clock, self._trim)
 
     def start(self) -> None:
@@ -111,31 +98,19 @@ class MessageLogs:
         @raise MQError: as sending does; what was sent before stays sent.
         """
         # An invalid name is reported even if there is nothing to send.
-        self._destinations.resolve(into)
+        self._copies.check_name(into)
         sent = 0
-        portion: dict[int, Message] = {}
+        portion: dict[str, Message] = {}
         async for entry in self._entries(queue, part):
-            portion[entry.sequence] = _copy(entry, in_clear)
+            copy = copy_of(UserMessageView(entry.packet), in_clear)
+            portion[f"entry {entry.sequence} of the log"] = copy
             if len(portion) == PAGE:
-                await self._send(into, portion)
+                await self._copies.send(into, portion)
                 sent += PAGE
                 portion = {}
         if portion:
-            await self._send(into, portion)
+            await self._copies.send(into, portion)
         return sent + len(portion)
-
-    async def _send(self, into: str, messages: Mapping[int, Message]) -> None:
-        targets = self._destinations.resolve(into)
-        _check_privacy(messages, targets)
-        is_transactional = any(target.queue.definition.transactional for target in targets)
-        copies = [attrs.evolve(message, transactional=is_transactional) for message in messages.values()]
-        for copy in copies:
-            self._outbox.check([copy], targets)
-        if is_transactional:
-            async with self._transactions.begin(self._new_identifier()) as transaction:
-                self._outbox.send_in(transaction.core, targets, copies)
-        else:
-            await self._outbox.put(targets, copies)
 
     async def _entries(self, queue: Queue, part: LogPart) -> AsyncIterator[LogEntry]:
         after = max(part.first - 1, 0)
@@ -153,38 +128,6 @@ class MessageLogs:
                 if part.has(entry.arrived):
                     yield entry
             after = page[-1].sequence
-
-
-def _copy(entry: LogEntry, in_clear: bool) -> Message:
-    """A message as it arrived, without what only concerned its own journey."""
-    message = message_of(UserMessageView(entry.packet))
-    return attrs.evolve(
-        message,
-        acknowledge=Acknowledge.NONE,
-        admin_queue=None,
-        journal=False,
-        dead_letter=False,
-        time_to_be_received=INFINITE,
-        privacy_level=PrivacyLevel.NONE if in_clear else message.privacy_level,
-    )
-
-
-def _check_privacy(messages: Mapping[int, Message], targets: Sequence[SendTarget]) -> None:
-    """See that what asks to be encrypted can be.
-
-    It may not have been encrypted when it arrived; but a body for which its sender requested privacy is not
-    sent unencrypted without an explicit request.
-
-    @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION.
-    """
-    direct = next((each.name for each in targets if each.has_no_key), None)
-    asking = next((number for number, message in messages.items() if message.privacy_level), None)
-    if direct is not None and asking is not None:
-        raise MQError(
-            Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION,
-            f"entry {asking} of the log requests encryption, and {direct} is a direct name, for which"
-            " there is none; replay it into a PUBLIC= or PRIVATE= name, or unencrypted with --in-clear",
-        )
 
 
 def _failed(error: StorageError) -> MQError:

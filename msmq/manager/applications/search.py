@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any
 from uuid import UUID
 
+import attrs
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
@@ -209,9 +211,27 @@ class Search:
         @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if it is no dead letter,
             MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is locked; or as sending does.
         """
-        position, view, name = await self._letter(message)
-        target = self._destinations.one(name)
-        copy = self._signer.signed_again(view, message_of(view))
+        return await self.requeue_at(await self._dead_letter(message))
+
+    async def requeue_at(
+        self,
+        position: MessagePosition,
+        target: SendTarget | None = None,
+        edited: Mapping[str, Any] | None = None,
+    ) -> MessageIdentifier:
+        """The same for a dead letter that was found.
+
+        @param target: another queue than the one that it was for; a local one decides whether the message is
+            transactional.
+        @param edited: what differs in the message that is sent: arguments of L{Message}.
+        """
+        view, name = await self._open_letter(position)
+        copy = attrs.evolve(message_of(view), **(edited or {}))
+        if target is None:
+            target = self._destinations.one(name)
+        elif target.is_local:
+            copy = attrs.evolve(copy, transactional=target.queue.definition.transactional)
+        copy = self._signer.signed_again(view, copy)
         self._outbox.check([copy], [target])
         if copy.transactional:
             return await undivided(self._requeue_in_transaction(position, view, target, copy))
@@ -222,14 +242,13 @@ class Search:
 
         @raise MQError: as L{requeue}.
         """
-        return (await self._letter(message))[2]
+        return (await self._open_letter(await self._dead_letter(message)))[1]
 
-    async def _letter(
-        self, message: MessageIdentifier
-    ) -> tuple[MessagePosition, UserMessageView, FormatName]:
-        """A dead letter that nobody has, and where it was to go."""
-        position = await self._dead_letter(message)
-        received = MQError(Status.MQ_ERROR_MESSAGE_ALREADY_RECEIVED, f"message {message} was just received")
+    async def _open_letter(self, position: MessagePosition) -> tuple[UserMessageView, FormatName]:
+        """The packet of an available dead letter, and the queue that it was for."""
+        received = MQError(
+            Status.MQ_ERROR_MESSAGE_ALREADY_RECEIVED, f"dead letter {position.lookup_id} was just received"
+        )
         try:
             (view,) = await self._performer.load([position])
         except MQError:
@@ -240,8 +259,10 @@ class Search:
             raise received
         name = view.destination_format_name()
         if name is None:
-            raise MQError(Status.MQ_ERROR_ILLEGAL_FORMATNAME, f"dead letter {message} names no destination")
-        return position, view, name
+            raise MQError(
+                Status.MQ_ERROR_ILLEGAL_FORMATNAME, f"dead letter {view.identifier} has no destination"
+            )
+        return view, name
 
     async def _dead_letter(self, message: MessageIdentifier) -> MessagePosition:
         model = self._performer.model

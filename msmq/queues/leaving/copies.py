@@ -31,6 +31,9 @@ EVENTS = {
 }
 """The kinds of events in the event log for the removal of a message; every other is C{rejected}."""
 
+KEPT = "kept as a dead letter"
+"""What the event of a lost message says behind its reason, if there is a dead letter of it."""
+
 _JOURNALED = UserHeader.JP | UserHeader.TH
 _BY_HAND = (MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED)
 
@@ -129,7 +132,7 @@ class MessageCopies:
             reason = ""
             if copy is not None:
                 copies.append(copy)
-                reason = "kept as a dead letter"
+                reason = KEPT
             elif self.dropped != dropped:
                 reason = "the dead-letter queue is full"
             told = "; ".join(filter(None, (why, reason)))

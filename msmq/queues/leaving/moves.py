@@ -10,7 +10,7 @@ from msmq.moment import Moment
 from msmq.queues.arriving.availability import Availability
 from msmq.queues.counters import MessageNumbers
 from msmq.queues.effects import Effect
-from msmq.queues.holdings import Holdings, forget_queues
+from msmq.queues.holdings import Holdings, forget_queues, room_in
 from msmq.queues.leaving.departures import Departures
 from msmq.queues.leaving.expiry import Expiry
 from msmq.queues.leaving.relocation import (
@@ -23,6 +23,7 @@ from msmq.queues.leaving.relocation import (
 )
 from msmq.queues.position import PositionState
 from msmq.queues.queue import MessagePosition, Queue
+from msmq.structures.status import MQError, Status
 
 
 @attrs.define(eq=False)
@@ -46,6 +47,31 @@ class Moves:
         position.queue.let_go(position)
         position.state = PositionState.REMOVING
         return self.move_locked([position], target)
+
+    def transfer(self, positions: Sequence[MessagePosition], target: Queue) -> Relocation:
+        """Move available messages of one queue to any other; L{moved} or L{unmove} has to follow.
+
+        The caller has checked that with L{check_transfer} and L{check_acceptable}.
+
+        @raise MQError: MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if one is not available;
+            MQ_ERROR_INSUFFICIENT_RESOURCES over the quota of the target.
+        """
+        for position in positions:
+            check_available(position)
+        if not target.is_system and positions and positions[0].queue.main is not target.main:
+            room = room_in(target)
+            for position in positions:
+                room -= position.size
+                if room < 0:
+                    raise MQError(
+                        Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
+                        f"message {position.lookup_id} for {target.definition.path}: the quota of the queue"
+                        " is used up",
+                    )
+        for position in positions:
+            position.queue.let_go(position)
+            position.state = PositionState.REMOVING
+        return self.move_locked(positions, target)
 
     def move_locked(self, positions: Sequence[MessagePosition], target: Queue) -> Relocation:
         """Move messages that the caller has locked; L{moved} or L{unmove} has to follow."""

@@ -7,10 +7,13 @@ from collections.abc import Iterable
 import attrs
 
 from msmq.persistence.changes import Change
+from msmq.persistence.definition import QueuePrivacy
 from msmq.queues.holdings import Holdings
 from msmq.queues.leaving.deadlines import due_time
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PositionState
 from msmq.queues.queue import MessagePosition, Queue
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 
 
@@ -58,6 +61,53 @@ def check_move(source: Queue, target: Queue, *, is_transactional: bool) -> None:
         )
 
 
+def check_transfer(source: Queue, target: Queue) -> None:
+    """Check that an administrator may move messages from the one queue to the other, related or not.
+
+    @raise MQError: as L{check_move}; for two unrelated queues MQ_ERROR_INVALID_PARAMETER if the source is an
+        outgoing or a system queue, MQ_ERROR_TRANSACTION_USAGE if only one of them is transactional.
+    """
+    if source.main is target.main or target.is_system or source.is_deleted or target.is_deleted:
+        check_move(source, target, is_transactional=False)
+        return
+    names = f"from {source.definition.path} to {target.definition.path}"
+    if isinstance(source, OutgoingQueue):
+        raise MQError(
+            Status.MQ_ERROR_INVALID_PARAMETER,
+            f"{names}: messages of an outgoing queue can be copied, purged or redirected, not moved",
+        )
+    if source.is_system:
+        raise MQError(
+            Status.MQ_ERROR_INVALID_PARAMETER,
+            f"{names}: {source.definition.path} holds copies; use message copy, or deadletter requeue --to",
+        )
+    if source.main.definition.transactional != target.main.definition.transactional:
+        kinds = "the second is transactional" if target.main.definition.transactional else "the first is"
+        raise MQError(Status.MQ_ERROR_TRANSACTION_USAGE, f"{names}: only {kinds}; copy the messages instead")
+
+
+def check_acceptable(position: MessagePosition, target: Queue, view: UserMessageView) -> None:
+    """Check that a queue accepts a message that is moved into it from an unrelated one.
+
+    @raise MQError: MQ_ERROR_INVALID_PARAMETER for an unauthenticated message, if the target accepts only
+        authenticated ones; the same for an unencrypted one that is to be encrypted.
+    """
+    source, queue = position.queue.main.definition, target.main.definition
+    if target.is_system or position.queue.main is target.main:
+        return
+    if queue.authenticate and not source.authenticate and not view.authentication_level:
+        raise MQError(
+            Status.MQ_ERROR_INVALID_PARAMETER,
+            f"message {view.identifier}: {queue.path} accepts only authenticated messages",
+        )
+    if queue.privacy is not source.privacy and queue.privacy is not QueuePrivacy.OPTIONAL:
+        raise MQError(
+            Status.MQ_ERROR_INVALID_PARAMETER,
+            f"message {view.identifier}: the privacy of {queue.path} is {queue.privacy.value}, that of"
+            f" {source.path} is {source.privacy.value}",
+        )
+
+
 def check_available(position: MessagePosition) -> None:
     """Check that a message is available, so that it can be moved.
 
@@ -75,7 +125,8 @@ def relocate(
 ) -> None:
     """Create the positions of locked messages in other queues, still invisible.
 
-    Within a queue and its subqueues they keep their LookupIdentifier (reading 6).
+    Within a queue and its subqueues they keep their LookupIdentifier (reading 6); in any other queue they
+    follow those that are there.
     Both positions are charged until the move is stored, but not against the quota.
     """
     for position, target in pairs:
@@ -87,7 +138,7 @@ def relocate(
 
 def _place(holdings: Holdings, position: MessagePosition, target: Queue) -> MessagePosition:
     lookup_id = position.lookup_id
-    if target.is_system:
+    if target.main is not position.queue.main:
         lookup_id = lookup_id >> 56 << 56 | holdings.sequential.take(1)
     place = MessagePosition(
         target,

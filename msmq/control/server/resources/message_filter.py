@@ -39,17 +39,25 @@ class MessageFilter:
     @ivar wants_body: whether it looks at the body.
     @ivar failed: to how many messages the expression could not be applied, as C{starts_with} to a number.
     @ivar failure: why, of the first of them.
+    @param keys: those that an expression may name.
+    @param what: has them, for refusals.
     @raise MQError: MQ_ERROR_INVALID_PARAMETER for an expression that is malformed, names a key that no
         message has, or builds more values than a filter needs.
     """
 
-    def __init__(self, where: str | None, text: str | None) -> None:
+    def __init__(
+        self,
+        where: str | None,
+        text: str | None,
+        keys: frozenset[str] = KEYS,
+        what: str = "a message",
+    ) -> None:
         self._expression = None if where is None else _parse(where)
         named = frozenset() if self._expression is None else frozenset(_root_keys(self._expression.parsed))
-        for key in sorted(named - KEYS):
-            close = difflib.get_close_matches(key, KEYS, n=1)
-            meant = f"; did you mean {close[0]}?" if close else f"; it has {', '.join(sorted(KEYS))}"
-            raise invalid(f"where: a message has no key {quoted(key)}{meant}")
+        for key in sorted(named - keys):
+            close = difflib.get_close_matches(key, keys, n=1)
+            meant = f"; did you mean {close[0]}?" if close else f"; it has {', '.join(sorted(keys))}"
+            raise invalid(f"where: {what} has no key {quoted(key)}{meant}")
         # The whole message may be compared, as contains(values(@), 'x') does.
         whole = self._expression is not None and not named
         self.wants_decoded = whole or not named.isdisjoint(("decoded", "decode_error"))

@@ -1,0 +1,228 @@
+"""Which messages a command changes, and how what was done to them is printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import attrs
+import click
+
+from msmq.cli.confirmation import confirm
+from msmq.cli.exit_status import DONE, REFUSED
+from msmq.cli.options import Settings
+from msmq.cli.output import complain
+from msmq.structures.status import MQError, Status
+
+_C = TypeVar("_C", bound=Callable[..., object])
+
+COLUMNS: Final = ("lookup_id", "id", "arrived_time", "priority", "body_size", "class_name", "label")
+
+
+def selection_options(verb: _C) -> _C:
+    """What can be said about the messages that a command changes."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Change nothing; list the messages."),
+        click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most N messages."),
+        click.option("--all", "everything", is_flag=True, help="All messages of the queue."),
+        click.option("--body", metavar="TEXT", help="Those whose body contains TEXT."),
+        click.option(
+            "--where",
+            metavar="EXPRESSION",
+            help="Those for which this JMESPath expression over their JSON keys is true.",
+        ),
+        click.option("--queue", metavar="PATH", help="The queue in which they are."),
+    ):
+        verb = option(verb)
+    return verb
+
+
+@attrs.frozen
+class Selection:
+    """Messages: those of some identifiers, or those of a queue that match.
+
+    @ivar ids: message identifiers, or with C{queue} LookupIdentifiers.
+    @ivar queue: where they are; C{None} for wherever the identifiers are.
+    """
+
+    ids: Sequence[str]
+    queue: str | None
+    where: str | None = None
+    body: str | None = None
+    everything: bool = False
+    limit: int | None = None
+
+    def check(self) -> None:
+        """See that one way to select was chosen.
+
+        @raise click.UsageError: none was, or several.
+        """
+        is_matching = self.where is not None or self.body is not None
+        if [bool(self.ids), is_matching, self.everything].count(True) != 1:
+            raise click.UsageError("say which messages: ID..., or --queue PATH with --where, --body or --all")
+        if self.queue is None and not self.ids:
+            raise click.UsageError("--queue says in which queue --where, --body and --all select messages")
+        if self.ids and self.limit is not None:
+            raise click.UsageError("--limit is for --where, --body and --all")
+
+    def parts(self, settings: Settings) -> dict[str, dict[str, Any]]:
+        """What to ask for of each queue.
+
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND for an identifier of no message there.
+        @raise click.UsageError: one is of messages in several queues.
+        """
+        if self.ids:
+            return {path: {"lookup_ids": ids} for path, ids in self._places(settings).items()}
+        assert self.queue is not None
+        chosen = {"where": self.where, "body": self.body, "limit": self.limit}
+        return {self.queue: {**chosen, "everything": self.everything}}
+
+    def _places(self, settings: Settings) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for text in self.ids:
+            if text.isdecimal():
+                if self.queue is None:
+                    raise click.UsageError("a lookup_id is that of a queue; name it with --queue")
+                found.setdefault(self.queue, []).append(int(text))
+                continue
+            queue, lookup_id = place_of(settings, text, self.queue)
+            found.setdefault(queue, []).append(lookup_id)
+        return found
+
+
+def place_of(settings: Settings, identifier: str, queue: str | None) -> tuple[str, int]:
+    """The queue that holds a message, and its LookupIdentifier there.
+
+    @param queue: where it has to be.
+    @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND.
+    @raise click.UsageError: several queues hold it, and none is named.
+    """
+    places = settings.client.explain(identifier)["places"]
+    if queue is not None:
+        path = _canonical(settings, queue)
+        places = [place for place in places if place["queue"] in (queue, path)]
+    if not places:
+        where = "here" if queue is None else f"in {queue}"
+        raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"there is no message {identifier} {where}")
+    queues = sorted({place["queue"] for place in places})
+    if len(queues) > 1:
+        raise click.UsageError(f"{identifier} is in {' and '.join(queues)}; name one with --queue")
+    return places[0]["queue"], places[0]["lookup_id"]
+
+
+def _canonical(settings: Settings, queue: str) -> str:
+    try:
+        return str(settings.client.queue(queue)["path"])
+    except MQError:
+        # An outgoing queue has only its format name.
+        return queue
+
+
+def literal(text: str) -> str:
+    """A text as JMESPath has it."""
+    return "`" + json.dumps(text).replace("`", "\\`") + "`"
+
+
+@attrs.define(slots=False)
+class ChangeReport:
+    """Prints what becomes of messages, and counts it.
+
+    @ivar done: the participle for people: C{moved to X}.
+    """
+
+    settings: Settings
+    done: str
+    is_dry: bool
+    prints_new: bool = False
+    changed: int = 0
+    refused: int = 0
+    _listed: list[Mapping[str, Any]] = attrs.field(factory=list, init=False)
+
+    def take(self, queue: str, lines: Iterator[dict[str, Any]]) -> None:
+        """Print the lines of one queue as they come."""
+        output = self.settings.output
+        for value in lines:
+            if "lookup_id" not in value:
+                if "end" not in value:
+                    count = f"{self.changed} {self.done}" if value.get("done") else f"{value['found']} found"
+                    output.progress(f"{value['looked_at']} looked at, {count}")
+                elif "not_compared" in value:
+                    output.progress("")
+                    complain(f"{value['not_compared']} message(s) could not be compared: {value['reason']}")
+            elif "error" in value:
+                output.progress("")
+                self.refused += 1
+                name = value.get("id") or f"message {value['lookup_id']} of {queue}"
+                complain(f"{name} was not {self.done}: {value['error']}: {value['detail']}")
+            else:
+                self.changed += 1
+                self._print(queue, value)
+
+    def _print(self, queue: str, value: dict[str, Any]) -> None:
+        output = self.settings.output
+        if output.as_json:
+            output.object(self.printed(queue, value))
+        elif self.is_dry:
+            self._listed.append(value)
+        elif self.prints_new and "new_id" in value:
+            output.progress("")
+            output.write(value["new_id"])
+
+    def printed(self, queue: str, value: dict[str, Any]) -> dict[str, Any]:
+        """What JSON says of one."""
+        return {"queue": queue, **value}
+
+    def end(self) -> int:
+        """Print the summary; the exit status."""
+        output = self.settings.output
+        output.progress("")
+        if self._listed:
+            output.many(self._listed, COLUMNS)
+        count = "1 message" if self.changed == 1 else f"{self.changed} messages"
+        if self.is_dry:
+            output.text(f"{count} would be {self.done}")
+        elif not self.prints_new:
+            output.text(f"{count} {self.done}")
+        output.flush()
+        return REFUSED if self.refused else DONE
+
+
+def change(
+    settings: Settings,
+    action: str,
+    parts: Mapping[str, dict[str, Any]],
+    report: ChangeReport,
+    *,
+    question: str | None = None,
+    yes: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> int:
+    """Do something to messages, and print what became of each; the exit status.
+
+    @param parts: which messages of which queues, as L{Selection.parts} has it.
+    @param question: what to ask before; it is followed by how many messages. C{None} to ask nothing.
+    @param options: as L{ControlClient.change_messages<msmq.control.client.client.ControlClient>}.
+    """
+    if question is not None and not report.is_dry:
+        asked = question
+        confirm(lambda: f"{asked} {_counted(settings, action, parts, options or {})}", yes=yes)
+    for queue, part in parts.items():
+        with settings.naming(queue):
+            lines = settings.client.change_messages(
+                queue, action, dry_run=report.is_dry, **part, **(options or {})
+            )
+            report.take(queue, lines)
+    return report.end()
+
+
+def _counted(
+    settings: Settings, action: str, parts: Mapping[str, dict[str, Any]], options: Mapping[str, Any]
+) -> str:
+    count = 0
+    for queue, part in parts.items():
+        with settings.naming(queue):
+            lines = settings.client.change_messages(queue, action, dry_run=True, **part, **options)
+            count += sum("lookup_id" in value for value in lines)
+    messages = "1 message" if count == 1 else f"{count} messages"
+    return f"{messages} of {', '.join(parts)}"

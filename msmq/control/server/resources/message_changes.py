@@ -1,0 +1,371 @@
+"""Resources that remove, move, copy and requeue messages of a queue: those that match, or those named."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import attrs
+from klein import Klein
+from twisted.internet.defer import CancelledError, Deferred
+
+from msmq.control.authentication.audit import AuditedOperation
+from msmq.control.protocol.message_documents import divide_document
+from msmq.control.protocol.refusals import invalid, refusal
+from msmq.control.server.http.disconnection import give_way, running, shielded
+from msmq.control.server.http.requests import ControlRequest, json_body, refuse_rest
+from msmq.control.server.http.responses import JSON_LINES, ResponseStream
+from msmq.control.server.messages.properties import flag, number, read_properties, text
+from msmq.control.server.resources.context import ResourceContext, without_parameters
+from msmq.control.server.resources.message_filter import MessageFilter
+from msmq.control.server.resources.message_search import (
+    PAGE,
+    PROGRESS,
+    TURN,
+    MessageDescriber,
+    MessageSearch,
+    json_line,
+)
+from msmq.interfaces.message_administration import MessageChange
+from msmq.interfaces.queue_manager import MessagePage, ReceivedMessage
+from msmq.queues.queue import SEQUENTIAL_MASK
+from msmq.structures.status import MQError
+
+Act = Callable[[Sequence[int]], Awaitable[Sequence[MessageChange]]]
+"""Does something to messages of one queue, by their LookupIdentifiers."""
+
+
+@attrs.frozen
+class MessageAction:
+    """What is to be done to messages.
+
+    @ivar name: as the command has it.
+    @ivar done: the participle for texts: C{removed}.
+    @ivar details: for the audit log.
+    """
+
+    name: str
+    done: str
+    act: Act
+    details: dict[str, object]
+
+
+class MessageChangeResources:
+    """Changes of many messages, in slices between which the reactor serves others.
+
+    A change ends when its client disconnects, after the slice that is under way; what was done stays.
+    Only messages that were in the queue when it began are changed.
+    """
+
+    app = Klein()
+
+    def __init__(self, context: ResourceContext) -> None:
+        self._context = context
+        self._manager = context.manager
+        self._describer = MessageDescriber()
+
+    @app.route("/v1/queues/<path:path>/messages/remove", methods=["POST"])
+    async def remove(self, request: ControlRequest, path: str) -> None:
+        """Remove messages unread."""
+        wanted = self._context.document(request)
+        messages = self._manager.message_administration
+        await self._change(
+            request,
+            path,
+            wanted,
+            MessageAction("message remove", "removed", lambda ids: messages.remove(path, ids), {}),
+        )
+
+    @app.route("/v1/queues/<path:path>/messages/move", methods=["POST"])
+    async def move(self, request: ControlRequest, path: str) -> None:
+        """Move messages to another local queue."""
+        wanted = self._context.document(request)
+        queue = text("queue", wanted.pop("queue", None))
+        messages = self._manager.message_administration
+        # What can be refused is, even if there is nothing to move.
+        await running(messages.move(path, [], queue))
+        action = MessageAction(
+            "message move", "moved", lambda ids: messages.move(path, ids, queue), {"queue": queue}
+        )
+        await self._change(request, path, wanted, action)
+
+    @app.route("/v1/queues/<path:path>/messages/copy", methods=["POST"])
+    async def copy(self, request: ControlRequest, path: str) -> None:
+        """Send copies of messages."""
+        wanted = self._context.document(request)
+        to = text("destination", wanted.pop("destination", None))
+        in_clear = flag("in_clear", wanted.pop("in_clear", False))
+        messages = self._manager.message_administration
+        await running(messages.copy(path, [], to, in_clear=in_clear))
+        action = MessageAction(
+            "message copy",
+            "copied",
+            lambda ids: messages.copy(path, ids, to, in_clear=in_clear),
+            {"destination": to, "in_clear": in_clear},
+        )
+        await self._change(request, path, wanted, action)
+
+    @app.route("/v1/queues/<path:path>/messages/requeue", methods=["POST"])
+    async def requeue(self, request: ControlRequest, path: str) -> None:
+        """Send dead letters again; with C{message}, what one of them is replaced by."""
+        without_parameters(request)
+        wanted = json_body(request, self._context.limits.request_body)
+        to = None if wanted.get("to") is None else text("to", wanted["to"])
+        wanted.pop("to", None)
+        edited = wanted.pop("message", None)
+        message = None if edited is None else _edited(edited)
+        messages = self._manager.message_administration
+        if message is None:
+            await running(messages.requeue(path, [], to=to))
+        action = MessageAction(
+            "deadletter requeue",
+            "requeued",
+            lambda ids: messages.requeue(path, ids, to=to, edited=message),
+            {**({} if to is None else {"to": to}), **({} if edited is None else {"edited": True})},
+        )
+        await self._change(request, path, wanted, action)
+
+    async def _change(
+        self, request: ControlRequest, path: str, wanted: dict[str, Any], action: MessageAction
+    ) -> None:
+        is_dry = flag("dry_run", wanted.pop("dry_run", False))
+        selection = _Selection.read(wanted)
+        stream = ResponseStream(request, JSON_LINES)
+        change = _MessageChanges(
+            self._context, self._describer, path, selection, action, stream, is_dry=is_dry
+        )
+        try:
+            await change.run(request)
+        finally:
+            stream.close()
+
+
+@attrs.frozen
+class _Selection:
+    """Which messages of a queue.
+
+    @ivar lookup_ids: these; C{None} for those that match.
+    @ivar after: the LookupIdentifier behind which to begin.
+    @ivar limit: the most messages.
+    """
+
+    lookup_ids: Sequence[int] | None
+    matching: MessageFilter
+    after: int
+    limit: int | None
+    described: dict[str, object]
+
+    @classmethod
+    def read(cls, wanted: dict[str, Any]) -> _Selection:
+        described = {key: value for key, value in wanted.items() if value is not None}
+        named = wanted.pop("lookup_ids", None)
+        if named is not None and not isinstance(named, list):
+            raise invalid("lookup_ids is an array of whole numbers")
+        lookup_ids = None if named is None else [number("lookup_ids", each) for each in named]
+        where, body = wanted.pop("where", None), wanted.pop("body", None)
+        after, limit = wanted.pop("after", None), wanted.pop("limit", None)
+        is_all = flag("all", wanted.pop("all", False))
+        refuse_rest(wanted, "lookup_ids, where, body, after, limit, all and dry_run")
+        if [lookup_ids is not None, where is not None or body is not None, is_all].count(True) != 1:
+            raise invalid("say which messages: lookup_ids, where or body, or all: true")
+        matching = MessageFilter(
+            None if where is None else text("where", where), None if body is None else text("body", body)
+        )
+        return cls(
+            lookup_ids,
+            matching,
+            -1 if after is None else number("after", after),
+            None if limit is None else number("limit", limit),
+            described,
+        )
+
+
+class _MessageChanges:
+    """One request to change messages: finds a slice, changes it, reports it, and goes on."""
+
+    def __init__(
+        self,
+        context: ResourceContext,
+        describer: MessageDescriber,
+        path: str,
+        selection: _Selection,
+        action: MessageAction,
+        stream: ResponseStream,
+        *,
+        is_dry: bool,
+    ) -> None:
+        self._context = context
+        self._inspection = context.manager.inspection
+        self._describer = describer
+        self._path = path
+        self._selection = selection
+        self._action = action
+        self._stream = stream
+        self._is_dry = is_dry
+        self._last = context.manager.message_administration.last_sequential
+        self._search = MessageSearch(
+            describer, selection.matching, selection.limit, with_body=False, is_decoded=False
+        )
+        self._done = 0
+        self._failed = 0
+        self._told = self._began = context.clock.seconds()
+        self._slice: Deferred[Sequence[MessageChange]] | None = None
+
+    async def run(self, request: ControlRequest) -> None:
+        """Change all of them, and record the caller and how many these were."""
+        action = self._action
+        operation = AuditedOperation(
+            action.name, self._path, {**action.details, **_shortened(self._selection.described)}
+        )
+        tell = self._context.audit.tell
+        caller = request.caller
+        if self._is_dry:
+            await self._refusable()
+            return
+        try:
+            await self._refusable()
+        except MQError as error:
+            if self._done or self._failed:
+                error = MQError(error.status, f"{error.detail}; before that, {self._result()}")
+            tell(caller, operation, error=error)
+            if not self._stream.is_open:
+                raise error from None
+            self._stream.write(json_line({**refusal(error), "done": self._done, "failed": self._failed}))
+        except CancelledError:
+            # The slice that is under way goes on.
+            ending = self._slice or Deferred()
+            if self._slice is None:
+                ending.callback(())
+
+            def stopped(_: object) -> None:
+                tell(caller, operation, result=f"{self._result()}, then the client disconnected")
+
+            ending.addBoth(stopped)
+            raise
+        else:
+            tell(caller, operation, result=self._result())
+
+    def _result(self) -> str:
+        failed = f", {self._failed} refused" if self._failed else ""
+        messages = "1 message was" if self._done == 1 else f"{self._done} messages were"
+        return f"{messages} {self._action.done}{failed}"
+
+    async def _refusable(self) -> None:
+        if self._selection.lookup_ids is not None:
+            await self._named(self._selection.lookup_ids)
+        else:
+            await self._matching()
+
+    async def _named(self, lookup_ids: Sequence[int]) -> None:
+        for start in range(0, len(lookup_ids), PAGE):
+            part = lookup_ids[start : start + PAGE]
+            if self._is_dry:
+                for lookup_id in part:
+                    message = await running(self._inspection.read_message(self._path, lookup_id))
+                    self._stream.write(json_line(self._search.described(message)))
+            else:
+                changed = await self._act(part)
+                for lookup_id in sorted(set(part) - {change.lookup_id for change in changed}):
+                    self._failed += 1
+                    self._stream.write(json_line(_not_there(lookup_id)))
+            await self._pause()
+        self._stream.write(json_line({"end": "queue", "done": self._done, "failed": self._failed}))
+
+    async def _matching(self) -> None:
+        page = await self._page(self._selection.after)
+        while True:
+            # The pages before this one are done with; a moved or removed message is not in the next.
+            found: list[int] = []
+            for message in self._search.matching(self._present(page)):
+                if message is not None:
+                    found.append(message.lookup_id)
+                    if self._is_dry:
+                        self._stream.write(json_line(self._search.described(message)))
+                await self._pause(TURN)
+            if found and not self._is_dry:
+                await self._act(found)
+            if self._search.is_over(page):
+                break
+            await self._pause()
+            page = await self._page(page.last)
+        end = self._search.ended()
+        self._stream.write(json_line({**end, "done": self._done, "failed": self._failed}))
+
+    async def _page(self, after: int) -> MessagePage:
+        return await running(self._inspection.browse(self._path, after=after, count=PAGE))
+
+    def _present(self, page: MessagePage) -> MessagePage:
+        """Without what has arrived since the change began."""
+        return attrs.evolve(page, messages=[each for each in page.messages if self._was_there(each)])
+
+    def _was_there(self, message: ReceivedMessage) -> bool:
+        return message.lookup_id & SEQUENTIAL_MASK <= self._last
+
+    async def _act(self, lookup_ids: Sequence[int]) -> Sequence[MessageChange]:
+        """Change a slice; it is changed even if the client disconnects meanwhile."""
+        self._slice = running(self._count(lookup_ids))
+        changed = await shielded(self._slice)
+        self._slice = None
+        for change in changed:
+            self._stream.write(json_line(_described(change)))
+        return changed
+
+    async def _count(self, lookup_ids: Sequence[int]) -> Sequence[MessageChange]:
+        changed = await self._action.act(lookup_ids)
+        failed = sum(change.error is not None for change in changed)
+        self._failed += failed
+        self._done += len(changed) - failed
+        return changed
+
+    async def _pause(self, turn: float = 0.0) -> None:
+        """Let the reactor serve others, if this has taken long enough, and say how far it is."""
+        clock = self._context.clock
+        now = clock.seconds()
+        if turn and now - self._began < turn:
+            return
+        if now - self._told >= PROGRESS:
+            self._told = now
+            self._stream.write(
+                json_line({**self._search.progress(), "done": self._done, "failed": self._failed})
+            )
+        await give_way(clock)
+        await self._stream.drained()
+        self._began = clock.seconds()
+
+
+def _edited(document: object) -> dict[str, Any]:
+    """What a document changes of a message."""
+    properties, body = divide_document(document)
+    changed = read_properties(properties)
+    return changed if body is None else {**changed, "body": body}
+
+
+_SHOWN_IDS: Final = 5
+
+
+def _shortened(described: dict[str, object]) -> dict[str, object]:
+    """What was selected, for the audit log, which needs not each of a thousand numbers."""
+    named = described.get("lookup_ids")
+    if isinstance(named, list) and len(named) > _SHOWN_IDS:
+        return {**described, "lookup_ids": [*named[:_SHOWN_IDS], f"and {len(named) - _SHOWN_IDS} more"]}
+    return described
+
+
+def _described(change: MessageChange) -> dict[str, Any]:
+    value: dict[str, Any] = {
+        "lookup_id": change.lookup_id,
+        "id": None if change.identifier is None else str(change.identifier),
+    }
+    if change.new is not None:
+        value["new_id"] = str(change.new)
+    if change.error is not None:
+        value |= refusal(change.error)
+    return value
+
+
+def _not_there(lookup_id: int) -> dict[str, Any]:
+    return {
+        "lookup_id": lookup_id,
+        "error": "MQ_ERROR_MESSAGE_NOT_FOUND",
+        "detail": "it was received or removed, or a reader or a transaction holds it",
+    }

@@ -1,0 +1,133 @@
+"""Searches pages of a queue for messages that match, and describes them in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from twisted.plugin import getPlugins
+
+from msmq.control.server.http.responses import to_json
+from msmq.control.server.messages.places import properties_of
+from msmq.control.server.resources.message_filter import MessageFilter
+from msmq.decoding.bodies import Body, BodyDecoders, IBodyDecoder
+from msmq.decoding.message_json import body_json
+from msmq.interfaces.queue_manager import MessagePage, ReceivedMessage
+
+PAGE: Final = 64
+"""Messages that are read from the store together."""
+
+TURN: Final = 0.005
+"""Seconds after which a step ends, so that the reactor can serve others."""
+
+PROGRESS: Final = 1.0
+"""Seconds after which a search that finds nothing says how far it is."""
+
+_DECODED: Final = 0x10000
+"""Bytes of a body that is decoded for a filter; a larger one would hold the reactor for too long."""
+
+
+def json_line(value: object) -> bytes:
+    """A line of JSON."""
+    return to_json(value) + b"\n"
+
+
+class MessageDescriber:
+    """Describes messages in JSON; the decoders of bodies are found when the first is needed."""
+
+    def __init__(self) -> None:
+        self._decoders: BodyDecoders | None = None
+
+    def describe(self, message: ReceivedMessage, *, with_body: bool, is_decoded: bool) -> dict[str, Any]:
+        """A message in JSON, with its body and what that is decoded to, if they are asked for."""
+        view = message.view
+        value = properties_of(message)
+        if with_body:
+            value |= body_json(value["class"], value["label"], view.body)
+        if is_decoded:
+            if self._decoders is None:
+                self._decoders = BodyDecoders(getPlugins(IBodyDecoder))
+            if len(view.body) > _DECODED:
+                value |= {"decoded": None, "decode_error": f"a body of more than {_DECODED} bytes"}
+            else:
+                outcome = self._decoders.decode(Body(bytes(view.body), view.body_type, bytes(view.extension)))
+                decoded = None if outcome.decoded is None else outcome.decoded.as_json()
+                value |= {"decoded": decoded, "decode_error": outcome.error or None}
+        return value
+
+
+class MessageSearch:
+    """Goes through pages, and finds what matches.
+
+    @param limit: after how many it ends; C{None} for the end of the queue.
+    """
+
+    def __init__(
+        self,
+        describer: MessageDescriber,
+        wanted: MessageFilter,
+        limit: int | None,
+        *,
+        with_body: bool,
+        is_decoded: bool,
+    ) -> None:
+        self._describer = describer
+        self._filter = wanted
+        self._limit = limit
+        self._with_body = with_body
+        self._is_decoded = is_decoded
+        self._found = 0
+        self._looked_at = 0
+        self._after: int | None = None
+        self._is_end = False
+
+    def lines(self, page: MessagePage) -> Iterator[bytes]:
+        """A line for each message that matches, and nothing for each that does not."""
+        for message in self.matching(page):
+            yield b"" if message is None else json_line(self.described(message))
+        for lookup_id, reason in page.unreadable.items():
+            yield json_line({"lookup_id": lookup_id, "unreadable": reason})
+
+    def matching(self, page: MessagePage) -> Iterator[ReceivedMessage | None]:
+        """Each message that matches, and C{None} for each that does not, up to the limit."""
+        for message in page.messages:
+            if self._found == self._limit:
+                return
+            self._looked_at += 1
+            self._after = message.lookup_id
+            is_found = self._matches(message)
+            self._found += is_found
+            yield message if is_found else None
+        if self._limit is None or self._found < self._limit:
+            self._after = page.last
+            self._is_end = page.is_end
+
+    def _matches(self, message: ReceivedMessage) -> bool:
+        wanted = self._filter
+        if wanted.is_empty:
+            return True
+        if not wanted.has_text(message.view.body):
+            return False
+        value = self._describer.describe(
+            message, with_body=wanted.wants_body, is_decoded=wanted.wants_decoded
+        )
+        return wanted.matches(value)
+
+    def described(self, message: ReceivedMessage) -> dict[str, Any]:
+        """A message in JSON."""
+        return self._describer.describe(message, with_body=self._with_body, is_decoded=self._is_decoded)
+
+    def is_over(self, page: MessagePage) -> bool:
+        """Whether there is nothing more to look at, or enough was found."""
+        return self._is_end or self._found == self._limit
+
+    def progress(self) -> dict[str, Any]:
+        """How far it is."""
+        return {"looked_at": self._looked_at, "found": self._found, "after": self._after}
+
+    def ended(self) -> dict[str, Any]:
+        """How far it came, and why no further."""
+        value = {"end": "queue" if self._is_end else "limit", **self.progress()}
+        if self._filter.failed:
+            value |= {"not_compared": self._filter.failed, "reason": self._filter.failure}
+        return value

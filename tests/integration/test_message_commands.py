@@ -1,0 +1,74 @@
+"""C{msmq message remove, copy, move} and C{msmq deadletter} against a real queue manager."""
+
+from __future__ import annotations
+
+import json
+
+from twisted.internet.task import deferLater
+
+from tests.integration.test_control_socket import ORDERS, CommandTestCase, reactor
+
+OTHER = ".\\private$\\other"
+
+
+class MessageCommandTests(CommandTestCase):
+    """Messages by identifier and by expression."""
+
+    async def test_move_copy_and_remove(self) -> None:
+        """A move by expression, a copy by identifier, and a removal, each with its output and status."""
+        await self.service.create_queue(OTHER)
+        await self.put(b"1", b"2", b"3")
+        moved = await self.msmq("message", "move", "--queue", ORDERS, "--where", "body == '2'", OTHER)
+        self.assertEqual((moved.status, moved.output), (0, f"1 message moved to {OTHER}\n".encode()))
+        [listed, _] = (await self.msmq("queue", "browse", ORDERS, "--json")).objects
+        [copy] = (await self.msmq("message", "copy", listed["id"], "--to", OTHER, "--json")).objects
+        self.assertEqual((copy["id"], copy["queue"]), (listed["id"], ORDERS))
+        unconfirmed = await self.msmq("message", "remove", "--queue", ORDERS, "--all")
+        self.assertEqual(unconfirmed.status, 2)
+        self.assertIn("--yes", unconfirmed.errors)
+        dry = await self.msmq("message", "remove", "--queue", ORDERS, "--all", "--dry-run")
+        self.assertTrue(dry.output.endswith(b"2 messages would be removed\n"), dry.output)
+        lookup_id = str(listed["lookup_id"])
+        removed = await self.msmq("message", "remove", "--queue", ORDERS, lookup_id, "--yes")
+        self.assertEqual((removed.status, removed.output), (0, b"1 message removed\n"))
+        self.assertEqual(await self.bodies(), [b"3"])
+        again = await self.msmq("message", "remove", "--queue", ORDERS, lookup_id, "--yes")
+        self.assertEqual((again.status, again.output), (1, b"0 messages removed\n"))
+        self.assertIn("MQ_ERROR_MESSAGE_NOT_FOUND", again.errors)
+
+    async def test_dead_letters(self) -> None:
+        """They are counted, one is edited and sent again, the others are sent elsewhere by class."""
+        await self.service.create_queue(OTHER)
+        name = "DIRECT=OS:BETA\\private$\\q"
+        for body in ("1", "2"):
+            sent = await self.msmq(
+                "send", name, "--body", body, "--dead-letter", "--time-to-reach-queue", "1"
+            )
+            self.assertEqual(sent.status, 0)
+        while len(letters := (await self.msmq("deadletter", "list", "--json")).objects) < 2:
+            await deferLater(reactor, 0.1)
+        [group] = (await self.msmq("deadletter", "list", "--group-by", "class,queue", "--json")).objects
+        self.assertEqual((group["messages"], group["destination_queue"]), (2, name))
+        identifier = letters[0]["id"]
+        shown = await self.msmq("deadletter", "show", identifier, "--json")
+        edited = json.dumps({**shown.objects[0], "body": "mended"}).encode()
+        requeued = await self.msmq(
+            "deadletter", "requeue", identifier, "--edit", "-", "--to", ORDERS, "--json", piped=edited
+        )
+        self.assertEqual([each["dead_letter"] for each in requeued.objects], [identifier])
+        self.assertEqual(await self.bodies(), [b"mended"])
+        rest = await self.msmq(
+            "deadletter",
+            "requeue",
+            "--class",
+            "nack_reach_queue_timeout",
+            "--queue",
+            "BETA\\private$\\q",
+            "--since",
+            "1h",
+            "--to",
+            OTHER,
+        )
+        self.assertEqual((rest.status, len(rest.output.splitlines())), (0, 1))
+        discarded = await self.msmq("deadletter", "discard", "--all", "--yes")
+        self.assertEqual((discarded.status, discarded.output), (0, b"0 messages discarded\n"))
