@@ -27,3 +27,16 @@ def served_site(topology: Topology, own: UUID, destination: UUID) -> UUID | None
     if foreign_site(topology, destination) is None:
         return None
     return next((site for site in machine.sites if site in server.sites), None)
+
+
+def is_answered_for(topology: Topology, queue_manager: UUID) -> bool:
+    """Whether another queue manager may acknowledge what was sent to this one.
+
+    That is the connector of a foreign site. It cannot be ruled out of a queue manager that the directory does
+    not list, because the directory is not available for example.
+    """
+    machine = topology.queue_manager(queue_manager)
+    if machine is None:
+        return True
+    sites = map(topology.site, machine.sites)
+    return any(site is None or site.is_foreign for site in sites)

@@ -8,11 +8,11 @@ from uuid import UUID
 from twisted.logger import capturedLogs, formatEvent
 
 from msmq.directory.memory import MemoryDirectory
-from msmq.manager.routes.moved_senders import REPORTED_AFTER
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.membership.objects import EnterpriseObject, QueueManagerObject, SiteObject
 from msmq.storage.memory import MemoryMessageStore
 from msmq.testing.clock import ManualClock
+from msmq.transfer.decisions.next_hop_decision import REPORTED_AFTER
 from msmq.wire.addresses import AddressSet
 from msmq.wire.guid import braced
 from tests.builders import ALPHA, BETA

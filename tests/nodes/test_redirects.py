@@ -7,12 +7,12 @@ from uuid import UUID
 
 from twisted.internet.defer import Deferred
 
-from msmq.manager.routes.moved_senders import REPORTED_AFTER
 from msmq.queues.arriving.message import Acknowledge, Delivery
 from msmq.queues.redirects import MOST_REDIRECTS, REDIRECT, Redirects, redirect_address
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError, Status
+from msmq.transfer.decisions.next_hop_decision import REPORTED_AFTER
 from msmq.wire.guid import braced
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.nodes.scripted import JOURNAL

@@ -7,7 +7,7 @@ from uuid import UUID
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.changes import Change, PutMessage, PutQueue, PutState, RemoveMessages, RemoveQueue
-from msmq.queues.arriving.admission import EnqueueStatus
+from msmq.queues.arriving.admission import EnqueueStatus, refusal_class
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.position import PositionState
 from msmq.structures.names.format_name import parse_format_name
@@ -384,3 +384,17 @@ class OutgoingStorageTests(SynchronousTestCase):
         first, second = model().outgoing(name, NOW), model().outgoing(name, NOW)
         self.assertEqual(first.definition.identifier, second.definition.identifier)
         self.assertNotEqual(first.definition.identifier, UUID(int=0))
+
+
+class RefusalClassTests(SynchronousTestCase):
+    """L{refusal_class}: what the sender of a message that was not enqueued gets."""
+
+    def test_each_status(self) -> None:
+        """A line for each; over the quota of the queue manager nothing is acknowledged."""
+        for status, expected in (
+            (EnqueueStatus.QUEUE_QUOTA_EXCEEDED, MessageClass.NACK_Q_EXCEED_QUOTA),
+            (EnqueueStatus.TIMED_OUT_IN_TRANSIT, MessageClass.NACK_REACH_QUEUE_TIMEOUT),
+            (EnqueueStatus.QUEUE_DELETED, MessageClass.NACK_BAD_DST_Q),
+            (EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED, None),
+        ):
+            self.assertIs(refusal_class(status), expected)

@@ -13,18 +13,12 @@ from msmq.manager.peers.express_history import ExpressHistory
 from msmq.manager.peers.peer_dead_letters import PeerDeadLetters
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import AppendEvent
-from msmq.queues.arriving.admission import Admission, EnqueueStatus
+from msmq.queues.arriving.admission import Admission, refusal_class
 from msmq.queues.arriving.reports import destination_of
 from msmq.quoting import shown
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.decisions.arrival_decision import Fate
-
-_REFUSED = {
-    EnqueueStatus.QUEUE_QUOTA_EXCEEDED: MessageClass.NACK_Q_EXCEED_QUOTA,
-    EnqueueStatus.TIMED_OUT_IN_TRANSIT: MessageClass.NACK_REACH_QUEUE_TIMEOUT,
-    EnqueueStatus.QUEUE_DELETED: MessageClass.NACK_BAD_DST_Q,
-}
 
 
 class ArrivalRefusals:
@@ -77,12 +71,13 @@ class ArrivalRefusals:
         """
         is_full = False
         for refusal in admission.refusals:
-            if refusal.status is EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED:
+            message_class = refusal_class(refusal.status)
+            if message_class is None:
                 is_full = True
                 self._express.take_back((refusal.view,))
                 self.refuse(batch, refusal.view, refusal.status.name)
             else:
-                self.refuse(batch, refusal.view, _REFUSED[refusal.status])
+                self.refuse(batch, refusal.view, message_class)
         return is_full
 
     def refuse(

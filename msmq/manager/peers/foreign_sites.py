@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from msmq.interfaces.routing import IRouter
+from msmq.routing.foreign_sites import is_answered_for
 
 
 class ForeignSites:
@@ -17,16 +18,5 @@ class ForeignSites:
         self._router = router
 
     def is_answered_for(self, queue_manager: UUID) -> bool:
-        """Whether another queue manager may acknowledge what was sent to this one.
-
-        That is the connector of a foreign site. It cannot be ruled out of a queue manager that the directory
-        does not list, because the directory is away for example.
-        """
-        if self._router is None:
-            return False
-        topology = self._router.topology
-        machine = topology.queue_manager(queue_manager)
-        if machine is None:
-            return True
-        sites = map(topology.site, machine.sites)
-        return any(site is None or site.is_foreign for site in sites)
+        """L{msmq.routing.foreign_sites.is_answered_for}, by the topology as it is now."""
+        return self._router is not None and is_answered_for(self._router.topology, queue_manager)

@@ -19,6 +19,13 @@ from msmq.moment import Moment
 from msmq.persistence.changes import AppendEvent
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.decisions.peer_decision import (
+    IdentifierFacts,
+    StatedIdentifier,
+    is_clock_off,
+    is_source_address,
+    judge_identifier,
+)
 from msmq.wire.guid import braced
 
 LINES: Final = 10
@@ -29,12 +36,6 @@ MOST_PEERS: Final = 10_000
 
 MOST_ADDRESSES: Final = 16
 """Other addresses of one identifier that are remembered; the latest."""
-
-MOVED_AFTER: Final = 3600.0
-"""Seconds after the last session with the known address after which another address replaces it."""
-
-CLOCK_TOLERANCE: Final = 60
-"""Offset of SentTime in seconds above which it is logged."""
 
 
 @attrs.define(eq=False)
@@ -63,11 +64,8 @@ class Peer:
 class Peers:
     """Keeps the open sessions by the identifiers that their peers state, and watches those.
 
-    Nothing proves an identifier.
-    A machine that was cloned with its identifier, and a peer that claims to be another, look alike: a known
-    identifier at another address.
-    It is logged, and messages for that queue manager stay with its known address, until there was no session
-    with that for L{MOVED_AFTER}.
+    A known identifier at another address is logged, and messages for that queue manager stay with its known
+    address, as L{judge_identifier} decides.
 
     @param identifier: our own, which no peer may have.
     @ivar trusts: whether an identifier is believed at whatever address.
@@ -101,10 +99,7 @@ class Peers:
         if peer is None:
             peer = Peer(identifier, address)
         self._peers[identifier] = peer
-        if identifier == self._identifier:
-            self._meet_ourselves(peer, address)
-        elif address != peer.address and address not in peer.others:
-            self._meet_elsewhere(peer, address)
+        self._meet(peer, address)
         peer.sessions.append(session)
         self._by_session[session] = peer, identifier.bytes_le
         self._at[address] = self._at.get(address, 0) + 1
@@ -149,35 +144,48 @@ class Peers:
     def _is_believed(self, peer: Peer, session: ISession) -> bool:
         return self.trusts or session.remote_address == peer.address
 
-    def _meet_ourselves(self, peer: Peer, address: str) -> None:
-        if address not in peer.others:
-            if (others := self._lines.take(self._clock.now())) is not None:
-                self.log.warn(
-                    "the queue manager at {address} has our own identifier {identifier}: "
-                    "one of the two machines was cloned{others}",
-                    address=address,
-                    identifier=braced(peer.identifier),
-                    others=others,
-                )
+    def _meet(self, peer: Peer, address: str) -> None:
+        """Record an address at which an identifier is stated, and warn of one at several."""
+        is_listed = address in peer.others
+        stated = judge_identifier(
+            IdentifierFacts(
+                is_own=peer.identifier == self._identifier,
+                is_at_address=address == peer.address,
+                is_listed=is_listed,
+                is_connected=any(session.remote_address == peer.address for session in peer.sessions),
+                absent_for=self._clock.now().monotonic - peer.seen,
+            )
+        )
+        if stated is StatedIdentifier.MOVED:
+            peer.address = address
+        elif stated is StatedIdentifier.OWN and not is_listed:
+            self._warn_of_own(peer, address)
+            self._add_address(peer, address)
+        elif stated is StatedIdentifier.ELSEWHERE:
+            if not peer.others:
+                self._warn_of_two(peer, address)
             self._add_address(peer, address)
 
-    def _meet_elsewhere(self, peer: Peer, address: str) -> None:
-        now = self._clock.now().monotonic
-        is_gone = not any(session.remote_address == peer.address for session in peer.sessions)
-        if is_gone and now - peer.seen >= MOVED_AFTER:
-            peer.address = address
-            return
-        if not peer.others:
-            if (others := self._lines.take(self._clock.now())) is not None:
-                self.log.warn(
-                    "queue manager {identifier}, known at {known}, is at {address} as well: "
-                    "a cloned machine, or a peer that claims its identifier{others}",
-                    identifier=braced(peer.identifier),
-                    known=peer.address,
-                    address=address,
-                    others=others,
-                )
-        self._add_address(peer, address)
+    def _warn_of_own(self, peer: Peer, address: str) -> None:
+        if (others := self._lines.take(self._clock.now())) is not None:
+            self.log.warn(
+                "the queue manager at {address} has our own identifier {identifier}: "
+                "one of the two machines was cloned{others}",
+                address=address,
+                identifier=braced(peer.identifier),
+                others=others,
+            )
+
+    def _warn_of_two(self, peer: Peer, address: str) -> None:
+        if (others := self._lines.take(self._clock.now())) is not None:
+            self.log.warn(
+                "queue manager {identifier}, known at {known}, is at {address} as well: "
+                "a cloned machine, or a peer that claims its identifier{others}",
+                identifier=braced(peer.identifier),
+                known=peer.address,
+                address=address,
+                others=others,
+            )
 
     def _add_address(self, peer: Peer, address: str) -> None:
         peer.others[address] = self._clock.now().wall
@@ -211,7 +219,7 @@ class Peers:
             return own
         self._come(own, session.remote_address)
         peer.offset = message.sent_time - int(now.wall)
-        if peer.offset_time is None and abs(peer.offset) > CLOCK_TOLERANCE:
+        if peer.offset_time is None and is_clock_off(peer.offset):
             peer.offset_time = now.wall
             peer.worst = peer.offset
             if (others := self._lines.take(self._clock.now())) is not None:
@@ -232,8 +240,7 @@ class Peers:
 
     def _come(self, source: bytes, address: str) -> None:
         known = self._from.get(source)
-        # Forged source identifiers do not count against another host's limit.
-        if known is None or (known != address and self._gate.admits(address)):
+        if is_source_address(known, address, lambda: self._gate.admits(address)):
             self._from.pop(source, None)
             self._from[source] = address
             if len(self._from) > MOST_PEERS:
@@ -255,7 +262,7 @@ class Peers:
         if entry is None:
             return None
         peer, _ = entry
-        return peer.offset if abs(peer.offset) > CLOCK_TOLERANCE else None
+        return peer.offset if is_clock_off(peer.offset) else None
 
     def other_addresses(self, session: ISession) -> list[str]:
         """The other addresses at which the identifier of the peer of a session was seen."""

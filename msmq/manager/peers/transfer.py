@@ -45,14 +45,8 @@ from msmq.transfer.decisions.outgoing_states import (
     after_opening,
     after_pause,
     after_session,
+    is_missed,
     while_waiting,
-)
-
-_MISSED = (
-    ConnectionProgress.DNS_FAILURE,
-    ConnectionProgress.PING_FAILURE,
-    ConnectionProgress.SOCKET_CONNECT_FAILURE,
-    ConnectionProgress.UNKNOWN_FAILURE,
 )
 
 
@@ -213,7 +207,7 @@ class MessageTransfer:
                 queue.history.append(entry)
                 queue.next_hops = addresses
                 queue.state = after_attempt(queue.state, status)
-            if hop.routed and progress in _MISSED:
+            if hop.routed and is_missed(status):
                 self._routes.missed(hop.identifiers)
 
     def messages_arrived(

@@ -15,12 +15,9 @@ from msmq.manager.peers.peer_table import Peers
 from msmq.manager.routes.next_hop import NextHop
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.transfer.decisions.next_hop_decision import MovedSenderFacts, is_moved_sender
+from msmq.transfer.decisions.next_hop_decision import MovedSenderFacts, is_moved_sender, is_wait_reported
 from msmq.wire.addresses import read_address
 from msmq.wire.guid import braced
-
-REPORTED_AFTER: Final = 600.0
-"""Seconds without an answer after which it is reported that acknowledgements wait for an address."""
 
 MOST_NAMED: Final = 4
 """Senders that one report names."""
@@ -134,7 +131,10 @@ class MovedSenders:
     ) -> str | None:
         """Since when an address has not answered, if that is to be reported now."""
         since = hop.unanswered_since
-        if since is None or now - since < REPORTED_AFTER or waiting <= hop.reported.get(queue, frozenset()):
+        unanswered_for = None if since is None else now - since
+        if since is None or not is_wait_reported(
+            unanswered_for, waiting, hop.reported.get(queue, frozenset())
+        ):
             return None
         hop.reported[queue] = waiting
         return datetime.fromtimestamp(since, UTC).isoformat(timespec="seconds")

@@ -16,6 +16,7 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PacketHolder
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.packet.base_header import BaseHeader
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.message_lifetime import FOREVER, SENT_TIME, TIME_TO_BE_RECEIVED
 from msmq.structures.packet.user_header import UserHeader
 from msmq.wire.guid import NULL_GUID
@@ -36,6 +37,23 @@ class EnqueueStatus(enum.IntEnum):
     QUEUE_MANAGER_QUOTA_EXCEEDED = 2
     TIMED_OUT_IN_TRANSIT = 3
     QUEUE_DELETED = 4
+
+
+_REFUSAL_CLASSES: Final = {
+    EnqueueStatus.QUEUE_QUOTA_EXCEEDED: MessageClass.NACK_Q_EXCEED_QUOTA,
+    EnqueueStatus.TIMED_OUT_IN_TRANSIT: MessageClass.NACK_REACH_QUEUE_TIMEOUT,
+    EnqueueStatus.QUEUE_DELETED: MessageClass.NACK_BAD_DST_Q,
+}
+
+
+def refusal_class(status: EnqueueStatus) -> MessageClass | None:
+    """[MS-MQQB] 3.1.5.8.8 the class of the negative acknowledgement of a message that was not enqueued.
+
+    @param status: not STORED.
+    @return: C{None} over the queue manager's quota: nothing is acknowledged, and the sender tries again later
+        (reading 67).
+    """
+    return _REFUSAL_CLASSES.get(status)
 
 
 @attrs.frozen

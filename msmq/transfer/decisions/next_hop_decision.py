@@ -8,7 +8,7 @@ else, unless its addressee has certainly moved (readings 28 and 60).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
 import attrs
@@ -188,3 +188,23 @@ def is_carried(facts: CarriedFacts, is_moved: Callable[[], bool]) -> bool:
     if facts.trusts or facts.address in (None, facts.peer_address):
         return True
     return is_moved()
+
+
+REPORTED_AFTER: Final = 600.0
+"""Seconds without an answer after which it is reported that acknowledgements wait for an address."""
+
+
+def is_wait_reported(
+    unanswered_for: float | None, waiting: frozenset[UUID], reported: frozenset[UUID]
+) -> bool:
+    """Whether it is reported now that acknowledgements wait for an address that does not answer.
+
+    It is reported once, and again when they are for other senders.
+
+    @param unanswered_for: seconds since it was dialled without success first; C{None} if it answered last.
+    @param waiting: the senders for which no session will do.
+    @param reported: those that were reported since the address answered last.
+    """
+    if unanswered_for is None or unanswered_for < REPORTED_AFTER:
+        return False
+    return not waiting <= reported

@@ -12,6 +12,13 @@ from msmq.structures.management import ConnectionStatus, OutgoingState
 STILL: Final = (OutgoingState.ON_HOLD, OutgoingState.LOCKED)
 """The states in which nothing is sent from a queue."""
 
+_MISSED: Final = (
+    ConnectionStatus.DNS_FAILURE,
+    ConnectionStatus.PING_FAILURE,
+    ConnectionStatus.SOCKET_CONNECT_FAILURE,
+    ConnectionStatus.UNKNOWN_FAILURE,
+)
+
 _UNCONNECTED: Final = (OutgoingState.INACTIVE, OutgoingState.DISCONNECTED)
 
 
@@ -27,6 +34,11 @@ def after_attempt(state: OutgoingState, status: ConnectionStatus) -> OutgoingSta
     if status is ConnectionStatus.DNS_FAILURE:
         return OutgoingState.NEED_VALIDATION
     return OutgoingState.WAITING
+
+
+def is_missed(status: ConnectionStatus) -> bool:
+    """Whether an attempt missed the next hop, so that other routes are looked up. [MS-MQQB] 3.1.7.5."""
+    return status in _MISSED
 
 
 def while_waiting(state: OutgoingState, *, can_dial: bool) -> OutgoingState:

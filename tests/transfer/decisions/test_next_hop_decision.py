@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.structures.names.format_name import parse_format_name
 from msmq.transfer.decisions.next_hop_decision import (
+    REPORTED_AFTER,
     CarriedFacts,
     MovedSenderFacts,
     NextHopChoice,
@@ -17,6 +18,7 @@ from msmq.transfer.decisions.next_hop_decision import (
     dialled_hop,
     is_carried,
     is_moved_sender,
+    is_wait_reported,
     routed_hop,
 )
 from tests.builders import ALPHA, BETA, GAMMA
@@ -173,3 +175,23 @@ class CarrierTests(SynchronousTestCase):
 
             with self.subTest(facts=facts, is_moved=is_moved):
                 self.assertIs(is_carried(CarriedFacts(**known), moved), expected)
+
+
+class ReportTests(SynchronousTestCase):
+    """L{is_wait_reported}: acknowledgements wait for an address that does not answer."""
+
+    def test_each_outcome(self) -> None:
+        """Reading 60: a line for each reason to report it, and not to."""
+        one, both = frozenset({ALPHA}), frozenset({ALPHA, BETA})
+        none: frozenset[UUID] = frozenset()
+        for unanswered_for, waiting, reported, expected in (
+            (None, one, none, False),
+            (REPORTED_AFTER - 1, one, none, False),
+            (REPORTED_AFTER, one, none, True),
+            (REPORTED_AFTER, one, one, False),
+            (REPORTED_AFTER, one, both, False),
+            (REPORTED_AFTER, both, one, True),
+            (REPORTED_AFTER, none, none, False),
+        ):
+            with self.subTest(unanswered_for=unanswered_for, waiting=waiting, reported=reported):
+                self.assertIs(is_wait_reported(unanswered_for, waiting, reported), expected)

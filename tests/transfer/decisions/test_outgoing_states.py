@@ -15,6 +15,7 @@ from msmq.transfer.decisions.outgoing_states import (
     after_opening,
     after_pause,
     after_session,
+    is_missed,
     while_waiting,
 )
 
@@ -62,6 +63,16 @@ class StateTests(SynchronousTestCase):
             with self.subTest(event=event):
                 found = {state: function(state) for state in OutgoingState}
                 self.assertEqual(found, {**{state: state for state in OutgoingState}, **changes})
+
+    def test_missed(self) -> None:
+        """Only these attempts have other routes looked up; a session that was refused is no missed hop."""
+        missed = {
+            STATUS.DNS_FAILURE,
+            STATUS.PING_FAILURE,
+            STATUS.SOCKET_CONNECT_FAILURE,
+            STATUS.UNKNOWN_FAILURE,
+        }
+        self.assertEqual({status for status in STATUS if is_missed(status)}, missed)
 
     def test_end_of_a_pause(self) -> None:
         """With a session the queue is connected again; one of a hardened queue manager stays locked."""
