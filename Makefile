@@ -9,7 +9,7 @@ SOURCES := setup.cfg pyproject.toml constraints.txt
 # The tests start hundreds of processes; each would compile the package anew where this is set to anything.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo demo-pipeline test test-quick soak crash faults chaos stream fuzz lint hooks changelog bench bench-goals clean
+.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos stream fuzz lint hooks changelog bench bench-goals clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -52,6 +52,12 @@ soak: $(INSTALLED)
 	MSMQ_SOAK=$${MSMQ_SOAK:-3000} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_soak tests.nodes.test_any_network tests.nodes.test_any_gates \
 		tests.manager.test_any_history tests.manager.test_any_keys tests.routing.test_any_enterprise
+
+# Two queue managers on the record log at half of their capacity: memory, files, descriptors and latency at 10, 60
+# and 120 minutes.  MINUTES is how long.
+MINUTES ?= 120
+soak-store: $(INSTALLED)
+	$(VENV)/bin/python bench/soak_store.py --minutes $(MINUTES)
 
 # Two real servers that are killed and cut off while they send to each other: minutes.
 chaos: $(INSTALLED)

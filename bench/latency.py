@@ -28,8 +28,12 @@ GOALS: Final = {"slow": {"p99": 10.0}, "half": {"p99": 5.0, "p999": 20.0}}
 """Milliseconds."""
 
 
-def _paced(managers: QueueManagers, rate: float, seconds: float) -> dict[str, float]:
-    """Percentiles in seconds: C{answered} of the time until a message is accepted, and of its age."""
+def paced(managers: QueueManagers, rate: float, seconds: float) -> dict[str, float]:
+    """Send at a rate and receive: percentiles in seconds.
+
+    @return: C{answered_p50}, C{answered_p99} and C{answered_p999} of the time until a message is accepted,
+        and C{p50}, C{p99} and C{p999} of its age on receipt.
+    """
     count = max(1, int(rate * seconds))
     with ExitStack() as processes:
         receiver = Part(processes, "applications", "receive", managers.receiver.socket, managers.plain, count)
@@ -52,7 +56,7 @@ def measure(rounds: int = ROUNDS, storage: str = STORAGE, seconds: float = SECON
             capacity = managers.run("recoverable", SIZE, 1000, CAPACITY_COUNT)["rate"]
             for name, rate in (("slow", float(SLOW)), ("half", capacity / 2)):
                 rates[name].append(rate)
-                found[name].append(_paced(managers, rate, seconds))
+                found[name].append(paced(managers, rate, seconds))
     results: list[Result] = []
     for name, figures in found.items():
         what = f"recoverable, 1 KiB, {statistics.median(rates[name]):,.0f} messages/s"
