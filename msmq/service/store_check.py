@@ -14,12 +14,12 @@ from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.service.data_lock import DataLock
 from msmq.service.store_migration import LOCAL, run_reactor
 from msmq.storage.checking.log_check import check_log
+from msmq.storage.checking.log_repair import rebuild_log
 from msmq.storage.checking.report import StoreReport
 from msmq.storage.checking.sqlite_check import check_file
 from msmq.storage.checking.sqlite_repair import rebuild
 from msmq.storage.damage import DamagePolicy
 from msmq.storage.log.factory import DIRECTORY_NAME, mark_name
-from msmq.storage.log.store import LogMessageStore
 from msmq.storage.migration.places import place_of
 from msmq.storage.scrub_policy import ScrubPolicy
 from msmq.storage.sqlite.store import FILE_NAME, MARK_SUFFIX, SqliteMessageStore
@@ -70,7 +70,12 @@ def repair(data: Path, description: str | None) -> tuple[StoreReport, StoreRepor
             if kind == "sqlite":
                 path = data / (argument or FILE_NAME)
                 before.problems += rebuild(path, data / f"{path.name}{MARK_SUFFIX}")
-            run_reactor(lambda reactor: _scrub(data, chosen, reactor))
+            if kind == "log":
+                directory = data / (argument or DIRECTORY_NAME)
+                for line in rebuild_log(directory, data / mark_name(directory), time.time):
+                    before.add(line)
+            else:
+                run_reactor(lambda reactor: _scrub(data, chosen, reactor))
         return before, check(data, chosen)
     finally:
         lock.release()
@@ -88,11 +93,6 @@ async def _scrub(data: Path, description: str, reactor: IReactorFromThreads) -> 
 
 def _made(data: Path, description: str) -> tuple[IMessageStore, Callable[[], int]]:
     kind, _, argument = description.partition(":")
-    if kind == "log":
-        directory = data / (argument or DIRECTORY_NAME)
-        policy = DamagePolicy(data / mark_name(directory), False, time.time, AT_ONCE)
-        log = LogMessageStore(directory, policy, clock=time.perf_counter)
-        return log, lambda: log.counters.scrubs
     if kind == "sqlite":
         path = data / (argument or FILE_NAME)
         policy = DamagePolicy(data / f"{path.name}{MARK_SUFFIX}", False, time.time, AT_ONCE)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import fcntl
 import os
-from functools import partial
 from pathlib import Path
 from typing import Final
 from zlib import crc32
 
 from msmq.interfaces.storage import StorageError
 from msmq.storage.checking.report import StoreReport
-from msmq.storage.generation_mark import GenerationMark
+from msmq.storage.damage import DamagePolicy
 from msmq.storage.log.checkpoint_files import find_checkpoints
 from msmq.storage.log.compaction import Live, live_packets
 from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.records import OFFSET_MASK
-from msmq.storage.log.core.recovery import RecoveredSegment, missing, recover
 from msmq.storage.log.failures import failure
-from msmq.storage.log.files import FileDescriptors, find_segments, read_exactly
+from msmq.storage.log.files import find_segments
 from msmq.storage.log.follower import Follower, SegmentGone
+from msmq.storage.log.opened_log import check_start
+from msmq.storage.log.store import SEGMENT_BYTES
+from msmq.storage.loss_check import LossCheck
+from msmq.storage.scrub_policy import SCRUBBING
 
 TRIES: Final = 5
 """How often the check begins anew when the server has used a segment again."""
@@ -69,43 +71,17 @@ def is_in_use(directory: Path) -> bool:
 
 
 def _check_at_rest(directory: Path, mark_path: Path, report: StoreReport) -> None:
-    """What a start would refuse."""
-    found = find_segments(directory)
-    checkpoints = find_checkpoints(directory)
-    newest = next((one for one in checkpoints if one.state is not None), None)
-    if newest is None or newest.header is None or newest.state is None:
-        report.add(f"{directory}: no checkpoint can be read")
-        return
-    for one in found:
+    """What a start would refuse, and headers that are damaged."""
+    policy = DamagePolicy(mark_path, False, lambda: 0.0, SCRUBBING)
+    for one in find_segments(directory):
         if one.problem is not None:
             report.add(f"{one.path}, offset 0: {one.problem}")
         elif one.header is not None and one.size < one.header.size:
             report.add(f"{one.path}, offset {one.size}: the file has {one.size} of {one.header.size} bytes")
-    descriptors = FileDescriptors()
     try:
-        sources = {
-            one.header.generation: RecoveredSegment(
-                one.path, one.header, one.size, partial(_read, descriptors, one.path)
-            )
-            for one in found
-            if one.header is not None and one.header.store == newest.header.store
-        }
-        position, _ = recover(directory, sources, newest.header.position, newest.state)
-    finally:
-        descriptors.close()
-    for generation in {location >> 32 for location, _ in newest.state.places()}:
-        if generation not in sources:
-            report.add(str(missing(directory, [one.path for one in found], generation)))
-    mark = GenerationMark.read(mark_path)
-    if mark is not None and mark.store != newest.header.store:
-        report.add(f"{directory}: not the store that was used last ({mark_path})")
-    elif mark is not None and mark.number >= position.sequence:
-        number = position.sequence - 1
-        report.add(f"{directory}: an older copy, or incomplete: generation {number}, but had {mark.number}")
-
-
-def _read(descriptors: FileDescriptors, path: Path, offset: int, size: int) -> bytes:
-    return read_exactly(descriptors.of(path), offset, size)
+        check_start(directory, LossCheck(str(directory), policy), SEGMENT_BYTES)
+    except StorageError as error:
+        report.add(f"a server does not start: {error}")
 
 
 def _check_packets(directory: Path, report: StoreReport) -> None:

@@ -12,6 +12,9 @@ from msmq.interfaces.storage import StorageError, StorageFull
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 """What the system reports when there is no space, on the disk or in the user's quota."""
 
+REMEDY: Final = "run msmq store repair, or restore the store from a backup"
+"""What an operator can do about damage."""
+
 _REMEDIES: Final = {
     errno.ENOSPC: "free space on its file system",
     errno.EDQUOT: "free space, or raise the quota of the server's user",
@@ -30,7 +33,7 @@ class StoreDamaged(StorageError):
     """
 
     def __init__(self, path: Path, offset: int, problem: str) -> None:
-        super().__init__(f"{path}, offset {offset}: {problem}; restore the store from a backup")
+        super().__init__(f"{path}, offset {offset}: {problem}; {REMEDY}")
         self.path = path
         self.offset = offset
 

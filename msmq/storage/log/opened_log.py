@@ -18,7 +18,7 @@ from msmq.storage.log.core.recovery import RecoveredSegment, missing, recover
 from msmq.storage.log.core.scan import Position, Read, later_group
 from msmq.storage.log.core.segments import Segment, Segments
 from msmq.storage.log.core.state import State
-from msmq.storage.log.failures import StoreDamaged, failure
+from msmq.storage.log.failures import REMEDY, StoreDamaged, failure
 from msmq.storage.log.files import (
     DSYNC,
     FileDescriptors,
@@ -31,6 +31,7 @@ from msmq.storage.log.files import (
 )
 from msmq.storage.loss_check import LossCheck
 
+_OTHER: Final = f"use the version of msmq that has written it, put it away, or {REMEDY}"
 EXPRESS_PREFIX: Final = "express-"
 
 
@@ -67,7 +68,26 @@ def open_log(directory: Path, loss: LossCheck, segment_size: int) -> OpenedLog:
             _check_new(directory, found, checkpoints, loss)
             _make(directory, found, segment_size)
             found, checkpoints = find_segments(directory), find_checkpoints(directory)
-        return _read(directory, found, checkpoints, loss, segment_size)
+        opened, extra = _read(directory, found, checkpoints, loss, segment_size)
+        for path in extra:
+            path.unlink()
+        return opened
+    except (OSError, Malformed) as error:
+        raise failure(directory, "open", error) from error
+
+
+def check_start(directory: Path, loss: LossCheck, segment_size: int) -> None:
+    """See that a start would use a log; nothing is changed.
+
+    @raise StorageError: it would not; says which file is the reason.
+    """
+    try:
+        found = find_segments(directory)
+        checkpoints = find_checkpoints(directory)
+        if any(one.header for one in checkpoints):
+            _read(directory, found, checkpoints, loss, segment_size)
+        else:
+            _check_new(directory, found, checkpoints, loss)
     except (OSError, Malformed) as error:
         raise failure(directory, "open", error) from error
 
@@ -88,9 +108,7 @@ def _check_new(
         if segment.problem is not None:
             raise StoreDamaged(segment.path, 0, segment.problem)
         if segment.header is not None and (segment.header.generation > 1 or _has_group(segment)):
-            raise StoreIncomplete(
-                f"{directory}: {' and '.join(NAMES)} are missing; restore them, or the store from a backup"
-            )
+            raise StoreIncomplete(f"{directory}: {' and '.join(NAMES)} are missing; restore them, {REMEDY}")
     loss.check_empty()
 
 
@@ -122,7 +140,11 @@ def _read(
     checkpoints: list[FoundCheckpoint],
     loss: LossCheck,
     segment_size: int,
-) -> OpenedLog:
+) -> tuple[OpenedLog, list[Path]]:
+    """The log, and files that it does not need.
+
+    @raise StorageError: it cannot be used.
+    """
     newest = next((one for one in checkpoints if one.state is not None), None)
     if newest is None or newest.header is None or newest.state is None:
         raise StoreDamaged(checkpoints[0].path, 0, checkpoints[0].problem or "damaged")
@@ -137,12 +159,18 @@ def _read(
             if one.header is not None
         }
         position, is_cut = recover(directory, sources, checkpoint.position, state)
+        horizon = min(one.header.position.generation for one in checkpoints if one.header is not None)
+        segments, extra = _live(directory, found, by_generation, position, state, horizon, segment_size)
+    except StoreIncomplete as error:
+        for one in found:
+            if one.problem is not None:
+                # Which generation it is cannot be read, so it may be the missing one.
+                raise StoreDamaged(one.path, 0, one.problem) from error
+        raise
     finally:
         descriptors.close()
     loss.check(checkpoint.store, position.sequence - 1, "its segments")
-    horizon = min(one.header.position.generation for one in checkpoints if one.header is not None)
-    segments = _live(directory, found, by_generation, position, state, horizon, segment_size)
-    return OpenedLog(directory, state, segments, position, checkpoint, newest.path, is_cut)
+    return OpenedLog(directory, state, segments, position, checkpoint, newest.path, is_cut), extra
 
 
 def _check_segments(
@@ -154,15 +182,19 @@ def _check_segments(
     """
     for one in checkpoints:
         if one.header is not None and one.header.store != store:
-            raise StorageError(f"{one.path}, offset 12: the checkpoint of another store; remove it")
+            raise StorageError(
+                f"{one.path}, offset 12: the checkpoint of another store; remove it, or {REMEDY}"
+            )
     by_generation: dict[int, FoundSegment] = {}
     for segment in found:
         if segment.header is None:
             if segment.problem is not None and "checksum" not in segment.problem:
-                raise StorageError(f"{segment.path}, offset 0: {segment.problem}")
+                raise StorageError(f"{segment.path}, offset 0: {segment.problem}; {_OTHER}")
             continue
         if segment.header.store != store:
-            raise StorageError(f"{segment.path}, offset 12: a segment of another store; remove it")
+            raise StorageError(
+                f"{segment.path}, offset 12: a segment of another store; remove it, or {REMEDY}"
+            )
         other = by_generation.setdefault(segment.header.generation, segment)
         if other is not segment:
             raise StorageError(
@@ -188,8 +220,8 @@ def _live(
     state: State,
     horizon: int,
     segment_size: int,
-) -> Segments:
-    """What is live in each segment.
+) -> tuple[Segments, list[Path]]:
+    """What is live in each segment, and the files that are not needed.
 
     @raise StorageError: a packet is in a segment that is not there.
     """
@@ -212,9 +244,7 @@ def _live(
         segments.used[generation] = Segment(one.path, one.header, count, size)
     kept = {segment.path for segment in segments.used.values()}
     segments.free = [one.path for one in found if one.path not in kept and one.size == segment_size]
-    for one in found:
-        if one.path not in kept and one.size != segment_size:
-            one.path.unlink()
+    extra = [one.path for one in found if one.path not in kept and one.size != segment_size]
     segments.next_generation = max(by_generation) + 1
     segments.next_slot = max((slot_number(one.path) for one in found), default=0) + 1
-    return segments
+    return segments, extra

@@ -11,12 +11,14 @@ from twisted.python.failure import Failure
 from msmq.interfaces.storage import MessageNotStored, StorageError
 from msmq.persistence.changes import AppendEvent, AppendLog, PutQueue, PutState
 from msmq.persistence.snapshot import Snapshot
+from msmq.storage.checking.log_repair import rebuild_log
 from msmq.storage.log import LogMessageStore
 from msmq.storage.log.core.format import GROUP_HEADER, GROUP_MAGIC
 from msmq.storage.scrub_policy import ScrubPolicy
 from tests.contracts.store_contract import BILLS, ORDERS, put, remove
 from tests.faults import IS_THOROUGH, tell
 from tests.storage.log.support import LogTestCase
+from tests.storage.policies import NOW
 
 FLIPS = 10_000 if IS_THOROUGH else 30
 SEED = 20261122
@@ -173,6 +175,21 @@ class FlippedTests(LogTestCase):
         self.assertNotIn("\n", str(snapshot.value))
         return None
 
+    def check_repair(self, home: Path, where: str) -> None:
+        """A repair leaves a log on which a server starts; what is not there has been reported."""
+        said = rebuild_log(home / "log", home / "mark", lambda: NOW)
+        self.assertNotEqual(said, [], where)
+        again = self.opened_again(home, where)
+        assert again is not None, where
+        store, _ = again
+        lost = self.check(store, where)
+        # One bit is in one group, or in the packets of one message and one entry of a log.
+        self.assertLessEqual(lost, 1, where)
+        events = [one.event.event for one in self.done(store.read_events(0, 1000))]
+        self.assertIn("repaired", events, where)
+        self.check_goes_on(store, where)
+        self.done(store.close())
+
     def test_flips(self) -> None:
         """While it is open, with and without the scrubber, and while it is closed."""
         outcomes = {"refused": 0, "quarantined": 0, "intact": 0}
@@ -195,6 +212,7 @@ class FlippedTests(LogTestCase):
             again = self.opened_again(home, where)
             if again is None:
                 self.assertNotEqual(kind, "scrubbed", where)
+                self.check_repair(home, where)
                 outcomes["refused"] += 1
             else:
                 store, snapshot = again

@@ -126,8 +126,8 @@ def read_group_header(head: bytes, offset: int = 0) -> GroupHeader | None:
     return GroupHeader(size, generation, sequence, table_size, previous, checksum)
 
 
-def is_intact(header: GroupHeader, seed: int, table: bytes) -> bool:
-    """Whether the checksum of a group covers this header and this table, in the segment with this seed."""
+def group_checksum(header: GroupHeader, seed: int, table: bytes) -> int:
+    """The checksum that a group with this header and this table has in the segment with this seed."""
     head = _GROUP.pack(
         GROUP_MAGIC,
         header.size,
@@ -136,7 +136,12 @@ def is_intact(header: GroupHeader, seed: int, table: bytes) -> bool:
         header.table_size,
         header.previous,
     )
-    return len(table) == header.table_size and crc32(table, crc32(head, seed)) == header.checksum
+    return crc32(table, crc32(head, seed))
+
+
+def is_intact(header: GroupHeader, seed: int, table: bytes) -> bool:
+    """Whether the checksum of a group covers this header and this table, in the segment with this seed."""
+    return len(table) == header.table_size and group_checksum(header, seed, table) == header.checksum
 
 
 def padded(size: int) -> int:

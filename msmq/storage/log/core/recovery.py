@@ -23,7 +23,7 @@ from msmq.storage.log.core.scan import (
     sealed_by,
     torn_packet,
 )
-from msmq.storage.log.failures import StoreDamaged
+from msmq.storage.log.failures import REMEDY, StoreDamaged
 
 
 @attrs.frozen
@@ -104,7 +104,7 @@ def missing(directory: Path, found: Sequence[Path], generation: int) -> StoreInc
     names = ", ".join(sorted(path.name for path in found)[:3]) or "no segment"
     return StoreIncomplete(
         f"{directory}: the segment of generation {generation} is missing (there are {names}...);"
-        " restore it, or the store from a backup"
+        f" restore it, {REMEDY}"
     )
 
 

@@ -96,6 +96,12 @@ class LogRows:
             del self._rows[: self._start * LOG_ROW.size]
             self._start = 0
 
+    def retain(self, rows: list[bytes]) -> None:
+        """Keep only these rows, which are some of its own, in their order."""
+        self._rows = bytearray(b"".join(rows))
+        self._start = 0
+        self.size = sum(LOG_ROW.unpack(row)[3] for row in rows)
+
     def chunk(self, place: int, count: int) -> bytes:
         """Some rows as they are stored."""
         begin = (self._start + place) * LOG_ROW.size

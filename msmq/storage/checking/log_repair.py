@@ -1,0 +1,195 @@
+"""Builds a record log that a start refuses anew, from what can be read of it.
+
+Packets stay where they are.  What can be read of the checkpoints and the groups gives a state; messages
+whose packets are missing or damaged leave it, each with an event; a new checkpoint holds what is left, and
+the log goes on in a new segment.  A repair that is interrupted is begun again from the same files.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from msmq.durable import make_directory, sync
+from msmq.interfaces.storage import StorageError
+from msmq.persistence.changes import AppendEvent
+from msmq.storage.checking.log_salvage import LogSalvage, SalvagedSegment, salvage
+from msmq.storage.checking.lost_packets import MOST_EVENTS, take_lost
+from msmq.storage.damage import keep
+from msmq.storage.generation_mark import GenerationMark
+from msmq.storage.log.checkpoint_files import NAMES, CheckpointWriter
+from msmq.storage.log.core.checkpoint import CheckpointHeader, tables
+from msmq.storage.log.core.format import BLOCK, FIRST, GROUP_HEADER, Malformed, SegmentHeader, padded
+from msmq.storage.log.core.plan import GroupPlan
+from msmq.storage.log.core.records import MESSAGE_ROW, OFFSET_MASK
+from msmq.storage.log.core.scan import Position
+from msmq.storage.log.failures import failure
+from msmq.storage.log.files import DSYNC, begin_segment, lock_directory, make_segment, slot_number
+from msmq.storage.log.quarantine import DIRECTORY
+from msmq.storage.log.store import SEGMENT_BYTES
+from msmq.storage.log.writer import GroupWriter, group_bytes
+
+REPAIRED: Final = "repaired"
+"""The event for a repair."""
+
+_NEW: Final = "checkpoint.new"
+
+
+def rebuild_log(directory: Path, mark: Path, now: Callable[[], float]) -> list[str]:
+    """Have a log that a server starts on, with everything that can be read; the server must not run.
+
+    Damaged packets, and files that do not belong to the log, go to C{quarantine}.
+
+    @param mark: the mark in the data directory.
+    @param now: seconds since 1970-01-01 UTC.
+    @return: what was lost or is to be looked at, one line each.
+    @raise StorageError: nothing of it can be used, or it is of another version or not the one used last.
+    """
+    lock = lock_directory(directory)
+    try:
+        repair = _Repair(directory, mark, now, [])
+        repair.run()
+        return repair.said
+    except (OSError, Malformed) as error:
+        raise failure(directory, "repair", error) from error
+    finally:
+        os.close(lock)
+
+
+@attrs.define
+class _Repair:
+    directory: Path
+    mark_path: Path
+    now: Callable[[], float]
+    said: list[str]
+
+    def run(self) -> None:
+        mark = self._mark()
+        found = salvage(self.directory, mark)
+        self.said += found.said
+        if mark is not None and mark.store != found.store:
+            raise StorageError(
+                f"{self.directory}: not the store that was used last ({self.mark_path}); put that one"
+                " back, or start with --accept-loss to use this one"
+            )
+        if mark is not None and mark.number > found.last:
+            self.said.append(
+                f"{self.directory}: groups {found.last + 1} to {mark.number} are missing; what they stored is"
+                " lost, and what they removed may be delivered again"
+            )
+            found.last = mark.number
+        try:
+            for segment in found.segments.values():
+                self._complete(segment)
+            self._keep_orphans(found)
+            self._write(found)
+        finally:
+            found.descriptors.close()
+
+    def _mark(self) -> GenerationMark | None:
+        try:
+            return GenerationMark.read(self.mark_path)
+        except StorageError as error:
+            self._put_aside(self.mark_path)
+            self.said.append(f"{error}: put aside".replace("; --accept-loss opens the store without it", ""))
+            return None
+
+    def _complete(self, segment: SalvagedSegment) -> None:
+        """Have a file that was cut as long as it was, with zeros for what is missing."""
+        if segment.file_size >= segment.header.size:
+            return
+        self.said.append(
+            f"{segment.path}, offset {segment.file_size}: the file has {segment.file_size} of"
+            f" {segment.header.size} bytes; zeros take the place of what is missing"
+        )
+        descriptor = os.open(segment.path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.posix_fallocate(descriptor, 0, segment.header.size)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _keep_orphans(self, found: LogSalvage) -> None:
+        """Messages whose queue is not known go to quarantine, a file each."""
+        for number, rows in sorted(found.state.orphans.items()):
+            kept = 0
+            for lookup_id, row in rows.items():
+                location, size, *_ = MESSAGE_ROW.unpack(row)
+                packet = found.read(location >> 32, location & OFFSET_MASK, size)
+                if len(packet) == size:
+                    keep(self._quarantine / f"queue-{number}-{lookup_id:016x}", packet)
+                    kept += 1
+            self.said.append(
+                f"{self.directory}: the definition of queue {number} is lost; {kept} of its {len(rows)}"
+                f" messages are in {self._quarantine}"
+            )
+
+    def _write(self, found: LogSalvage) -> None:
+        """Have a checkpoint of the state, and a group after it with the events and their packets."""
+        state, generation = found.state, found.next_generation
+        plan = GroupPlan(state, generation << 32 | FIRST + GROUP_HEADER, 0)
+        self.said += take_lost(found, plan, self._quarantine, self.now())
+        plan.add([AppendEvent(self.now(), b"", REPAIRED, text) for text in _first(self.said)])
+        sizes = Counter(one.header.size for one in found.segments.values()).most_common(1)
+        size = max(sizes[0][0] if sizes else SEGMENT_BYTES, FIRST + padded(plan.needed) + BLOCK)
+        segment = SegmentHeader(found.store, generation, size, os.urandom(16))
+        path = make_segment(self.directory, max(map(slot_number, found.files), default=0) + 1, size)
+        begin_segment(path, segment, DSYNC)
+        header = CheckpointHeader(
+            found.store,
+            found.next_checkpoint,
+            Position(generation, FIRST, found.last + 1, 0),
+            state.next_queue,
+            state.last_entry,
+            state.last_event,
+            0,
+            0,
+        )
+        group = group_bytes(plan, segment, path, header.position, (path, 0))
+        GroupWriter(time.perf_counter).write(group)
+        writer = CheckpointWriter(self.directory / _NEW, 0)
+        writer.begin()
+        writer.append(list(tables(state)))
+        writer.finish(header)
+        writer.close()
+        self._exchange(found)
+
+    def _exchange(self, found: LogSalvage) -> None:
+        """The new checkpoint takes the place of the others; from then on it alone counts."""
+        for path in found.damaged_checkpoints:
+            self._put_aside(path)
+        os.replace(self.directory / _NEW, self.directory / NAMES[0])
+        (self.directory / NAMES[1]).unlink(missing_ok=True)
+        sync(self.directory)
+        for path in found.foreign:
+            self._put_aside(path)
+        for segment in found.segments.values():
+            if segment.is_renewed:
+                begin_segment(segment.path, segment.header, DSYNC)
+
+    @property
+    def _quarantine(self) -> Path:
+        return self.directory / DIRECTORY
+
+    def _put_aside(self, path: Path) -> None:
+        make_directory(self._quarantine)
+        target, number = self._quarantine / path.name, 1
+        while target.exists():
+            number += 1
+            target = self._quarantine / f"{path.name}-{number}"
+        os.replace(path, target)
+        sync(self._quarantine)
+        sync(path.parent)
+
+
+def _first(said: list[str]) -> list[str]:
+    """Those lines that become events."""
+    if len(said) <= MOST_EVENTS:
+        return said
+    return [*said[:MOST_EVENTS], f"and {len(said) - MOST_EVENTS} more"]

@@ -1,0 +1,306 @@
+"""Reads what is left of a record log that a start refuses; changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+import attrs
+
+from msmq.interfaces.storage import StorageError
+from msmq.storage.generation_mark import GenerationMark
+from msmq.storage.log.checkpoint_files import NAMES, FoundCheckpoint, find_checkpoints
+from msmq.storage.log.core.checkpoint import BODY, CheckpointHeader, read_checkpoint_header
+from msmq.storage.log.core.format import SEGMENT_HEADER, Malformed, SegmentHeader, read_segment_header
+from msmq.storage.log.core.records import read_records, replay
+from msmq.storage.log.core.salvage import (
+    SalvagedState,
+    first_group,
+    intact_group,
+    intact_groups,
+    intact_tables,
+    is_whole,
+    one_bit_changed,
+)
+from msmq.storage.log.core.scan import Read, torn_packet
+from msmq.storage.log.files import FileDescriptors, FoundSegment, find_segments, read_exactly
+
+_CHECKPOINT_HEAD: Final = 100
+_Header = TypeVar("_Header")
+
+
+@attrs.frozen
+class SalvagedSegment:
+    """A segment of the log.
+
+    @ivar header: as it was; or a new one, if it is damaged.
+    @ivar seed: with which the checksums of its groups begin.
+    @ivar is_renewed: whether the header is to be written.
+    """
+
+    path: Path
+    header: SegmentHeader
+    seed: int
+    file_size: int
+    is_renewed: bool = False
+
+
+@attrs.define
+class LogSalvage:
+    """What can be read.
+
+    @ivar store: the identifier of the store.
+    @ivar segments: by generation.
+    @ivar files: every segment file; C{foreign} are those that do not belong to the log.
+    @ivar last: the sequence of the last group.
+    @ivar next_generation: one that no segment has had; C{next_checkpoint}: a number that no checkpoint has.
+    @ivar said: what is damaged or missing, one line each.
+    """
+
+    directory: Path
+    store: bytes
+    state: SalvagedState = attrs.field(factory=SalvagedState)
+    segments: dict[int, SalvagedSegment] = attrs.field(factory=dict)
+    files: list[Path] = attrs.field(factory=list)
+    foreign: list[Path] = attrs.field(factory=list)
+    damaged_checkpoints: list[Path] = attrs.field(factory=list)
+    last: int = 0
+    next_generation: int = 1
+    next_checkpoint: int = 1
+    said: list[str] = attrs.field(factory=list)
+    descriptors: FileDescriptors = attrs.field(factory=FileDescriptors)
+
+    def read(self, generation: int, offset: int, size: int) -> bytes:
+        """Bytes of a segment; fewer, or none, where they are missing or the disk cannot read them."""
+        segment = self.segments.get(generation)
+        if segment is None:
+            return b""
+        try:
+            return read_exactly(self.descriptors.of(segment.path), offset, size)
+        except OSError:
+            return b""
+
+
+def salvage(directory: Path, mark: GenerationMark | None) -> LogSalvage:
+    """Read a log.
+
+    @param mark: the mark in the data directory, if it can be read.
+    @raise StorageError: there is nothing to read, or it is of another version.
+    """
+    checkpoints = find_checkpoints(directory)
+    found = find_segments(directory)
+    headers = [_checkpoint_header(one) for one in checkpoints]
+    stores = [one.store for one in headers if one is not None]
+    stores += [mark.store] if mark is not None else []
+    stores += [one.header.store for one in found if one.header is not None]
+    if not stores:
+        raise StorageError(
+            f"{directory}: {' and '.join(NAMES)} and the segments are missing or damaged; restore the store"
+            " from a backup"
+        )
+    result = LogSalvage(directory, stores[0])
+    for segment in found:
+        _take_segment(result, segment)
+    result.next_generation = max(result.segments, default=0) + 1
+    _take_records(result, checkpoints, headers, 0 if mark is None else mark.number)
+    return result
+
+
+def _checkpoint_header(found: FoundCheckpoint) -> CheckpointHeader | None:
+    """The header of a checkpoint; one with a single wrong bit is corrected.
+
+    @raise StorageError: it is of another version.
+    """
+    if found.header is not None:
+        return found.header
+    with found.path.open("rb") as file:
+        head = file.read(_CHECKPOINT_HEAD)
+    _check_version(found, head)
+    return _corrected(head, read_checkpoint_header)
+
+
+def _check_version(found: FoundCheckpoint | FoundSegment, head: bytes) -> None:
+    """See that a header that was not understood is damaged, and not one of another version.
+
+    @raise StorageError: it is of another version.
+    """
+    if found.problem is not None and is_whole(head):
+        raise StorageError(f"{found.path}, offset 8: {found.problem}; use that version of msmq")
+
+
+def _corrected(head: bytes, read: Callable[[bytes], _Header]) -> _Header | None:
+    for candidate in one_bit_changed(head):
+        try:
+            return read(candidate)
+        except Malformed:
+            continue
+    return None
+
+
+def _take_segment(result: LogSalvage, found: FoundSegment) -> None:
+    result.files.append(found.path)
+    header, seed = found.header, 0
+    is_renewed = False
+    if header is not None:
+        seed = header.seed
+    else:
+        renewed = _renewed(result, found)
+        if renewed is None:
+            return
+        header, seed = renewed
+        is_renewed = True
+    if header.store != result.store:
+        result.foreign.append(found.path)
+        result.said.append(f"{found.path}, offset 12: a segment of another store; put aside")
+        return
+    segment = SalvagedSegment(found.path, header, seed, found.size, is_renewed)
+    other = result.segments.get(header.generation)
+    if other is None:
+        result.segments[header.generation] = segment
+        return
+    kept, copy = (segment, other) if _extent(segment) > _extent(other) else (other, segment)
+    result.segments[header.generation] = kept
+    result.foreign.append(copy.path)
+    result.said.append(f"{copy.path}, offset 28: a copy of {kept.path}; put aside")
+
+
+def _renewed(result: LogSalvage, found: FoundSegment) -> tuple[SegmentHeader, int] | None:
+    """A header in place of a damaged one, and the seed of the groups behind it.
+
+    @raise StorageError: the file is of another version.
+    """
+    with found.path.open("rb") as file:
+        head = file.read(SEGMENT_HEADER)
+        _check_version(found, head)
+        corrected = _corrected(head, read_segment_header)
+        if corrected is not None and corrected.store == result.store:
+            result.said.append(f"{found.path}, offset 0: one bit of the header was wrong, and is corrected")
+            return corrected, corrected.seed
+        first = first_group(lambda offset, size: read_exactly(file.fileno(), offset, size))
+    if first is None:
+        if found.problem is None:
+            # It was never used.
+            return None
+        result.foreign.append(found.path)
+        result.said.append(
+            f"{found.path}, offset 0: {found.problem}, and no group behind it is intact; put aside"
+        )
+        return None
+    group, seed = first
+    result.said.append(f"{found.path}, offset 0: the header of generation {group.generation} is written anew")
+    return SegmentHeader(result.store, group.generation, found.size, os.urandom(16)), seed
+
+
+def _extent(segment: SalvagedSegment) -> int:
+    """The last sequence of a segment, by which one of two copies is chosen."""
+    last = 0
+    with segment.path.open("rb") as file:
+        for group in intact_groups(
+            lambda offset, size: read_exactly(file.fileno(), offset, size),
+            segment.header.generation,
+            segment.seed,
+            segment.header.size,
+        ):
+            last = max(last, group.header.sequence)
+    return last
+
+
+def _take_records(
+    result: LogSalvage,
+    checkpoints: Sequence[FoundCheckpoint],
+    headers: Sequence[CheckpointHeader | None],
+    confirmed: int,
+) -> None:
+    """Assign what the checkpoints and the groups after them say.
+
+    @param confirmed: the sequence of the last group that is known to have been confirmed.
+    """
+    known: list[tuple[CheckpointHeader, FoundCheckpoint]] = []
+    for one, header in zip(checkpoints, headers, strict=True):
+        if header is None or header.store != result.store:
+            result.damaged_checkpoints.append(one.path)
+            result.said.append(f"{one.path}, offset 0: {one.problem or 'of another store'}; put aside")
+            continue
+        if one.header is None:
+            result.said.append(f"{one.path}, offset 0: one bit of the header was wrong, and is corrected")
+        known.append((header, one))
+        result.next_checkpoint = max(result.next_checkpoint, header.number + 1)
+        result.next_generation = max(result.next_generation, header.position.generation + 1)
+    newest = next((place for place, (_, one) in enumerate(known) if one.state is not None), None)
+    if newest is not None:
+        known = known[: newest + 1]
+    if not known:
+        result.said.append(
+            f"{result.directory}: no checkpoint can be read; of what was removed before, some may be"
+            " delivered again, and some of what was stored is lost"
+        )
+    # From the oldest that is needed; what it lacks a newer one may have.
+    known.reverse()
+    begins = [header.position.sequence for header, _ in known] or [1]
+    result.last = begins[0] - 1
+    groups = _groups(result, begins[0])
+    for place, begin in enumerate(begins):
+        end = begins[place + 1] if place + 1 < len(begins) else 1 << 64
+        if known:
+            _take_checkpoint(result, *known[place])
+        _take_groups(result, [one for one in groups if begin <= one[0] < end], begin, confirmed)
+
+
+def _take_checkpoint(result: LogSalvage, header: CheckpointHeader, found: FoundCheckpoint) -> None:
+    state = result.state
+    state.next_queue = max(state.next_queue, header.next_queue)
+    state.last_entry = max(state.last_entry, header.last_entry)
+    state.last_event = max(state.last_event, header.last_event)
+    with found.path.open("rb") as file:
+        file.seek(BODY)
+        body = file.read(header.size)
+    if found.state is None:
+        result.damaged_checkpoints.append(found.path)
+    for offset, table in intact_tables(body):
+        if table is None:
+            result.said.append(f"{found.path}, offset {BODY + offset}: rows of the checkpoint are damaged")
+            continue
+        for record in read_records(table):
+            replay(record, state)
+
+
+def _groups(result: LogSalvage, begin: int) -> list[tuple[int, int, int]]:
+    """Sequence, generation and offset of every intact group from a sequence on, in order."""
+    found: list[tuple[int, int, int]] = []
+    for generation, segment in result.segments.items():
+        read = _reader(result, generation)
+        for group in intact_groups(read, generation, segment.seed, segment.header.size):
+            if group.header.sequence >= begin:
+                found.append((group.header.sequence, generation, group.offset))
+    return sorted(found)
+
+
+def _reader(result: LogSalvage, generation: int) -> Read:
+    return lambda offset, size: result.read(generation, offset, size)
+
+
+def _take_groups(
+    result: LogSalvage, groups: Sequence[tuple[int, int, int]], begin: int, confirmed: int
+) -> None:
+    expected = begin
+    for place, (sequence, generation, offset) in enumerate(groups):
+        segment, read = result.segments[generation], _reader(result, generation)
+        group = intact_group(read, generation, segment.seed, segment.header.size, offset)
+        if group is None:
+            # The disk reads it no more.
+            continue
+        is_last = place == len(groups) - 1
+        if is_last and sequence > confirmed and torn_packet(read, group) is not None:
+            # A write that was not confirmed, as a start sees it too.
+            continue
+        if sequence > expected:
+            result.said.append(
+                f"{segment.path}, offset {offset}: groups {expected} to {sequence - 1} before it are damaged"
+                " or missing; what they stored is lost, and what they removed may be delivered again"
+            )
+        for record in group.records():
+            replay(record, result.state)
+        expected = sequence + 1
+        result.last = sequence

@@ -1,0 +1,276 @@
+"""C{msmq store repair} of record logs that a start refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from zlib import crc32
+
+from msmq.interfaces.storage import StorageError
+from msmq.persistence.changes import AppendEvent, AppendLog, PutQueue, PutState
+from msmq.storage.checking.log_check import check_log
+from msmq.storage.checking.log_repair import rebuild_log
+from msmq.storage.log.core.checkpoint import chunk
+from msmq.storage.log.core.format import FIRST, GROUP_MAGIC
+from msmq.storage.log.core.records import state_record
+from msmq.storage.log.core.salvage import intact_tables, seed_of
+from msmq.storage.log.core.scan import group_at
+from tests.contracts.store_contract import BILLS, ORDERS, packet_of, put, remove
+from tests.contracts.store_express import SOURCE
+from tests.contracts.store_moves import move
+from tests.storage.log.model import Machine
+from tests.storage.log.support import LogTestCase
+from tests.storage.policies import NOW
+
+COUNT = 60
+CORRECTED = "one bit of the header was wrong, and is corrected"
+
+
+def content(number: int) -> bytes:
+    """The packet of a message."""
+    return packet_of(SOURCE, number, bytes([number]) * 5000)
+
+
+class RepairTests(LogTestCase):
+    """What can be read stays, what cannot is kept apart and reported, and the server starts."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.home / "log"
+        store = self.opened(PutQueue(ORDERS), PutQueue(BILLS), PutState("stream", b"\1"))
+        for number in range(COUNT):
+            self.commit(store, put(number, content(number)))
+        self.commit(store, AppendLog(ORDERS.identifier, 7, b"logged", 1.0), AppendEvent(1.0, b"", "first"))
+        self.commit(store, move(3, 4003))
+        self.commit(store, remove(4, 5))
+        running = store._running
+        assert running is not None
+        self.paths = [segment.path for _, segment in sorted(running.engine.segments.used.items())]
+        self.done(store.close())
+        self.assertGreater(len(self.paths), 4)
+
+    def refused_line(self) -> str:
+        """What a start says."""
+        return str(self.refused(self.make_store().open(), StorageError))
+
+    def repaired(self) -> list[str]:
+        """What a repair says; a check finds nothing afterwards, and a second one has nothing to do."""
+        self.assertRegex(self.refused_line(), "msmq store repair|--accept-loss")
+        self.assertNotEqual(check_log(self.log, self.home / "mark").problems, [])
+        said = rebuild_log(self.log, self.home / "mark", lambda: NOW)
+        self.assertEqual(check_log(self.log, self.home / "mark").problems, [])
+        for line in said:
+            self.assertNotIn("\n", line)
+        return said
+
+    def found(self) -> dict[int, bytes]:
+        """The messages of a start, in both queues; they are what was put, and the log goes on."""
+        store = self.make_store()
+        snapshot = self.done(store.open())
+        self.assertEqual(snapshot.state["stream"], b"\1")
+        found: dict[int, bytes] = {}
+        for queue in (ORDERS, BILLS):
+            ids = [entry[0] for entry in snapshot.messages.get(queue.identifier, ())]
+            found.update(zip(ids, self.packets(store, queue.identifier, ids), strict=True))
+        for lookup_id, packet in found.items():
+            self.assertEqual(packet, content(3 if lookup_id == 4003 else lookup_id))
+        self.events = [one.event for one in self.done(store.read_events(0, 10_000))]
+        self.entries = self.done(store.read_log(ORDERS.identifier, 0, 10))
+        for number in range(100):
+            self.commit(store, put(9000, content(200)), PutState("more", b"%d" % number))
+        self.commit(store, remove(9000))
+        self.done(store.close())
+        self.done(self.opened().close())
+        return found
+
+    def everything(self) -> set[int]:
+        """The LookupIdentifiers of all messages."""
+        return {number for number in range(COUNT) if number not in (3, 4, 5)} | {4003}
+
+    def assert_lost(self, lost: Sequence[int]) -> None:
+        """These messages are gone, each with its event; all others are there."""
+        self.assertEqual(set(self.found()), self.everything() - set(lost))
+        named = {event.reason[:28]: event for event in self.events if event.reason.startswith("lookup id")}
+        self.assertEqual(set(named), {f"lookup id {number:#018x}" for number in lost})
+        for number in lost:
+            event = named[f"lookup id {number:#018x}"]
+            packet = content(3 if number == 4003 else number)
+            self.assertEqual(event.identity, packet[16:32] + packet[56:60])
+            self.assertEqual(event.queue, BILLS.path if number == 4003 else ORDERS.path)
+
+    def in_file(self, path: Path) -> list[int]:
+        """The messages whose packets a segment has."""
+        data = path.read_bytes()
+        return [number for number in range(COUNT) if number not in (4, 5) and content(number) in data]
+
+    def names(self, numbers: Sequence[int]) -> list[int]:
+        return [4003 if number == 3 else number for number in numbers]
+
+    def test_missing_segment(self) -> None:
+        """Without a segment in the middle its messages are lost, and nothing else."""
+        lost = self.in_file(self.paths[2])
+        self.assertGreater(len(lost), 5)
+        self.paths[2].unlink()
+        self.assertIn("the segment of generation ", self.refused_line())
+        said = self.repaired()
+        self.assertEqual(sum("is missing" in line for line in said), len(lost))
+        self.assert_lost(self.names(lost))
+
+    def test_truncated_segment(self) -> None:
+        """Of a segment that was cut what is in front of the cut stays."""
+        path = self.paths[1]
+        before = self.in_file(path)
+        path.write_bytes(path.read_bytes()[:40_000])
+        after = self.in_file(path)
+        self.assertLess(len(after), len(before))
+        said = self.repaired()
+        self.assertTrue(any(f"{path}, offset 40000: the file has 40000 of 65536" in line for line in said))
+        self.assert_lost(self.names([number for number in before if number not in after]))
+
+    def test_damaged_group(self) -> None:
+        """Groups behind a damaged one are taken; the report says what that may mean."""
+        path = self.paths[-1]
+        data = path.read_bytes()
+        first = data.index(GROUP_MAGIC, FIRST)
+        with path.open("r+b") as file:
+            file.seek(first + 20)
+            file.write(b"\xff\xff")
+        self.assertIn("is damaged, and group", self.refused_line())
+        said = self.repaired()
+        self.assertTrue(any("may be delivered again" in line for line in said), said)
+        found = set(self.found())
+        self.assertLess(len(self.everything() - found), 14)
+        self.assertIn("repaired", [event.event for event in self.events])
+
+    def test_header_of_a_segment(self) -> None:
+        """A header with a wrong bit is corrected, and one that is gone written anew: nothing is lost."""
+        for path, change in (
+            (self.paths[1], lambda head: head[:50] + bytes([head[50] ^ 4]) + head[51:]),
+            (self.paths[-1], lambda head: bytes(len(head))),
+            (self.paths[2], lambda head: b"not a segment".ljust(len(head))),
+        ):
+            self.change(path, change)
+            said = self.repaired()
+            self.assertTrue(any(str(path) in line for line in said), said)
+            self.assert_lost([])
+
+    def change(self, path: Path, change: Callable[[bytes], bytes], offset: int = 0) -> None:
+        with path.open("r+b") as file:
+            file.seek(offset)
+            head = file.read(512)
+            file.seek(offset)
+            file.write(change(head))
+
+    def test_checkpoints(self) -> None:
+        """Of two damaged checkpoints everything that either has is taken; with one damaged header too."""
+        names = [name for name in ("checkpoint-a", "checkpoint-b") if (self.log / name).exists()]
+        self.assertEqual(len(names), 2)
+        for name in names:
+            self.change(self.log / name, lambda head: head[:70] + bytes([head[70] ^ 1]) + head[71:])
+        said = self.repaired()
+        self.assertEqual([line.partition(": ")[2] for line in said], [CORRECTED, CORRECTED])
+        self.assert_lost([])
+        self.assertTrue((self.log / "quarantine" / "checkpoint-a").exists())
+        for name in ("checkpoint-a", "checkpoint-b"):
+            if (self.log / name).exists():
+                self.change(self.log / name, lambda head: bytes(10) + head[10:], FIRST)
+        said = self.repaired()
+        self.assertIn("offset 4096: rows of the checkpoint are damaged", said[0])
+
+    def test_without_checkpoints(self) -> None:
+        """Without any checkpoint the groups that are left are taken."""
+        for name in ("checkpoint-a", "checkpoint-b"):
+            (self.log / name).unlink()
+        said = self.repaired()
+        self.assertIn("no checkpoint can be read", said[0])
+        self.assertLessEqual(set(self.names(self.in_any())), set(self.found()))
+
+    def in_any(self) -> list[int]:
+        return [number for path in self.paths for number in self.in_file(path)]
+
+    def test_foreign_files(self) -> None:
+        """A segment of another log and a copy of one of this log go to quarantine."""
+        other = self.home.with_name(f"{self.home.name}-other")
+        other.mkdir()
+        self.done(self.opened(PutQueue(ORDERS), home=other).close())
+        foreign, copy = self.log / "segment-000098", self.log / "segment-000099"
+        foreign.write_bytes((other / "log" / "segment-000001").read_bytes())
+        copy.write_bytes(self.paths[1].read_bytes()[:20_000])
+        said = "\n".join(self.repaired())
+        self.assertIn(f"{foreign}, offset 12: a segment of another store; put aside", said)
+        self.assertIn(f"{copy}, offset 28: a copy of {self.paths[1]}; put aside", said)
+        self.assert_lost([])
+        kept = {path.name for path in (self.log / "quarantine").iterdir()}
+        self.assertEqual(kept, {foreign.name, copy.name})
+
+    def test_older_copy(self) -> None:
+        """A log whose end is missing goes on with what is left; its numbers go on behind the mark."""
+        mark = self.home / "mark"
+        text = mark.read_text()
+        number = int(text.rpartition(" ")[2].rstrip("}\n"))
+        mark.write_text(text.replace(str(number), str(number + 5)))
+        [line] = self.repaired()
+        self.assertIn(f"groups {number + 1} to {number + 5} are missing", line)
+        self.assert_lost([])
+
+    def test_other_version(self) -> None:
+        """A segment of another version is refused by the repair too, and nothing is changed."""
+
+        def newer(head: bytes) -> bytes:
+            start = head[:8] + b"\2" + head[9:60]
+            return start + crc32(start).to_bytes(4, "little") + head[64:]
+
+        self.change(self.paths[1], newer)
+        before = {path.name: path.read_bytes() for path in self.log.iterdir() if path.is_file()}
+        error = self.assertRaises(StorageError, rebuild_log, self.log, self.home / "mark", lambda: NOW)
+        self.assertIn(f"{self.paths[1]}, offset 8: written by a newer version of msmq", str(error))
+        self.assertEqual(
+            before, {path.name: path.read_bytes() for path in self.log.iterdir() if path.is_file()}
+        )
+
+    def test_another_store(self) -> None:
+        """A log that is intact and not the one used last is not repaired."""
+        mark = self.home / "mark"
+        mark.write_text('{"store": "' + "0" * 32 + '", "sequence": 1}')
+        error = self.assertRaises(StorageError, rebuild_log, self.log, mark, lambda: NOW)
+        self.assertIn("not the store that was used last", str(error))
+
+    def test_nothing_left(self) -> None:
+        """A directory without a file of a log is refused with what to do."""
+        for path in list(self.log.iterdir()):
+            path.unlink()
+        error = self.assertRaises(StorageError, rebuild_log, self.log, self.home / "none", lambda: NOW)
+        self.assertIn("restore the store from a backup", str(error))
+
+    def test_interrupted(self) -> None:
+        """A repair that is killed before its end is done again, with the same result."""
+        lost = self.in_file(self.paths[2])
+        self.paths[2].unlink()
+        (self.log / "checkpoint.new").write_bytes(b"half of one")
+        self.change(self.paths[1], lambda head: bytes(len(head)))
+        self.repaired()
+        self.assert_lost(self.names(lost))
+
+
+class SeedTests(LogTestCase):
+    """The arithmetic of a repair."""
+
+    def test_seed(self) -> None:
+        """The seed of a segment follows from any of its groups."""
+        machine = Machine()
+        machine.confirm(machine.group(is_large=True))
+        source = machine.segments[2].source()
+        group = group_at(source.read, source.header, FIRST)
+        assert group is not None
+        self.assertEqual(seed_of(group.header, group.table), source.header.seed)
+
+    def test_tables(self) -> None:
+        """Tables behind a damaged one are found, wherever the damage is."""
+        tables = [state_record(f"name {number}", b"value") for number in range(3)]
+        chunks = [chunk(table) for table in tables]
+        body = b"".join(chunks)
+        begin, end = len(chunks[0]), len(chunks[0]) + len(chunks[1])
+        for place in range(begin, end):
+            damaged = body[:place] + bytes([body[place] ^ 0x10]) + body[place + 1 :]
+            found = list(intact_tables(damaged))
+            self.assertEqual(found, [(0, tables[0]), (begin, None), (end, tables[2])], place)
