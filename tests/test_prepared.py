@@ -15,7 +15,14 @@ import psutil
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.patience import DEADLINE
-from tests.servers.prepared import PROGRAMS, PreparedProcess, bin_directory, prepared_python, run
+from tests.servers.prepared import (
+    PROGRAMS,
+    PreparedProcess,
+    bin_directory,
+    prepared_python,
+    run,
+    spark_python,
+)
 
 SERVER = ("-n", "--pidfile=", "msmq", "--data", "data", "--storage", "memory", "--name", "ALPHA")
 REFUSED = ("status", "--data", "nowhere")
@@ -178,3 +185,24 @@ class CommandTests(SynchronousTestCase):
         process, server = self.server()
         process.kill()
         server.wait(DEADLINE)
+
+
+class SparkPythonTests(SynchronousTestCase):
+    """The interpreter that Spark starts for its workers."""
+
+    def test_same_program(self) -> None:
+        """Code and modules do the same as in the interpreter of the tests, a failing one too."""
+        for arguments in (
+            ("-c", "import sys; print('%d.%d' % sys.version_info[:2])"),
+            ("-c", "import sys; sys.exit(7)"),
+            ("-m", "json.tool", "--no-ensure-ascii", os.devnull),
+            ("-m", "calendar", "2026", "11"),
+        ):
+            with self.subTest(arguments=arguments):
+                alone, forked = (
+                    subprocess.run(
+                        [program, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True
+                    )
+                    for program in (sys.executable, spark_python())
+                )
+                self.assertEqual((forked.returncode, forked.stdout), (alone.returncode, alone.stdout))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import tempfile
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from msmq.pipeline.spark import SparkUnavailable, make_session
+from msmq.pipeline.spark.session import find_spark
+from tests.servers.prepared import spark_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +38,8 @@ def shared_session() -> SparkSession:
     @raise SkipTest: there is no Spark, or no Java.
     """
     try:
+        find_spark()
+        os.environ.setdefault("PYSPARK_PYTHON", os.fspath(spark_python()))
         session = make_session("msmq tests", master="local[2]", settings=SETTINGS)
     except SparkUnavailable as error:
         raise SkipTest(str(error)) from None

@@ -1,4 +1,4 @@
-"""An interpreter that has imported what C{twistd msmq} or C{msmq} needs, and forks a process at each request.
+"""An interpreter with the imports of C{twistd msmq}, C{msmq} or a Spark worker done, which forks on request.
 
 L{tests.servers.prepared} starts it, and says which requests there are.
 """
@@ -55,6 +55,21 @@ def _prepare_server() -> None:
     }
     if name in sys.modules or keepers != {"klein._app"}:
         raise SystemExit(f"modules that take a reactor when they are imported: {sorted(keepers)}")
+
+
+def _prepare_spark() -> None:
+    """Import what Spark's workers in Python need, and the data source; but not the modules that they run."""
+    for needed in (
+        *("pandas", "pyarrow.compute", "pyarrow.parquet", "pyspark.serializers", "pyspark.sql.datasource"),
+        *("pyspark.sql.pandas.serializers", "pyspark.sql.streaming.query", "pyspark.worker"),
+        "msmq.pipeline.spark.source",
+    ):
+        import_module(needed)
+    for worker in Path(str(import_module("pyspark.sql.worker").__file__)).parent.glob("[a-z]*.py"):
+        import_module(f"pyspark.sql.worker.{worker.stem}")
+
+
+_PREPARE: Final = {"twistd": _prepare_server, "msmq": _prepare_command, "spark-python": _prepare_spark}
 
 
 class _Forks:
@@ -188,6 +203,12 @@ def _run(arguments: Sequence[str]) -> None:
         from msmq.cli import main
 
         sys.exit(main())
+    elif program.name == "spark-python":
+        option, what, *sys.argv[1:] = arguments[1:]
+        if option == "-c":
+            exec(what, {"__name__": "__main__"})
+        else:
+            runpy.run_module(what, run_name="__main__", alter_sys=True)
     else:
         sys.executable = arguments[0]
         del sys.argv[0]
@@ -199,7 +220,7 @@ def main() -> None:
     """Prepare, and fork until the process of the tests ends."""
     program, requests, listener = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    (_prepare_server if program == "twistd" else _prepare_command)()
+    _PREPARE[program]()
     if len(os.listdir("/proc/self/task")) != 1:
         raise SystemExit("an imported package has started a thread, which a fork loses")
     # What was imported stays for good, in pages that all forks share.

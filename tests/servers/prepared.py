@@ -41,6 +41,12 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 _ONE_AT_A_TIME: Final = Lock()
 """Of requests, since several threads of a test may start processes."""
 
+_WITHOUT_THREADS: Final = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
+"""Settings under which an import of numpy or Arrow starts no thread, which a fork would lose."""
+
 _FOR_THE_INTERPRETER: Final = ("PYTHON", "LD_", "LC_", "LANG", "FAKETIME")
 """What the variables begin with that an interpreter heeds when it starts."""
 
@@ -144,13 +150,29 @@ def bin_directory() -> Path:
     directory = home / "bin"
     directory.mkdir()
     (directory / Path(sys.executable).name).symlink_to(sys.executable)
-    client = (PROJECT / "tests" / "servers" / "command_client.py").read_text(encoding="utf-8")
     for program in ("twistd", "msmq"):
-        (directory / f".{program}").symlink_to(_interpreter(program).address)
-        command = directory / program
-        command.write_text(f"#!{sys.executable} -IS\n{client}", encoding="utf-8")
-        command.chmod(0o755)
+        _make_command(directory, program)
     return directory
+
+
+@cache
+def spark_python() -> Path:
+    """An interpreter for C{PYSPARK_PYTHON}, whose processes are forked with Spark's workers imported.
+
+    It takes what Spark starts: C{-m MODULE}, a worker, and C{-c CODE}, a question for its version.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="msmq-test-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return _make_command(directory, "spark-python")
+
+
+def _make_command(directory: Path, program: str) -> Path:
+    (directory / f".{program}").symlink_to(_interpreter(program).address)
+    client = (PROJECT / "tests" / "servers" / "command_client.py").read_text(encoding="utf-8")
+    command = directory / program
+    command.write_text(f"#!{sys.executable} -IS\n{client}", encoding="utf-8")
+    command.chmod(0o755)
+    return command
 
 
 def prepared_python() -> Path:
@@ -184,6 +206,7 @@ class _Interpreter:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 cwd=PROJECT,
+                env={**os.environ, **_WITHOUT_THREADS},
             )
 
     def start(

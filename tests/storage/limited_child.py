@@ -61,7 +61,7 @@ async def fill_log(store: IMessageStore) -> dict[str, object]:
             stored.append(number)
         except StorageError as error:
             errors.append(str(error))
-    # How many segments were prepared before the limit depends on a thread, so half of the messages and not a number.
+    # A thread prepares segments, so how many messages fit before the limit is not fixed: remove half of them.
     half = len(stored) // 2
     gone, stored = stored[:half], stored[half:]
     for number in gone:
