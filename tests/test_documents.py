@@ -38,6 +38,7 @@ _VARIES = (
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00"), "TIME"),
     (re.compile(r"(\\+)\d{5,}\b"), r"\1NUMBER"),
     (re.compile(r"\b\d+\.\d{1,3}$", re.MULTILINE), "MILLISECONDS"),
+    (re.compile(r"(limit)=\d+"), r"\1=DESCRIPTORS"),
     (re.compile(r"[ \t]+"), " "),
 )
 

@@ -9,6 +9,7 @@ from zope.interface import Attribute, Interface
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.session import IConnector, ISession, RoutedHop
 from msmq.session.connection_limits import RefusedPeer
+from msmq.session.descriptor_shares import DescriptorUse
 from msmq.session.effects import CloseReason
 from msmq.session.packet_counts import TrafficCounts
 
@@ -25,6 +26,10 @@ class ISessions(Interface):
     )
 
     refused_peers: Sequence[RefusedPeer] = Attribute("Whose those were, the latest first.")
+
+    descriptors: DescriptorUse = Attribute(
+        "Connections in both directions, and their limits by the descriptors of the process."
+    )
 
     is_offline: bool = Attribute("Whether connections are refused, and no host is dialled.")
 

@@ -14,6 +14,7 @@ import attrs
 
 from msmq.queues.outgoing import ConnectionHistoryEntry
 from msmq.session.connection_limits import RefusedPeer
+from msmq.session.descriptor_shares import DescriptorUse
 from msmq.session.packet_counts import TrafficCounts
 from msmq.session.statistics import SessionStatistics
 
@@ -215,6 +216,7 @@ class ManagerStatus:
     @ivar addresses: where it listens.
     @ivar sessions_refused: connections that did not become sessions, by reason.
     @ivar refused_peers: the peers of those, the latest first.
+    @ivar descriptors: connections and their limits, and sessions that were closed for lack of descriptors.
     @ivar packets: packets by direction and kind.
     @ivar refused: arriving messages that were refused, by reason.
     @ivar expired: messages that have expired, by the kind of their time limit.
@@ -236,6 +238,7 @@ class ManagerStatus:
     sessions: int
     sessions_refused: Mapping[str, int]
     refused_peers: Sequence[RefusedPeer]
+    descriptors: DescriptorUse
     storage: str
     durable: bool
     packets: TrafficCounts

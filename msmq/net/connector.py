@@ -181,11 +181,18 @@ class Connector:
                     progress = ConnectionProgress.PING_FAILURE
                     continue
                 protocol.session.pinged()
+            if not self._factory.reserve_descriptor(protocol):
+                line = "cannot connect to {address}: all descriptors for dialled sessions are in use"
+                self._tell("unreachable", line, address=hop.address)
+                progress = ConnectionProgress.SOCKET_CONNECT_FAILURE
+                continue
             try:
                 await hop.endpoint.connect(_Dialled(self._factory, protocol))
             except CancelledError:
+                self._factory.release_descriptor(protocol)
                 raise
             except Exception as error:
+                self._factory.release_descriptor(protocol)
                 line = "cannot connect to {address}: {error}"
                 self._tell("unreachable", line, address=hop.address, error=error)
                 progress = ConnectionProgress.SOCKET_CONNECT_FAILURE

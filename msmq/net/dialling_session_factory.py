@@ -16,6 +16,7 @@ from msmq.interfaces.sessions import ISessions
 from msmq.net.connector import Connector, Probe
 from msmq.net.resolver import NextHopAddress
 from msmq.net.session_factory import MakeSession, SessionFactory
+from msmq.session.descriptor_shares import DescriptorShares
 from msmq.settings import SessionSettings
 from msmq.structures.status import MQError, Status
 from msmq.wire.addresses import AddressSet
@@ -30,6 +31,7 @@ class DiallingSessionFactory(SessionFactory):
     """A session factory that also dials.
 
     @param lookup: finds the addresses of a host.
+    @param shares: how many descriptors accepted and dialled connections may have.
     @param probe: pings an address before a session, if the settings say so.
     """
 
@@ -40,6 +42,7 @@ class DiallingSessionFactory(SessionFactory):
         reactor: IReactorTime,
         clock: IClock,
         lookup: Lookup,
+        shares: DescriptorShares,
         probe: Probe | None = None,
         settings: SessionSettings | None = None,
         broker: IBroker | None = None,
@@ -50,6 +53,7 @@ class DiallingSessionFactory(SessionFactory):
             identifier,
             reactor=reactor,
             clock=clock,
+            shares=shares,
             settings=settings,
             broker=broker,
             allowed=allowed,

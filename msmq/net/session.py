@@ -224,6 +224,11 @@ class SessionProtocol(Protocol):
         """End the session, or stop waiting to dial again."""
         self._perform(self._end(reason))
 
+    def cut(self, reason: CloseReason) -> None:
+        """End the session, and its connection at once: what is still to be written is dropped."""
+        self.close(reason)
+        self._perform_one(Abort())
+
     def attempt_failed(self, progress: ConnectionProgress) -> None:
         """The connection for which this protocol was made could not be made."""
         self._perform(self.session.connect_failed(progress, self._now()))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 from uuid import UUID
 
 from twisted.internet.interfaces import IAddress, IReactorTime
@@ -15,22 +14,29 @@ from msmq.errors import LocalProtocolError
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
 from msmq.line_limit import LineBudget
+from msmq.net.accepted_connections import AcceptedConnections, last_activity
 from msmq.net.receive_memory import ReceiveMemory
 from msmq.net.session import SessionProtocol
 from msmq.session.connection_limits import ConnectionLimits, ConnectionRefusal, RefusedPeer
+from msmq.session.descriptor_shares import SMALL, DescriptorShares, DescriptorUse
 from msmq.session.effects import CloseReason
 from msmq.session.packet_counts import TrafficCounts
 from msmq.session.session import Session
 from msmq.settings import SessionSettings
-from msmq.wire.addresses import AddressSet, counted_host
+from msmq.wire.addresses import AddressSet
 
 MakeSession: TypeAlias = "Callable[[SessionFactory, Session], SessionProtocol]"
 """L{SessionProtocol}, a subclass of it, or whatever makes one."""
 
 
+_SHARES: Final = DescriptorShares.of(SMALL)
+
+
 class SessionFactory(ServerFactory):
     """Makes sessions: one for every connection that is accepted, and those that a connector dials.
 
+    @param shares: how many descriptors its connections may have; by default those of a process that may open
+        1,024.
     @param allowed: the addresses from which connections are accepted; C{None} for all.
     @ivar protocol: the class of the sessions; set it to a subclass of L{SessionProtocol}.
     @ivar broker: notified by the default hooks; may be C{None}.
@@ -50,6 +56,7 @@ class SessionFactory(ServerFactory):
         *,
         reactor: IReactorTime,
         clock: IClock,
+        shares: DescriptorShares = _SHARES,
         settings: SessionSettings | None = None,
         broker: IBroker | None = None,
         allowed: AddressSet | None = None,
@@ -73,7 +80,10 @@ class SessionFactory(ServerFactory):
         # The one that has waited the longest comes first.
         self._handshaking: dict[SessionProtocol, None] = {}
         self._accepted: set[SessionProtocol] = set()
-        self._accepted_by_host: Counter[str] = Counter()
+        self._shares = shares
+        self._incoming = AcceptedConnections()
+        self._outgoing: set[SessionProtocol] = set()
+        self._evicted = 0
 
     def configure(self, settings: SessionSettings, allowed: AddressSet | None) -> None:
         """Apply other settings: limits at once, everything else to sessions that begin from now on."""
@@ -117,6 +127,18 @@ class SessionFactory(ServerFactory):
         """Whose connections those were, the latest first."""
         return self._doorkeeper.refused_peers()
 
+    @property
+    def descriptors(self) -> DescriptorUse:
+        """See L{ISessions.descriptors<msmq.interfaces.sessions.ISessions.descriptors>}."""
+        return DescriptorUse(
+            limit=self._shares.limit,
+            incoming=len(self._incoming),
+            incoming_limit=self._shares.incoming,
+            outgoing=len(self._outgoing),
+            outgoing_limit=self._shares.outgoing,
+            evicted=self._evicted,
+        )
+
     def buildProtocol(self, addr: IAddress | None) -> SessionProtocol | None:
         """A session for a connection that was accepted; C{None} closes it.
 
@@ -132,7 +154,7 @@ class SessionFactory(ServerFactory):
     def _refusal(self, host: str) -> ConnectionRefusal | None:
         if self.is_offline:
             return ConnectionRefusal.OFFLINE
-        return self._doorkeeper.judge(host, self._accepted_by_host[counted_host(host)], self.clock.now())
+        return self._doorkeeper.judge(host, self._incoming.of(host), self.clock.now())
 
     def refuse(self, refusal: ConnectionRefusal, host: str, detail: str = "") -> None:
         """A connection did not become a session: count it, and say so in the log, though not every time.
@@ -192,17 +214,58 @@ class SessionFactory(ServerFactory):
 
         If too many handshakes are pending, the oldest is closed: idle connections cannot keep out peers
         that complete the handshake.
+        If the descriptors for accepted connections are used up, the idlest connection of the host that has
+        most is closed: no host keeps out others by the number of its connections.
         """
         self._connections.add(connection)
         if connection.is_initiator:
             return
-        self._accepted_by_host[counted_host(connection.remote_address)] += 1
+        if len(self._incoming) >= self._shares.incoming:
+            idlest = self._incoming.idlest_of_the_greatest()
+            if idlest is not None:
+                self._evict(idlest)
+        self._incoming.add(connection)
         if len(self._handshaking) >= self.settings.max_handshakes:
             oldest = next(iter(self._handshaking))
             del self._handshaking[oldest]
             self.refuse(ConnectionRefusal.HANDSHAKES, oldest.remote_address)
             oldest.close(CloseReason.CROWDED_OUT)
         self._handshaking[connection] = None
+
+    def reserve_descriptor(self, connection: SessionProtocol) -> bool:
+        """Whether a session may be dialled: it has a descriptor from now on, until L{release_descriptor}.
+
+        If all for dialling are used, the idlest open session with nothing in flight is closed; a new message
+        for its next hop dials it again.
+        """
+        if connection not in self._outgoing and len(self._outgoing) >= self._shares.outgoing:
+            idle = [each for each in self._outgoing if each.is_open and not each.statistics.unacknowledged]
+            if not idle:
+                return False
+            self._evict(min(idle, key=last_activity))
+        self._outgoing.add(connection)
+        return True
+
+    def release_descriptor(self, connection: SessionProtocol) -> None:
+        """An attempt to dial has failed, or its connection has ended."""
+        self._outgoing.discard(connection)
+
+    def _evict(self, connection: SessionProtocol) -> None:
+        """Close a session for lack of a descriptor, without waiting for what is still to be written."""
+        self._evicted += 1
+        self._incoming.discard(connection)
+        self._outgoing.discard(connection)
+        if (others := self.peer_line("evicted")) is not None:
+            self.log.warn(
+                "the session with {host} is closed for another: {shares} descriptors for {direction} sessions"
+                " are in use, of {limit} of the process{others}",
+                others=others,
+                host=connection.remote_address or "this machine",
+                direction="dialled" if connection.is_initiator else "accepted",
+                shares=self._shares.outgoing if connection.is_initiator else self._shares.incoming,
+                limit=self._shares.limit,
+            )
+        connection.cut(CloseReason.CROWDED_OUT)
 
     def handshake_done(self, connection: SessionProtocol) -> None:
         """A session is open."""
@@ -215,11 +278,8 @@ class SessionFactory(ServerFactory):
         self._connections.discard(connection)
         self._handshaking.pop(connection, None)
         self._accepted.discard(connection)
-        if not connection.is_initiator:
-            host = counted_host(connection.remote_address)
-            self._accepted_by_host[host] -= 1
-            if self._accepted_by_host[host] <= 0:
-                del self._accepted_by_host[host]
+        self._incoming.discard(connection)
+        self._outgoing.discard(connection)
 
     def close_all(self, reason: CloseReason = CloseReason.STOPPED) -> None:
         """End every session."""

@@ -59,6 +59,7 @@ from msmq.security.tls import PinnedTls
 from msmq.service.directory_servers import DirectorySearch, DirectoryServerProtocol
 from msmq.service.settings import Configuration, SecuritySettings
 from msmq.session.connection_limits import ConnectionRefusal
+from msmq.session.descriptor_shares import DescriptorShares
 from msmq.structures.algorithms import EncryptionAlgorithm
 from msmq.transfer.security.cipher_choice import Preferences
 from msmq.transfer.source_journaling import SourceJournaling
@@ -137,6 +138,7 @@ def compose(
     store: IMessageStore,
     reactor: IReactorTime,
     *,
+    shares: DescriptorShares,
     reload: Reload,
     addresses: Callable[[], Sequence[str]] = tuple,
     clock: IClock | None = None,
@@ -147,6 +149,7 @@ def compose(
 
     @param identifier: QueueManager.Identifier.
     @param store: not open yet.
+    @param shares: how many descriptors of the process each kind of connection may have.
     @param reload: reads the configuration of the server again.
     @param addresses: returns the addresses that the server listens on, once it does.
     @param clock: the time; by default the machine's.
@@ -192,6 +195,7 @@ def compose(
         clock=clock,
         lookup=resolver.resolve,
         probe=_probe(pinger),
+        shares=shares,
         settings=settings,
         allowed=_allowed(configuration),
         protocol=session_protocol,
@@ -255,7 +259,7 @@ def compose(
             None if directory is None else IControlBook(directory, None),
         ),
         reload=reload,
-        limits=ControlLimits(receives=limits.control_receives),
+        limits=ControlLimits(receives=limits.control_receives, connections=shares.control),
         clock=reactor,
     )
     pings = _PingResponder(identifier, sessions, clock)

@@ -44,6 +44,7 @@ from msmq.service.composition import ServerParts, compose, directory_context
 from msmq.service.configuration import ConfigurationError
 from msmq.service.control_socket import listen_on_control_socket, reason
 from msmq.service.data_lock import DataLock
+from msmq.service.descriptors import descriptor_limit
 from msmq.service.directory_servers import DirectorySearch
 from msmq.service.exposure import exposure
 from msmq.service.identity import has_identity, load_identity
@@ -51,6 +52,7 @@ from msmq.service.log_output import LogOutput
 from msmq.service.reload import ReloadRefused, ReloadResult, reload
 from msmq.service.settings import Configuration
 from msmq.service.store_conversion import convert_former_store
+from msmq.session.descriptor_shares import SMALL, DescriptorShares
 from msmq.storage.factory import make_store
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import braced
@@ -203,11 +205,19 @@ class Server(Service):
         identifier = await self._identity(directory_context(configuration, self._reactor, clock, search))
         store = make_store(configuration.storage, data, accepts_loss=self._accepts_loss)
         web = self._measure(store)
+        descriptors = descriptor_limit()
+        if descriptors < SMALL:
+            self.log.warn(
+                "the process may open {limit} files and connections only; LimitNOFILE of systemd, or"
+                " ulimit -n, sets the limit",
+                limit=descriptors,
+            )
         parts = compose(
             configuration,
             identifier,
             store if web is None else web.store,
             self._reactor,
+            shares=DescriptorShares.of(descriptors),
             reload=self.reload,
             addresses=lambda: self.addresses,
             clock=clock,

@@ -24,6 +24,7 @@ from msmq.errors import MsmqError
 from msmq.net.name_service import LookupReactor, NameService
 from msmq.service import collector
 from msmq.service.configuration import ConfigurationError, ConfigurationSource, Overrides
+from msmq.service.descriptors import raise_descriptor_limit
 from msmq.service.log_output import LogOutput
 from msmq.service.server import Server
 from msmq.service.service_manager import ServiceManager
@@ -222,6 +223,7 @@ def makeService(options: Options) -> IService:
         configuration = source.load()
     except ConfigurationError as error:
         raise SystemExit(str(error)) from None
+    raise_descriptor_limit()
     # Every endpoint of the process uses it: sessions, directory servers, the store.
     IReactorPluggableNameResolver(reactor).installNameResolver(NameService(cast(LookupReactor, reactor)))
     status = ExitStatus()

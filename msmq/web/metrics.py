@@ -208,6 +208,19 @@ SERVER_METRICS: Final[Mapping[Metric, Callable[[Measurements], Samples]]] = {
     _counter("msmq_sessions_refused_total", "Connections that did not become sessions.", "reason"): (
         lambda found: _by(found.refused_sessions())
     ),
+    _gauge(
+        "msmq_connections", "Connections with other queue managers, attempts to dial included.", "direction"
+    ): (lambda found: _by({"incoming": found.descriptors.incoming, "outgoing": found.descriptors.outgoing})),
+    _gauge(
+        "msmq_connections_limit", "Limit of msmq_connections by the descriptors of the process.", "direction"
+    ): (
+        lambda found: _by(
+            {"incoming": found.descriptors.incoming_limit, "outgoing": found.descriptors.outgoing_limit}
+        )
+    ),
+    _counter("msmq_sessions_evicted_total", "Sessions that were closed for lack of descriptors."): (
+        lambda found: _plain(found.descriptors.evicted)
+    ),
     _counter(
         "msmq_session_messages_total",
         "Messages that were sent and received on sessions, resent ones included.",

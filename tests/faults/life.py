@@ -33,6 +33,7 @@ from msmq.structures.status import MQError, Status
 from msmq.wire.reader import Reader
 from tests.faults.naming import body_of, name_of
 from tests.faults.users import DEAD_LETTERS, SUFFIXES, Users, say
+from tests.shares import SHARES
 
 WORKERS = 6
 PORTION = 10_000
@@ -193,7 +194,9 @@ def live(
         configuration.write_text(CONFIGURATION)
         settings = load(configuration, Overrides(name="ALPHA", data=data, storage=storage))
         store = make_store(settings.storage, path)
-        manager = compose(settings, load_identity(path), store, _any(reactor), reload=dict).manager
+        manager = compose(
+            settings, load_identity(path), store, _any(reactor), shares=SHARES, reload=dict
+        ).manager
         users = Users(manager, _any(reactor), random.Random(seed), life, operations)
         running = Deferred.fromCoroutine(Life(manager, users, _any(reactor), logged, noted).run())
         running.addCallback(lambda _: os._exit(0))

@@ -12,12 +12,15 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.net.connector import Connector
 from msmq.net.resolver import NextHopAddress
 from msmq.net.session_factory import SessionFactory
+from msmq.session.descriptor_shares import DescriptorShares
 from msmq.session.outgoing import OutgoingPacket
+from msmq.session.state import SessionState
 from msmq.settings import SessionSettings
 from msmq.structures.management import next_hops_property
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import Network
 from tests.builders import ALPHA, BETA, GAMMA, user_packet
+from tests.shares import SHARES
 
 
 class ConnectorTestCase(SynchronousTestCase):
@@ -33,7 +36,7 @@ class ConnectorTestCase(SynchronousTestCase):
         self.resolved: list[float] = []
         self.backlog = True
         self.factory = SessionFactory(
-            ALPHA, reactor=self.clock.reactor, clock=self.clock, settings=self.settings
+            ALPHA, reactor=self.clock.reactor, clock=self.clock, shares=SHARES, settings=self.settings
         )
         self.factory.broker = None
         self.connector = Connector(self.factory, self.resolve, lambda: self.backlog)
@@ -48,7 +51,7 @@ class ConnectorTestCase(SynchronousTestCase):
 
     def listen(self, address: str, factory: Factory | None = None) -> SessionFactory | Factory:
         """A queue manager, or whatever else, at an address."""
-        peer = factory or SessionFactory(BETA, reactor=self.clock.reactor, clock=self.clock)
+        peer = factory or SessionFactory(BETA, reactor=self.clock.reactor, clock=self.clock, shares=SHARES)
         self.successResultOf(self.network.host(address).server_endpoint(1801).listen(peer))
         return peer
 
@@ -236,6 +239,50 @@ class FirstIsLongestTests(ConnectorTestCase):
         self.connector.connect()
         self.run_for(31)
         self.assertEqual(self.resolved, [0.0, 10.0, 20.0, 30.0])
+
+
+class DescriptorTests(ConnectorTestCase):
+    """Dialled sessions have a limit by the descriptors of the process: here 2, of 8."""
+
+    addresses = ("127.0.0.3",)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.listen("127.0.0.3")
+        self.factory = SessionFactory(
+            ALPHA, reactor=self.clock.reactor, clock=self.clock, shares=DescriptorShares.of(8)
+        )
+        self.connectors = [Connector(self.factory, self.resolve, lambda: False) for _ in range(3)]
+        for connector in self.connectors:
+            self.addCleanup(connector.stop)
+
+    def test_the_idlest_session_makes_way(self) -> None:
+        """The third dial closes the session on which nothing has passed for longest."""
+        for connector in self.connectors:
+            connector.connect()
+            self.clock.advance(1)
+        states = [
+            connector.session is not None and connector.session.is_open for connector in self.connectors
+        ]
+        self.assertEqual(states, [False, True, True])
+        use = self.factory.descriptors
+        self.assertEqual((use.outgoing, use.outgoing_limit, use.evicted), (2, 2, 1))
+
+    def test_attempts_that_wait_keep_their_descriptors(self) -> None:
+        """While two attempts are on, the third fails, and is made again after the wait of any other."""
+        attempts = [self.factory.build(is_initiator=True) for _ in range(2)]
+        for attempt in attempts:
+            self.assertTrue(self.factory.reserve_descriptor(attempt))
+        third = self.connectors[2]
+        third.connect()
+        self.clock.advance(1)
+        self.assertIsNot(third.state, SessionState.OPEN)
+        self.assertEqual(self.factory.descriptors.evicted, 0)
+        self.factory.release_descriptor(attempts[0])
+        self.clock.advance(10)
+        third.connect(is_retry=True)
+        self.clock.advance(1)
+        self.assertTrue(third.session is not None and third.session.is_open)
 
 
 class WrongPeerTests(ConnectorTestCase):

@@ -18,6 +18,7 @@ from msmq.structures.internal.establish_connection import EstablishConnection
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import Network
 from msmq.testing.streams import Conditions
+from tests.shares import SHARES
 
 OURS = UUID("557358d1-9150-9595-4997-b6e611ea26c6")
 THEIRS = UUID("43cd8907-394c-8f11-4445-9078909ea0fc")
@@ -29,7 +30,7 @@ class PingBeforeSessionTests(SynchronousTestCase):
         self.clock = ManualClock()
         self.network = Network(self.clock.reactor, conditions=Conditions(delay=0.01))
         self.alpha, self.beta = self.network.host(ALPHA), self.network.host(BETA)
-        self.accepting = SessionFactory(THEIRS, reactor=self.clock.reactor, clock=self.clock)
+        self.accepting = SessionFactory(THEIRS, reactor=self.clock.reactor, clock=self.clock, shares=SHARES)
         self.beta.server_endpoint(1801).listen(self.accepting)
 
     def respond(self, settings: SessionSettings | None = None) -> None:
@@ -47,6 +48,7 @@ class PingBeforeSessionTests(SynchronousTestCase):
             OURS,
             reactor=self.clock.reactor,
             clock=self.clock,
+            shares=SHARES,
             lookup=lookup,
             probe=self.pinger.would_accept,
             settings=settings,

@@ -21,6 +21,7 @@ from msmq.settings import SessionSettings
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.clock import ManualClock
 from tests.builders import ALPHA, BETA, establish, parameters, user_packet
+from tests.shares import SHARES
 
 KIB = 1024
 LIMIT = 1024 * KIB
@@ -105,6 +106,7 @@ class ReceiveMemoryTestCase(SynchronousTestCase):
             BETA,
             reactor=self.clock.reactor,
             clock=self.clock,
+            shares=SHARES,
             settings=SessionSettings(receive_memory=self.limit),
         )
         self.memory = self.factory.receive_memory

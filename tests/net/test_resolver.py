@@ -20,6 +20,7 @@ from msmq.net.resolver import HostNotFound, HostResolver, NextHopAddress
 from msmq.structures.status import Status
 from msmq.testing.clock import ManualClock
 from tests.builders import ALPHA, BETA, GAMMA
+from tests.shares import SHARES
 
 
 @implementer(IHostResolution)
@@ -128,7 +129,7 @@ class HostResolverTests(SynchronousTestCase):
     def test_what_a_next_hop_has(self) -> None:
         """MQQB-3.1.1.3.1.3-01: its name, its address as text, and, if routing has it, its identifier."""
         factory = DiallingSessionFactory(
-            ALPHA, reactor=self.reactor, clock=ManualClock(), lookup=self.resolver().resolve
+            ALPHA, reactor=self.reactor, clock=ManualClock(), shares=SHARES, lookup=self.resolver().resolve
         )
         hops = [RoutedHop(BETA, "beta"), RoutedHop(GAMMA, "local")]
         found = self.successResultOf(Deferred.fromCoroutine(factory.next_hops(hops)))

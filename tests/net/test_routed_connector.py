@@ -18,6 +18,7 @@ from msmq.settings import SessionSettings
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import Network
 from tests.builders import ALPHA, BETA, GAMMA
+from tests.shares import SHARES
 
 ADDRESSES = {
     "beta.example.com": ("127.0.0.3", "127.0.0.4"),
@@ -51,7 +52,12 @@ class RoutedConnectorTests(SynchronousTestCase):
         self.lookups: list[str] = []
         self.hops: tuple[RoutedHop, ...] = (TO_BETA, TO_GAMMA)
         self.factory = DiallingSessionFactory(
-            ALPHA, reactor=self.clock.reactor, clock=self.clock, lookup=self.look_up, settings=self.settings
+            ALPHA,
+            reactor=self.clock.reactor,
+            clock=self.clock,
+            shares=SHARES,
+            lookup=self.look_up,
+            settings=self.settings,
         )
         self.factory.broker = None
         self.connector: Connector = self.factory.routed_connector(lambda: self.hops, lambda: True)
@@ -66,7 +72,7 @@ class RoutedConnectorTests(SynchronousTestCase):
 
     def listen(self, address: str, identifier: UUID) -> SessionFactory:
         """A queue manager at an address."""
-        peer = SessionFactory(identifier, reactor=self.clock.reactor, clock=self.clock)
+        peer = SessionFactory(identifier, reactor=self.clock.reactor, clock=self.clock, shares=SHARES)
         self.successResultOf(self.network.host(address).server_endpoint(1801).listen(peer))
         return peer
 

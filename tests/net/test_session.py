@@ -15,6 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.errors import RemoteProtocolError
 from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import SessionFactory
+from msmq.session.descriptor_shares import DescriptorShares
 from msmq.session.effects import CloseReason
 from msmq.session.outgoing import OutgoingPacket
 from msmq.session.state import SessionState
@@ -32,6 +33,7 @@ from tests.builders import (
     session_header,
     user_packet,
 )
+from tests.shares import SHARES
 
 
 class Recording(SessionProtocol):
@@ -105,7 +107,9 @@ class SessionProtocolTests(SynchronousTestCase):
         self.factory = self.make_factory()
 
     def make_factory(self, settings: SessionSettings | None = None) -> SessionFactory:
-        factory = SessionFactory(BETA, reactor=self.clock.reactor, clock=self.clock, settings=settings)
+        factory = SessionFactory(
+            BETA, reactor=self.clock.reactor, clock=self.clock, shares=SHARES, settings=settings
+        )
         factory.protocol = Recording
         return factory
 
@@ -275,7 +279,9 @@ class SessionFactoryTests(SynchronousTestCase):
 
     def make(self, settings: SessionSettings) -> SessionFactory:
         self.clock = ManualClock()
-        return SessionFactory(BETA, reactor=self.clock.reactor, clock=self.clock, settings=settings)
+        return SessionFactory(
+            BETA, reactor=self.clock.reactor, clock=self.clock, shares=SHARES, settings=settings
+        )
 
     def test_refuses_sessions_beyond_the_limit(self) -> None:
         """With a limit of two, the third initiator is refused.
@@ -332,6 +338,53 @@ class SessionFactoryTests(SynchronousTestCase):
         self.assertIsNotNone(factory.buildProtocol(IPv4Address("TCP", "127.0.0.10", 1)))
         first.protocol.connectionLost(Failure(ConnectionDone()))
         self.assertIsNotNone(factory.buildProtocol(IPv4Address("TCP", "127.0.0.9", 1)))
+
+    def limited(self, descriptors: int) -> SessionFactory:
+        """A factory of a process that may open so many descriptors."""
+        self.clock = ManualClock()
+        return SessionFactory(
+            BETA, reactor=self.clock.reactor, clock=self.clock, shares=DescriptorShares.of(descriptors)
+        )
+
+    def test_two_hosts_do_not_lock_out_the_others(self) -> None:
+        """All descriptors for sessions are in use: a new host gets the idlest of the host with most.
+
+        With 64 descriptors, 32 are for accepted sessions; two hosts have 20 and 12 of them.
+        """
+        factory = self.limited(64)
+        most = [Side(factory, "192.0.2.1") for _ in range(20)]
+        less = [Side(factory, "192.0.2.2") for _ in range(12)]
+        for side in most + less:
+            self.clock.advance(1)
+            side.shake_hands()
+        self.clock.advance(1)
+        most[0].protocol.dataReceived(user_packet(b"1"))
+        newcomer = Side(factory, "192.0.2.3")
+        newcomer.shake_hands()
+        self.assertTrue(newcomer.protocol.is_open)
+        self.assertEqual([side.transport.connected for side in most], [True, False] + [True] * 18)
+        self.assertTrue(all(side.transport.connected for side in less))
+        use = factory.descriptors
+        self.assertEqual((use.incoming, use.incoming_limit, use.evicted), (32, 32, 1))
+
+    def test_what_is_idlest_goes_where_hosts_have_as_many(self) -> None:
+        """Thirty-two hosts with a session each: the one that has said nothing for longest is closed."""
+        factory = self.limited(64)
+        sides = [Side(factory, f"192.0.2.{number}") for number in range(32)]
+        for side in reversed(sides):
+            self.clock.advance(1)
+            side.shake_hands()
+        Side(factory, "198.51.100.1")
+        self.assertEqual([side.transport.connected for side in sides], [True] * 31 + [False])
+
+    def test_a_session_that_ends_frees_its_descriptor(self) -> None:
+        """Opening and closing, in any order, evicts none."""
+        factory = self.limited(64)
+        for _ in range(100):
+            side = Side(factory, "192.0.2.1")
+            side.shake_hands()
+            side.protocol.connectionLost(Failure(ConnectionDone()))
+        self.assertEqual((factory.descriptors.incoming, factory.descriptors.evicted), (0, 0))
 
     def test_a_network_of_ipv6_is_one_host(self) -> None:
         """A host with one of its addresses has all; a connection that ends makes room for another of them."""

@@ -31,6 +31,7 @@ from tests.builders import (
     session_header,
     user_packet,
 )
+from tests.shares import SHARES
 
 HALF_A_WINDOW = 32
 
@@ -61,7 +62,7 @@ class TroubleTestCase(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.clock = ManualClock()
-        self.factory = SessionFactory(BETA, reactor=self.clock.reactor, clock=self.clock)
+        self.factory = SessionFactory(BETA, reactor=self.clock.reactor, clock=self.clock, shares=SHARES)
 
     def connect(self, protocol: SessionProtocol) -> StringTransportWithDisconnection:
         """Give a session its connection."""

@@ -36,6 +36,7 @@ from msmq.testing.streams import Conditions
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.nodes.services import make_service
 from tests.nodes.slow_store import SlowStore
+from tests.shares import SHARES
 
 PAYMENTS = ".\\private$\\payments"
 LETTERS = ".\\private$\\letters"
@@ -153,7 +154,7 @@ class Host:
         async def lookup(name: str) -> Sequence[NextHopAddress]:
             return [NextHopAddress(name, 1801, host.client_endpoint(name, 1801))]
 
-        factory = DiallingSessionFactory(self.guid, reactor=host, clock=clock, lookup=lookup)
+        factory = DiallingSessionFactory(self.guid, reactor=host, clock=clock, shares=SHARES, lookup=lookup)
         self.service = make_service(
             model,
             self.store,

@@ -33,6 +33,7 @@ from tests.builders import (
 )
 from tests.nodes.services import make_service
 from tests.nodes.support import ADDRESSES, Node, NodesTestCase
+from tests.shares import SHARES
 
 ORDER_ACK, ACK_RECEIVE = 0x00FF, 0x4000
 DEADXACT = ".\\system$;deadxact"
@@ -472,6 +473,7 @@ class ScriptedTestCase(NodesTestCase):
             node.model.identifier,
             reactor=fresh.host,
             clock=self.clock,
+            shares=SHARES,
             lookup=fresh._lookup,
             settings=self.settings,
         )

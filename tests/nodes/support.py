@@ -26,6 +26,7 @@ from msmq.testing.network import MemoryHost, Network
 from msmq.testing.streams import PERFECT, Conditions
 from tests.builders import ALPHA, BETA
 from tests.nodes.services import DEFAULT_EVENTS, make_service
+from tests.shares import SHARES
 
 T = TypeVar("T")
 
@@ -74,7 +75,7 @@ class Node:
             **limits,
         )
         self.factory = DiallingSessionFactory(
-            identifier, reactor=self.host, clock=clock, lookup=self._lookup, settings=settings
+            identifier, reactor=self.host, clock=clock, shares=SHARES, lookup=self._lookup, settings=settings
         )
         self.service = make_service(
             self.model,

@@ -17,6 +17,7 @@ from msmq.testing.network import Network
 from msmq.wire.framer import StreamFramer
 from tests.builders import ALPHA, BETA
 from tests.nodes.support import NodesTestCase
+from tests.shares import SHARES
 
 TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
 
@@ -125,9 +126,9 @@ class OrderOfAttemptTests(SynchronousTestCase):
         self.backlog = True
         self.settings = SessionSettings(ping_before_session=True)
         self.factory = SessionFactory(
-            ALPHA, reactor=self.clock.reactor, clock=self.clock, settings=self.settings
+            ALPHA, reactor=self.clock.reactor, clock=self.clock, shares=SHARES, settings=self.settings
         )
-        self.peer = SessionFactory(BETA, reactor=self.clock.reactor, clock=self.clock)
+        self.peer = SessionFactory(BETA, reactor=self.clock.reactor, clock=self.clock, shares=SHARES)
 
     async def resolve(self) -> Sequence[NextHopAddress]:
         self.steps.append("resolve")

@@ -210,6 +210,15 @@ class TokenSite(Site):
         """How much is taken at once."""
         return self._site.limits
 
+    def connected(self, channel: ControlChannel) -> None:
+        """Nothing: L{TokenCheck} counts callers without a token, and those with one are trusted."""
+
+    def answered(self, channel: ControlChannel) -> None:
+        """Nothing, as L{connected}."""
+
+    def disconnected(self, channel: ControlChannel) -> None:
+        """Nothing, as L{connected}."""
+
     def send_body(self, source: PausableSource) -> SendBody:
         """See L{ControlSite.send_body}."""
         return self._site.send_body(source)

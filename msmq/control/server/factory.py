@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from twisted.internet.interfaces import IReactorTime
+from typing import Any, Final
+
+from twisted.internet.interfaces import IAddress, IReactorTime
+from twisted.logger import Logger
 from twisted.web.http import Request as HTTPRequest
 from twisted.web.server import Site
 
@@ -15,6 +18,10 @@ from msmq.control.server.resources.server import Reload
 from msmq.control.server.sending.pipeline import PausableSource
 from msmq.control.server.sending.request_body import SendBody
 from msmq.interfaces.queue_manager import IQueueManager
+from msmq.line_limit import LineLimit
+from msmq.moment import Moment
+
+_log: Final = Logger()
 
 
 class ControlSite(Site):
@@ -37,6 +44,44 @@ class ControlSite(Site):
         self._manager = manager
         self._clock = clock
         self.limits = limits
+        # The one that has had no request for longest comes first.
+        self._channels: dict[ControlChannel, None] = {}
+        self._refused = LineLimit.a_minute(1)
+
+    def buildProtocol(self, addr: IAddress | None) -> Any:
+        """A connection; C{None} closes it, if every other one has a request."""
+        if len(self._channels) >= self.limits.connections and not self._make_room():
+            now = Moment(monotonic=self._clock.seconds(), wall=self._clock.seconds())
+            if (others := self._refused.take(now)) is not None:
+                _log.warn(
+                    "a connection to the control socket is refused: {limit} have requests{others}",
+                    limit=self.limits.connections,
+                    others=others,
+                )
+            return None
+        return Site.buildProtocol(self, addr)
+
+    def _make_room(self) -> bool:
+        """Close the connection that has been without a request for longest."""
+        for channel in self._channels:
+            if not channel.requests:
+                del self._channels[channel]
+                channel.cut()
+                return True
+        return False
+
+    def connected(self, channel: ControlChannel) -> None:
+        """A connection was made."""
+        self._channels[channel] = None
+
+    def answered(self, channel: ControlChannel) -> None:
+        """A request of a connection was answered."""
+        if self._channels.pop(channel, self) is None:
+            self._channels[channel] = None
+
+    def disconnected(self, channel: ControlChannel) -> None:
+        """A connection has ended."""
+        self._channels.pop(channel, None)
 
     def send_body(self, source: PausableSource) -> SendBody:
         """Where the stream of records goes that begins to arrive from a connection."""

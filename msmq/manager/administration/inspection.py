@@ -119,6 +119,7 @@ class ManagerInspection:
             sessions=len(sessions.connections),
             sessions_refused=dict(sessions.refused),
             refused_peers=list(sessions.refused_peers),
+            descriptors=sessions.descriptors,
             storage=parts.store.name,
             durable=bool(parts.store.durable),
             packets=attrs.evolve(

@@ -15,6 +15,7 @@ from msmq.manager.membership.directory_health import DirectoryMeasurement
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
 from msmq.session.connection_limits import ConnectionRefusal
+from msmq.session.descriptor_shares import DescriptorUse
 from msmq.session.packet_counts import TrafficCounts
 from msmq.session.state import SessionState
 from msmq.structures.names.name_text import QueueSuffix
@@ -208,6 +209,11 @@ class Measurements:
         """Connections that did not become sessions, by the limit or setting."""
         refused = {refusal.value: 0 for refusal in ConnectionRefusal}
         return {**refused, **self._parts.sessions.refused}
+
+    @property
+    def descriptors(self) -> DescriptorUse:
+        """Connections and their limits."""
+        return self._parts.sessions.descriptors
 
     def expired(self) -> Mapping[str, int]:
         """Messages that were not received or delivered in time, by class."""

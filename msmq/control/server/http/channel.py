@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
+from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel
+from twisted.web.http import Request as HTTPRequest
 
 from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, WITH_RUNS, StreamRecord
 from msmq.control.server.http.responses import ResponseStream
@@ -16,12 +18,48 @@ if TYPE_CHECKING:
 _SWITCHING: Final = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n"
 
 
+class ChannelList(Protocol):
+    """What counts the connections of a site."""
+
+    def connected(self, channel: ControlChannel) -> None:
+        """A connection was made."""
+
+    def answered(self, channel: ControlChannel) -> None:
+        """A request of a connection was answered."""
+
+    def disconnected(self, channel: ControlChannel) -> None:
+        """A connection has ended."""
+
+
 class ControlChannel(HTTPChannel):
     """HTTP, until a request makes its connection a stream of records in both directions."""
 
     def __init__(self) -> None:
         HTTPChannel.__init__(self)
         self._take: Callable[[bytes], None] | None = None
+
+    @property
+    def _connections(self) -> ChannelList:
+        return cast(ChannelList, vars(self)["site"])
+
+    def connectionMade(self) -> None:
+        """There is a connection, without a request yet."""
+        self._connections.connected(self)
+        HTTPChannel.connectionMade(self)
+
+    def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
+        """The connection has ended."""
+        self._connections.disconnected(self)
+        HTTPChannel.connectionLost(self, reason)
+
+    def requestDone(self, request: HTTPRequest) -> None:
+        """A request was answered: the connection is idle from now on."""
+        self._connections.answered(self)
+        HTTPChannel.requestDone(self, request)
+
+    def cut(self) -> None:
+        """Close at once, without writing what is still to be written."""
+        cast(Any, self.transport).abortConnection()
 
     def switch(self, protocol: str, take: Callable[[bytes], None]) -> None:
         """Agree to the upgrade; whatever arrives from now on is handed over, and nothing more is HTTP.

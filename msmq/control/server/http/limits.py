@@ -14,6 +14,9 @@ class ControlLimits:
     The slices are no promise to callers: they bound how long the reactor is held at a time.
     """
 
+    connections: int = 128
+    """Connections to the control socket; one more closes the idlest without a request, or is refused."""
+
     records: RecordLimits = attrs.field(factory=RecordLimits)
     """The parts of one record in a stream; the stream itself has no limit."""
 

@@ -1,0 +1,39 @@
+"""The connections of the control socket have a limit, which idle ones do not hold."""
+
+from __future__ import annotations
+
+from twisted.internet.address import UNIXAddress
+
+from msmq.control.server.http.limits import ControlLimits
+from tests.control.support import ORDERS, Caller, ControlTestCase
+
+
+class ConnectionLimitTests(ControlTestCase):
+    """Three connections are allowed."""
+
+    limits = ControlLimits(connections=3)
+
+    def waiting(self) -> Caller:
+        """A connection whose request waits for a message."""
+        caller = self.caller()
+        caller.ask("POST", "/v1/receive", queue=ORDERS, timeout="60")
+        return caller
+
+    def test_the_idlest_makes_way(self) -> None:
+        """The connection that has been without a request for longest is closed for a new one."""
+        callers = [self.caller() for _ in range(3)]
+        for caller in (callers[1], callers[0], callers[2]):
+            caller.ask("GET", "/v1/status")
+        newcomer = self.caller()
+        self.assertEqual([caller.transport.disconnected for caller in callers], [False, True, False])
+        newcomer.ask("GET", "/v1/status")
+        self.assertEqual(newcomer.answer.status, 200)
+
+    def test_requests_are_not_ended_for_others(self) -> None:
+        """While each connection has a request, a further one is closed, until one ends."""
+        callers = [self.waiting() for _ in range(3)]
+        for _ in range(3):
+            self.assertIsNone(self.site.buildProtocol(UNIXAddress(None)))
+        self.assertFalse(any(caller.transport.disconnected for caller in callers))
+        callers[0].hang_up()
+        self.caller().ask("GET", "/v1/status")
