@@ -81,7 +81,7 @@ class Output:
 
     def progress(self, text: str) -> None:
         """Show progress, replacing the previous line; only on a terminal."""
-        if not self.as_json and sys.stderr is not None and sys.stderr.isatty():
+        if sys.stderr is not None and sys.stderr.isatty():
             sys.stderr.write(f"\r\033[K{printable(text)}")
             sys.stderr.flush()
 

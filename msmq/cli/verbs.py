@@ -64,7 +64,7 @@ VERBS: Final = {
     "message": VerbEntry("msmq.cli.messages.message", "Show, remove, copy and move messages."),
     "move": VerbEntry("msmq.cli.messages.move", "Move the message ID to QUEUE."),
     "outgoing": VerbEntry(
-        "msmq.cli.queues.outgoing", "Show, pause, resume and redirect the outgoing queues."
+        "msmq.cli.queues.outgoing", "Show, pause, resume, redirect, purge and retry the outgoing queues."
     ),
     "ping": VerbEntry(
         "msmq.cli.enterprise.ping",
@@ -80,7 +80,7 @@ VERBS: Final = {
         "msmq.cli.enterprise.topology",
         "Show the route of a message from SOURCE to DESTINATION, queue managers by name or GUID.",
     ),
-    "send": VerbEntry("msmq.cli.messages.send", "Send a message to DESTINATION, and print its identifier."),
+    "send": VerbEntry("msmq.cli.messages.send", "Send messages to DESTINATION, and print their identifiers."),
     "session": VerbEntry("msmq.cli.server.session", "Watch the sessions with other queue managers."),
     "status": VerbEntry("msmq.cli.server.status", "Show the identity and the state of the queue manager."),
     "store": VerbEntry("msmq.cli.server.store", "Look after the store of a server that does not run."),

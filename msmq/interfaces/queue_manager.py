@@ -290,6 +290,20 @@ class IAdministration(Interface):
         @param in_clear: send all of them unencrypted, even if their senders requested encryption.
         """
 
+    def purge_outgoing(name: str) -> Awaitable[int]:
+        """Remove all messages from an outgoing queue, and answer how many these were.
+
+        Their senders get the negative acknowledgement and the dead letter that they requested. Those that
+        were sent and are not acknowledged yet are removed too, and are not counted; the receiver may have
+        them.
+        """
+
+    def retry_outgoing(name: str) -> OutgoingQueueSummary:
+        """Dial the next hop of an outgoing queue now, if it waits for the next attempt; answers with it."""
+
+    def retry_all_outgoing() -> Sequence[OutgoingQueueSummary]:
+        """The same for every outgoing queue that waits; answers with these."""
+
     def pause_outgoing(name: str) -> Awaitable[OutgoingQueueSummary]:
         """Send nothing more to a format name until it is resumed, over restarts too."""
 

@@ -80,6 +80,13 @@ class IConnector(Interface):
         @param is_retry: the retry timer asks ([MS-MQQB] 3.1.6.1).
         """
 
+    next_attempt: float | None = Attribute(
+        "The monotonic second of the next attempt; C{None} unless a retry is pending."
+    )
+
+    def retry_now() -> None:
+        """Dial a pending retry at once; no effect otherwise."""
+
     def peer_is_there() -> None:
         """The peer has just sent something: a pending retry dials it at once."""
 

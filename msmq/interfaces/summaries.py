@@ -92,6 +92,7 @@ class OutgoingQueueSummary:
     @ivar history: [MS-MQDMPR] 3.1.1.3 ConnectionHistory, the newest entry last.
     @ivar paused_by: why nothing is sent from it: C{name}, C{next_hop}, C{all}.
     @ivar redirected_to: the address that an operator has set instead of the one in the name.
+    @ivar next_attempt: when its next hop is dialled again; C{None} unless a retry is pending.
     """
 
     format_name: str
@@ -106,6 +107,7 @@ class OutgoingQueueSummary:
     history: Sequence[ConnectionHistoryEntry]
     paused_by: Sequence[str]
     redirected_to: str | None
+    next_attempt: float | None = attrs.field(metadata=TIME)
 
 
 @attrs.frozen(kw_only=True)

@@ -24,7 +24,7 @@ from msmq.manager.applications.open_queue import OpenQueue
 from msmq.manager.applications.reservation import Reservation
 from msmq.manager.applications.send_keys import SendKeys
 from msmq.manager.applications.subscriptions import Subscriptions
-from msmq.manager.applications.targets import own_queue
+from msmq.manager.applications.targets import outgoing_queue, own_queue
 from msmq.manager.applications.transactions import TransactionHandle
 from msmq.manager.assembly import Parts
 from msmq.manager.lifecycle import ManagerLifecycle
@@ -357,6 +357,22 @@ class QueueManagerService(Service):
         logs = self._work.logs
         queue = own_queue(self.model, path)
         return await logs.replay(queue, into, LogPart(first, last, since, until), in_clear)
+
+    async def purge_outgoing(self, name: str) -> int:
+        """See L{IAdministration.purge_outgoing}.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or as L{purge_queue}.
+        """
+        parts = self._work
+        return await parts.administration.purge_messages(outgoing_queue(self.model, name))
+
+    def retry_outgoing(self, name: str) -> OutgoingQueueSummary:
+        """See L{IAdministration.retry_outgoing}."""
+        return self._work.outgoing_holds.retry_now(name)
+
+    def retry_all_outgoing(self) -> list[OutgoingQueueSummary]:
+        """See L{IAdministration.retry_all_outgoing}."""
+        return self._work.outgoing_holds.retry_all_now()
 
     def pause_outgoing(self, name: str) -> Deferred[OutgoingQueueSummary]:
         """[MS-MQDMPR] 3.1.7.2.3 Pause Queue: see L{OutgoingHolds.pause}."""

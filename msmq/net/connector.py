@@ -125,6 +125,21 @@ class Connector:
         self.session.close(CloseReason.STOPPED)
         self.connect(is_retry=True)
 
+    @property
+    def next_attempt(self) -> float | None:
+        """The monotonic second of the next attempt; C{None} unless a retry is pending."""
+        if self.session is None or self.state is not SessionState.WAITING_RECONNECT:
+            return None
+        return self.session.session.deadline
+
+    def retry_now(self) -> None:
+        """An operator does not want to wait: dial a pending retry at once, and begin with the first wait."""
+        if self.session is not None and self.state is SessionState.WAITING_RECONNECT:
+            self.session.close(CloseReason.STOPPED)
+            self._failures = 0
+            self._untried.clear()
+            self.connect()
+
     def _count_failure(self, is_retry: bool) -> None:
         """Count consecutive failed attempts; an attempt for a new message starts again at one."""
         failed = self.session is not None and not self.session.session.was_open

@@ -72,3 +72,40 @@ class MessageCommandTests(CommandTestCase):
         self.assertEqual((rest.status, len(rest.output.splitlines())), (0, 1))
         discarded = await self.msmq("deadletter", "discard", "--all", "--yes")
         self.assertEqual((discarded.status, discarded.output), (0, b"0 messages discarded\n"))
+
+
+class LineTests(CommandTestCase):
+    """C{msmq send --json-lines} and C{--lines}."""
+
+    storage = "sqlite"
+
+    async def test_what_was_received_is_sent_again(self) -> None:
+        """Messages that were received as JSON are sent with all of their properties."""
+        await self.put(b"1", b"\xff", label="L", priority=6)
+        received = await self.msmq("receive", ORDERS, "--count", "2", "--json")
+        sent = await self.msmq("send", ORDERS, "--json-lines", "-", piped=received.output)
+        self.assertEqual((sent.status, len(sent.output.splitlines())), (0, 2))
+        again = await self.msmq("receive", ORDERS, "--count", "2", "--json")
+        keys = ("label", "priority", "body_size", "delivery")
+        self.assertEqual(
+            [[each[key] for key in keys] for each in again.objects],
+            [[each[key] for key in keys] for each in received.objects],
+        )
+
+    async def test_damaged_line_and_resumption(self) -> None:
+        """A damaged line is named, and what is before it stays sent; with a key it is not sent again."""
+        file = self.directory / "orders.jsonl"
+        file.write_text('{"body": "1"}\n{"body": "2"}\n{"body": 3}\n')
+        ended = await self.msmq("send", ORDERS, "--json-lines", str(file), "--key", "k")
+        self.assertEqual((ended.status, len(ended.output.splitlines())), (1, 2))
+        self.assertIn("orders.jsonl:3: body is text", ended.errors)
+        self.assertIn("2 messages of lines 1 to 2 sent", ended.errors)
+        file.write_text('{"body": "1"}\n{"body": "2"}\n{"body": "3"}\n')
+        again = await self.msmq("send", ORDERS, "--json-lines", str(file), "--key", "k")
+        self.assertEqual(again.output.splitlines()[:2], ended.output.splitlines())
+        self.assertEqual(await self.bodies(), [b"1", b"2", b"3"])
+        refused = await self.msmq("send", ORDERS, "--lines", "-", "--priority", "3", piped=b"x\ny\n")
+        self.assertEqual(refused.status, 0)
+        wrong = await self.msmq("send", "--json-lines", "-", piped=b'{"destination": "x", "prio": 3}\n')
+        self.assertEqual(wrong.status, 1)
+        self.assertIn("standard input: nothing was sent", wrong.errors)

@@ -10,12 +10,17 @@ from typing import Any, Final
 
 import click
 
+from msmq.cli.exit_status import DONE, REFUSED
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.output import complain
 from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
 
 _NUMBER: Final = click.IntRange(0, 0xFFFFFFFF)
 _LARGEST: Final = 0x400000
+_SHOWN: Final = 500
+"""Messages after which the progress is shown again."""
+
 _PRIVACY_LEVELS: Final = ("base", "enhanced", "advanced")
 _ACKNOWLEDGE: Final = ("none", "reach", "receive", "full-reach", "full-receive", "nack-reach", "nack-receive")
 
@@ -35,7 +40,13 @@ class AcknowledgeList(click.ParamType[list[str]]):
 
 
 @click.command
-@click.argument("destination")
+@click.argument("destination", required=False)
+@click.option(
+    "--json-lines",
+    metavar="F",
+    help="Send a message for each line of a file, JSON as receive --json prints it; - is standard input.",
+)
+@click.option("--lines", metavar="F", help="Send a message for each line of a file, the line as its body.")
 @click.option(
     "--body",
     metavar="T",
@@ -82,33 +93,44 @@ class AcknowledgeList(click.ParamType[list[str]]):
 )
 @click.option("--count", metavar="N", type=click.IntRange(min=1), default=1, help="Send N alike.")
 @click.option(
-    "--key", metavar="K", help="Send it only if nothing was sent there under this key before; 512 bytes."
+    "--key",
+    metavar="K",
+    help="Send it only if nothing was sent there under this key before; 512 bytes. With lines, the beginning"
+    " of their keys.",
 )
 @common_options
 @pass_settings
 def send(
     settings: Settings,
     /,
-    destination: str,
+    destination: str | None,
+    json_lines: str | None,
+    lines: str | None,
     body: str | None,
     body_file: str | None,
     extension_file: str | None,
     recoverable: bool,
     count: int,
     **properties: Any,
-) -> None:
-    r"""Send a message to DESTINATION, and print its identifier.
+) -> int | None:
+    r"""Send messages to DESTINATION, and print their identifiers.
 
     DESTINATION is a format name, as DIRECT=TCP:127.0.0.2\private$\orders, several with commas, or the path
     of a local queue.  What is recoverable is on disk when this ends with status 0.
     """
     from msmq.control.protocol.records import StreamRecord
 
-    if body is not None and body_file is not None:
-        raise click.UsageError("--body and --body-file exclude each other")
+    sources = {"--json-lines": json_lines, "--lines": lines, "--body": body, "--body-file": body_file}
+    given = [name for name, value in sources.items() if value is not None]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} exclude each other")
+    if destination is None and json_lines is None:
+        raise click.UsageError("the argument DESTINATION is missing")
+    if (path := json_lines or lines) is not None and count > 1:
+        raise click.UsageError(f"{given[0]} and --count exclude each other")
     if properties["key"] is not None and count > 1:
         raise click.UsageError("--key names one message, and --count sends several")
-    content = _content(body, body_file)
+    content = _content(body, body_file) if path is None else b""
     extension = b"" if extension_file is None else _read(extension_file)
     if len(content) + len(extension) > _LARGEST:
         raise MQError(
@@ -117,7 +139,6 @@ def send(
             f"the body and the extension of this one have more",
         )
     header = {name: value for name, value in properties.items() if value is not None and value is not False}
-    header["destination"] = destination
     if "dead_letter_queue" in header:
         header["dead_letter"] = True
     if recoverable:
@@ -127,12 +148,57 @@ def send(
     if not properties["sign"] and (properties["certificate"] or properties["hash"]):
         raise click.UsageError("--certificate and --hash are for messages with --sign")
     output = settings.output
+    if path is not None:
+        if extension:
+            raise click.UsageError(f"{given[0]} and --extension-file exclude each other")
+        return _send_lines(settings, path, header, destination, is_json=json_lines is not None)
+    assert destination is not None
+    header["destination"] = destination
     messages = itertools.repeat(StreamRecord(header, content + extension), count)
     one_transaction = bool(properties["transactional"])
     with settings.naming(destination):
         for identifier in settings.client.send(messages, one_transaction=one_transaction):
             output.one({"id": identifier}) if output.as_json else output.write(identifier)
     output.flush()
+    return None
+
+
+def _send_lines(
+    settings: Settings, path: str, header: dict[str, Any], destination: str | None, *, is_json: bool
+) -> int:
+    """Send the lines of a file, and print the identifiers; the exit status."""
+    from msmq.cli.messages.message_lines import DamagedLine, MessageLines, open_lines
+
+    output = settings.output
+    key = header.pop("key", None)
+    one_transaction = bool(header.get("transactional"))
+    name = "standard input" if path == "-" else path
+    with open_lines(path) as file:
+        lines = MessageLines(name, file, header, destination, key, is_json=is_json, is_whole=one_transaction)
+        shows_progress = not sys.stdout.isatty()
+        try:
+            with settings.naming(destination or ""):
+                for identifier in settings.client.send(lines, one_transaction=one_transaction):
+                    lines.accepted()
+                    output.one({"id": identifier}) if output.as_json else output.write(identifier)
+                    if shows_progress and lines.sent % _SHOWN == 0:
+                        output.progress(f"{lines.sent} messages sent")
+        except DamagedLine as damage:
+            lines.damage = damage
+        except MQError as error:
+            output.flush()
+            detail = f"{error.detail}; {name}: {lines.result()}, and none behind"
+            raise MQError(error.status, detail) from error
+        except KeyboardInterrupt:
+            output.flush()
+            complain(f"{name}: {lines.result()}, and possibly some behind")
+            raise
+    output.progress("")
+    output.flush()
+    if lines.damage is None:
+        return DONE
+    complain(f"{lines.damage}; {lines.result()}")
+    return REFUSED
 
 
 def _content(body: str | None, body_file: str | None) -> bytes:

@@ -7,18 +7,39 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from msmq.cli.confirmation import confirm, yes_option
 from msmq.cli.messages.browsing import browse, browse_options
 from msmq.cli.options import Settings, common_options, pass_settings
 
 _C = TypeVar("_C", bound=Callable[..., object])
 
+_ATTEMPTS: Final = {
+    "InProcess": "connecting",
+    "EstablishPacketReceived": "connected, handshake began",
+    "Established": "session opened",
+    "UnknownFailure": "failed",
+    "PingFailure": "no answer to a ping, or it refuses sessions",
+    "SocketCreateFailure": "no socket",
+    "SocketBindFailure": "the local address cannot be used",
+    "SocketConnectFailure": "connection failed",
+    "TcpNotEnabled": "TCP is off",
+    "SocketSendFailure": "connection lost",
+    "ConnectionNotReady": "handshake failed",
+    "DnsFailure": "no address found for the name",
+    "CertificateValidationFailure": "the certificate for encryption is not valid",
+    "ConnectionLimitReached": "limit on sessions reached",
+    "ConnectionRefused": "refused by the peer",
+    "RoutingDataNotAvailable": "no route",
+    "LowResource": "no resources",
+}
+"""What the results of attempts mean, by their names in [MS-MQDMPR]."""
 _OUTGOING: Final = ("format_name", "state", "next_hops", "messages", "bytes", "unacknowledged")
 
 
 @click.group
 @common_options
 def outgoing() -> None:
-    """Show, pause, resume and redirect the outgoing queues."""
+    """Show, pause, resume, redirect, purge and retry the outgoing queues."""
 
 
 @outgoing.command("list")
@@ -35,9 +56,41 @@ def outgoing_list(settings: Settings) -> None:
 @common_options
 @pass_settings
 def outgoing_show(settings: Settings, name: str) -> None:
-    """Show everything about the outgoing queue of the format name NAME."""
-    settings.output.one(settings.client.outgoing_queue(name))
-    settings.output.flush()
+    """Show everything about the outgoing queue of the format name NAME, with its attempts to connect."""
+    output = settings.output
+    queue = settings.client.outgoing_queue(name)
+    if output.as_json:
+        output.one(queue)
+    else:
+        history = queue.pop("history")
+        due = queue.pop("next_attempt")
+        output.one({**queue, "next_attempt": _until(due)})
+        output.write("\nattempts to connect" if history else "\nattempts to connect: none")
+        for entry in history:
+            output.write(_attempt(entry))
+    output.flush()
+
+
+def _attempt(entry: dict[str, Any]) -> str:
+    """One entry of the history, as people say it."""
+    from datetime import UTC, datetime
+
+    moment = datetime.fromtimestamp(entry["time"], UTC).isoformat(timespec="seconds")
+    text = _ATTEMPTS.get(entry["status"], entry["status"])
+    addresses = f" ({', '.join(entry['addresses'])})" if entry["addresses"] else ""
+    error = f", error {entry['error']:#x}" if entry["error"] else ""
+    return f"{moment}  {text}{addresses}{error}"
+
+
+def _until(due: str | None) -> str:
+    """When, and in how many seconds by the clock of this computer."""
+    if due is None:
+        return "-"
+    import time
+    from datetime import datetime
+
+    seconds = max(0, round(datetime.fromisoformat(due).timestamp() - time.time()))
+    return f"in {seconds} s, at {due}"
 
 
 @outgoing.command("browse")
@@ -86,6 +139,44 @@ def outgoing_resume(settings: Settings, name: str | None, everything: bool, next
     Each ends what was paused by the same option; paused_by names what else holds a queue.
     """
     _hold(settings, "resume", name, everything, next_hop)
+
+
+@outgoing.command("purge")
+@click.argument("name")
+@yes_option
+@common_options
+@pass_settings
+def outgoing_purge(settings: Settings, name: str, yes: bool) -> None:
+    """Remove all messages that wait for the format name NAME, and print how many.
+
+    Their senders get the acknowledgements and the dead letters that they requested; what is sent and not
+    acknowledged yet may have arrived.  On a terminal the command asks first; elsewhere it needs --yes.
+    """
+    output, client = settings.output, settings.client
+    confirm(lambda: f"Purge {client.outgoing_queue(name)['messages']} message(s) for {name}", yes=yes)
+    purged = client.purge_outgoing(name, lambda left: output.progress(f"{left} messages left"))
+    output.progress("")
+    output.one(purged)
+    output.flush()
+
+
+@outgoing.command("retry-now")
+@click.argument("name", required=False)
+@click.option("--all", "everything", is_flag=True, help="All that wait for their next attempt.")
+@common_options
+@pass_settings
+def outgoing_retry_now(settings: Settings, name: str | None, everything: bool) -> None:
+    """Dial the next hop of the format name NAME now, if it waits for the next attempt.
+
+    All queues that share the next hop profit; the next waits begin with the shortest.
+    """
+    if (name is not None) == everything:
+        raise click.UsageError("name one of NAME and --all")
+    if name is not None:
+        settings.output.one(settings.client.retry_outgoing(name))
+    else:
+        settings.output.many(settings.client.retry_all_outgoing(), _OUTGOING)
+    settings.output.flush()
 
 
 @outgoing.command("redirect")

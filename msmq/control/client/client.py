@@ -89,10 +89,17 @@ class ControlClient(ControlRequests):
 
         @param progress: called each second with how many are left.
         """
+        return self._purge(f"{_queue_target(path)}/purge", progress)
+
+    def purge_outgoing(self, name: str, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
+        """Remove all messages from an outgoing queue; as L{purge_queue}."""
+        return self._purge(f"/v1/outgoing/{_segment(name, 'the outgoing queue')}/purge", progress)
+
+    def _purge(self, target: str, progress: Callable[[int], None] | None) -> dict[str, Any]:
         if progress is None:
-            return self.one("POST", f"{_queue_target(path)}/purge")
+            return self.one("POST", target)
         with contextlib.closing(self.open()) as connection:
-            response = self.begin(connection, "POST", f"{_queue_target(path)}/purge?progress=true")
+            response = self.begin(connection, "POST", f"{target}?progress=true")
             with self.losing(), response:
                 for line in response:
                     value: dict[str, Any] = json.loads(line)
@@ -158,6 +165,14 @@ class ControlClient(ControlRequests):
     def resume_outgoing(self, name: str) -> dict[str, Any]:
         """Send again from an outgoing queue that was paused."""
         return self.one("POST", f"/v1/outgoing/{_segment(name, 'the outgoing queue')}/resume")
+
+    def retry_outgoing(self, name: str) -> dict[str, Any]:
+        """Dial the next hop of an outgoing queue now, if it waits for the next attempt."""
+        return self.one("POST", f"/v1/outgoing/{_segment(name, 'the outgoing queue')}/retry")
+
+    def retry_all_outgoing(self) -> list[dict[str, Any]]:
+        """The same for all outgoing queues that wait; these."""
+        return self.several("/v1/outgoing/retry", "POST")
 
     def redirect_outgoing(self, name: str, to: str | None) -> dict[str, Any]:
         """Send what is sent to a direct name to another address; C{None} for the one in the name again."""

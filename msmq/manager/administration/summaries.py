@@ -99,11 +99,16 @@ def _subqueue(subqueue: Queue) -> SubqueueSummary:
 
 
 def summarize_outgoing(
-    queue: OutgoingQueue, uncommitted: Uncommitted, paused_by: Sequence[str], redirected_to: str | None
+    queue: OutgoingQueue,
+    uncommitted: Uncommitted,
+    paused_by: Sequence[str],
+    redirected_to: str | None,
+    next_attempt: float | None,
 ) -> OutgoingQueueSummary:
     """One outgoing queue.
 
     @param uncommitted: what open transactions have sent to it.
+    @param next_attempt: when its next hop is dialled again.
     """
     messages = max(0, queue.message_count - uncommitted.messages)
     return OutgoingQueueSummary(
@@ -119,6 +124,7 @@ def summarize_outgoing(
         history=list(queue.history),
         paused_by=paused_by,
         redirected_to=redirected_to,
+        next_attempt=next_attempt,
     )
 
 

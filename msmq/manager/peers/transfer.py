@@ -160,6 +160,23 @@ class MessageTransfer:
         queue.state = after_pause(idle, is_served=bool(sessions))
         self.ready(queue)
 
+    def next_attempt(self, queue: OutgoingQueue) -> float | None:
+        """When the next hop of a queue is dialled again, in seconds since 1970-01-01 UTC; C{None} unless a
+        retry is pending.
+        """
+        hop = self.hops.find(queue)
+        if hop is None or hop.connector is None or (due := hop.connector.next_attempt) is None:
+            return None
+        now = self._performer.clock.now()
+        return now.wall + max(0.0, due - now.monotonic)
+
+    def retry_now(self, queue: OutgoingQueue) -> None:
+        """Dial the next hop of a queue now, if a retry is pending, for all queues that share it."""
+        hop = self.hops.find(queue)
+        if hop is not None and hop.connector is not None:
+            hop.connector.retry_now()
+        self.ready(queue)
+
     def route_changed(self, destination: UUID) -> None:
         """[MS-MQQB] 3.1.7.5: there may be another route to a queue manager, or one at last."""
         for queue in self.hops.reroute(destination):

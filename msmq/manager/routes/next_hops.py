@@ -95,6 +95,10 @@ class NextHops:
         hop = self._by_queue.get(queue)
         return self._assign(queue) if hop is None else hop
 
+    def find(self, queue: OutgoingQueue) -> NextHop | None:
+        """The next hop of a queue, if it has one yet."""
+        return self._by_queue.get(queue)
+
     def note(self, queue: OutgoingQueue) -> None:
         """Something has come into a queue."""
         hop = self._by_queue.get(queue)

@@ -63,8 +63,32 @@ class OutgoingHolds:
         for queue in queues:
             reasons = [reason.value for reason in self._transfer.hops.held_by(queue)]
             unsent = uncommitted.get(queue, NOTHING_UNCOMMITTED)
-            summaries.append(summarize_outgoing(queue, unsent, reasons, self._redirects.host(queue)))
+            redirected_to = self._redirects.host(queue)
+            next_attempt = self._transfer.next_attempt(queue)
+            summaries.append(summarize_outgoing(queue, unsent, reasons, redirected_to, next_attempt))
         return summaries
+
+    def retry_now(self, text: str) -> OutgoingQueueSummary:
+        """Dial the next hop of a name now, if it waits for the next attempt.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
+        """
+        self._performer.check_running()
+        queue = outgoing_queue(self._performer.model, text)
+        self._transfer.retry_now(queue)
+        return self.summarize(queue)
+
+    def retry_all_now(self) -> list[OutgoingQueueSummary]:
+        """The same for every outgoing queue; answers with those whose retry was pending."""
+        self._performer.check_running()
+        queues = [
+            queue
+            for queue in self._performer.model.outgoing_queues()
+            if self._transfer.next_attempt(queue) is not None
+        ]
+        for queue in queues:
+            self._transfer.retry_now(queue)
+        return self.summarize_all(queues)
 
     async def pause(self, text: str) -> OutgoingQueueSummary:
         """[MS-MQDMPR] 3.1.4.14 Pause one name, whether anything was sent to it or not.

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from klein import Klein
 
 from msmq.control.authentication.audit import AuditedOperation
 from msmq.control.protocol.refusals import invalid
-from msmq.control.server.http.requests import ControlRequest, refuse_rest
-from msmq.control.server.http.responses import json_answer
+from msmq.control.server.http.requests import ControlRequest, parameters, refuse_rest
+from msmq.control.server.http.responses import json_answer, json_progress
 from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import flag, text
-from msmq.control.server.resources.context import ResourceContext, without_parameters
+from msmq.control.server.resources.context import ResourceContext, at_once, without_parameters
 
 
 class OutgoingResources:
@@ -45,6 +46,46 @@ class OutgoingResources:
     async def resume_outgoing(self, request: ControlRequest, name: str) -> bytes:
         """Send again from one outgoing queue."""
         return await self._hold(request, "resume", name, self._manager.resume_outgoing)
+
+    @app.route("/v1/outgoing/<path:name>/retry", methods=["POST"])
+    async def retry_outgoing(self, request: ControlRequest, name: str) -> bytes:
+        """Dial the next hop of one outgoing queue now."""
+        without_parameters(request)
+        return await self._context.changed(
+            request,
+            AuditedOperation("outgoing retry-now", name),
+            lambda: at_once(lambda: self._manager.retry_outgoing(name)),
+        )
+
+    @app.route("/v1/outgoing/retry", methods=["POST"])
+    async def retry_all(self, request: ControlRequest) -> bytes | None:
+        """Dial the next hops of all outgoing queues that wait for the next attempt now."""
+        without_parameters(request)
+        queues = await self._context.change(
+            request,
+            AuditedOperation("outgoing retry-now", "all"),
+            lambda: at_once(self._manager.retry_all_outgoing),
+        )
+        return await self._context.listed(request, queues)
+
+    @app.route("/v1/outgoing/<path:name>/purge", methods=["POST"])
+    async def purge_outgoing(self, request: ControlRequest, name: str) -> bytes | None:
+        """Remove all messages from one outgoing queue; C{progress} as for a queue."""
+        found = parameters(request)
+        with_progress = flag("progress", found.pop("progress", "false"))
+        refuse_rest(found, "progress")
+        purging = self._context.change(
+            request, AuditedOperation("outgoing purge", name), lambda: self._manager.purge_outgoing(name)
+        )
+        if not with_progress:
+            return json_answer(request, {"purged": await purging})
+
+        def left() -> dict[str, Any]:
+            return {"messages": self._manager.inspection.outgoing_queue(name).messages}
+
+        return await json_progress(
+            request, purging, left, lambda count: {"purged": count}, self._context.clock
+        )
 
     @app.route("/v1/outgoing/<path:name>/redirect", methods=["POST"])
     async def redirect_outgoing(self, request: ControlRequest, name: str) -> bytes:

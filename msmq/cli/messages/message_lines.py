@@ -1,0 +1,148 @@
+"""Messages from lines: JSON as C{msmq receive --json} prints it, or bodies; for C{msmq send}."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import IO, Any, Final
+
+import attrs
+import click
+
+from msmq.control.protocol.message_documents import decode_base64, divide_document
+from msmq.control.protocol.records import StreamRecord
+from msmq.errors import MsmqError
+from msmq.structures.status import MQError
+
+LONGEST: Final = 0x2000000
+"""Bytes of a line: a body of 4 MiB in JSON, if each of its bytes is escaped, and its properties."""
+
+_LARGEST: Final = 0x400000
+
+
+class DamagedLine(MsmqError):
+    """A line that is no message; the text names the file and the line."""
+
+
+@attrs.define
+class MessageLines:
+    """Reads messages from a file, and knows which of its lines were sent.
+
+    Iterating ends in front of a damaged line, so that what is before it is sent; with C{is_whole} it raises,
+    so that nothing is.
+
+    @ivar name: the file, for people.
+    @ivar defaults: properties of messages whose lines do not have them.
+    @ivar destination: where messages go whose line has no C{destination}; without one, to the
+        C{destination_queue} of the line.
+    @ivar key: the stem of the keys of messages whose lines have none; the number of the line follows.
+    @ivar is_json: lines are JSON; otherwise each is a body.
+    @ivar sent: how many messages were accepted, up to the line C{last}.
+    @ivar damage: why the reading ended.
+    """
+
+    name: str
+    file: IO[bytes]
+    defaults: Mapping[str, Any]
+    destination: str | None
+    key: str | None
+    is_json: bool
+    is_whole: bool
+    sent: int = 0
+    last: int = 0
+    damage: DamagedLine | None = None
+    _under_way: deque[int] = attrs.field(factory=deque, init=False)
+
+    def __iter__(self) -> Iterator[StreamRecord]:
+        number = 0
+        try:
+            while line := self._line(number + 1):
+                number += 1
+                if self.is_json and not line.strip():
+                    continue
+                record = self._record(line, number)
+                self._under_way.append(number)
+                yield record
+        except DamagedLine as damage:
+            self.damage = damage
+            if self.is_whole:
+                raise
+
+    def accepted(self) -> None:
+        """One more message was accepted, in their order."""
+        self.sent += 1
+        self.last = self._under_way.popleft()
+
+    def result(self) -> str:
+        """What was sent, for an error that follows."""
+        if not self.sent:
+            return "nothing was sent"
+        messages = "1 message" if self.sent == 1 else f"{self.sent} messages"
+        lines = "line 1" if self.last == 1 else f"lines 1 to {self.last}"
+        return f"{messages} of {lines} sent"
+
+    def _line(self, number: int) -> bytes:
+        try:
+            line = self.file.readline(LONGEST + 1)
+        except OSError as error:
+            raise self._damaged(number, error.strerror or str(error)) from error
+        if len(line) > LONGEST:
+            raise self._damaged(number, f"the line has more than {LONGEST} bytes")
+        return line
+
+    def _record(self, line: bytes, number: int) -> StreamRecord:
+        properties: dict[str, Any] = dict(self.defaults)
+        destination = self.destination
+        if self.is_json:
+            own, body, destination = self._parsed(line, number)
+            properties |= own
+        else:
+            body = line.removesuffix(b"\n").removesuffix(b"\r")
+        if destination is None:
+            raise self._damaged(number, "it has no destination, and the command names none")
+        if len(body) > _LARGEST:
+            raise self._damaged(number, f"body and extension have more than {_LARGEST} bytes")
+        properties["destination"] = destination
+        if self.key is not None:
+            properties.setdefault("key", f"{self.key}/{number}")
+        return StreamRecord(properties, body)
+
+    def _parsed(self, line: bytes, number: int) -> tuple[dict[str, Any], bytes, str | None]:
+        try:
+            document = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise self._damaged(number, f"it is not JSON: {' '.join(str(error).split())}") from None
+        try:
+            properties, body = divide_document(document)
+            extension = properties.pop("extension_base64", None)
+            added = b"" if extension is None else decode_base64("extension_base64", extension)
+        except MQError as error:
+            raise self._damaged(number, error.detail) from None
+        destination = properties.pop("destination", None) or self.destination
+        destination = destination or document.get("destination_queue")
+        if destination is not None and not isinstance(destination, str):
+            raise self._damaged(number, "its destination is not text")
+        if added:
+            properties["extension_size"] = len(added)
+        if properties.get("dead_letter_queue"):
+            properties["dead_letter"] = True
+        return properties, (body or b"") + added, destination
+
+    def _damaged(self, number: int, problem: str) -> DamagedLine:
+        return DamagedLine(f"{self.name}:{number}: {problem}")
+
+
+def open_lines(path: str) -> IO[bytes]:
+    """The file, or standard input for C{-}.
+
+    @raise click.UsageError: it cannot be opened.
+    """
+    if path == "-":
+        return sys.stdin.buffer
+    try:
+        return open(path, "rb")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise click.UsageError(f"cannot read {path}: {reason}") from error

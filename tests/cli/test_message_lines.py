@@ -1,0 +1,119 @@
+"""Messages from the lines of a file, before anything is sent."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.cli.messages.message_lines import LONGEST, DamagedLine, MessageLines
+
+RECEIVED = {
+    "id": "{11111111-1111-1111-1111-111111111111}\\7",
+    "lookup_id": 5,
+    "label": "L",
+    "body": "caf\u00e9",
+    "body_size": 5,
+    "priority": 6,
+    "class": 0,
+    "sent_time": "2026-01-31T12:00:00+00:00",
+    "destination_queue": "DIRECT=OS:BETA\\private$\\q",
+    "admin_queue": None,
+    "acknowledge": ["full-reach"],
+    "extension_base64": "AAE=",
+    "transaction": None,
+}
+
+
+def lines(*values: object, **chosen: Any) -> MessageLines:
+    """Lines of a file; what is not bytes is written as JSON."""
+    data = b"\n".join(each if isinstance(each, bytes) else json.dumps(each).encode() for each in values)
+    told: dict[str, Any] = {
+        "defaults": {},
+        "destination": "Q",
+        "key": None,
+        "is_json": True,
+        "is_whole": False,
+    }
+    return MessageLines("F", io.BytesIO(data), **{**told, **chosen})
+
+
+class JsonLineTests(SynchronousTestCase):
+    """What C{msmq receive --json} has printed."""
+
+    def test_received_message(self) -> None:
+        """Its properties, body and extension are sent; what its journey gave it is not."""
+        [record] = lines(RECEIVED)
+        self.assertEqual(record.body, "caf\u00e9".encode() + b"\0\1")
+        self.assertEqual(
+            record.header,
+            {
+                "label": "L",
+                "priority": 6,
+                "acknowledge": ["full-reach"],
+                "extension_size": 2,
+                "destination": "Q",
+            },
+        )
+
+    def test_destination(self) -> None:
+        """That of the line, else that of the command, else the queue that the message was for."""
+        own = {**RECEIVED, "destination": "OWN"}
+        found = [record.header["destination"] for record in lines(own, RECEIVED)]
+        self.assertEqual(found, ["OWN", "Q"])
+        [record] = lines(RECEIVED, destination=None)
+        self.assertEqual(record.header["destination"], RECEIVED["destination_queue"])
+
+    def test_defaults_and_keys(self) -> None:
+        """Options of the command apply where a line has nothing; keys name the lines, empty ones included."""
+        found = lines(
+            {"body": "1"}, b"", {"body": "2", "key": "own", "label": "X"}, defaults={"label": "D"}, key="K"
+        )
+        self.assertEqual(
+            [(record.header["key"], record.header["label"]) for record in found], [("K/1", "D"), ("own", "X")]
+        )
+
+    def test_damaged_line(self) -> None:
+        """What is before it is sent; file, line and reason are named, and so is what was sent."""
+        for damaged, words in (
+            (b"{", "not JSON"),
+            (b"[" * 5000, "not JSON"),
+            (b"\xff", "not JSON"),
+            (b"[]", "a message is a JSON object"),
+            (b'{"body": 7}', "body is text"),
+            (b'{"body": "\\ud800"}', "not UTF-8"),
+            (b'{"body": "", "body_base64": ""}', "not both"),
+            (b'{"body_base64": "!"}', "body_base64 is not base64"),
+            (b'{"extension_base64": 7}', "extension_base64 is not base64"),
+            (b'{"destination": 7}', "its destination is not text"),
+        ):
+            source = lines({"body": "1"}, damaged, {"body": "3"})
+            self.assertEqual([record.body for record in source], [b"1"])
+            self.assertIn("F:2: ", str(source.damage))
+            self.assertIn(words, str(source.damage))
+            source.accepted()
+            self.assertEqual(source.result(), "1 message of line 1 sent")
+
+    def test_damaged_line_of_a_transaction(self) -> None:
+        """Nothing is sent."""
+        self.assertRaises(DamagedLine, list, lines({"body": "1"}, b"{", is_whole=True))
+
+    def test_limits(self) -> None:
+        """A line or a body beyond what a message can have is refused before all of it is in memory."""
+        source = lines(b" " * (LONGEST + 5))
+        self.assertEqual(list(source), [])
+        self.assertIn("more than", str(source.damage))
+        large = lines(b"x" * 0x400001, is_json=False)
+        self.assertEqual(list(large), [])
+        self.assertIn("F:1: body and extension", str(large.damage))
+
+
+class BodyLineTests(SynchronousTestCase):
+    """Lines that are bodies."""
+
+    def test_bodies(self) -> None:
+        """Each line is a body, without its end; empty ones too, and bytes that are not UTF-8."""
+        found = lines(b"a\r", b"", b"\xff", is_json=False)
+        self.assertEqual([record.body for record in found], [b"a", b"", b"\xff"])
