@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from msmq.storage.scrub_policy import ScrubPolicy
 from msmq.storage.scrub_step import ScrubPlace, ScrubStep
+from msmq.storage.scrub_timer import ScrubTimer
 
 
 class RowScrubber:
@@ -34,27 +35,17 @@ class RowScrubber:
         self._ask = ask
         self._found = found
         self._policy = policy
-        self._reactor = reactor
         self._place: ScrubPlace | None = None
-        self._timer: IDelayedCall | None = None
-        self._is_stopped = False
         self.passes = 0
         self.size = 0
-        self._wait(policy.delay)
+        self._timer = ScrubTimer(reactor, self._step)
+        self._timer.wait(policy.delay)
 
     def stop(self) -> None:
         """Begin no other step."""
-        self._is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _wait(self, seconds: float) -> None:
-        if not self._is_stopped:
-            self._timer = self._reactor.callLater(seconds, self._step)
+        self._timer.stop()
 
     def _step(self) -> None:
-        self._timer = None
         self._ask(self._place, self._policy.step_bytes).addCallbacks(self._verified, self._failed)
 
     def _verified(self, step: ScrubStep) -> None:
@@ -63,12 +54,12 @@ class RowScrubber:
         self._place = step.place
         if step.place is None:
             self.passes += 1
-            self._wait(self._policy.pause)
+            self._timer.wait(self._policy.pause)
         else:
-            self._wait(self._policy.wait(step.size))
+            self._timer.wait(self._policy.wait(step.size))
 
     def _failed(self, failure: Failure) -> None:
-        if not self._is_stopped:
+        if not self._timer.is_stopped:
             self.log.error("the store cannot be verified: {error}", error=failure.value)
         self._place = None
-        self._wait(self._policy.pause)
+        self._timer.wait(self._policy.pause)

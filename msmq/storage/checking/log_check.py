@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from pathlib import Path
 from typing import Final
 from zlib import crc32
 
 from msmq.interfaces.storage import StorageError
-from msmq.storage.checking.report import StoreReport
+from msmq.storage.checking.report import StoreReport, is_locked
 from msmq.storage.damage import DamagePolicy
 from msmq.storage.log.checkpoint_files import find_checkpoints
 from msmq.storage.log.compaction import Live, live_packets
@@ -40,7 +38,7 @@ def check_log(directory: Path, mark: Path) -> StoreReport:
         for one in find_checkpoints(directory):
             if one.problem is not None:
                 report.add(f"{one.path}, offset 0: {one.problem}")
-        if not is_in_use(directory):
+        if not is_locked(directory / "lock"):
             _check_at_rest(directory, mark, report)
         for _ in range(TRIES):
             report.rows = report.size = 0
@@ -53,21 +51,6 @@ def check_log(directory: Path, mark: Path) -> StoreReport:
     except (StorageError, OSError, Malformed) as error:
         report.add(str(failure(directory, "read", error)))
     return report
-
-
-def is_in_use(directory: Path) -> bool:
-    """Whether a server has the log open."""
-    try:
-        descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _check_at_rest(directory: Path, mark_path: Path, report: StoreReport) -> None:

@@ -8,7 +8,6 @@ import psycopg
 
 from msmq.interfaces.storage import StorageError
 from msmq.storage.checking.report import StoreReport
-from msmq.storage.generation_mark import GenerationMark
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.connection import PostgresqlConnection, connect
 from msmq.storage.postgresql.failures import failure
@@ -48,20 +47,13 @@ def _check(link: PostgresqlConnection, address: Address, mark: Path, report: Sto
             " the start of a server brings an older one up to date"
         )
     store, number = link.row("SELECT store, number FROM progress")
-    found = GenerationMark.read(mark)
-    if found is not None and found.store != store.bytes:
-        report.add(f"{address.text}: not the store that was used last ({mark})")
-    elif found is not None and number < found.number:
-        report.add(f"{address.text}: an older copy: group {number}, but had {found.number}")
+    report.compare(mark, store.bytes, number, older="an older copy: group")
     for problem in small_problems(link):
         report.add(f"{address.text}: {problem}")
     place: ScrubPlace | None = None
     while True:
         step = scrub(link, address.text, None, place, STEP_BYTES)
-        report.rows += step.rows
-        report.size += step.size
-        for one in step.damaged:
-            report.add(f"{one.problem}: {one.what}" + (f" of {one.path}" if one.path else ""))
+        report.add_step(step)
         place = step.place
         if place is None:
             return

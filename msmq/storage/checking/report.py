@@ -1,8 +1,15 @@
-"""What a check of a store has found."""
+"""What a check of a store has found, and what all checks look at."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+from pathlib import Path
+
 import attrs
+
+from msmq.storage.generation_mark import GenerationMark
+from msmq.storage.scrub_step import ScrubStep
 
 
 @attrs.define
@@ -24,3 +31,43 @@ class StoreReport:
         """Add a problem, unless it is known."""
         if problem not in self.problems:
             self.problems.append(problem)
+
+    def add_step(self, step: ScrubStep) -> None:
+        """Add the rows of a step of verification, and those of them that are damaged."""
+        self.rows += step.rows
+        self.size += step.size
+        for one in step.damaged:
+            self.add(f"{one.problem}: {one.what}" + (f" of {one.path}" if one.path else ""))
+
+    def compare(self, mark: Path, store: bytes, number: int, *, older: str) -> None:
+        """Compare the last commit of a store with the mark in the data directory.
+
+        @param store: its identity.
+        @param number: of its last commit.
+        @param older: what is said of a store with a smaller number than the mark has.
+        """
+        found = GenerationMark.read(mark)
+        if found is None:
+            return
+        if found.store != store:
+            self.add(f"{self.place}: not the store that was used last ({mark})")
+        elif number < found.number:
+            self.add(f"{self.place}: {older} {number}, but had {found.number}")
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a server has a store open.
+
+    @param path: the file that it locks.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

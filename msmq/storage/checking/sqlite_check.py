@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 from msmq.interfaces.storage import StorageError
-from msmq.storage.checking.report import StoreReport
+from msmq.storage.checking.report import StoreReport, is_locked
 from msmq.storage.damage import DamagedRow
-from msmq.storage.generation_mark import GenerationMark
 from msmq.storage.scrub_step import ScrubPlace
 from msmq.storage.sqlite.failures import failure
 from msmq.storage.sqlite.file_ownership import APPLICATION_ID, one_line, pragma
-from msmq.storage.sqlite.row_scrubber import BEGIN, scrub_rows
+from msmq.storage.sqlite.integrity.row_scrubber import BEGIN, scrub_rows
+from msmq.storage.sqlite.integrity.start_check import small_problems
+from msmq.storage.sqlite.integrity.verification import FileRowVerifier
+from msmq.storage.sqlite.integrity.wal_check import lost_frame_at_rest
 from msmq.storage.sqlite.schema import SCHEMA
-from msmq.storage.sqlite.start_check import small_problems
-from msmq.storage.sqlite.verification import FileRowVerifier
-from msmq.storage.sqlite.wal_check import lost_frame_at_rest
 
 STEP_BYTES = 4 * 1024 * 1024
 """Bytes of packets that are verified in one transaction, so that a server can go on with its log."""
@@ -43,21 +40,6 @@ def check_file(path: Path, mark: Path) -> StoreReport:
     return report
 
 
-def is_in_use(path: Path) -> bool:
-    """Whether a server has the file open."""
-    try:
-        descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
 def _check(durable: sqlite3.Connection, path: Path, mark: Path, report: StoreReport) -> None:
     if pragma(durable, "application_id") != APPLICATION_ID:
         raise StorageError(f"{path}: this is not a store of msmq")
@@ -67,7 +49,7 @@ def _check(durable: sqlite3.Connection, path: Path, mark: Path, report: StoreRep
             f"{path}: schema {version}, this version of msmq verifies {SCHEMA.version};"
             " the start of a server brings an older one up to date"
         )
-    if not is_in_use(path):
+    if not is_locked(path.with_name(f"{path.name}.lock")):
         _check_at_rest(durable, path, mark, report)
     for (found,) in durable.execute("PRAGMA quick_check(100)").fetchall():
         if found != "ok":
@@ -81,10 +63,7 @@ def _check(durable: sqlite3.Connection, path: Path, mark: Path, report: StoreRep
         verifier = FileRowVerifier(durable, path, damaged, keeps=False)
         step = scrub_rows(durable, verifier, place, STEP_BYTES, damaged)
         durable.execute("COMMIT")
-        report.rows += step.rows
-        report.size += step.size
-        for one in damaged:
-            report.add(f"{one.problem}: {one.what}" + (f" of {one.path}" if one.path else ""))
+        report.add_step(step)
         place = step.place
 
 
@@ -92,11 +71,5 @@ def _check_at_rest(durable: sqlite3.Connection, path: Path, mark: Path, report: 
     offset = lost_frame_at_rest(path, pragma(durable, "page_size"))
     if offset is not None:
         report.add(f"{path}-wal, offset {offset}: damaged in the middle, and confirmed transactions follow")
-    found = GenerationMark.read(mark)
-    if found is None:
-        return
     store, number = durable.execute("SELECT store, number FROM generation").fetchone()
-    if store != found.store:
-        report.add(f"{path}: not the store that was used last ({mark})")
-    elif number < found.number:
-        report.add(f"{path}: an older copy, or incomplete: generation {number}, but had {found.number}")
+    report.compare(mark, store, number, older="an older copy, or incomplete: generation")

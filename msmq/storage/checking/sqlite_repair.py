@@ -18,8 +18,8 @@ from msmq.storage.generation_mark import GenerationMark
 from msmq.storage.records import read_definition
 from msmq.storage.sqlite.file_ownership import APPLICATION_ID
 from msmq.storage.sqlite.files import create_file
+from msmq.storage.sqlite.integrity.verification import quarantine_path
 from msmq.storage.sqlite.schema import SCHEMA
-from msmq.storage.sqlite.verification import quarantine_path
 
 PAGE: Final = 100
 """Keys that are read together."""

@@ -7,7 +7,7 @@ from functools import partial
 from typing import ClassVar, Final
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from msmq.interfaces.storage import StorageError
@@ -21,6 +21,7 @@ from msmq.storage.log.packet_fetcher import Damage, PacketFetcher, place_of
 from msmq.storage.log.quarantine import DAMAGED, Quarantine
 from msmq.storage.log.workers import Worker
 from msmq.storage.scrub_policy import ScrubPolicy
+from msmq.storage.scrub_timer import ScrubTimer
 
 STEP_ROWS: Final = 500
 """Rows that are looked at in one step."""
@@ -58,26 +59,16 @@ class Scrubber:
         self._checkpointing = checkpointing
         self._quarantine = quarantine
         self._policy = policy
-        self._reactor = reactor
         self._now = now
         self._rows: Iterator[Live | None] | None = None
-        self._is_stopped = False
-        self._timer: IDelayedCall | None = None
-        self._wait(policy.delay)
+        self._timer = ScrubTimer(reactor, self._begin_step)
+        self._timer.wait(policy.delay)
 
     def stop(self) -> None:
         """Begin no other step."""
-        self._is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _wait(self, seconds: float) -> None:
-        if not self._is_stopped:
-            self._timer = self._reactor.callLater(seconds, self._begin_step)
+        self._timer.stop()
 
     def _begin_step(self) -> None:
-        self._timer = None
         # When the state holds nothing that may be taken back.
         if self._engine.is_idle:
             self._step()
@@ -85,7 +76,7 @@ class Scrubber:
             self._engine.put(WriteBatch((), Deferred(), then=self._step))
 
     def _step(self) -> None:
-        if self._is_stopped:
+        if self._timer.is_stopped:
             return
         if self._rows is None:
             self._rows = live_packets(self._engine.state, None)
@@ -131,9 +122,9 @@ class Scrubber:
     def _go_on(self, size: int) -> None:
         if self._rows is None:
             self._engine.counters.scrubs += 1
-            self._wait(self._policy.pause)
+            self._timer.wait(self._policy.pause)
         else:
-            self._wait(self._policy.wait(size))
+            self._timer.wait(self._policy.wait(size))
 
     def _checked(self, outcome: list[LogProblem] | Exception) -> None:
         if isinstance(outcome, Exception):

@@ -32,19 +32,19 @@ from msmq.storage.damage import DamagePolicy
 from msmq.storage.loss_check import LossCheck
 from msmq.storage.part_plan import PartPlan
 from msmq.storage.plan import TransactionPlan
-from msmq.storage.sqlite.checksum_fill import FileChecksumFill
 from msmq.storage.sqlite.express import ExpressLog, express_path, open_express, remove_express
 from msmq.storage.sqlite.failures import failure, kind_of
 from msmq.storage.sqlite.file_ownership import connect, prepare
 from msmq.storage.sqlite.files import OpenedFiles, create_file, is_absent, lock_file, put_stale_log_aside
 from msmq.storage.sqlite.generation import FileGeneration
 from msmq.storage.sqlite.index import read_rows, read_snapshot
+from msmq.storage.sqlite.integrity.checksum_fill import FileChecksumFill
+from msmq.storage.sqlite.integrity.start_check import check_small_tables, take_damaged_messages
+from msmq.storage.sqlite.integrity.wal_check import lost_frame
 from msmq.storage.sqlite.plan_writer import PlanWriter, SqliteNumbers
 from msmq.storage.sqlite.reserve import Reserve
 from msmq.storage.sqlite.schema import DROP_TRIGGER, REMOVAL_TRIGGER, SCHEMA, Schema
 from msmq.storage.sqlite.space import Space
-from msmq.storage.sqlite.start_check import check_small_tables, take_damaged_messages
-from msmq.storage.sqlite.wal_check import lost_frame
 
 CHECKPOINT_BYTES: Final = 4 * 1024 * 1024
 """About what is written to the log before it is brought into the file."""

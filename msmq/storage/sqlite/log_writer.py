@@ -20,7 +20,7 @@ from msmq.persistence.changes import (
 from msmq.storage.checksums import entry_checksum
 from msmq.storage.plan import EventStep, LogStep
 from msmq.storage.records import stored_lookup_id
-from msmq.storage.sqlite.checksum_fill import checksum_of_event
+from msmq.storage.sqlite.integrity.checksum_fill import checksum_of_event
 from msmq.storage.sqlite.statements import chunks, marks, pieces
 from msmq.storage.sqlite.text import stored_text
 

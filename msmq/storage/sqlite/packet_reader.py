@@ -16,8 +16,8 @@ from msmq.storage.scrub_step import ScrubPlace, ScrubStep
 from msmq.storage.sqlite.express import express_path
 from msmq.storage.sqlite.failures import failure
 from msmq.storage.sqlite.file_ownership import connect
-from msmq.storage.sqlite.row_scrubber import scrub
-from msmq.storage.sqlite.verification import FileRowVerifier
+from msmq.storage.sqlite.integrity.row_scrubber import scrub
+from msmq.storage.sqlite.integrity.verification import FileRowVerifier
 
 LAST: Final = (1 << 63) - 1
 

@@ -15,9 +15,9 @@ from msmq.storage.checksums import message_sum, queue_checksum, record_checksum
 from msmq.storage.identity import identity_of
 from msmq.storage.part_plan import Move, PartPlan, Stage
 from msmq.storage.plan import TransactionPlan
+from msmq.storage.sqlite.integrity.sums import ABORTED, MOVED
 from msmq.storage.sqlite.log_writer import Logs
 from msmq.storage.sqlite.statements import STATEMENT_BYTES, marks, pieces
-from msmq.storage.sqlite.sums import ABORTED, MOVED
 
 GROUP_BYTES = 16 * 1024
 """Estimate of what a transaction writes in addition to its packets."""

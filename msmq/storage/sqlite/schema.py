@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from msmq.storage.sqlite.checksum_fill import fill_in_small_tables
+from msmq.storage.sqlite.integrity.checksum_fill import fill_in_small_tables
 from msmq.storage.sqlite.version_one import fill_in_from_packets
 
 Step: TypeAlias = str | Callable[[sqlite3.Connection], None]

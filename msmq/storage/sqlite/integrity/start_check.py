@@ -12,8 +12,8 @@ from msmq.quoting import quoted
 from msmq.storage.checksums import queue_checksum, record_checksum
 from msmq.storage.damage import DamagedRow, RowKind, keep
 from msmq.storage.records import lookup_id_of, read_definition
-from msmq.storage.sqlite.sums import IS_SOUND_OR_OLDER
-from msmq.storage.sqlite.verification import quarantine_path
+from msmq.storage.sqlite.integrity.sums import IS_SOUND_OR_OLDER
+from msmq.storage.sqlite.integrity.verification import quarantine_path
 
 MOST: Final = 1000
 """Damaged messages with which a start goes on; with more, the file is to be repaired."""

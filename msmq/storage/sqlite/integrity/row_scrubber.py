@@ -12,7 +12,7 @@ from msmq.storage.damage import DamagedRow
 from msmq.storage.scrub_step import ScrubPlace, ScrubStep
 from msmq.storage.sqlite.express import express_path
 from msmq.storage.sqlite.file_ownership import connect
-from msmq.storage.sqlite.verification import FileRowVerifier
+from msmq.storage.sqlite.integrity.verification import FileRowVerifier
 
 STEP_ROWS: Final = 500
 """Rows that are verified in one step."""

@@ -11,7 +11,7 @@ from zlib import crc32
 import attrs
 
 from msmq.storage.checksums import entry_checksum, event_checksum, queue_checksum, record_checksum
-from msmq.storage.sqlite.sums import SUM
+from msmq.storage.sqlite.integrity.sums import SUM
 from msmq.storage.sqlite.text import stored_bytes
 
 STEP_ROWS: Final = 256

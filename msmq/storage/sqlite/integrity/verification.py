@@ -5,22 +5,19 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 from uuid import UUID
-from zlib import crc32
-
-from twisted.logger import Logger
 
 from msmq.interfaces.storage import LogEntry, StoredEvent
 from msmq.persistence.changes import AppendEvent
 from msmq.storage.checksums import entry_checksum
-from msmq.storage.damage import DamagedRow, RowKind, keep
-from msmq.storage.identity import identity_of
+from msmq.storage.damage import DamagedRow, RowKind
 from msmq.storage.log_answer import LOG_BYTES
-from msmq.storage.records import lookup_id_of, read_definition
-from msmq.storage.sqlite.checksum_fill import EVENT_COLUMNS, checksum_of_event
+from msmq.storage.records import lookup_id_of
+from msmq.storage.row_quarantine import MISMATCH, RowQuarantine, packet_problem
 from msmq.storage.sqlite.failures import kind_of
-from msmq.storage.sqlite.sums import IS_SOUND, IS_SOUND_OR_OLDER
+from msmq.storage.sqlite.integrity.checksum_fill import EVENT_COLUMNS, checksum_of_event
+from msmq.storage.sqlite.integrity.sums import IS_SOUND, IS_SOUND_OR_OLDER
 from msmq.storage.sqlite.text import text_of
 
 TOGETHER: Final = 64
@@ -42,8 +39,6 @@ class FileRowVerifier:
     @param keeps: whether what is left of damaged rows is put into quarantine.
     """
 
-    log: ClassVar[Logger] = Logger()
-
     def __init__(
         self,
         durable: sqlite3.Connection,
@@ -53,10 +48,9 @@ class FileRowVerifier:
         *,
         keeps: bool = True,
     ) -> None:
-        self._keeps = keeps
         self._durable = durable
-        self._path = path
-        self._damaged = damaged
+        directory = quarantine_path(path) if keeps else None
+        self._quarantine = RowQuarantine(str(path), directory, _TABLES, self._queue, damaged)
         self._messages = durable if express is None else express
         self._kind = RowKind.MESSAGE if express is None else RowKind.EXPRESS
         self._select = _SELECT.format(is_sound=IS_SOUND_OR_OLDER if express is None else IS_SOUND)
@@ -103,7 +97,7 @@ class FileRowVerifier:
                 and len(packet) == size
             ):
                 return LogEntry(sequence, lookup_id_of(place), arrived, packet)
-        self._keep(RowKind.LOG_ENTRY, row, sequence, _bytes(found, 4), b"", problem)
+        self._quarantine.put(RowKind.LOG_ENTRY, row, sequence, _bytes(found, 4), b"", problem)
         return None
 
     def numbered_entries(self, rows: Sequence[tuple[int, int]]) -> None:
@@ -138,7 +132,7 @@ class FileRowVerifier:
                 texts = text_of(event), text_of(reason), message_class, text_of(queue)
                 return StoredEvent(sequence, AppendEvent(time, owner, *texts))
         said = "; ".join(map(str, found[2:6])).encode("utf-8", "surrogatepass") if found else b""
-        self._keep(RowKind.EVENT, None, sequence, said, b"", problem)
+        self._quarantine.put(RowKind.EVENT, None, sequence, said, b"", problem)
         return None
 
     def _rows(self, row: int, ids: Sequence[int], filled: Sequence[int]) -> Iterator[tuple[Any, ...]]:
@@ -175,7 +169,7 @@ class FileRowVerifier:
                 if kind_of(error) != "SQLITE_CORRUPT":
                     raise
             else:
-                found.update((sequence, (tuple(row), _MISMATCH)) for sequence, *row in rows)
+                found.update((sequence, (tuple(row), MISMATCH)) for sequence, *row in rows)
                 continue
             for sequence in some:
                 try:
@@ -185,55 +179,26 @@ class FileRowVerifier:
                         raise
                     found[sequence] = None, str(error)
                 else:
-                    found[sequence] = (None, _MISSING) if row is None else (row[1:], _MISMATCH)
+                    found[sequence] = (None, _MISSING) if row is None else (row[1:], MISMATCH)
         return found
 
     def _message(self, row: int, lookup_id: int, packet: object, identity: object, problem: str) -> None:
         content = packet if isinstance(packet, bytes) else b""
         owner = identity if isinstance(identity, bytes) and len(identity) == 20 else b""
-        self._keep(self._kind, row, lookup_id_of(lookup_id), content, owner, problem)
+        self._quarantine.put(self._kind, row, lookup_id_of(lookup_id), content, owner, problem)
 
-    def _keep(
-        self, kind: RowKind, row: int | None, key: int, content: bytes, identity: bytes, problem: str
-    ) -> None:
-        name = f"{kind.name.lower()}-{row or 0}-{key}"
-        target = quarantine_path(self._path) / name
-        where = f"{self._path}, {_TABLES[kind]}"
-        if row is not None:
-            where += f", queue {row}"
-        said = f"{where}: {problem}"
-        if self._keeps:
-            self.log.error("{said}; what is left is in {target}", said=said, target=target)
-            try:
-                keep(target, content)
-            except OSError as error:
-                self.log.error("{target}: cannot write: {error}", target=target, error=error)
-        queue, path = self._queue(row)
-        self._damaged.append(DamagedRow(kind, queue, path, key, identity, said))
-
-    def _queue(self, row: int | None) -> tuple[UUID | None, str]:
+    def _queue(self, row: int) -> tuple[UUID, bytes] | None:
         found = self._durable.execute(
             "SELECT identifier, definition FROM queue WHERE id = ?", (row,)
         ).fetchone()
-        if found is None:
-            return None, ""
-        try:
-            return UUID(bytes=found[0]), read_definition(found[1]).path
-        except ValueError:
-            return None, ""
+        return None if found is None else (UUID(bytes=found[0]), found[1])
 
 
 def _problem(packet: object, checksum: int | None, is_sound: int, size: int, identity: object) -> str | None:
     """What is wrong with a message; C{None} for nothing."""
     if not isinstance(packet, bytes):
         return "the packet cannot be read"
-    if not is_sound:
-        return "the checksum of the row does not match"
-    if len(packet) != size or (checksum is not None and crc32(packet) != checksum):
-        return "the checksum of the packet does not match"
-    if identity != identity_of(packet):
-        return "the identity is not that of the packet"
-    return None
+    return packet_problem(packet, checksum, bool(is_sound), size, identity)
 
 
 def _is(checksum: object, compute: Callable[[], int]) -> bool:
@@ -264,5 +229,4 @@ _FACTS: Final = "SELECT size, identity FROM message WHERE queue = ? AND lookup_i
 _OLDER: Final = "checksum IS NULL AND (SELECT is_checked FROM generation) IS 0"
 _ENTRY: Final = f"queue, lookup_id, arrived, size, packet, checksum, {_OLDER}"
 _EVENT: Final = f"{EVENT_COLUMNS}, checksum, {_OLDER}"
-_MISMATCH: Final = "the checksum does not match"
 _MISSING: Final = "the row is missing"

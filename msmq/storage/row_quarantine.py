@@ -1,0 +1,90 @@
+"""Quarantine of damaged rows of a database: what is left of them, and what is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import ClassVar, Final
+from uuid import UUID
+from zlib import crc32
+
+from twisted.logger import Logger
+
+from msmq.storage.damage import DamagedRow, RowKind, keep
+from msmq.storage.identity import identity_of
+from msmq.storage.records import read_definition
+
+MISMATCH: Final = "the checksum does not match"
+
+
+class RowQuarantine:
+    """Writes what is left of damaged rows to files of a directory, and lists the rows.
+
+    @param place: the store, as people may read it.
+    @param directory: C{None} keeps nothing and logs nothing.
+    @param tables: how each kind of row is named in the store.
+    @param queue_of: the identifier and the definition of the queue with a row number; C{None} if there is
+        none.
+    @param damaged: takes what is damaged.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        place: str,
+        directory: Path | None,
+        tables: Mapping[RowKind, str],
+        queue_of: Callable[[int], tuple[UUID, bytes] | None],
+        damaged: list[DamagedRow],
+    ) -> None:
+        self._place = place
+        self._directory = directory
+        self._tables = tables
+        self._queue_of = queue_of
+        self._damaged = damaged
+
+    def put(
+        self, kind: RowKind, row: int | None, key: int, content: bytes, identity: bytes, problem: str
+    ) -> None:
+        """Put a row into quarantine.
+
+        @param row: of its queue; C{None} for an event.
+        @param key: the LookupIdentifier, or the sequence.
+        @param identity: of its message, if that is known; empty otherwise.
+        """
+        where = f"{self._place}, {self._tables[kind]}" + (f", queue {row}" if row is not None else "")
+        said = f"{where}: {problem}"
+        if self._directory is not None:
+            target = self._directory / f"{kind.name.lower()}-{row or 0}-{key}"
+            self.log.error("{said}; what is left is in {target}", said=said, target=target)
+            try:
+                keep(target, content)
+            except OSError as error:
+                self.log.error("{target}: cannot write: {error}", target=target, error=error)
+        queue, path = self._queue(row)
+        self._damaged.append(DamagedRow(kind, queue, path, key, identity, said))
+
+    def _queue(self, row: int | None) -> tuple[UUID | None, str]:
+        try:
+            found = None if row is None else self._queue_of(row)
+            return (None, "") if found is None else (found[0], read_definition(found[1]).path)
+        except ValueError:
+            return None, ""
+
+
+def packet_problem(
+    packet: bytes, checksum: int | None, is_sound: bool, size: int, identity: object
+) -> str | None:
+    """What is wrong with a message; C{None} for nothing.
+
+    @param checksum: of the packet; C{None} if there is none.
+    @param is_sound: whether the checksum of the row matches.
+    """
+    if not is_sound:
+        return "the checksum of the row does not match"
+    if len(packet) != size or (checksum is not None and crc32(packet) != checksum):
+        return "the checksum of the packet does not match"
+    if identity != identity_of(packet):
+        return "the identity is not that of the packet"
+    return None

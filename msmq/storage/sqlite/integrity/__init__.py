@@ -1,0 +1,1 @@
+"""Checksums of a file of SQLite, and their verification."""
