@@ -10,6 +10,7 @@ from typing import Any, Final, TextIO
 from twisted.logger import ILogObserver, LogEvent, LogLevel, eventAsText, formatEventAsClassicLogText
 from zope.interface import implementer
 
+from msmq.service.event_ids import event_id
 from msmq.service.settings import LogSettings
 
 LEVELS: Final = ("debug", "info", "warn", "error", "critical")
@@ -33,9 +34,10 @@ _PACKAGE: Final = "msmq."
 class LogOutput:
     """Writes events to a stream, a line each unless there is a traceback.
 
-    C{text} has the form of Twisted. C{json} has an object a line: C{time} (ISO 8601, UTC), C{level}, C{room}
-    (the part of msmq, or the whole name of another program), C{text}, C{traceback} if there is one, and the
-    fields of the event as text. C{journal} has the priority of sd-daemon(3), and no time.
+    C{text} has the form of Twisted, with the identifier of the event behind its level. C{json} has an object
+    a line: C{time} (ISO 8601, UTC), C{level}, C{room} (the part of msmq, or the whole name of another
+    program), C{text}, C{event_id} of an event of this package, C{traceback} if there is one, and the fields
+    of the event as text. C{journal} has the priority of sd-daemon(3), and no time.
     """
 
     def __init__(self, settings: LogSettings, stream: TextIO) -> None:
@@ -64,25 +66,41 @@ def _room(event: LogEvent) -> str:
     return namespace.split(".")[1] if namespace.startswith(_PACKAGE) else namespace
 
 
+def _number(event: LogEvent) -> int | None:
+    """The identifier of an event, if it is one of this package."""
+    text = event.get("log_format")
+    return event_id(_room(event), text) if isinstance(text, str) else None
+
+
+def _numbered(event: LogEvent, rank: int) -> LogEvent:
+    """The event with its identifier behind its level, where the text has its system."""
+    number = _number(event)
+    if number is None or "log_system" in event:
+        return event
+    return {**event, "log_system": f"{event.get('log_namespace')}#{LEVELS[rank]} {number}"}
+
+
 def _as_text(event: LogEvent, rank: int) -> str:
-    return formatEventAsClassicLogText(event) or ""
+    return formatEventAsClassicLogText(_numbered(event, rank)) or ""
 
 
 def _as_journal(event: LogEvent, rank: int) -> str:
     prefix = f"<{_PRIORITIES[rank]}>"
-    text = eventAsText(event, includeTimestamp=False)
+    text = eventAsText(_numbered(event, rank), includeTimestamp=False)
     return "".join(f"{prefix}{line}\n" for line in text.splitlines() if line)
 
 
 def _as_json(event: LogEvent, rank: int) -> str:
     lines = eventAsText(event, includeTimestamp=False, includeSystem=False)
     text, _, traceback = lines.partition("\n")
-    found: dict[str, str] = {
+    found: dict[str, str | int] = {
         "time": datetime.fromtimestamp(float(event.get("log_time", 0.0)), UTC).isoformat(),
         "level": LEVELS[rank],
         "room": _room(event),
         "text": text,
     }
+    if (number := _number(event)) is not None:
+        found["event_id"] = number
     if traceback:
         found["traceback"] = traceback
     for key, value in event.items():

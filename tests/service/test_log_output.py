@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
 
+import attrs
 from twisted.application.service import Application
 from twisted.logger import ILogObserver, Logger, LogPublisher, eventsFromJSONLogFile, formatEvent
 from twisted.python.failure import Failure
@@ -152,3 +153,27 @@ class KeyTests(SynchronousTestCase):
             path.write_text(f"[log]\n{text}\n")
             [problem] = check(path)
             self.assertIn(f":2: {words}", str(problem))
+
+
+class EventIdentifierTests(SynchronousTestCase):
+    """The identifier of an event is in each format."""
+
+    def logged(self, kind: str) -> str:
+        """One event of the package, and one of another program."""
+        stream = io.StringIO()
+        output = LogOutput(attrs.evolve(LogSettings(), format=kind), stream)
+        Logger(namespace="msmq.manager.flow_control.FlowControl", observer=output).info(
+            "the store has space again"
+        )
+        Logger(namespace="other", observer=output).info("the shop is open")
+        return stream.getvalue()
+
+    def test_formats(self) -> None:
+        """Text and journal have it behind the level, JSON as a key; an event of another program has none."""
+        for kind in ("text", "journal"):
+            ours, others = self.logged(kind).splitlines()
+            self.assertIn("[msmq.manager.flow_control.FlowControl#info 2011] the store has space again", ours)
+            self.assertIn("[other#info] the shop is open", others)
+        ours, others = map(json.loads, self.logged("json").splitlines())
+        self.assertEqual((ours["event_id"], ours["text"]), (2011, "the store has space again"))
+        self.assertNotIn("event_id", others)

@@ -1,0 +1,239 @@
+"""Identifiers of the log's lines and of the words of the event log, which stay when texts change.
+
+A new line of the log is a line here, with the next number of its room; a text that changes keeps its number,
+and a number is never given to another event.  docs/events.md is made from this table (C{make events}).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+EVENT_IDS: Final[Mapping[str, int]] = {
+    "control|{line}": 1001,
+    ("remote control: {peer} did not show the token; {count} such requests since the last such line"): 1002,
+    "token file {path} has changed and was read again": 1003,
+    "{error}; all callers are refused until it is readable": 1004,
+    "A request to the control API failed": 1005,
+    "a connection to the control socket is refused: {limit} have requests{others}": 1006,
+    "Messages that a reader had confirmed could not be removed": 1007,
+    "Messages that a reader had confirmed could not be removed and are back": 1008,
+    "A transaction could not be aborted": 1009,
+    "The messages of a stream could not be sent": 1010,
+    "A stream of messages could not be committed": 1011,
+    "{path} was reloaded": 1201,
+    (
+        "{path} does not say what {name} is to be encrypted for with, so others cannot send it "
+        'encrypted messages; its [[queue_manager]] needs the line encryption_keys = "..." with '
+        "the content of keys/encryption-keys.txt of its data"
+    ): 1202,
+    "{copy} cannot be written, so a start without {path} uses an older copy: {error}": 1203,
+    "the directory could not be reloaded": 1204,
+    "directory entry left out or used in part: {fault}": 1205,
+    "{count} more directory entries have faults": 1206,
+    "the certificate of {host} could not be verified": 1207,
+    "directory servers could not be discovered": 1208,
+    "the directory {directory} is reached at {server}": 1209,
+    "the directory {directory} cannot be reached: {detail}": 1210,
+    "no name server is known: {error}": 1211,
+    "no SRV record {name}: {error}": 1212,
+    "queue {path} was deleted with {count} messages in it": 2001,
+    "a queue was not deleted to the end": 2002,
+    "no negative acknowledgement for a message of a deleted queue: {error}": 2003,
+    "{count} message(s) purged from {queue}": 2004,
+    "{count} message(s) left {queue} unread, {reason}: {messages}{omitted}": 2005,
+    "no negative acknowledgement for a message to {queue}: {error}": 2006,
+    "acknowledgement {name} of message {message} not sent: {why}{others}": 2007,
+    (
+        "{count} poison message(s) moved to {queue};poison after {aborts} aborted "
+        "transactions, as [queues] poison_after says; the first is {message}"
+    ): 2008,
+    "poison messages stay in {queue}: {error}": 2009,
+    "a step whose caller has stopped waiting failed: {error}": 2010,
+    "the store has space again": 2011,
+    "the store is full, nothing more is taken: {error}": 2012,
+    "whose the store is was not stored: {error}": 2013,
+    "the directory was not closed": 2014,
+    "the router could not be opened": 2015,
+    "the list of a queue in the directory was not read: {error}": 2016,
+    "manager|{reason}": 2017,
+    "directory {source} is reached again": 2018,
+    "In the enterprise: {problem}": 2019,
+    "and {count} problems more": 2020,
+    "the enterprise could not be read anew": 2021,
+    "The enterprise could not be read.": 2022,
+    "routing came to an end": 2023,
+    "The enterprise is routed as before: {detail}": 2024,
+    "a change in the directory is in effect for {object}: {change}": 2025,
+    "the directory no longer differs from the {subject} of {object}": 2026,
+    "the directory differs from {object}: {difference}": 2027,
+    (
+        "routing_server is true in the configuration and not in the directory, so that no "
+        "other queue manager sends by way of this one; an administrator sets it with msmq "
+        "enterprise role {name} --routing"
+    ): 2028,
+    (
+        "the roles of this queue manager were not published in its sites; the next start tries "
+        "again, and an administrator can with msmq enterprise role {name} --routing: {detail}"
+    ): 2029,
+    (
+        "the public keys of this queue manager were not published; peers cannot encrypt for "
+        "it; the next start tries again: {detail}"
+    ): 2030,
+    "what is known of the directory is not kept up": 2031,
+    "the directory is not used: {error}; it is asked again": 2032,
+    "the stored value {name} is not used: {error}": 2033,
+    "The check whether the directory is back failed.": 2034,
+    "The directory {name} failed.": 2035,
+    "the owner of a public queue was not found: {error}": 2036,
+    "a public queue could not be looked for": 2037,
+    "no numbers could be reserved: {error}": 2038,
+    "acknowledgement of message {message} not sent: {error}{others}": 2039,
+    "acknowledgement from {address} {why}{others}": 2040,
+    (
+        "nothing is sent to {name}: there are too many outgoing queues, in {busy} of which "
+        "something waits because of what came from {host}{others}"
+    ): 2041,
+    "message {message} for {destination} from {address} not taken: {reason}{others}": 2042,
+    "messages from {address} were not taken": 2043,
+    "messages from {address} were not stored{others}": 2044,
+    "records of deliveries are left out: {damage}": 2045,
+    "outgoing messages could not be read: {error}": 2046,
+    "outgoing messages could not be read": 2047,
+    "no FinalAck for message {message}: {why}{others}": 2048,
+    "{what} is not sent: {error}{others}": 2049,
+    (
+        "the queue manager at {address} has our own identifier {identifier}: one of the two "
+        "machines was cloned{others}"
+    ): 2050,
+    (
+        "queue manager {identifier}, known at {known}, is at {address} as well: a cloned "
+        "machine, or a peer that claims its identifier{others}"
+    ): 2051,
+    "queue manager {identifier} at {address}: {offset}{others}": 2052,
+    ("acknowledgement from {address} {why}: the journal copy of its message waits on{others}"): 2053,
+    "messages that wait were not settled": 2054,
+    "message that waits for its acknowledgement not read: {error}": 2055,
+    "acknowledged messages could not be removed": 2056,
+    "{what} not stored: {error}": 2057,
+    "express messages stay in memory: {error}": 2058,
+    "{what} not stored, but tried again: {error}": 2059,
+    "not stored: {what}": 2060,
+    "outgoing queues are paused since before the start: {what}": 2061,
+    "outgoing queues are redirected since before the start: {names}": 2062,
+    "the router failed": 2063,
+    "no route: {error}": 2064,
+    "a new route could not be applied": 2065,
+    "acknowledgements could not be read": 2066,
+    "an acknowledgement could not be read: {error}": 2067,
+    "message {message} could not be judged": 2068,
+    "the access control of {queue} is changed: it was {before}, it is {after}": 2069,
+    "the list of {queue} was not written again: {error}": 2070,
+    ("no acknowledgement of message {message} is put into its administration queue here: {reason}"): 2071,
+    "report of message {message} to {queue} discarded: {error}{others}": 2072,
+    "an attempt to reach a next hop failed": 3001,
+    "cannot connect to {address}: all descriptors for dialled sessions are in use{others}": 3002,
+    "cannot connect to {address}: {error}{others}": 3003,
+    "no address for a next hop: {error}{others}": 3004,
+    "a socket could not be closed: {error}": 3005,
+    "discovery stopped: its sockets cannot be opened again: {error}": 3006,
+    "no directory server answered on any network": 3007,
+    "ignored a datagram from {address}: {why}{omitted}": 3008,
+    "cannot broadcast on the network of {address}: {error}": 3009,
+    "cannot answer {address}: {error}{omitted}": 3010,
+    "answered a ping from {host}:{port}, refused: {refused}{omitted}": 3011,
+    "ignored a datagram from {host}:{port}: {why}{omitted}": 3012,
+    "cannot answer {host}:{port}: {error}{omitted}": 3013,
+    "ignored a datagram from {host}, which answers no pending ping{omitted}": 3014,
+    "a hook of the session with {address} failed": 3015,
+    "session with {address} closed: {reason}{detail}{others}": 3016,
+    "a connection with {host} is refused: {reason}{detail}{others}": 3017,
+    (
+        "the session with {host} is closed for another: {shares} descriptors for {direction} "
+        "sessions are in use, of {limit} of the process{others}"
+    ): 3018,
+    "{path} could be read by others; it has mode 0600 now": 3601,
+    "service|{line}": 4001,
+    (
+        "the process may open {limit} files and connections only; LimitNOFILE of systemd, or "
+        "ulimit -n, sets the limit"
+    ): 4002,
+    "the configuration is not reloaded, and nothing has changed: {text}": 4003,
+    "undoing a start that failed": 4004,
+    "the service manager is not notified: {error}": 4005,
+    "the server cannot start": 4006,
+    "SIGHUP is ignored: {error}": 4007,
+    "storage|{error}": 5001,
+    "{where}; what is left is in {target}": 5002,
+    "a damaged packet stays in the log: {problem}": 5003,
+    "the log cannot be verified: {error}": 5004,
+    "{problem}": 5005,
+    "an accepted loss has no event: {error}": 5006,
+    "{directory}: a write that was never confirmed was cut off before group {sequence}": 5007,
+    "{text}: accepted": 5008,
+    "{problem}; it is in quarantine": 5009,
+    "{place}: the database crashed, and its express messages are lost": 5010,
+    "{place}: {name} is off: {risk}": 5011,
+    "{path}: cannot write: {error}": 5012,
+    "{said}; what is left is in {target}": 5013,
+    "{target}: cannot write: {error}": 5014,
+    "{place}: the database is back": 5015,
+    "the store cannot be verified: {error}": 5016,
+    "{error}; the express messages of a batch that is done are in memory until it works": 5017,
+    "the generation of the store cannot be raised: {error}": 5018,
+    "what is damaged stays in the store: {error}": 5019,
+    "the metrics could not be written": 5801,
+    "web: {peer} has no valid token; {count} such requests refused since the last line": 5802,
+}
+"""The number of each line by its format; a format that stands for whole lines has its room before it."""
+
+WHOLE_LINES: Final[Mapping[str, str]] = {
+    "control|{line}": "audit: a caller, and what it changed or was refused",
+    "manager|{reason}": "the directory is not reached, or acknowledgements wait for a sender; why",
+    "service|{line}": "start and stop: identity, addresses, store, a mistake that ends the start",
+    "storage|{error}": "the store failed or found damage; what and where",
+}
+"""What the formats are about that stand for whole lines."""
+
+EVENT_WORDS: Final[Mapping[str, str]] = {
+    "acknowledged": "an administration acknowledgement for a message that was handed over has come back",
+    "acknowledgements_wait": "acknowledgements wait for a sender that is at another address",
+    "administered": "an operator changed something by the control API; the reason names the caller",
+    "clock_skew": "the clock of a peer differs from this one",
+    "cloned": "the identifier of a peer was seen at several addresses",
+    "copied": "an operator sent a copy of a message",
+    "damaged": "the store found a damaged message, which is in quarantine",
+    "deleted": "a message was removed with its queue",
+    "directory_change": "a change in the directory was applied",
+    "directory_difference": "a change in the directory was not applied, because it would weaken protection",
+    "directory_lost": "the directory is not reached any more",
+    "directory_reached": "the directory is reached again",
+    "expired": "a message was not delivered, or not received, in time",
+    "express_lost": "express messages did not survive a stop",
+    "failed": "a transactional message was not received, or the journal copy of a message was not made",
+    "final_acknowledged": "the final acknowledgement of a transactional message has come back",
+    "handed_over": "a message was handed over to another queue manager",
+    "loss_accepted": "an operator accepted the loss of messages",
+    "migrated": "the store was migrated",
+    "moved": "an operator moved a message to another queue",
+    "order_acknowledged": "the order acknowledgement of a transactional message has come back",
+    "poisoned": "a message was moved to the subqueue `poison`, as `[queues] poison_after` says",
+    "purged": "a message was removed by a purge or by an operator",
+    "received": "a transactional message was received at its destination",
+    "refused": "a message that came was not accepted",
+    "rejected": "a message was rejected by its reader, or could not stay in its queue",
+    "requeued": "a dead letter was sent again",
+    "unacknowledged": "no acknowledgement came for a message whose journal copy waited for it",
+    "unencrypted": "a message could not be encrypted for its receiver",
+}
+"""What the words of the event log mean."""
+
+
+def event_id(room: str, text: str) -> int | None:
+    """The number of a log line; C{None} for one that is not of this package.
+
+    @param room: the part of msmq that writes it.
+    @param text: its format.
+    """
+    found = EVENT_IDS.get(text)
+    return EVENT_IDS.get(f"{room}|{text}") if found is None else found
