@@ -50,7 +50,7 @@ faults: $(INSTALLED)
 # The suite has a few hundred of them.
 soak: $(INSTALLED)
 	MSMQ_SOAK=$${MSMQ_SOAK:-3000} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
-		--temp-directory=_trial_temp_soak tests.nodes.test_any_network tests.nodes.test_any_gates \
+		--temp-directory=_trial_temp_soak tests.nodes.test_any_network tests.nodes.routes.test_any_gates \
 		tests.manager.test_any_history tests.manager.test_any_keys tests.routing.test_any_enterprise
 
 # Two queue managers on the record log at half of their capacity: memory, files, descriptors and latency at 10, 60

@@ -8,7 +8,7 @@ from msmq.control.server.factory import make_site
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.resources.estate_members import EstateMembers
 from tests.control.support import Answer, Caller, ControlTestCase
-from tests.nodes.test_routing import IDENTIFIERS, EnterpriseTestCase
+from tests.nodes.routes.test_routing import IDENTIFIERS, EnterpriseTestCase
 
 
 class EnterpriseResourceTests(EnterpriseTestCase):

@@ -9,8 +9,8 @@ from msmq.queues.arriving.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.names.format_name import FormatName, parse_format_name
 from msmq.structures.packet.user_message_view import UserMessageView
+from tests.nodes.routes.test_routing import IDENTIFIERS, EnterpriseTestCase
 from tests.nodes.support import ADDRESSES, Node
-from tests.nodes.test_routing import IDENTIFIERS, EnterpriseTestCase
 
 DEAD_LETTERS = ".\\system$;deadletter"
 TRANSACTIONAL_DEAD_LETTERS = ".\\system$;deadxact"

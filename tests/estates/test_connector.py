@@ -7,7 +7,7 @@ from msmq.membership.objects import SiteObject
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.names.format_name import parse_format_name
 from tests.estates.support import EstateTestCase
-from tests.nodes.test_routing import IDENTIFIERS, ROME
+from tests.nodes.routes.test_routing import IDENTIFIERS, ROME
 
 CONNECTOR = f"CONNECTOR={ROME}"
 FOREIGN = f"PRIVATE={IDENTIFIERS['ZETA']}\\00000007"

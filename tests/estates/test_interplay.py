@@ -17,8 +17,8 @@ from msmq.structures.names.format_name import PublicFormatName, parse_format_nam
 from msmq.structures.packet.message_class import MessageClass
 from msmq.testing.clock import ManualClock
 from tests.estates.support import TRANSACTIONAL_DEAD_LETTERS, EstateTestCase
+from tests.nodes.routes.test_routing import IDENTIFIERS
 from tests.nodes.support import ADDRESSES, Node
-from tests.nodes.test_routing import IDENTIFIERS
 
 ANSWERS = ".\\private$\\answers"
 HOUR = 3600.0

@@ -17,8 +17,8 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.ciphers import MemoryCiphers
 from msmq.transfer.security.cipher_choice import Preferences
 from tests.builders import user_packet
+from tests.nodes.routes.test_routing import IDENTIFIERS, EnterpriseTestCase
 from tests.nodes.support import Node
-from tests.nodes.test_routing import IDENTIFIERS, EnterpriseTestCase
 
 BASE, ENHANCED, ADVANCED = PrivacyLevel.BASE, PrivacyLevel.ENHANCED, PrivacyLevel.ADVANCED
 DEADLETTER, DEADXACT = ".\\system$;deadletter", ".\\system$;deadxact"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.nodes.routes.test_routing import EnterpriseTestCase
 from tests.nodes.support import ADDRESSES
-from tests.nodes.test_routing import EnterpriseTestCase
 
 GATES = ("BETA", "DELTA", "EPSILON")
 

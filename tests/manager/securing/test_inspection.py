@@ -14,8 +14,8 @@ from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.sid import parse_sid
 from tests.builders import BETA, with_security
+from tests.nodes.arrivals.test_scripted_receiver import EXPRESS, RECOVERABLE, ReceiverTestCase, X
 from tests.nodes.scripted import transactional
-from tests.nodes.test_scripted_receiver import EXPRESS, RECOVERABLE, ReceiverTestCase, X
 
 PLAIN = "TCP:127.0.0.3\\private$\\plain"
 SID = parse_sid("S-1-5-21-1-2-3-1001")

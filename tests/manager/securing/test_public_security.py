@@ -19,8 +19,8 @@ from msmq.windows.sddl import format_sddl, parse_sddl
 from msmq.windows.security_descriptor import SecurityDescriptor
 from msmq.windows.well_known_sids import domain_of
 from msmq.wire.sid import parse_sid
+from tests.nodes.routes.test_public_queues import ORDERS, DirectoryTestCase
 from tests.nodes.support import Node
-from tests.nodes.test_public_queues import ORDERS, DirectoryTestCase
 
 ALICE = parse_sid("S-1-5-21-1-2-3-1001")
 MACHINE = parse_sid("S-1-5-21-1-2-3-1501")

@@ -23,9 +23,7 @@ from msmq.windows.sddl import parse_sddl
 from msmq.wire.addresses import AddressSet
 from msmq.wire.sid import parse_sid
 from tests.builders import ALPHA, with_security
-from tests.nodes.scripted import transactional
-from tests.nodes.support import Node
-from tests.nodes.test_scripted_receiver import (
+from tests.nodes.arrivals.test_scripted_receiver import (
     ADMIN,
     EXPRESS,
     NEGATIVE_ARRIVAL,
@@ -33,6 +31,8 @@ from tests.nodes.test_scripted_receiver import (
     ReceiverTestCase,
     X,
 )
+from tests.nodes.scripted import transactional
+from tests.nodes.support import Node
 
 PLAIN = "TCP:127.0.0.3\\private$\\plain"
 STRANGER = "198.51.100.7"

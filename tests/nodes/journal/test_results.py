@@ -17,12 +17,12 @@ from tests.nodes.journal.support import (
     WAIT,
     ProvenTestCase,
 )
+from tests.nodes.routes.test_routing import EnterpriseTestCase
 from tests.nodes.scripted import (
     DEADLETTER,
     DEADXACT,
     JOURNAL,
 )
-from tests.nodes.test_routing import EnterpriseTestCase
 
 
 class TwoServersTests(ProvenTestCase):

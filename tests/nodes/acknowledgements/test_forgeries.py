@@ -12,9 +12,9 @@ from msmq.transfer.decisions import final_ack_decision
 from msmq.wire.addresses import AddressSet
 from tests.builders import BETA, GAMMA
 from tests.nodes import support
+from tests.nodes.arrivals.test_scripted_receiver import RECOVERABLE, ReceiverTestCase, X, chain
 from tests.nodes.scripted import Peer, transactional
 from tests.nodes.support import Node
-from tests.nodes.test_scripted_receiver import RECOVERABLE, ReceiverTestCase, X, chain
 
 STRANGER = "198.51.100.7"
 NOBODY = UUID("57a40000-0000-4000-8000-000000000009")

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msmq.queues.arriving.message import Delivery, Message
+from tests.nodes.routes.test_backups import BRANCH, HEAD, NORTH, SOUTH, BranchEnterprise
+from tests.nodes.routes.test_routing import LINKS, EnterpriseTestCase
 from tests.nodes.scripted import DEADLETTER
 from tests.nodes.support import ADDRESSES
-from tests.nodes.test_backups import BRANCH, HEAD, NORTH, SOUTH, BranchEnterprise
-from tests.nodes.test_routing import LINKS, EnterpriseTestCase
 
 RUNS = int(os.environ.get("MSMQ_SOAK", "40"))
 

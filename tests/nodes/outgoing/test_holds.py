@@ -17,8 +17,8 @@ from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError, Status
 from tests.builders import ALPHA, BETA
+from tests.nodes.routes.test_routing import IDENTIFIERS, EnterpriseTestCase
 from tests.nodes.support import Node, NodesTestCase
-from tests.nodes.test_routing import IDENTIFIERS, EnterpriseTestCase
 
 TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
 OTHER = "DIRECT=TCP:127.0.0.3\\private$\\other"

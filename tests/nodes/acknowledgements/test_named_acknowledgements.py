@@ -13,9 +13,9 @@ from msmq.structures.names.format_name import PrivateFormatName
 from msmq.transfer.acknowledgement_guesses import GUESSES
 from msmq.wire.addresses import AddressSet
 from tests.builders import GAMMA
+from tests.nodes.routes.test_routing import IDENTIFIERS, EnterpriseTestCase
 from tests.nodes.scripted import DEADXACT, JOURNAL, Peer, ScriptedTestCase, final_ack, order_ack
 from tests.nodes.support import ADDRESSES
-from tests.nodes.test_routing import IDENTIFIERS, EnterpriseTestCase
 
 STRANGER = UUID("57a40000-0000-4000-8000-000000000009")
 FAR = "10.0.0.9"

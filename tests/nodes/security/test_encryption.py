@@ -29,8 +29,8 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.ciphers import MemoryCiphers
 from msmq.transfer.security.cipher_choice import Preferences
 from tests.nodes.encrypted import ADVANCED, BASE, ENHANCED, SECRET, EncryptionTestCase
+from tests.nodes.routes.test_routing import IDENTIFIERS
 from tests.nodes.support import ADDRESSES, Node
-from tests.nodes.test_routing import IDENTIFIERS
 
 
 class SendingTests(EncryptionTestCase):

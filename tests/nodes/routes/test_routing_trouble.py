@@ -5,10 +5,10 @@ from __future__ import annotations
 from msmq.interfaces.storage import StorageError, StorageFull
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
+from tests.nodes.routes.test_routing import IDENTIFIERS, ORDERS, EnterpriseTestCase
 from tests.nodes.scripted import JOURNAL
 from tests.nodes.slow_store import SlowStore
 from tests.nodes.support import Node
-from tests.nodes.test_routing import IDENTIFIERS, ORDERS, EnterpriseTestCase
 
 
 class RouterTroubleTests(EnterpriseTestCase):

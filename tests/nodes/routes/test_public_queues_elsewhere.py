@@ -13,8 +13,8 @@ from msmq.queues.reading.descriptor import QueueAccessType
 from msmq.structures.names.format_name import PublicFormatName, parse_format_name
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
+from tests.nodes.routes.test_routing import IDENTIFIERS, ORDERS, EnterpriseTestCase
 from tests.nodes.support import Node
-from tests.nodes.test_routing import IDENTIFIERS, ORDERS, EnterpriseTestCase
 
 
 class PublicQueuesElsewhereTests(EnterpriseTestCase):

@@ -7,6 +7,7 @@ import struct
 from uuid import UUID
 
 from tests.builders import ALPHA, GAMMA, session_ack, session_header
+from tests.nodes.outgoing.test_scripted_sender import SenderTestCase
 from tests.nodes.scripted import (
     ACK_RECEIVE,
     DEADXACT,
@@ -16,7 +17,6 @@ from tests.nodes.scripted import (
     final_ack,
     order_ack,
 )
-from tests.nodes.test_scripted_sender import SenderTestCase
 
 STRANGER = UUID("57a40000-0000-4000-8000-000000000009")
 

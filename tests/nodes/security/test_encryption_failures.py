@@ -18,8 +18,8 @@ from msmq.structures.status import MQError, Status
 from msmq.testing.ciphers import MemoryCiphers
 from tests.builders import user_packet
 from tests.nodes.encrypted import ADVANCED, BASE, DEADLETTER, DEADXACT, SECRET, EncryptionTestCase
+from tests.nodes.routes.test_routing import IDENTIFIERS
 from tests.nodes.support import ADDRESSES
-from tests.nodes.test_routing import IDENTIFIERS
 
 
 class FailingTests(EncryptionTestCase):

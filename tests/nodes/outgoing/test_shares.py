@@ -12,8 +12,8 @@ from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import PublicFormatName
 from msmq.transfer.decisions import peer_queue_decision
 from tests.builders import BETA, GAMMA
+from tests.nodes.arrivals.test_scripted_receiver import EXPRESS, ReceiverTestCase
 from tests.nodes.scripted import Peer, transactional
-from tests.nodes.test_scripted_receiver import EXPRESS, ReceiverTestCase
 
 STRANGER = UUID("57a40000-0000-4000-8000-000000000009")
 

@@ -16,7 +16,7 @@ from msmq.membership.objects import QueueManagerObject, RoutingLinkObject
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.message_class import MessageClass
-from tests.nodes.test_routing import IDENTIFIERS, EnterpriseTestCase
+from tests.nodes.routes.test_routing import IDENTIFIERS, EnterpriseTestCase
 
 HEAD, NORTH, SOUTH, BRANCH = (UUID(int=number) for number in (0xB0, 0xC0, 0xD0, 0xE0))
 COUNT = 40

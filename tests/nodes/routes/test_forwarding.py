@@ -6,7 +6,7 @@ from msmq.queues.arriving.message import Acknowledge, Delivery
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.message_class import MessageClass
 from msmq.transfer.decisions import peer_queue_decision
-from tests.nodes.test_routing import IDENTIFIERS, EnterpriseTestCase
+from tests.nodes.routes.test_routing import IDENTIFIERS, EnterpriseTestCase
 
 
 class ForwardingTests(EnterpriseTestCase):

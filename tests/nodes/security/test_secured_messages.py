@@ -27,8 +27,8 @@ from msmq.testing.clock import START
 from msmq.testing.signing import MemoryCertificateStore, MemorySigning
 from tests.contracts.signing import SID
 from tests.nodes.encrypted import ADVANCED, SECRET, EncryptionTestCase
+from tests.nodes.routes.test_routing import IDENTIFIERS
 from tests.nodes.support import Node
-from tests.nodes.test_routing import IDENTIFIERS
 
 DAY = 86400.0
 

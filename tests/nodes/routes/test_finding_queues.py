@@ -8,7 +8,7 @@ from uuid import UUID
 from msmq.membership.objects import QueueManagerObject, QueueObject
 from msmq.structures.status import Status
 from tests.builders import BETA
-from tests.nodes.test_public_queues import DirectoryTestCase
+from tests.nodes.routes.test_public_queues import DirectoryTestCase
 
 PRICES = UUID(int=0x9)
 

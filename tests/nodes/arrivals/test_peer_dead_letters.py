@@ -21,11 +21,11 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 from tests.contracts.signing import OTHER_SID, SID
 from tests.manager.support import FaultyStore
+from tests.nodes.routes.test_routing import EnterpriseTestCase
 from tests.nodes.scripted import DEADLETTER, NEGATIVE, ScriptedTestCase, transactional
+from tests.nodes.security.test_access import FOR_CLERKS, STRANGER
 from tests.nodes.signed import WALL, CountedDirectory, SigningTestCase
 from tests.nodes.support import Node, NodesTestCase
-from tests.nodes.test_access import FOR_CLERKS, STRANGER
-from tests.nodes.test_routing import EnterpriseTestCase
 
 TO_NOWHERE = "TCP:127.0.0.3\\private$\\nowhere"
 ELSEWHERE = UUID(int=0xE15E)

@@ -10,10 +10,17 @@ from msmq.interfaces.storage import StorageError, StorageFull
 from msmq.queues.arriving.message import Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import MQError
+from tests.nodes.arrivals.test_scripted_receiver import (
+    ADMIN,
+    EXPRESS,
+    RECOVERABLE,
+    ReceiverTestCase,
+    X,
+    chain,
+)
 from tests.nodes.scripted import transactional
 from tests.nodes.slow_store import SlowStore
 from tests.nodes.support import Node
-from tests.nodes.test_scripted_receiver import ADMIN, EXPRESS, RECOVERABLE, ReceiverTestCase, X, chain
 
 PLAIN = "TCP:127.0.0.3\\private$\\plain"
 

@@ -17,6 +17,7 @@ from msmq.structures.names.format_name import PrivateFormatName, parse_format_na
 from msmq.structures.status import MQError, Status
 from msmq.testing.streams import Conditions
 from tests.builders import ALPHA, GAMMA, establish, user_packet
+from tests.nodes.outgoing.test_scripted_sender import TO_GAMMA, SenderTestCase
 from tests.nodes.scripted import (
     DEADLETTER,
     DEADXACT,
@@ -28,7 +29,6 @@ from tests.nodes.scripted import (
 )
 from tests.nodes.slow_store import SlowStore
 from tests.nodes.support import Node
-from tests.nodes.test_scripted_sender import TO_GAMMA, SenderTestCase
 
 ORDERS = "TCP:127.0.0.4\\private$\\orders"
 

@@ -11,7 +11,7 @@ from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
-from tests.nodes.test_routing import IDENTIFIERS, ROME, EnterpriseTestCase
+from tests.nodes.routes.test_routing import IDENTIFIERS, ROME, EnterpriseTestCase
 
 CONNECTOR = f"CONNECTOR={ROME}"
 FOREIGN = f"PRIVATE={IDENTIFIERS['ZETA']}\\00000007"

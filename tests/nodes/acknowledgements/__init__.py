@@ -1,0 +1,1 @@
+"""OrderAcks, FinalAcks and administration acknowledgements, true and forged."""

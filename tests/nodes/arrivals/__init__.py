@@ -1,0 +1,1 @@
+"""Messages that come from peers: accepted, refused, duplicates, their attributes."""

@@ -1,0 +1,1 @@
+"""Outgoing queues: dispatch, states, pauses, redirects, limits."""

@@ -1,0 +1,1 @@
+"""Routes: forwarding, routing servers, connectors, public queues."""

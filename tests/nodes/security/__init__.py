@@ -1,0 +1,1 @@
+"""Signatures, encryption and access control of messages between queue managers."""
