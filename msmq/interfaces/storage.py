@@ -98,6 +98,13 @@ class IStoreFiles(Interface):
         """The files that it has now; some may be gone by the time they are looked at."""
 
 
+class IMessageRuns(Interface):
+    """A store whose C{commit} also takes L{PutMessages<msmq.persistence.changes.PutMessages>}.
+
+    Any other store gets a L{PutMessage<msmq.persistence.changes.PutMessage>} for each message.
+    """
+
+
 class IStoreVerification(Interface):
     """What a store that verifies in the background what it has stored provides too."""
 

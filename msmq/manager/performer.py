@@ -12,10 +12,10 @@ from twisted.python.failure import Failure
 
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.storage import IMessageStore, MessageNotStored, StorageError, StorageFull
+from msmq.interfaces.storage import IMessageRuns, IMessageStore, MessageNotStored, StorageError, StorageFull
 from msmq.line_limit import LineBudget
 from msmq.moment import Moment
-from msmq.persistence.changes import Change
+from msmq.persistence.changes import Change, has_runs, single_changes
 from msmq.queues.arriving.admission import Admission
 from msmq.queues.effects import Effect, OutgoingReady, ReadCompleted, ReadFailed
 from msmq.queues.leaving.departure_kinds import Departure
@@ -72,6 +72,7 @@ class Performer:
     ) -> None:
         self.model = model
         self.store = store
+        self._takes_runs = IMessageRuns.providedBy(store)
         self.clock = clock
         self._listener = listener
         self._reactor = reactor
@@ -109,6 +110,8 @@ class Performer:
         if not changes:
             return
         self.check_running()
+        if not self._takes_runs and has_runs(changes):
+            changes = list(single_changes(changes))
         try:
             await self.store.commit(changes)
         except StorageError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 from uuid import UUID
 
@@ -45,6 +46,26 @@ class PutMessage:
     aborts: int = 0
     moves: int = 0
     is_express: bool = False
+
+
+@attrs.frozen
+class PutMessages:
+    """Keep several messages of a queue that is kept, each as L{PutMessage} does; none of them is there yet.
+
+    Only a store that provides L{IMessageRuns<msmq.interfaces.storage.IMessageRuns>} gets it from a queue
+    manager.
+
+    @ivar first: the LookupIdentifier of the first; those of the others are consecutive.
+    @ivar packets: the UserMessage packets, at least one.
+    @ivar arrived: ArrivalTime of all of them, as of L{PutMessage}; so is C{due}. None of them was moved or
+        received in an aborted transaction, and none is express.
+    """
+
+    queue: UUID
+    first: int
+    packets: Sequence[bytes] = attrs.field(repr=False)
+    arrived: float
+    due: int | None = None
 
 
 @attrs.frozen
@@ -216,7 +237,7 @@ class RestoreNumbers:
     last_event: int
 
 
-Change: TypeAlias = (
+SingleChange: TypeAlias = (
     PutQueue
     | RemoveQueue
     | PutMessage
@@ -232,3 +253,21 @@ Change: TypeAlias = (
     | RestoreLog
     | RestoreNumbers
 )
+"""The changes without runs."""
+
+Change: TypeAlias = SingleChange | PutMessages
+
+
+def has_runs(changes: Sequence[Change]) -> bool:
+    """Whether there is a run among these changes."""
+    return any(isinstance(change, PutMessages) for change in changes)
+
+
+def single_changes(changes: Sequence[Change]) -> Iterator[SingleChange]:
+    """The same changes without runs, for a store that takes messages one by one."""
+    for change in changes:
+        if isinstance(change, PutMessages):
+            for lookup_id, packet in enumerate(change.packets, change.first):
+                yield PutMessage(change.queue, lookup_id, packet, change.arrived, change.due)
+        else:
+            yield change

@@ -15,6 +15,7 @@ from msmq.persistence.changes import (
     MoveMessage,
     PutAborts,
     PutMessage,
+    PutMessages,
     PutQueue,
     PutState,
     RemoveMessages,
@@ -24,6 +25,7 @@ from msmq.persistence.changes import (
     RestoreNumbers,
     TrimEvents,
     TrimLog,
+    single_changes,
 )
 from msmq.persistence.definition import QueueDefinition
 from msmq.persistence.snapshot import Snapshot
@@ -56,7 +58,13 @@ class Contents:
         gone: set[UUID] = set()
         for change in changes:
             match change:
-                case PutMessage(queue) | AppendLog(queue) | RestoreLog(queue) | MoveMessage(target=queue):
+                case (
+                    PutMessage(queue)
+                    | PutMessages(queue)
+                    | AppendLog(queue)
+                    | RestoreLog(queue)
+                    | MoveMessage(target=queue)
+                ):
                     if queue not in made and (queue in gone or queue not in self.queues):
                         raise UnknownQueue(queue)
                 case PutQueue(definition):
@@ -68,6 +76,9 @@ class Contents:
     def perform(self, change: Change) -> None:
         """Do one change, which was checked."""
         match change:
+            case PutMessages():
+                for single in single_changes([change]):
+                    self.perform(single)
             case PutMessage(queue, lookup_id, is_express=is_express):
                 self._messages_of(queue, is_express).put(lookup_id, change)
             case RemoveMessages(queue, lookup_ids, is_express):

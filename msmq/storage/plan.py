@@ -23,8 +23,10 @@ from msmq.persistence.changes import (
     RemoveState,
     RestoreLog,
     RestoreNumbers,
+    SingleChange,
     TrimEvents,
     TrimLog,
+    single_changes,
 )
 from msmq.quoting import quoted
 from msmq.storage.part_plan import Messages, PartPlan
@@ -119,8 +121,9 @@ class TransactionPlan:
 
         @raise StorageError: it cannot be done.
         """
-        self._check(changes)
-        for change in changes:
+        singles = list(single_changes(changes))
+        self._check(singles)
+        for change in singles:
             # Most changes are of these two kinds, and a match takes its time.
             if isinstance(change, PutMessage):
                 row = self.row_of(change.queue)
@@ -223,7 +226,7 @@ class TransactionPlan:
         self.logs = [step for step in self.logs if step[0] != row]
         self.removed.append(row)
 
-    def _check(self, changes: Sequence[Change]) -> None:
+    def _check(self, changes: Sequence[SingleChange]) -> None:
         """Find what cannot be done before anything is planned."""
         # Whether there is a queue, where the batch makes that different from what is planned.
         is_kept: dict[int, bool] = {}

@@ -8,9 +8,9 @@ from uuid import UUID
 from prometheus_client import Histogram
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
-from zope.interface import implementer
+from zope.interface import alsoProvides, implementer
 
-from msmq.interfaces.storage import IMessageStore, LogEntry, LogExtent, StoredEvent
+from msmq.interfaces.storage import IMessageRuns, IMessageStore, LogEntry, LogExtent, StoredEvent
 from msmq.persistence.changes import Change
 from msmq.persistence.snapshot import Snapshot
 
@@ -35,6 +35,8 @@ class MeteredStore:
         self.commits = 0
         self.failures = 0
         self.failed_at: float | None = None
+        if IMessageRuns.providedBy(store):
+            alsoProvides(self, IMessageRuns)
 
     def commit(self, changes: Sequence[Change]) -> Deferred[None]:
         """See L{IMessageStore.commit}."""

@@ -7,7 +7,15 @@ from uuid import UUID
 from zope.interface.verify import verifyObject
 
 from msmq.interfaces import IMessageStore, MessageNotStored, StorageError, StoreNotOpen, UnknownQueue
-from msmq.persistence.changes import Change, PutQueue, PutState, RemoveMessages, RemoveQueue, RemoveState
+from msmq.persistence.changes import (
+    Change,
+    PutMessages,
+    PutQueue,
+    PutState,
+    RemoveMessages,
+    RemoveQueue,
+    RemoveState,
+)
 from msmq.persistence.definition import QueueDefinition, QueueType
 from tests.contracts.store_contract import ARRIVED, BILLS, HIGHEST, ORDERS, REMOTE, put
 from tests.contracts.store_events import EventContract
@@ -41,6 +49,33 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         store = await self.opened(PutQueue(ORDERS))
         await store.commit([put(number, packet) for number, packet in enumerate(packets)])
         self.assertEqual(list(await self.packets(store, 2, 0, 1)), [packets[2], packets[0], packets[1]])
+
+    async def test_messages_in_one_change(self) -> None:
+        """Consecutive messages in one change are kept like single ones, and replace what is there."""
+        store = await self.opened(PutQueue(ORDERS), put(8, b"before"), put(20, b"later"))
+        await store.commit([PutMessages(ORDERS.identifier, 3, [b"3", b"", b"5"], 1.5)])
+        await store.commit([PutMessages(ORDERS.identifier, 7, [b"7", b"8" * 1000], 2.5, 1000)])
+        self.assertEqual(list(await self.packets(store, 3, 4, 5)), [b"3", b"", b"5"])
+        self.assertEqual(list(await self.packets(store, 8, 7, 20)), [b"8" * 1000, b"7", b"later"])
+        if store.durable:
+            kept = (await self.snapshot(store)).messages[ORDERS.identifier]
+            self.assertEqual(
+                [(each[0], each[1], each[2], *each[3:]) for each in kept][:5],
+                [
+                    (3, 1, 1.5, None, 0, 0),
+                    (4, 0, 1.5, None, 0, 0),
+                    (5, 1, 1.5, None, 0, 0),
+                    (7, 1, 2.5, 1000, 0, 0),
+                    (8, 1000, 2.5, 1000, 0, 0),
+                ],
+            )
+
+    async def test_messages_in_one_change_need_their_queue(self) -> None:
+        """All of them are refused where a single one would be, and with them the rest of the batch."""
+        store = await self.opened(PutQueue(ORDERS))
+        run = PutMessages(BILLS.identifier, 1, [b"1", b"2"], 1.0)
+        await self.refused(store.commit([put(9, b"9"), run]), UnknownQueue)
+        await self.assert_missing(store, 9)
 
     async def test_lookup_ids_of_64_bits(self) -> None:
         """The high byte of a LookupIdentifier and all 56 bits below it are kept."""

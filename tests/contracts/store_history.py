@@ -24,6 +24,7 @@ from msmq.persistence.changes import (
     MoveMessage,
     PutAborts,
     PutMessage,
+    PutMessages,
     PutQueue,
     PutState,
     RemoveMessages,
@@ -121,6 +122,13 @@ class Chance:
         queue, lookup_id = self.place()
         return PutMessage(queue, lookup_id, self.packet(), self.time(), *self.counts())
 
+    def put_messages(self) -> Change:
+        queue, lookup_id = self.place()
+        # Sometimes over others, and up to the last LookupIdentifier.
+        count = min(self.random.randrange(1, 5), (1 << 64) - lookup_id)
+        due = self.counts()[0]
+        return PutMessages(queue, lookup_id, [self.packet() for _ in range(count)], self.time(), due)
+
     def remove_messages(self) -> Change:
         gone = tuple(self.pick(LOOKUP_IDS) for _ in range(self.random.randrange(3)))
         return RemoveMessages(self.pick(QUEUES), gone, self.is_express())
@@ -155,6 +163,7 @@ class Chance:
 KINDS: tuple[Callable[[Chance], Change], ...] = (
     Chance.remove_queue,
     Chance.put_message,
+    Chance.put_messages,
     Chance.remove_messages,
     Chance.move_message,
     Chance.put_aborts,

@@ -6,7 +6,16 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.persistence.changes import Change, PutMessage, PutQueue, PutState, RemoveMessages, RemoveQueue
+from msmq.persistence.changes import (
+    Change,
+    PutMessage,
+    PutMessages,
+    PutQueue,
+    PutState,
+    RemoveMessages,
+    RemoveQueue,
+    single_changes,
+)
 from msmq.queues.arriving.admission import EnqueueStatus, refusal_class
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.position import PositionState
@@ -62,6 +71,31 @@ class VisibilityTests(SynchronousTestCase):
             {position.lookup_id for position in positions if position.is_recoverable},
             {change.lookup_id for change in stored},
         )
+
+    def test_a_run_is_one_change(self) -> None:
+        """Messages with consecutive LookupIdentifiers are stored by one change, up to a limit."""
+        batch = [arriving(b"%d" % number, recoverable=True) for number in range(300)]
+        batch[10] = arriving(b"urgent", recoverable=True, priority=7)
+        admission = admit(self.model, self.queue, *batch)
+        changes = [change for change in admission.changes if isinstance(change, PutMessage | PutMessages)]
+        self.assertEqual(
+            [len(change.packets) if isinstance(change, PutMessages) else 1 for change in changes],
+            [10, 1, 256, 33],
+        )
+        singles = [each for each in single_changes(changes) if isinstance(each, PutMessage)]
+        self.assertEqual([each.packet for each in singles], [view.packet for view in batch])
+        self.model.commit(admission, NOW)
+        self.assertEqual({each.lookup_id for each in singles}, set(self.queue.positions))
+
+    def test_messages_that_expire_at_different_times(self) -> None:
+        """Each time has a change of its own."""
+        lasting = [arriving(b"%d" % number, recoverable=True) for number in range(2)]
+        mortal = [arriving(b"m", recoverable=True, time_to_be_received=60) for number in range(3)]
+        changes = admit(self.model, self.queue, *lasting, *mortal).changes
+        runs = [change for change in changes if isinstance(change, PutMessages)]
+        self.assertEqual([len(run.packets) for run in runs], [2, 3])
+        self.assertIsNone(runs[0].due)
+        self.assertIsNotNone(runs[1].due)
 
     def test_express_messages_need_no_store(self) -> None:
         """Once numbers are reserved, express messages ask the store for nothing."""

@@ -16,13 +16,16 @@ from msmq.persistence.changes import (
     MoveMessage,
     PutAborts,
     PutMessage,
+    PutMessages,
     PutQueue,
     PutState,
     RemoveMessages,
     RemoveQueue,
     RemoveState,
+    SingleChange,
     TrimEvents,
     TrimLog,
+    single_changes,
 )
 from msmq.persistence.definition import QueueDefinition
 from msmq.persistence.snapshot import StoredMessage
@@ -69,6 +72,9 @@ def _change(chance: random.Random, now: float) -> Change:
     match kind:
         case "remove":
             return RemoveMessages(queue, tuple(chance.sample(LOOKUP_IDS, chance.randrange(1, 20))))
+        case "run":
+            lookup_id = chance.choice((0, 3, 7)) << 56 | chance.randrange(1, 55)
+            return PutMessages(queue, lookup_id, [packet, b"", packet[:100], packet, packet[:1220]], now)
         case "move":
             return MoveMessage(queue, lookup_id, target, new_lookup_id, *counts)
         case "aborts":
@@ -94,6 +100,7 @@ def _change(chance: random.Random, now: float) -> Change:
 
 _WEIGHTS = {
     "remove": 20,
+    "run": 10,
     "move": 10,
     "aborts": 3,
     "express": 3,
@@ -130,13 +137,15 @@ class Model:
                     known.add(definition.identifier)
                 case RemoveQueue(identifier):
                     known.discard(identifier)
-                case PutMessage(queue) | AppendLog(queue) | MoveMessage(target=queue) if queue not in known:
+                case (
+                    PutMessage(queue) | PutMessages(queue) | AppendLog(queue) | MoveMessage(target=queue)
+                ) if queue not in known:
                     return False
-        for change in changes:
+        for change in single_changes(changes):
             self._perform(change)
         return True
 
-    def _perform(self, change: Change) -> None:
+    def _perform(self, change: SingleChange) -> None:
         match change:
             case PutQueue(definition):
                 self.queues[definition.identifier] = definition

@@ -5,11 +5,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 import attrs
 
 from msmq.moment import Moment
-from msmq.persistence.changes import AppendLog, Change, PutMessage, PutQueue
+from msmq.persistence.changes import AppendLog, Change, PutMessage, PutMessages, PutQueue
 from msmq.queues.holdings import Holdings, room_in
 from msmq.queues.leaving.deadlines import due_time, time_limit
 from msmq.queues.outgoing import OutgoingQueue
@@ -24,6 +25,8 @@ from msmq.wire.guid import NULL_GUID
 if TYPE_CHECKING:
     from msmq.structures.packet.user_message_view import UserMessageView
 
+RUN: Final = 256
+"""The most messages of one change."""
 _PR: Final = BaseHeader.PR
 _TH: Final = UserHeader.TH
 _TH_JP: Final = UserHeader.TH | UserHeader.JP
@@ -118,12 +121,19 @@ def admit(
     identifier = NULL_GUID
     limit, forever = TIME_TO_BE_RECEIVED, FOREVER
     is_logged = False
+    # Messages that are stored together, when they expire, and the LookupIdentifier of the next one.
+    run: list[bytes] = []
+    run_due: int | None = None
+    following = -1
     fresh: set[Queue] = set()
     room = 0
     last_stamp = b""
     last_due: int | None = None
     for number, (target, view) in enumerate(arrivals, first):
         if target is not queue:
+            if run:
+                changes.append(_put(identifier, following, run, arrived, run_due))
+                run, following = [], -1
             queue = target
             limit = time_limit(target)
             room = room_in(target)
@@ -163,7 +173,15 @@ def admit(
             position.kept = PacketHolder.STORE
             if not target.is_stored:
                 holdings.keep_queue(target, changes)
-            changes.append(PutMessage(identifier, lookup_id, packet, arrived, due))
+            if is_logged:
+                changes.append(PutMessage(identifier, lookup_id, packet, arrived, due))
+            else:
+                if lookup_id != following or due != run_due or len(run) >= RUN:
+                    if run:
+                        changes.append(_put(identifier, following, run, arrived, run_due))
+                    run, run_due = [], due
+                run.append(packet)
+                following = lookup_id + 1
         elif size > express_room:
             if target in fresh:
                 # Either of two batches may be committed first, or fail, so each contains the queue.
@@ -181,7 +199,21 @@ def admit(
         storage.used += size
         free -= size
         room -= size
+    if run:
+        changes.append(_put(identifier, following, run, arrived, run_due))
     return admission
+
+
+def _put(
+    queue: UUID, following: int, packets: list[bytes], arrived: float, due: int | None
+) -> PutMessage | PutMessages:
+    """The change that stores messages with consecutive LookupIdentifiers.
+
+    @param following: the LookupIdentifier behind them.
+    """
+    if len(packets) == 1:
+        return PutMessage(queue, following - 1, packets[0], arrived, due)
+    return PutMessages(queue, following - len(packets), packets, arrived, due)
 
 
 def judge(queue: Queue, view: UserMessageView, free: int, room: int, now: Moment) -> EnqueueStatus:

@@ -15,6 +15,7 @@ from msmq.persistence.changes import (
     Change,
     MoveMessage,
     PutAborts,
+    PutMessages,
     PutState,
     RemoveMessages,
     RemoveQueue,
@@ -65,9 +66,13 @@ class WriteBatch:
     @property
     def is_large(self) -> bool:
         """Whether it is planned in pieces."""
-        return len(self.changes) > PIECE or any(
-            isinstance(change, RemoveMessages) and len(change.lookup_ids) > PIECE for change in self.changes
-        )
+        size = len(self.changes)
+        for change in self.changes:
+            if isinstance(change, PutMessages):
+                size += len(change.packets)
+            elif isinstance(change, RemoveMessages) and len(change.lookup_ids) > PIECE:
+                return True
+        return size > PIECE
 
 
 def is_removing(changes: Sequence[Change]) -> bool:
@@ -88,19 +93,21 @@ def pieces_of(changes: Sequence[Change]) -> deque[Sequence[Change]]:
     """The changes of a batch in pieces that are planned quickly."""
     pieces: deque[Sequence[Change]] = deque()
     simple: list[Change] = []
+    size = 0
     for change in changes:
         if isinstance(change, RemoveMessages) and len(change.lookup_ids) > PIECE:
             if simple:
                 pieces.append(simple)
-                simple = []
+                simple, size = [], 0
             ids = iter(change.lookup_ids)
             while some := tuple(islice(ids, PIECE)):
                 pieces.append([RemoveMessages(change.queue, some, change.is_express)])
             continue
         simple.append(change)
-        if len(simple) >= PIECE:
+        size += len(change.packets) if isinstance(change, PutMessages) else 1
+        if size >= PIECE:
             pieces.append(simple)
-            simple = []
+            simple, size = [], 0
     if simple:
         pieces.append(simple)
     return pieces

@@ -21,6 +21,7 @@ from zope.interface import implementer
 
 from msmq.durable import make_directory
 from msmq.interfaces.storage import (
+    IMessageRuns,
     IMessageStore,
     IStoreFiles,
     IStoreVerification,
@@ -59,7 +60,7 @@ class _Phase(enum.Enum):
     CLOSING = enum.auto()
 
 
-@implementer(IMessageStore, IStoreFiles, IStoreVerification)
+@implementer(IMessageRuns, IMessageStore, IStoreFiles, IStoreVerification)
 class LogMessageStore:
     """Keeps everything in a log of segments, on stable storage when a commit is done.
 

@@ -50,6 +50,19 @@ class Machine(RuleBasedStateMachine):
         self.rows.extend(lookup_ids, b"".join(rows))
         self.model.update(zip(lookup_ids, rows, strict=True))
 
+    @rule(first=IDS, count=st.integers(1, 6))
+    def put_new(self, first: int, count: int) -> None:
+        rows = {lookup_id: self.new_row() for lookup_id in range(first, min(first + count, 1 << 64))}
+        if self.rows.put_new(first, list(rows.values())):
+            assert not self.model.keys() & rows.keys()
+            self.model.update(rows)
+
+    @rule(first=IDS, count=st.integers(1, 6))
+    def forget(self, first: int, count: int) -> None:
+        self.rows.forget(range(first, first + count))
+        for lookup_id in range(first, first + count):
+            self.model.pop(lookup_id, None)
+
     @rule(lookup_id=IDS)
     def pop(self, lookup_id: int) -> None:
         assert self.rows.pop(lookup_id, None) == self.model.pop(lookup_id, None)

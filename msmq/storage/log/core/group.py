@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 from zlib import crc32
 
@@ -122,6 +122,17 @@ class GroupContent:
         self.added += 1
         self.added_size += len(packet)
         return place, checksum
+
+    def add_packets(self, packets: Sequence[bytes], size: int) -> None:
+        """Have packets written, each of which has a row of its own.
+
+        @param size: bytes of all of them.
+        """
+        self.packets += packets
+        self.size += size
+        self.added += len(packets)
+        self.added_size += size
+        self._last = None, 0, 0
 
     def express_packet(self, packet: bytes) -> tuple[int, int]:
         """The same for an express message."""

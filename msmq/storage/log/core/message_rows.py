@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, compress
 from operator import itemgetter
 from struct import Struct
@@ -124,6 +124,27 @@ class MessageRows(dict[int, bytes]):
         dict.__setitem__(self, lookup_id, row)
         if dict.__len__(self) > self.young:
             self._pack()
+
+    def put_new(self, first: int, rows: Sequence[bytes]) -> bool:
+        """Put rows of consecutive LookupIdentifiers; false, and nothing is done, if one may be there."""
+        end = first + len(rows)
+        number = bisect_right(self._firsts, first) - 1
+        if number != bisect_left(self._firsts, end) - 1 or (
+            number >= 0 and self._blocks[number].ids[-1] >= first
+        ):
+            return False
+        new = dict(zip(range(first, end), rows, strict=True))
+        if not dict.keys(self).isdisjoint(new):
+            return False
+        dict.update(self, new)
+        if dict.__len__(self) > self.young:
+            self._pack()
+        return True
+
+    def forget(self, lookup_ids: Iterable[int]) -> None:
+        """Remove rows, and return nothing."""
+        for lookup_id in lookup_ids:
+            self.pop(lookup_id)
 
     def pop(self, lookup_id: int, default: Any = None) -> Any:
         """Remove a row and return it, or something else without one."""

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final, assert_never
 from uuid import UUID
+from zlib import crc32
 
 from msmq.interfaces.storage import StorageError, UnknownQueue
 from msmq.persistence.changes import (
@@ -15,6 +16,7 @@ from msmq.persistence.changes import (
     MoveMessage,
     PutAborts,
     PutMessage,
+    PutMessages,
     PutQueue,
     PutState,
     RemoveMessages,
@@ -24,6 +26,7 @@ from msmq.persistence.changes import (
     RestoreNumbers,
     TrimEvents,
     TrimLog,
+    single_changes,
 )
 from msmq.storage.identity import identity_of
 from msmq.storage.log.core import records
@@ -34,7 +37,7 @@ from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, PLACE
 from msmq.storage.log.core.state import KeptQueue
 from msmq.storage.records import LAST_LOOKUP_ID, definition_record, is_text, outside
 
-_MESSAGE_BYTES: Final = records.KEY.size + MESSAGE_ROW.size
+_MESSAGE_BYTES: Final = records.MESSAGE_RECORD.size
 
 
 class GroupPlan(GroupContent):
@@ -91,9 +94,49 @@ class GroupPlan(GroupContent):
                 rows[lookup_id] = row
             elif isinstance(change, RemoveMessages):
                 self._remove(change)
+            elif isinstance(change, PutMessages):
+                self._put_messages(change)
             else:
                 known = None
                 self._add_other(change)
+
+    def _put_messages(self, change: PutMessages) -> None:
+        kept = self._queue(change.queue)
+        first, last = change.first, change.first + len(change.packets) - 1
+        if first < 0 or last > LAST_LOOKUP_ID:
+            raise outside(first if first < 0 else last)
+        place, added = self._base + self.size, 0
+        number, arrived, kind = kept.number, change.arrived, int(records.Kind.MESSAGE)
+        due = -1 if change.due is None else change.due
+        pack = records.MESSAGE_RECORD.pack
+        run: list[bytes] = []
+        for lookup_id, packet in enumerate(change.packets, first):
+            size = len(packet)
+            run.append(
+                pack(
+                    kind,
+                    _MESSAGE_BYTES,
+                    number,
+                    lookup_id,
+                    place + added,
+                    size,
+                    crc32(packet),
+                    arrived,
+                    due,
+                    0,
+                    0,
+                    identity_of(packet),
+                )
+            )
+            added += size
+        rows = kept.messages
+        if not rows.put_new(first, [record[records.KEY.size :] for record in run]):
+            self._add(tuple(single_changes([change])))
+            return
+        self.undo.append((rows.forget, range(first, last + 1), None))
+        self.table += run
+        self.table_size += _MESSAGE_BYTES * len(run)
+        self.add_packets(change.packets, added)
 
     def _remove(self, change: RemoveMessages) -> None:
         kept = self.state.queues.get(change.queue)

@@ -38,6 +38,8 @@ KEY: Final = Struct("<B3xIIQ")
 """The same, the number of a queue, and a LookupIdentifier or a sequence."""
 MESSAGE_ROW: Final = Struct("<QIIdqII20s")
 """Location, size, checksum, arrived, due (-1 for none), aborts, moves, identity."""
+MESSAGE_RECORD: Final = Struct(KEY.format + MESSAGE_ROW.format[1:])
+"""A whole record of a message: its key, and its row."""
 LOG_ROW: Final = Struct("<QQQIId")
 """Sequence, LookupIdentifier, location, size, checksum, arrived."""
 EVENT_ROW: Final = Struct("<QIIdB20s")
@@ -51,7 +53,7 @@ EXPRESS: Final = 1 << 63
 """In a location: it is in a file for express messages."""
 OFFSET_MASK: Final = (1 << 32) - 1
 
-_MESSAGE_SIZE: Final = KEY.size + MESSAGE_ROW.size
+_MESSAGE_SIZE: Final = MESSAGE_RECORD.size
 _LOG_SIZE: Final = KEY.size + LOG_ROW.size
 _EVENT_SIZE: Final = KEY.size + EVENT_ROW.size
 
