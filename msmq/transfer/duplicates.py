@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from hashlib import blake2b
 from itertools import count
 from struct import Struct
@@ -56,9 +56,9 @@ class _Page:
     time: int = 0
 
 
-@attrs.define
+@attrs.frozen
 class _Entry:
-    """[MS-MQQB] 3.1.1.3 MessageIDHistoryEntry.
+    """[MS-MQQB] 3.1.1.3 MessageIDHistoryEntry, one for all messages of a page that came only once.
 
     @ivar time: TimeStamp, seconds since 1970-01-01 UTC.
     """
@@ -106,13 +106,14 @@ class DuplicateHistory:
         pages: list[_Page] = []
         for number, name, value in numbered(state, PREFIX):
             last = number
-            page = _Page(name)
             with reading(name, value, _VERSION) as reader:
-                time = reader.u32("TimeStamp")
+                page = _Page(name, time=reader.u32("TimeStamp"))
+                found: dict[bytes, None] = {}
                 for _ in range(reader.u32("Count")):
                     identity = reader.bytes(IDENTITY_SIZE, "MessageIdentifier")
                     if identity not in self._entries:
-                        self._put(identity, time, page)
+                        found[identity] = None
+            self._put(found, page)
             pages.append(page)
         self._numbers = count(last + 1)
         self._closed = [(page.name, None) for page in pages if not page.left]
@@ -134,10 +135,16 @@ class DuplicateHistory:
             if not view.is_recoverable or view.is_transactional:
                 verdicts.append(False)
                 continue
-            identity = duplicate_key(view)
+            # As duplicate_key has it, without a call for each message.
+            identity = (
+                duplicate_key(view)
+                if view.flags & UserHeader.MQ
+                else view.source_queue_manager + view.packet[MESSAGE_ID]
+            )
             entry = entries.get(identity)
             if entry is not None:
-                entry.time = now.unix_seconds
+                # Others of its page have the entry too.
+                entries[identity] = _Entry(now.unix_seconds, entry.page)
                 entries.move_to_end(identity)
                 verdicts.append(True)
             elif identity in accepted or identity in in_turn:
@@ -189,9 +196,9 @@ class DuplicateHistory:
     def stored(self, now: Moment) -> None:
         """End a batch: its messages are stored, and in the history from now on."""
         page = self._page
-        for identity in self._end_batch():
-            if page is not None:
-                self._put(identity, page.time, page)
+        identities = self._end_batch()
+        if page is not None:
+            self._put(identities, page)
         self._evict()
         if self._deadline is None:
             self._start_timer(now)
@@ -232,9 +239,9 @@ class DuplicateHistory:
         while len(self._entries) > self._settings.duplicate_entries:
             self._forget_oldest()
 
-    def _put(self, identity: bytes, time: int, page: _Page) -> None:
-        self._entries[identity] = _Entry(time, page)
-        page.left += 1
+    def _put(self, identities: Collection[bytes], page: _Page) -> None:
+        self._entries.update(dict.fromkeys(identities, _Entry(page.time, page)))
+        page.left += len(identities)
 
     def _forget_oldest(self) -> None:
         _, entry = self._entries.popitem(last=False)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 
 import attrs
 
@@ -65,9 +66,9 @@ class IncomingHistory:
             judged = self.streams.judge(transactional, f"TCP:{address}", now)
             verdicts = dict(zip(transactional, judged, strict=True))
         if len(transactional) < len(messages):
-            for message, is_duplicate in zip(messages, self.duplicates.judge(messages, now), strict=True):
-                if is_duplicate:
-                    verdicts[message] = Verdict.DUPLICATE
+            duplicates = self.duplicates.judge(messages, now)
+            for message in compress(messages, duplicates) if True in duplicates else ():
+                verdicts[message] = Verdict.DUPLICATE
         return verdicts
 
     def take_changes(self, now: Moment) -> list[StateChange]:

@@ -55,10 +55,11 @@ class ExpressHistory:
                     is_refused=message in batch.refused,
                 )
             ]
-        batch.express.extend(messages)
-        if all(message.is_recoverable for message in messages):
+        express = [message for message in messages if not message.is_recoverable]
+        if not express:
             return ()
-        return self._duplicates.judge(messages, self._own, batch.peer, now)
+        batch.express.extend(express)
+        return self._duplicates.judge(express, self._own, batch.peer, now)
 
     def take_back(self, views: Iterable[UserMessageView]) -> None:
         """Messages that were not taken and not acknowledged: they come again."""

@@ -175,6 +175,9 @@ def decide(
     messages: Sequence[UserMessageView], facts: ArrivalFacts, history: ArrivalHistory, now: Moment
 ) -> ArrivalDecision:
     """Decide about messages that arrived together, at this time."""
+    run = _of_run(messages, facts, history, now)
+    if run is not None:
+        return run
     if any(message.is_recoverable for message in messages):
         return _with_recoverable(messages, facts, history, now)
     outcomes = _Outcomes(facts, now)
@@ -191,6 +194,46 @@ def decide(
             else:
                 outcomes.add_express(message, destination)
     return outcomes.decision(is_judged=False)
+
+
+def _of_run(
+    messages: Sequence[UserMessageView], facts: ArrivalFacts, history: ArrivalHistory, now: Moment
+) -> ArrivalDecision | None:
+    """The decision about a run: recoverable messages that only the rule about duplicates can refuse.
+
+    Each is for a queue that is there, not transactional, not late, from the peer itself if its name is
+    direct, and not refused by security, and all of them may be stored. That is nearly everything that
+    arrives; C{None} for all else, of which nothing has been judged then.
+    """
+    if (
+        not messages
+        or facts.security
+        or not facts.is_durable
+        or facts.destinations.count(Destination.QUEUE) != len(messages)
+    ):
+        return None
+    wall, peer, size = now.wall, facts.peer, 0
+    for message in messages:
+        if (
+            not message.is_recoverable
+            or message.is_transactional
+            or wall >= message.reach_limit
+            or (
+                peer is not None
+                and message.source_queue_manager != peer
+                and message.queue_manager_address == _NULL
+            )
+        ):
+            return None
+        size += message.size
+    if size > facts.free:
+        return None
+    verdicts = history.judge(messages, facts.address, now)
+    outcomes: list[Outcome] = [Fate.ENQUEUED] * len(messages)
+    for index, message in enumerate(messages) if verdicts else ():
+        if (verdict := verdicts.get(message, Verdict.ACCEPTED)) is not Verdict.ACCEPTED:
+            outcomes[index] = _DROPPED[verdict]
+    return ArrivalDecision(outcomes, len(messages), True, None)
 
 
 def _with_recoverable(

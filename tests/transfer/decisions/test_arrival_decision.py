@@ -120,6 +120,64 @@ class DecisionTestCase(SynchronousTestCase):
         return outcome
 
 
+class RunTests(DecisionTestCase):
+    """Recoverable messages that arrive together for a queue that is there."""
+
+    def check(self, run: Sequence[UserMessageView], **facts: Any) -> ArrivalDecision:
+        """An express message before it makes it no run, and has to make no difference to the others."""
+        pairs = [(view, QUEUE) for view in run]
+        history = History(verdicts=facts.pop("verdicts", {}))
+        alone = self.decide(*pairs, history=attrs.evolve(history, judged=[]), **facts)
+        judged = self.history.judged
+        before = express(99)
+        if "free" in facts:
+            facts["free"] += before.size
+        mixed = self.decide((before, QUEUE), *pairs, history=attrs.evolve(history, judged=[]), **facts)
+        self.assertEqual(judged, self.history.judged)
+        self.assertEqual(list(alone.outcomes), list(mixed.outcomes)[1:])
+        self.assertEqual(
+            (alone.acknowledged, alone.is_judged, alone.closure, set(alone.unverified)),  # type: ignore[call-overload]
+            (mixed.acknowledged, mixed.is_judged, mixed.closure, set(mixed.unverified)),  # type: ignore[call-overload]
+        )
+        return alone
+
+    def test_all_enter_the_queue(self) -> None:
+        """All are acknowledged, also from an address whose senders have to be verified."""
+        run = [recoverable(number) for number in range(1, 65)]
+        for is_trusted in (True, False):
+            decision = self.check(run, is_trusted=is_trusted)
+            self.assertEqual((list(decision.outcomes), decision.acknowledged), ([Fate.ENQUEUED] * 64, 64))
+
+    def test_duplicates_among_them(self) -> None:
+        """They are acknowledged, and dropped."""
+        run = [recoverable(number) for number in range(1, 5)]
+        decision = self.check(run, verdicts={run[2]: Verdict.DUPLICATE, run[3]: Verdict.ACCEPTED})
+        self.assertEqual(
+            list(decision.outcomes), [Fate.ENQUEUED, Fate.ENQUEUED, Fate.DUPLICATE, Fate.ENQUEUED]
+        )
+
+    def test_one_is_different(self) -> None:
+        """What is late, transactional, refused, of another sender or over a quota is decided alone."""
+        run = [recoverable(number) for number in range(1, 4)]
+        for different, facts in (
+            (recoverable(4, **LATE), {}),
+            (in_stream(4), {}),
+            (express(4), {}),
+            (recoverable(4), {"is_durable": False}),
+            (recoverable(4), {"free": sum(view.size for view in run)}),
+            (recoverable(4, source=GAMMA), {"peer": ALPHA.bytes_le}),
+        ):
+            with self.subTest(facts=facts, packet=different):
+                decision = self.check([*run, different], **facts)
+                if different.is_recoverable:
+                    self.assertNotEqual(decision.outcomes[-1:], [Fate.ENQUEUED])
+        refused = recoverable(4)
+        decision = self.check([*run, refused], security={refused: Security()})
+        self.assertEqual(
+            decision.outcomes[-1], ArrivalRefusal(Security().message_class, ": no right to send")
+        )
+
+
 class OneMessageTests(DecisionTestCase):
     """A message alone."""
 
