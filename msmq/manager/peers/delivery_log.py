@@ -141,12 +141,14 @@ class DeliveryLog:
         """A session has ended: its messages in flight are sent again."""
         self._sessions.pop(session, None)
 
-    def acknowledged(self, session: ISession, messages: Iterable[OutgoingMessage], now: Moment) -> None:
+    def acknowledged(self, session: ISession, messages: Sequence[OutgoingMessage], now: Moment) -> None:
         """The peer of a session has these messages. [MS-MQQB] 3.1.5.5.2."""
         known = self._sessions.get(session)
         if known is None or not self._mine.is_on:
             return
         flight = known.flight
+        if self._add_run(session, known, messages, now):
+            return
         queue: Queue | None = None
         source, sequence = b"", 0
         where: DeliveryPlace | None = None
@@ -175,6 +177,32 @@ class DeliveryLog:
         self._add(runs, where, source, sequence, now)
         self._schedule(now)
 
+    def _add_run(
+        self, session: ISession, known: _Session, messages: Sequence[OutgoingMessage], now: Moment
+    ) -> bool:
+        """Record messages of one queue and one sender together, without a step for each.
+
+        @return: false, with nothing recorded, if some are others, in a sequence or encrypted.
+        """
+        head = messages[0] if messages else None
+        if not isinstance(head, MessagePosition) or head.view is None:
+            return False
+        queue, source = head.queue, head.view.source_queue_manager
+        message_ids: list[int] = []
+        for message in messages:
+            if not isinstance(message, MessagePosition) or message.queue is not queue:
+                return False
+            view = message.view
+            if view is None or view.source_queue_manager != source:
+                return False
+            message_ids += _MESSAGE_ID(view.packet, _MESSAGE_ID_AT)
+        found = known.flight.arrive_together(messages, message_ids)
+        known.flight.forget()
+        if (where := self._place(session, known, queue, head.view.packet)) is not None:
+            self._add_found(found, where, source, 0, now)
+        self._schedule(now)
+        return True
+
     def _add(
         self,
         runs: RunBuilder | None,
@@ -184,8 +212,13 @@ class DeliveryLog:
         now: Moment,
     ) -> None:
         if runs is not None and where is not None and (found := runs.finish()):
-            table = self._mine if source == self._own else self._others
-            table.add(DeliveryRecord(DeliveryStep.HANDED_OVER, now.wall, where, source, found, sequence))
+            self._add_found(found, where, source, sequence, now)
+
+    def _add_found(
+        self, found: Sequence[MessageRun], where: DeliveryPlace, source: bytes, sequence: int, now: Moment
+    ) -> None:
+        table = self._mine if source == self._own else self._others
+        table.add(DeliveryRecord(DeliveryStep.HANDED_OVER, now.wall, where, source, found, sequence))
 
     def _place(self, session: ISession, known: _Session, queue: Queue, packet: bytes) -> DeliveryPlace | None:
         """Where the messages of a queue go on a session; C{None} for OrderAcks and FinalAcks."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msmq.transfer.deliveries.records import MessageRun
 
@@ -39,6 +39,43 @@ class Flight:
     def arrive(self, message: object) -> int:
         """The number of a message that is acknowledged; 0 if it is not on the way."""
         return self._numbers.pop(message, 0)
+
+    def arrive_together(self, messages: Iterable[object], message_ids: Sequence[int]) -> list[MessageRun]:
+        """The runs of messages that are acknowledged together, outside a sequence, as of L{RunBuilder}.
+
+        @param message_ids: their MessageIDs.
+        """
+        pop, firsts = self._numbers.pop, self._firsts
+        numbers = [pop(message, 0) for message in messages]
+        runs: list[MessageRun] = []
+        start = 0
+        while start < len(numbers):
+            first, number = message_ids[start], numbers[start]
+            end = start + 1
+            if number:
+                # Those behind it that were sent at the same time, if they follow one another.
+                index = bisect_right(firsts, number)
+                last = firsts[index] - number if index < len(firsts) else len(numbers)
+                count = len(numbers[start : start + last])
+                if (
+                    numbers[start + count - 1] == number + count - 1
+                    and numbers[start : start + count] == list(range(number, number + count))
+                    and message_ids[start : start + count] == list(range(first, first + count))
+                ):
+                    end = start + count
+            count, sent = end - start, self.time(number)
+            before = runs[-1] if runs else None
+            if (
+                before is not None
+                and first == before.first + before.count
+                and sent == before.sent
+                and number == (before.number + before.count if before.number else 0)
+            ):
+                runs[-1] = MessageRun(before.first, before.count + count, before.number, 0, sent)
+            else:
+                runs.append(MessageRun(first, count, number, 0, sent))
+            start = end
+        return runs
 
     def time(self, number: int) -> float:
         """When the message with this number was sent, seconds since 1970-01-01 UTC; 0 if that is unknown."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -124,6 +126,32 @@ class FlightTests(SynchronousTestCase):
         flight.forget()
         self.assertEqual([flight.time(number) for number in (2, 3, 4, 5)], [1.0, 1.0, 2.0, 2.0])
         self.assertEqual(len(flight), 2)
+
+    def test_what_arrives_together(self) -> None:
+        """The runs are those that one message after the other would have led to."""
+        chance = random.Random(4711)
+        for _ in range(300):
+            alone, together = Flight(), Flight()
+            sent: list[str] = []
+            for step in range(chance.randrange(1, 6)):
+                portion = [f"{step}/{number}" for number in range(chance.randrange(1, 6))]
+                for flight in (alone, together):
+                    flight.depart(portion, float(step // 2))
+                sent += portion
+            ids = list(range(100, 100 + len(sent)))
+            if chance.random() < 0.5:
+                # A gap, an exchange, and one that is not on its way.
+                ids = [one + (one > 103) for one in ids]
+                place = chance.randrange(len(sent))
+                sent[0], sent[place] = sent[place], sent[0]
+                sent.append("other")
+                ids.append(ids[-1] + 1)
+            builder = RunBuilder()
+            for one, message_id in zip(sent, ids, strict=True):
+                number = alone.arrive(one)
+                builder.add(message_id, number, 0, alone.time(number))
+            self.assertEqual(together.arrive_together(sent, ids), builder.finish())
+            self.assertEqual(len(together), 0)
 
     def test_times_are_forgotten(self) -> None:
         """What is kept is bounded by what is on its way."""
