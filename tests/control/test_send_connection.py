@@ -94,6 +94,57 @@ class SlowProducerTests(SynchronousTestCase):
             self.assertEqual((identifier, asked), (f"{{A}}\\{number}", number))
 
 
+class QuickProducerTests(SynchronousTestCase):
+    """A producer that always has the next message."""
+
+    def records(self, outstanding: int, count: int, seconds: float) -> list[int]:
+        """Messages of each record, if the producer takes so many seconds for one."""
+        ours, server = socket.socketpair()
+        self.addCleanup(ours.close)
+        self.addCleanup(server.close)
+        now = 0.0
+        sizes: list[int] = []
+
+        def messages() -> Iterator[StreamRecord]:
+            nonlocal now
+            for _ in range(count):
+                now += seconds
+                yield MESSAGE
+
+        def serve() -> None:
+            decoder = RecordDecoder()
+            while data := server.recv(1 << 20):
+                for record in decoder.feed(data):
+                    sizes.append(record.header.get("run", 1))
+                    first = f"{{A}}\\{sum(sizes[:-1]) + 1}"
+                    server.send(StreamRecord({"first": first, "messages": sizes[-1]}).to_bytes())
+
+        thread = Thread(target=serve)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(ours.shutdown, socket.SHUT_RDWR)
+        stream = ClientSendStream(
+            ControlRequests(Path("unused")),
+            ours,
+            messages(),
+            outstanding,
+            True,
+            pipelined=True,
+            monotonic=lambda: now,
+        )
+        self.assertEqual(len(list(stream)), count)
+        return sizes
+
+    def test_all_that_may_be_outstanding(self) -> None:
+        """As many messages as may be outstanding go together, and so are one commit."""
+        # A few more records than that, if this computer makes the producer look slow.
+        self.assertLess(len(self.records(10, 400, 0.0)), 60)
+
+    def test_collected_for_a_millisecond(self) -> None:
+        """Of messages that come quickly the first does not wait until many are collected."""
+        self.assertLessEqual(max(self.records(1000, 200, 0.0003)), 6)
+
+
 class TransactionTests(SynchronousTestCase):
     """A program that sends messages in one transaction."""
 

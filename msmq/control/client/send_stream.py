@@ -93,9 +93,9 @@ _END: Final = StreamRecord({"end": True})
 class ClientSendStream:
     """Sends and reads at the same time, so that neither side waits for the other to read.
 
-    Messages are collected, so that many are one write.  A pipelined stream sends the first at once, and, by a
-    thread, what it has collected if the producer takes longer than L{PATIENCE} for the next one; the answers
-    to it are waited for before the producer is asked once more.
+    Messages are collected, so that many are one write.  A pipelined stream sends what it has collected when
+    the oldest of it has waited for L{PATIENCE}, by a thread if the producer takes as long for the next one;
+    what comes from a slow producer is sent at once, and its answers are waited for before it is asked again.
     In a transaction the one answer comes after the last message.
     """
 
@@ -126,6 +126,7 @@ class ClientSendStream:
         self._monotonic = monotonic
         self._decoder = RecordDecoder()
         self._collected = _Collected(has_runs)
+        self._collecting_since = 0.0
         self._unsent = memoryview(b"")
         self._unanswered = 0
         self._is_complete = False
@@ -161,16 +162,18 @@ class ClientSendStream:
                 break
             begun = self._monotonic()
             message = self._next()
-            self._is_slow = self._is_pipelined and self._monotonic() - begun > _SLOW
+            now = self._monotonic()
+            self._is_slow = self._is_pipelined and now - begun > _SLOW
             if message is None:
                 self._is_complete = True
                 if self._outstanding is None and self._unanswered:
                     self._collected.add(_END)
                 break
-            is_first = self._is_pipelined and not self._unanswered
+            if not self._collected:
+                self._collecting_since = now
             self._unanswered += 1
             self._collected.add(message)
-            if self._is_slow or is_first:
+            if self._is_slow or (self._is_pipelined and now - self._collecting_since > PATIENCE):
                 break
         self._flush()
 

@@ -136,7 +136,7 @@ class ReceiveStream:
 
     def _confirm(self, receipt: int, wait: bool) -> None:
         with self._asking.losing():
-            self._connection.sock.sendall(StreamRecord({"confirm": receipt}).to_bytes())
+            self._connection.sock.sendall(StreamRecord(_confirmation(receipt, wait)).to_bytes())
         while wait:
             for record in self._read():
                 header = record.header
@@ -146,6 +146,11 @@ class ReceiveStream:
                     raise refused(header, "the messages were not removed")
                 else:
                     self._waiting.append(record)
+
+
+def _confirmation(receipt: int, wait: bool) -> dict[str, object]:
+    # The end of the stream answers for all receipts; a record for each would wake up both sides once more.
+    return {"confirm": receipt} if wait else {"confirm": receipt, "answer": False}
 
 
 def refused(header: Mapping[str, Any], otherwise: str) -> MQError:

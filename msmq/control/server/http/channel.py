@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
+from twisted.internet.interfaces import IWriteDescriptor
 from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel
 from twisted.web.http import Request as HTTPRequest
@@ -104,6 +105,9 @@ class RecordConnection(ResponseStream):
         self._channel = cast(ControlChannel, request.channel)
         self._protocol = wanted_protocol(request) or PROTOCOL
         self._connection = request.connection
+        # A transport that is no descriptor of its own, such as that of TLS, writes when it will.
+        self._descriptor: Any = request.connection
+        self._is_descriptor = IWriteDescriptor.providedBy(request.connection)
         self._take = take
         self._caught_up = caught_up
 
@@ -139,6 +143,14 @@ class RecordConnection(ResponseStream):
     def tell(self, **header: object) -> None:
         """Hand over a record that is nothing but a header."""
         self.write(StreamRecord(header).to_bytes())
+
+    def flush(self) -> None:
+        """See L{ResponseStream.flush}.
+
+        An error of the socket is found by the reactor, which writes what is left.
+        """
+        if self._is_descriptor and self.is_open and self._descriptor.connected:
+            self._descriptor.doWrite()
 
     def abort(self) -> None:
         """Close the connection here and now: the other side broke the rules."""

@@ -130,7 +130,8 @@ class Confirmations:
 
     def _hear(self) -> None:
         while self._records and self._unread < self._most:
-            self._confirm(self._records.popleft().header.get("confirm"))
+            header = self._records.popleft().header
+            self._confirm(header.get("confirm"), header.get("answer", True))
         if not self._is_over and self._is_paused is not bool(self._records):
             self._is_paused = not self._is_paused
             if self._is_paused:
@@ -145,14 +146,15 @@ class Confirmations:
 
     def _tell(self, **header: object) -> None:
         self.connection.tell(**header)
+        self.connection.flush()
         self._unread += self.connection.is_behind
 
-    def _confirm(self, receipt: object) -> None:
-        if not isinstance(receipt, int):
+    def _confirm(self, receipt: object, is_answered: object) -> None:
+        if not isinstance(receipt, int) or not isinstance(is_answered, bool):
             self._abort()
             return
         running(self._receipts.confirm(receipt)).addCallbacks(
-            lambda count: self._tell(confirmed=receipt, messages=count),
+            lambda count: self._tell(confirmed=receipt, messages=count) if is_answered else None,
             lambda failure: self._refuse(receipt, failure),
         )
 

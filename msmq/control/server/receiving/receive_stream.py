@@ -210,6 +210,7 @@ class ActiveReceives:
     def _write_receipt(self, response: ResponseStream, receipts: Receipts, receipt: int, count: int) -> None:
         header = {"receipt": receipt, "stream": receipts.identifier, "messages": count}
         response.write(StreamRecord(header).to_bytes())
+        response.flush()
 
     async def _write(
         self, response: ResponseStream, writer: MessageWriter, reservation: IReservation

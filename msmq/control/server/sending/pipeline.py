@@ -56,8 +56,11 @@ class SendResults(Protocol):
     def is_behind(self) -> bool:
         """Whether results have to wait; L{SendPipeline.report} ends that."""
 
-    def report(self, results: Sequence[SendResult]) -> None:
-        """Take the next results, in the order of the stream."""
+    def report(self, results: Sequence[SendResult], *, is_last: bool) -> None:
+        """Take the next results, in the order of the stream.
+
+        @param is_last: whether all that has arrived is answered with them, so that the client may wait.
+        """
 
 
 class PausableSource(Protocol):
@@ -191,7 +194,7 @@ class SendPipeline:
             else:
                 self._in_transaction.add(settled.part.destination, settled.identifiers or ())
         if results:
-            self._results.report(results)
+            self._results.report(results, is_last=not (self._handed_over or self._records))
         self._schedule()
         self._adjust()
 
@@ -302,7 +305,7 @@ class SendPipeline:
         if self._error is not None:
             await self._abort(transaction)
         elif self._in_transaction.ranges and not self._is_closed:
-            self._results.report([SendResult(self._in_transaction.ranges)])
+            self._results.report([SendResult(self._in_transaction.ranges)], is_last=True)
         self._finish()
 
     async def _abort(self, transaction: ITransaction) -> None:
@@ -314,7 +317,7 @@ class SendPipeline:
     def _finish(self) -> None:
         if self._unreported is not None and not self._is_closed:
             refused = max(1, self._in_transaction.messages)
-            self._results.report([SendResult(error=self._unreported, refused=refused)])
+            self._results.report([SendResult(error=self._unreported, refused=refused)], is_last=True)
         self.ended.callback(self._error)
 
     def _adjust(self) -> None:

@@ -36,7 +36,7 @@ class SendBody:
         self._accepted: list[IdentifierRange] = []
         self._pipeline = SendPipeline(manager, limits, clock, source, self, slices=1, has_end_record=False)
 
-    def report(self, results: Sequence[SendResult]) -> None:
+    def report(self, results: Sequence[SendResult], *, is_last: bool) -> None:
         """Keep the identifiers for the answer."""
         for result in results:
             for found in result.accepted:

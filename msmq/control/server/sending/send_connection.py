@@ -59,7 +59,7 @@ class SendConnection:
         """Whether the client has still to read many results."""
         return self._connection.is_behind
 
-    def report(self, results: Sequence[SendResult]) -> None:
+    def report(self, results: Sequence[SendResult], *, is_last: bool) -> None:
         """Answer messages."""
         parts: list[bytes] = []
         for result in results:
@@ -70,6 +70,8 @@ class SendConnection:
                 header = {**refusal(result.error), "messages": result.refused}
                 parts.append(StreamRecord(header).to_bytes())
         self._connection.write(b"".join(parts))
+        if is_last:
+            self._connection.flush()
 
     async def run(self) -> None:
         """Send what arrives until the client ends the stream or a message is refused.
