@@ -15,7 +15,8 @@ from msmq.persistence.definition import UNLIMITED, QueueDefinition, QueueType
 from msmq.persistence.snapshot import MessageColumns, Snapshot
 from msmq.queues.creation import Alteration, Creation
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.queue import Queue
+from msmq.queues.packed_positions import PackedDeadlines
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.queues.queue_names import QueueNames
 from msmq.quoting import quoted
 from msmq.structures.management import OutgoingState
@@ -50,9 +51,20 @@ class QueueCollection:
         administration acknowledgement; likewise.
     """
 
-    def __init__(self, identifier: UUID, names: QueueNames, *, is_hardened: bool = False) -> None:
-        """Create the system queues."""
+    def __init__(
+        self,
+        identifier: UUID,
+        names: QueueNames,
+        deadlines: PackedDeadlines[MessagePosition],
+        *,
+        is_hardened: bool = False,
+    ) -> None:
+        """Create the system queues.
+
+        @param deadlines: schedules the expiry of packed messages, for all queues.
+        """
         self.names = names
+        self._deadlines = deadlines
         self._is_hardened = is_hardened
         self._identifier = identifier
         self._outgoing: dict[FormatName, OutgoingQueue] = {}
@@ -68,7 +80,7 @@ class QueueCollection:
                 label=_LABELS[suffix],
                 transactional=suffix is QueueSuffix.DEADXACT,
             )
-            queue = Queue(definition)
+            queue = Queue(definition, deadlines)
             names.add_system(suffix, queue)
             self._by_identifier[definition.identifier] = queue
 
@@ -83,7 +95,7 @@ class QueueCollection:
             type=QueueType.SYSTEM,
             transactional=transactional,
         )
-        queue = self._by_identifier[definition.identifier] = Queue(definition)
+        queue = self._by_identifier[definition.identifier] = Queue(definition, self._deadlines)
         return queue
 
     # Queries
@@ -129,6 +141,7 @@ class QueueCollection:
             destination = parse_format_name(definition.path, lenient=True)
             outgoing = OutgoingQueue(
                 definition,
+                self._deadlines,
                 destination=destination,
                 is_stored=True,
                 state=self.idle_state(destination),
@@ -141,7 +154,7 @@ class QueueCollection:
             if (queue := self._by_identifier.get(definition.identifier)) is not None:
                 queue.is_stored = True
             return
-        queue = Queue(definition, is_stored=True)
+        queue = Queue(definition, self._deadlines, is_stored=True)
         self._add(queue)
         self._last_private_number = max(self._last_private_number, definition.number)
 
@@ -157,7 +170,9 @@ class QueueCollection:
         while path.rpartition(";")[2].lower() in parent.subqueues:
             # It was created again while the old one was being deleted, and then the process crashed.
             path += "~"
-        self._add_subqueue(parent, Queue(attrs.evolve(definition, path=path), is_stored=True, parent=parent))
+        self._add_subqueue(
+            parent, Queue(attrs.evolve(definition, path=path), self._deadlines, is_stored=True, parent=parent)
+        )
 
     # Creation and deletion
 
@@ -179,7 +194,7 @@ class QueueCollection:
             **properties,
         )
         self._last_private_number = number
-        queue = Queue(definition, is_stored=True)
+        queue = Queue(definition, self._deadlines, is_stored=True)
         self.names.reserve(path)
         # Numbers are not reused: a late message to a deleted queue must not arrive in the next one.
         changes = (PutQueue(definition), PutState(_PRIVATE_NUMBER, number.to_bytes(4, "little")))
@@ -192,7 +207,7 @@ class QueueCollection:
         """
         self.names.check_free(definition.path)
         self.names.reserve(definition.path)
-        return Creation(Queue(definition, is_stored=True), (PutQueue(definition),))
+        return Creation(Queue(definition, self._deadlines, is_stored=True), (PutQueue(definition),))
 
     def created(self, creation: Creation) -> None:
         """The changes of a creation are stored: the queue exists."""
@@ -270,7 +285,7 @@ class QueueCollection:
                 base_priority=base_priority,
             )
             queue = self._outgoing[destination] = OutgoingQueue(
-                definition, destination=destination, state=self.idle_state(destination)
+                definition, self._deadlines, destination=destination, state=self.idle_state(destination)
             )
             self._by_identifier[definition.identifier] = queue
         return queue
@@ -318,6 +333,7 @@ class QueueCollection:
                     created=now.unix_seconds,
                     modified=now.unix_seconds,
                 ),
+                self._deadlines,
                 parent=queue,
             )
             self._add_subqueue(queue, subqueue)
@@ -353,7 +369,7 @@ class QueueCollection:
             created=definition.created,
             modified=definition.created,
         )
-        queue.journal = Queue(journal, parent=queue)
+        queue.journal = Queue(journal, self._deadlines, parent=queue)
         self._by_identifier[journal.identifier] = queue.journal
 
     def _add_subqueue(self, parent: Queue, subqueue: Queue) -> None:

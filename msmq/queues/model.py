@@ -25,6 +25,7 @@ from msmq.queues.creation import Alteration, Creation, Deletion
 from msmq.queues.effects import Effect
 from msmq.queues.holdings import Holdings, Storage
 from msmq.queues.leaving.copies import MessageCopies
+from msmq.queues.leaving.deadlines import ExpiringMessages
 from msmq.queues.leaving.deletion import QueueDeletion
 from msmq.queues.leaving.departure_kinds import Departure, Removal, gone_with_queue
 from msmq.queues.leaving.departures import Departures
@@ -133,8 +134,9 @@ class QueueManagerModel:
             express_limit=express_memory,
             cache_limit=packet_memory,
         )
-        self.collection = QueueCollection(identifier, self.names, is_hardened=is_hardened)
-        self._expiry = Expiry()
+        deadlines = ExpiringMessages()
+        self.collection = QueueCollection(identifier, self.names, deadlines, is_hardened=is_hardened)
+        self._expiry = Expiry(deadlines)
         self._purge_pending = PurgePending()
         self._departures: list[Departure] = []
         self.readers = Readers(self._expiry)
@@ -427,6 +429,7 @@ class QueueManagerModel:
             if queue.is_deleted:
                 effects += gone_with_queue(positions)
             else:
+                queue.pack()
                 fresh, departures = self._expiry.sift(positions, now)
                 effects += departures
                 if fresh:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 import attrs
 
@@ -33,21 +33,29 @@ P_co = TypeVar("P_co", bound=Ordered, covariant=True)
 
 
 class PackedChunk(Protocol[P_co]):
-    """A run of positions, ascending and not empty, that are not objects yet.
+    """A run of positions, ascending and not empty, that are not objects.
 
     @ivar lowest: the smallest LookupIdentifier.
+    @ivar newest: as L{Chunk.newest}.
     """
 
     lowest: int
+    newest: int
 
     def __len__(self) -> int:
         """How many there are."""
 
-    def objects(self) -> Sequence[P_co]:
-        """Make them objects."""
+    def __contains__(self, lookup_id: int) -> bool:
+        """Whether one has this LookupIdentifier."""
+
+    def objects(self) -> Iterable[P_co]:
+        """Objects for them, which are not in the list."""
 
     def unpack(self) -> Iterable[P_co]:
-        """Make them objects of their queue; called once."""
+        """Make them objects; called once."""
+
+    def leave(self) -> None:
+        """Their queue was deleted."""
 
 
 class Chunk(deque[P]):
@@ -63,6 +71,10 @@ class Chunk(deque[P]):
         self.newest = 0
 
 
+Packer: TypeAlias = Callable[[Chunk[P]], Sequence[Chunk[P] | PackedChunk[P]]]
+"""Makes a chunk several ones of which some are packed, or leaves it as it is."""
+
+
 def _one_empty() -> list[Chunk[P]]:
     return [Chunk()]
 
@@ -76,15 +88,17 @@ class OrderedPositions(Generic[P]):
     in a list of a million, a position is added, removed and found in a few microseconds.
 
     Chunks between the first and the last one may be packed; a chunk becomes objects when one of its positions
-    is used.
+    is used, and may be packed again.
 
     @ivar first: the chunk at the front; empty only if the list is.
     @ivar last: the chunk at the end.
+    @ivar ripe: the chunks that may be packed, those that have been objects for longest first.
     """
 
     _chunks: list[Chunk[P] | PackedChunk[P]] = attrs.field(factory=_one_empty, init=False, repr=False)
     first: Chunk[P] = attrs.field(init=False, repr=False)
     last: Chunk[P] = attrs.field(init=False, repr=False)
+    ripe: deque[Chunk[P]] = attrs.field(factory=deque, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self.first = self.last = self._open(0)
@@ -102,6 +116,28 @@ class OrderedPositions(Generic[P]):
     def packed(self) -> list[PackedChunk[P]]:
         """The chunks that are packed."""
         return [chunk for chunk in self._chunks if not isinstance(chunk, Chunk)]
+
+    def is_packed(self, lookup_id: int) -> bool:
+        """Whether a position is in a chunk that is packed."""
+        chunk = self._chunks[self._chunk_of(lookup_id)]
+        return not isinstance(chunk, Chunk) and lookup_id in chunk
+
+    def pack(self, spare: int, most: int, pack: Packer[P]) -> None:
+        """Replace chunks that have been objects for longest by what C{pack} makes of them.
+
+        @param spare: how many of those that may be packed stay objects.
+        @param most: how many are packed at most.
+        """
+        ripe = self.ripe
+        while most and len(ripe) > spare:
+            chunk = ripe.popleft()
+            # The first and the last chunk become ripe again when they are that no more.
+            if not chunk or chunk is self.first or chunk is self.last:
+                continue
+            number = self._chunk_of(chunk[0].lookup_id)
+            if self._chunks[number] is chunk:
+                self._chunks[number : number + 1] = pack(chunk)
+                most -= 1
 
     def __len__(self) -> int:
         """The number of positions."""
@@ -129,11 +165,13 @@ class OrderedPositions(Generic[P]):
         first, last = self.first, self.last
         if not last or last[-1].lookup_id < lookup_id:
             if len(last) >= CHUNK_LENGTH:
+                self.ripe.append(last)
                 self.last = last = Chunk()
                 self._chunks.append(last)
             last.append(position)
         elif lookup_id < first[0].lookup_id:
             if len(first) >= CHUNK_LENGTH:
+                self.ripe.append(first)
                 self.first = first = Chunk()
                 self._chunks.insert(0, first)
             first.appendleft(position)
@@ -154,6 +192,8 @@ class OrderedPositions(Generic[P]):
         while first and len(taken) < count:
             if len(first) <= count - len(taken):
                 taken += first
+                # It may still be among those that are ripe.
+                first.clear()
                 self._drop(0)
             else:
                 popleft = first.popleft
@@ -205,9 +245,9 @@ class OrderedPositions(Generic[P]):
 
     def first_since(self, insertion: int) -> P | None:
         """The first of those with a greater number."""
-        for chunk in self._chunks:
-            # What is packed was there before any cursor.
-            if isinstance(chunk, Chunk) and chunk.newest > insertion:
+        for number, found in enumerate(self._chunks):
+            if found.newest > insertion:
+                chunk = self._open(number)
                 for position in chunk:
                     if position.insertion > insertion:
                         return position
@@ -227,7 +267,10 @@ class OrderedPositions(Generic[P]):
     def _open(self, number: int) -> Chunk[P]:
         chunk = self._chunks[number]
         if not isinstance(chunk, Chunk):
+            newest = chunk.newest
             chunk = self._chunks[number] = Chunk(chunk.unpack())
+            chunk.newest = newest
+            self.ripe.append(chunk)
         return chunk
 
     def _split(self, number: int) -> None:
@@ -237,6 +280,7 @@ class OrderedPositions(Generic[P]):
         for _ in rest:
             chunk.pop()
         self._chunks.insert(number + 1, rest)
+        self.ripe.append(rest)
         self.last = self._open(-1)
 
     def _drop(self, number: int) -> None:

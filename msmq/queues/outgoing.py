@@ -8,7 +8,7 @@ from uuid import UUID
 
 import attrs
 
-from msmq.queues.queue import Queue
+from msmq.queues.queue import PRIORITIES, Queue
 from msmq.structures.management import ConnectionStatus, OutgoingState
 from msmq.structures.names.format_name import FormatName, PrivateFormatName
 
@@ -67,3 +67,7 @@ class OutgoingQueue(Queue):
     def is_active(self) -> bool:
         """[MS-MQDMPR] 3.1.1.2 Active: messages are pending, or it is open."""
         return self.has_available or bool(self.descriptors)
+
+    def may_pack(self, level: int) -> bool:
+        """Transactional messages, which are among those of priority 0, stay objects for their stream."""
+        return level != PRIORITIES - 1

@@ -14,6 +14,7 @@ class PositionState(enum.Enum):
     PURGE_PENDING: was locked by a reader when the queue was purged; it is removed whatever the reader
     decides. REMOVING: confirmed, and its removal is not yet stored. LEAVING: removed unread, and its removal
     is not yet stored. DELETED: no longer in the queue.
+    PACKED: available, and this object stands for it no longer.
     """
 
     ARRIVING = "arriving"
@@ -23,6 +24,7 @@ class PositionState(enum.Enum):
     REMOVING = "removing"
     LEAVING = "leaving"
     DELETED = "deleted"
+    PACKED = "packed"
 
 
 class PacketHolder(enum.Enum):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Collection, Container, Hashable, Iterable
-from itertools import islice
+from collections.abc import Collection, Hashable, Iterable, Iterator, Set
+from functools import partial
+from itertools import chain, islice
 from typing import Final
 
 import attrs
@@ -13,7 +14,8 @@ import attrs
 from msmq.errors import LocalProtocolError
 from msmq.persistence.definition import UNLIMITED, QueueDefinition, QueueType
 from msmq.persistence.snapshot import MessageColumns
-from msmq.queues.ordered_positions import CHUNK_LENGTH, Chunk, OrderedPositions
+from msmq.queues.ordered_positions import CHUNK_LENGTH, Chunk, OrderedPositions, PackedChunk
+from msmq.queues.packed_positions import PackedDeadlines, PackedPositions, pack_chunk
 from msmq.queues.position import PacketHolder, PositionState
 from msmq.queues.queue_positions import QueuePositions, RemovedPositions
 from msmq.structures.packet.kept_packet import packet_of
@@ -21,6 +23,12 @@ from msmq.structures.packet.user_header import UserHeader
 from msmq.structures.packet.user_message_view import UserMessageView
 
 PRIORITIES = 8
+
+SPARE: Final = 4
+"""Chunks of each priority that stay objects, in addition to the first and the last one."""
+
+PACKED_AT_ONCE: Final = 2
+"""Chunks of each priority that one call of L{Queue.pack} packs at most: half a millisecond each."""
 
 SEQUENTIAL_MASK = (1 << 56) - 1
 """The part of a LookupIdentifier that is the SequentialID."""
@@ -103,52 +111,22 @@ class MessagePosition:
             raise self._unread()
         return self.view.packet
 
+    def current(self) -> MessagePosition | None:
+        """The object that stands for its message now; C{None} if the message has left its queue.
+
+        An available message may have been packed in any earlier iteration of the reactor.
+        """
+        return self if self.state is not PositionState.PACKED else self.queue.positions.get(self.lookup_id)
+
     def _unread(self) -> LocalProtocolError:
         return LocalProtocolError(f"message {self.lookup_id:#x} has not been read from the store yet")
-
-
-class PackedPositions:
-    """Consecutive messages of a queue that are available, stored durably, and not in memory.
-
-    @ivar lowest: the smallest LookupIdentifier.
-    @ivar is_plain: whether none of them has a deadline.
-    """
-
-    __slots__ = ("columns", "is_plain", "lowest", "queue")
-
-    def __init__(self, queue: Queue, columns: MessageColumns) -> None:
-        self.queue = queue
-        self.columns = columns
-        self.lowest = columns.lookup_ids[0]
-        self.is_plain = columns.due.count(-1) == len(columns)
-
-    def __len__(self) -> int:
-        return len(self.columns)
-
-    def objects(self) -> list[MessagePosition]:
-        """Make them objects."""
-        found: list[MessagePosition] = []
-        available, stored = PositionState.AVAILABLE, PacketHolder.STORE
-        for lookup_id, size, arrived, due, aborts, moves in self.columns:
-            position = MessagePosition(self.queue, lookup_id, None, size, arrived, available, None, stored)
-            if due is not None or aborts or moves:
-                position.due, position.aborts, position.moves = due, aborts, moves
-            found.append(position)
-        return found
-
-    def unpack(self) -> list[MessagePosition]:
-        """Make them objects of their queue."""
-        found = self.objects()
-        positions = self.queue.positions
-        positions.update((position.lookup_id, position) for position in found)
-        positions.packed -= len(found)
-        return found
 
 
 @attrs.define(eq=False)
 class Queue:
     """[MS-MQDMPR] 3.1.1.2 a queue and its MessagePositionList.
 
+    @ivar deadlines: schedules the expiry of packed messages.
     @ivar positions: every message by its LookupIdentifier, in every state, unordered.
     @ivar total_bytes: TotalBytes, the packets of all of them; charged when a message is inserted and released
         when it is removed, independent of its state.
@@ -170,8 +148,9 @@ class Queue:
     """
 
     definition: QueueDefinition
+    deadlines: PackedDeadlines[MessagePosition] = attrs.field(repr=False)
     positions: QueuePositions[MessagePosition] = attrs.field(
-        default=attrs.Factory(lambda self: QueuePositions(self.load), takes_self=True), init=False, repr=False
+        default=attrs.Factory(lambda self: QueuePositions(self), takes_self=True), init=False, repr=False
     )
     total_bytes: int = 0
     readers: OrderedDict[Hashable, None] = attrs.field(factory=OrderedDict, repr=False)
@@ -327,6 +306,7 @@ class Queue:
 
     def page(self, after: int, count: int) -> list[MessagePosition]:
         """The first C{count} available positions with a LookupIdentifier greater than C{after}, in order."""
+        self.pack()
         seen: list[MessagePosition] = []
         for level in self._levels[max(after, 0) >> 56 :]:
             if level is not None:
@@ -387,22 +367,24 @@ class Queue:
             self.parent.subqueue_bytes -= position.size
         return position.size
 
-    def restore(self, columns: MessageColumns, apart: Container[int]) -> list[MessagePosition]:
+    def restore(self, columns: MessageColumns, apart: Set[int]) -> list[MessagePosition]:
         """Take over the messages that a store held, which are available from now on; the queue was empty.
 
-        They are packed until they are looked at, but for those near one that has a deadline or is in
-        C{apart}: these are objects, and returned. Those in C{apart} are not available.
+        They are packed until they are used, but for those near one in C{apart}: these are objects, and
+        returned. Those in C{apart} are not available.
         """
         objects: list[MessagePosition] = []
         for priority in range(PRIORITIES):
             start, end = (
                 bisect_left(columns.lookup_ids, number << 56) for number in (priority, priority + 1)
             )
-            chunks: list[Chunk[MessagePosition] | PackedPositions] = []
+            chunks: list[Chunk[MessagePosition] | PackedChunk[MessagePosition]] = []
             for first in range(start, end, CHUNK_LENGTH):
                 packed = PackedPositions(self, columns[first : min(first + CHUNK_LENGTH, end)])
-                if packed.is_plain and not any(lookup_id in apart for lookup_id in packed.columns.lookup_ids):
+                if not apart or apart.isdisjoint(packed.lookup_ids):
                     self.positions.packed += len(packed)
+                    if packed.earliest is not None:
+                        self.deadlines.pack(packed, packed.earliest, ())
                     chunks.append(packed)
                     continue
                 positions = packed.objects()
@@ -415,15 +397,40 @@ class Queue:
                 level.restore(chunks)
         return objects
 
-    def load(self, lookup_id: int | None) -> None:
-        """Make packed messages objects: those near a LookupIdentifier, or all of them."""
-        if lookup_id is None:
-            for level in self._levels:
-                if level is not None:
-                    for packed in level.packed():
-                        level.load(packed.lowest)
-        elif 0 <= lookup_id >> 56 < PRIORITIES and (level := self._levels[lookup_id >> 56]) is not None:
+    # Packed messages
+
+    def available_position(
+        self, lookup_id: int, size: int, arrived: float, kept: PacketHolder
+    ) -> MessagePosition:
+        """An object for a message that is available and not in memory."""
+        return MessagePosition(self, lookup_id, None, size, arrived, PositionState.AVAILABLE, None, kept)
+
+    def pack(self) -> None:
+        """Pack messages that were not used lately, a bounded number.
+
+        Whatever has available positions of this queue from before has to use L{MessagePosition.current}.
+        """
+        for number, level in enumerate(self._levels):
+            if level is not None and len(level.ripe) > SPARE and self.may_pack(number):
+                level.pack(SPARE, PACKED_AT_ONCE, partial(pack_chunk, self))
+
+    def may_pack(self, level: int) -> bool:
+        """Whether messages of a priority may be packed; C{level} is 7 minus the priority."""
+        return True
+
+    def load(self, lookup_id: int) -> None:
+        """Make packed messages near a LookupIdentifier objects."""
+        if 0 <= lookup_id >> 56 < PRIORITIES and (level := self._levels[lookup_id >> 56]) is not None:
             level.load(lookup_id)
+
+    def is_packed(self, lookup_id: int) -> bool:
+        """Whether a message is packed."""
+        level = self._levels[lookup_id >> 56] if 0 <= lookup_id >> 56 < PRIORITIES else None
+        return level is not None and level.is_packed(lookup_id)
+
+    def packed_chunks(self) -> Iterator[PackedChunk[MessagePosition]]:
+        """The packed messages, a chunk at a time."""
+        return chain.from_iterable(level.packed() for level in self._levels if level is not None)
 
     def clear(self) -> RemovedPositions[MessagePosition]:
         """Empty a deleted queue and return its messages, in the order of arrival.
@@ -432,10 +439,10 @@ class Queue:
         updated.
         """
         gone = RemovedPositions(self.positions.loaded())
-        for level in self._levels:
-            if level is not None:
-                gone.packed.extend(level.packed())
-        self.positions = QueuePositions(self.load)
+        for packed in self.packed_chunks():
+            gone.packed.append(packed)
+            packed.leave()
+        self.positions = QueuePositions(self)
         self._levels = [None] * PRIORITIES
         self.peekable = None
         self.total_bytes = 0

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, ItemsView, Iterable, Iterator, KeysView, ValuesView
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
+from typing import Any, Protocol
 
-from msmq.queues.ordered_positions import P, PackedChunk
+from msmq.queues.ordered_positions import P, P_co, PackedChunk
+
+
+class PackedMessages(Protocol[P_co]):
+    """The packed messages of a queue."""
+
+    def load(self, lookup_id: int) -> None:
+        """Make the chunk of a message objects, if it is packed."""
+
+    def is_packed(self, lookup_id: int) -> bool:
+        """Whether a message is packed."""
+
+    def packed_chunks(self) -> Iterator[PackedChunk[P_co]]:
+        """The packed chunks."""
 
 
 class QueuePositions(dict[int, P]):
     """The messages of a queue by their LookupIdentifiers, of which some are packed.
 
-    What is asked for by its LookupIdentifier becomes an object; iteration makes all of them objects.
+    A message that is requested by its LookupIdentifier becomes an object, with its chunk.
+    Iteration leaves packed messages packed: of these it has objects that are not those of the queue.
 
     @ivar packed: how many are packed.
-    @param load: makes packed messages objects, as L{msmq.queues.queue.Queue.load}.
     """
 
-    __slots__ = ("_load", "packed")
+    __slots__ = ("_messages", "packed")
 
-    def __init__(self, load: Callable[[int | None], None]) -> None:
+    def __init__(self, messages: PackedMessages[P]) -> None:
         super().__init__()
-        self._load = load
+        self._messages = messages
         self.packed = 0
 
     def __len__(self) -> int:
@@ -31,7 +46,9 @@ class QueuePositions(dict[int, P]):
         return self.packed > 0 or dict.__len__(self) > 0
 
     def __contains__(self, lookup_id: object) -> bool:
-        return isinstance(lookup_id, int) and self.get(lookup_id) is not None
+        if dict.__contains__(self, lookup_id):
+            return True
+        return self.packed > 0 and isinstance(lookup_id, int) and self._messages.is_packed(lookup_id)
 
     def __missing__(self, lookup_id: int) -> P:
         if (position := self.get(lookup_id)) is None:
@@ -44,36 +61,31 @@ class QueuePositions(dict[int, P]):
         """The message of a LookupIdentifier."""
         position = dict.get(self, lookup_id)
         if position is None and self.packed:
-            self._load(lookup_id)
+            self._messages.load(lookup_id)
             position = dict.get(self, lookup_id)
         return default if position is None else position
 
     def __iter__(self) -> Iterator[int]:
-        self._load_all()
-        return dict.__iter__(self)
+        return chain(dict.__iter__(self), (position.lookup_id for position in self._packed_objects()))
 
-    def keys(self) -> KeysView[int]:  # type: ignore[override]
-        """The LookupIdentifiers."""
-        self._load_all()
-        return dict.keys(self)
+    def keys(self) -> Any:
+        """The LookupIdentifiers, in no order."""
+        return iter(self)
 
-    def values(self) -> ValuesView[P]:  # type: ignore[override]
-        """The messages."""
-        self._load_all()
-        return dict.values(self)
+    def values(self) -> Any:
+        """The messages, in the same order; those that are packed are copies."""
+        return chain(dict.values(self), self._packed_objects())
 
-    def items(self) -> ItemsView[int, P]:  # type: ignore[override]
+    def items(self) -> Any:
         """Both."""
-        self._load_all()
-        return dict.items(self)
+        return ((position.lookup_id, position) for position in self.values())
 
     def loaded(self) -> Collection[P]:
         """Those that are objects; all others are available, stored, and not in memory."""
         return dict.values(self)
 
-    def _load_all(self) -> None:
-        if self.packed:
-            self._load(None)
+    def _packed_objects(self) -> Iterator[P]:
+        return chain.from_iterable(chunk.objects() for chunk in self._messages.packed_chunks())
 
 
 class RemovedPositions(deque[P]):
@@ -93,9 +105,7 @@ class RemovedPositions(deque[P]):
         return bool(self.packed) or super().__len__() > 0
 
     def __iter__(self) -> Iterator[P]:
-        while self.packed:
-            self.extendleft(reversed(self.packed.pop().objects()))
-        return super().__iter__()
+        return chain(chain.from_iterable(chunk.objects() for chunk in self.packed), super().__iter__())
 
     def loaded(self) -> Iterator[P]:
         """Those that are objects."""
@@ -104,7 +114,7 @@ class RemovedPositions(deque[P]):
     def popleft(self) -> P:
         """Remove the first."""
         if self.packed:
-            self.extendleft(reversed(self.packed.popleft().objects()))
+            self.extendleft(reversed(list(self.packed.popleft().objects())))
         return super().popleft()
 
     def join(self, other: RemovedPositions[P]) -> None:

@@ -114,8 +114,8 @@ class LimitSettings:
     A store that keeps everything in memory holds at most this; a further message exceeds the quota.
     """
 
-    packet_memory: int = 64 * 1024 * 1024
-    """Bytes of stored messages that are cached in memory."""
+    packet_memory: int = 32 * 1024 * 1024
+    """Bytes of packets of stored messages that are cached in memory; each takes about 900 bytes more."""
 
     events: int = 100_000
     """Events that the event log keeps."""

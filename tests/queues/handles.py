@@ -142,6 +142,7 @@ class HandleTestCase(SynchronousTestCase):
 
     def find(self, body: bytes) -> MessagePosition:
         """The message that says so."""
+        found: MessagePosition
         [found] = [each for each in self.queue.positions.values() if bodies([each]) == [body]]
         return found
 

@@ -409,7 +409,7 @@ class Alpha:
         storage = self.model.storage
         queues = list(self.model.collection.all_queues())
         for queue in queues:
-            inside = queue.positions.values()
+            inside = list(queue.positions.values())
             assert all(position.queue is queue for position in inside), "a position is in its own queue"
             assert queue.total_bytes == sum(position.size for position in inside), queue
             parts = [*queue.subqueues.values(), *(each.queue for each in self.dying)]

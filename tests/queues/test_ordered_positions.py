@@ -8,12 +8,13 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.definition import QueueDefinition
 from msmq.queues import ordered_positions as ordered
+from msmq.queues.leaving.deadlines import ExpiringMessages
 from msmq.queues.ordered_positions import OrderedPositions
 from msmq.queues.position import PositionState
 from msmq.queues.queue import MessagePosition, Queue
 from tests.builders import ALPHA
 
-QUEUE = Queue(QueueDefinition(identifier=ALPHA, path="private$\\orders"))
+QUEUE = Queue(QueueDefinition(identifier=ALPHA, path="private$\\orders"), ExpiringMessages())
 
 STEPS = st.lists(
     st.one_of(

@@ -1,4 +1,4 @@
-"""Messages that a start finds are packed until they are looked at; nothing else tells them from others."""
+"""Messages that were not used lately are packed; nothing else tells them from others."""
 
 from __future__ import annotations
 
@@ -10,20 +10,29 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.definition import QueueDefinition
 from msmq.persistence.snapshot import MessageColumns, StoredMessage
-from msmq.queues.ordered_positions import CHUNK_LENGTH
+from msmq.queues import ordered_positions, packed_positions
+from msmq.queues import queue as queue_module
+from msmq.queues.leaving.deadlines import ExpiringMessages
 from msmq.queues.position import PacketHolder, PositionState
 from msmq.queues.queue import MessagePosition, Queue
+from tests.queues.builders import arriving
+from tests.queues.simulation import Alpha
 
 LEVELS = (3, 4)
-COUNT = 3 * CHUNK_LENGTH + 40
+CHUNK = 8
+"""Positions of a chunk here, so that few messages are many chunks."""
+COUNT = 3 * CHUNK + 5
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["take", "peek", "after", "before", "page", "get", "remove", "release", "add", "count"]
+            [
+                *("take", "peek", "after", "before", "page", "get", "remove", "release", "count"),
+                *("add", "add", "add express", "pack", "pack", "expire"),
+            ]
         ),
         st.integers(0, 2 * COUNT),
     ),
-    max_size=25,
+    max_size=40,
 )
 
 
@@ -36,21 +45,32 @@ def messages(*, due: int | None = None) -> list[StoredMessage]:
 
 
 def restored(rows: list[StoredMessage], apart: set[int] | None = None) -> tuple[Queue, list[MessagePosition]]:
-    queue = Queue(QueueDefinition(identifier=UUID(int=1), path="private$\\q", number=1))
+    queue = Queue(QueueDefinition(identifier=UUID(int=1), path="private$\\q", number=1), ExpiringMessages())
     return queue, queue.restore(MessageColumns.of(rows), apart or set())
 
 
 class PackedPositionTests(SynchronousTestCase):
-    """A queue after a start."""
+    """A queue after a start, and while messages arrive."""
 
-    @given(STEPS)
-    @settings(max_examples=60, deadline=None)
-    def test_any_steps(self, steps: list[tuple[str, int]]) -> None:
-        """Whatever is done, the queue finds the messages that a sorted list finds."""
-        queue, _ = restored(messages())
-        available = [row[0] for row in messages()]
-        everything = set(available)
+    def setUp(self) -> None:
+        self.patch(ordered_positions, "CHUNK_LENGTH", CHUNK)
+        self.patch(queue_module, "CHUNK_LENGTH", CHUNK)
+        self.patch(queue_module, "SPARE", 1)
+        self.patch(packed_positions, "SHORTEST", 2)
+
+    @given(STEPS, st.booleans())
+    @settings(max_examples=150, deadline=None)
+    def test_any_steps(self, steps: list[tuple[str, int]], is_restored: bool) -> None:
+        """Whatever is done, the queue finds what a sorted list finds, and messages expire in time."""
+        rows = [(*row[:3], row[0] % 7 or None, *row[4:]) for row in messages()] if is_restored else []
+        queue, _ = restored(rows)
+        deadlines = queue.deadlines
+        assert isinstance(deadlines, ExpiringMessages)
+        due = {row[0]: row[3] for row in rows}
+        sizes = {row[0]: row[1] for row in rows}
+        available = [row[0] for row in rows]
         held: list[MessagePosition] = []
+        next_number, now = 10 * COUNT, 0
         for step, number in steps:
             lookup_id = LEVELS[number % 2] << 56 | number // 2
             match step:
@@ -74,30 +94,54 @@ class PackedPositionTests(SynchronousTestCase):
                     page = [one.lookup_id for one in queue.page(lookup_id, 20)]
                     self.assertEqual(page, [one for one in available if one > lookup_id][:20])
                 case "get":
+                    self.assertEqual(lookup_id in queue.positions, lookup_id in sizes)
                     found = queue.positions.get(lookup_id)
-                    self.assertEqual(found is not None, lookup_id in everything)
-                    self.assertEqual(lookup_id in queue.positions, lookup_id in everything)
+                    self.assertEqual(found is not None, lookup_id in sizes)
                     self.assertIs(found, queue.positions.get(lookup_id))
                 case "remove" if held:
                     one = held.pop(number % len(held))
-                    self.assertEqual(queue.unlink(one), one.size)
-                    everything.discard(one.lookup_id)
+                    self.assertEqual(queue.unlink(one), sizes.pop(one.lookup_id))
+                    deadlines.discard([one])
+                    del due[one.lookup_id]
                 case "release":
                     queue.make_available(held)
                     available = sorted([*available, *(one.lookup_id for one in held)])
+                    deadlines_of(deadlines, held)
                     held = []
-                case "add":
-                    fresh = LEVELS[number % 2] << 56 | 10 * COUNT + number
-                    if fresh not in everything:
-                        position = MessagePosition(queue, fresh, None, 1, 0.0)
-                        queue.link(position)
-                        queue.make_available([position])
-                        everything.add(fresh)
-                        available = sorted([*available, fresh])
-            self.assertEqual(queue.message_count, len(everything))
+                case "add" | "add express":
+                    fresh = [LEVELS[number % 2] << 56 | next_number + each for each in range(number)]
+                    next_number += number
+                    kept = PacketHolder.STORE if step == "add" else PacketHolder.MEMORY
+                    positions = [MessagePosition(queue, each, None, 1, 0.0, kept=kept) for each in fresh]
+                    for one in positions:
+                        one.due = now + 3 if one.lookup_id % 3 else None
+                        queue.link(one)
+                        due[one.lookup_id], sizes[one.lookup_id] = one.due, one.size
+                    queue.make_available(positions)
+                    deadlines_of(deadlines, positions)
+                    available = sorted([*available, *fresh])
+                case "pack":
+                    queue.pack()
+                case "expire":
+                    now += 1
+                    late = {one for one in available if (due[one] or 99) <= now}
+                    expired: set[int] = set()
+                    while some := deadlines.take_due(now, 1 + number):
+                        self.assertLessEqual({one.due for one in some}, set(range(now + 1)))
+                        for one in some:
+                            if one.state is PositionState.AVAILABLE:
+                                self.assertIs(queue.positions.get(one.lookup_id), one)
+                                queue.let_go(one)
+                                queue.unlink(one)
+                                expired.add(one.lookup_id)
+                                del sizes[one.lookup_id], due[one.lookup_id]
+                    self.assertEqual(expired, late)
+                    available = [one for one in available if one not in late]
+            self.assertEqual(queue.message_count, len(sizes))
             self.assertEqual(queue.available_count, len(available))
         self.assertEqual([one.lookup_id for one in queue.peek(len(available) + 1)], available)
-        self.assertEqual(set(queue.positions), everything)
+        self.assertEqual({one.lookup_id: one.size for one in queue.positions.values()}, sizes)
+        self.assertEqual({one.lookup_id: one.due for one in queue.positions.values()}, due)
 
     def test_properties(self) -> None:
         """A packed message keeps its size, ArrivalTime, AbortCount and MoveCount."""
@@ -117,14 +161,37 @@ class PackedPositionTests(SynchronousTestCase):
         before = len(queue.positions.loaded())
         queue.peek(3)
         queue.positions.get(LEVELS[1] << 56 | COUNT // 2)
-        self.assertLessEqual(len(queue.positions.loaded()), before + CHUNK_LENGTH)
+        self.assertLessEqual(len(queue.positions.loaded()), before + CHUNK)
         self.assertEqual(queue.message_count, 2 * COUNT)
 
     def test_deadlines(self) -> None:
-        """Messages with a deadline are objects, which are returned so that they can expire."""
+        """Messages with a deadline are packed too, and become objects when the first of a chunk expires."""
         queue, objects = restored([*messages()[:COUNT], *messages(due=7)[COUNT:]])
-        self.assertEqual([one.due for one in objects], [7] * COUNT)
-        self.assertEqual(queue.available_count, 2 * COUNT)
+        self.assertEqual(objects, [])
+        deadlines = queue.deadlines
+        assert isinstance(deadlines, ExpiringMessages)
+        self.assertEqual(deadlines.next_due(), 7)
+        self.assertEqual(deadlines.take_due(6, 99), [])
+        late: list[MessagePosition] = []
+        while some := deadlines.take_due(7, 3):
+            late += some
+        self.assertEqual(sorted(one.lookup_id for one in late), [row[0] for row in messages()[COUNT:]])
+
+    def test_packed_object(self) -> None:
+        """An object of a message that was packed meanwhile leads to the one that stands for it now."""
+        queue, _ = restored(messages())
+        lookup_id = LEVELS[1] << 56 | CHUNK + 2
+        before = queue.positions[lookup_id]
+        queue.peek(2 * COUNT)
+        for _ in range(4):
+            queue.pack()
+        self.assertIs(before.state, PositionState.PACKED)
+        now = before.current()
+        assert now is not None
+        self.assertIs(now.state, PositionState.AVAILABLE)
+        queue.take_one(now, "owner")
+        queue.unlink(now)
+        self.assertIsNone(before.current())
 
     def test_apart(self) -> None:
         """What a purge had marked is returned and cannot be received."""
@@ -141,8 +208,42 @@ class PackedPositionTests(SynchronousTestCase):
         gone = queue.clear()
         self.assertEqual((len(gone), queue.message_count), (2 * COUNT, 0))
         first = gone.popleft()
-        self.assertLess(len(list(gone.loaded())), 6 * CHUNK_LENGTH)
+        self.assertLess(len(list(gone.loaded())), 6 * CHUNK)
         self.assertEqual(len(gone), 2 * COUNT - 1)
         found = [first, *gone]
         self.assertEqual({one.lookup_id for one in found}, {row[0] for row in messages()})
         self.assertEqual(len(found), 2 * COUNT)
+
+
+def deadlines_of(deadlines: ExpiringMessages, positions: list[MessagePosition]) -> None:
+    for position in positions:
+        if position.due is not None:
+            deadlines.add(position, position.due)
+
+
+class ArrivingTests(SynchronousTestCase):
+    """A queue manager with many messages in a queue, and no memory for packets."""
+
+    def setUp(self) -> None:
+        self.patch(ordered_positions, "CHUNK_LENGTH", CHUNK)
+        self.patch(queue_module, "CHUNK_LENGTH", CHUNK)
+        self.patch(packed_positions, "SHORTEST", 2)
+        self.alpha = Alpha(packet_memory=0)
+        self.queue = self.alpha.create()
+        self.most = (queue_module.SPARE + 3) * CHUNK
+
+    def send(self, count: int, seconds: int = 0xFFFFFFFF) -> None:
+        for number in range(count):
+            message = arriving(b"%d" % number, time_to_be_received=seconds, recoverable=True)
+            self.alpha.put(self.queue, message)
+
+    def test_bounded_objects(self) -> None:
+        """While messages arrive, and are browsed to the end, few of them are objects."""
+        self.send(40 * CHUNK)
+        self.assertLessEqual(len(self.queue.positions.loaded()), self.most)
+        after, seen = -1, 0
+        while page := self.queue.page(after, CHUNK):
+            after, seen = page[-1].lookup_id, seen + len(page)
+            self.assertLessEqual(len(self.queue.positions.loaded()), self.most + 2 * CHUNK)
+        self.assertEqual(seen, 40 * CHUNK)
+        self.alpha.check()

@@ -41,7 +41,7 @@ class MessageBrowser:
                 try:
                     [view] = await self._performer.load([position])
                 except MQError as error:
-                    if position.state not in _GONE and not position.queue.is_deleted:
+                    if _is_there(position):
                         unreadable[position.lookup_id] = error.detail
                 else:
                     messages.append(_received(position, view))
@@ -53,15 +53,21 @@ class MessageBrowser:
 
         @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND; MQ_ERROR_MESSAGE_STORAGE_FAILED if it cannot be read.
         """
+        queue.pack()
         position = queue.positions.get(lookup_id)
         if position is not None and position.state is not PositionState.ARRIVING and not queue.is_deleted:
             try:
                 [view] = await self._performer.load([position])
                 return _received(position, view)
             except MQError:
-                if position.state not in _GONE and not position.queue.is_deleted:
+                if _is_there(position):
                     raise
         raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"{queue_path(queue)} has no message {lookup_id}")
+
+
+def _is_there(position: MessagePosition) -> bool:
+    now = position.current()
+    return now is not None and now.state not in _GONE and not now.queue.is_deleted
 
 
 def _up_to(limit: int, positions: list[MessagePosition]) -> list[MessagePosition]:

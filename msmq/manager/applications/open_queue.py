@@ -187,6 +187,7 @@ class OpenQueue:
         model = self._performer.model
         [source] = self._descriptors.queues_for(self._descriptor, QueueOperation.RECEIVE)
         [into] = self._descriptors.queues_for(target._descriptor, QueueOperation.MOVE)
+        source.pack()
         position = source.positions.get(lookup_id)
         if position is None:
             raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"{self.format_name} has no message {lookup_id}")

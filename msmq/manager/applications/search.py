@@ -88,14 +88,17 @@ class Search:
         found: dict[MessagePosition, None] = {}
         collection = self._performer.model.collection
         for identifier, lookup_id in stored:
-            queue = collection.of_identifier(identifier)
-            position = None if queue is None else queue.positions.get(lookup_id)
+            if (queue := collection.of_identifier(identifier)) is None:
+                continue
+            queue.pack()
+            position = queue.positions.get(lookup_id)
             if position is not None:
                 found[position] = None
         async for position in self._in_memory():
             if position.view is not None and position.view.identity == identity:
                 found[position] = None
-        return list(found)
+        # Some may have been packed meanwhile.
+        return [now for position in found if (now := position.current()) is not None]
 
     async def _in_memory(self) -> AsyncIterator[MessagePosition]:
         looked = 0
@@ -131,13 +134,16 @@ class Search:
     async def places(self, positions: Iterable[MessagePosition]) -> list[MessageLocation]:
         """These messages with their packets, as far as they are still there when those were read."""
         places: list[MessageLocation] = []
-        for position in positions:
+        for found in positions:
             try:
-                (view,) = await self._performer.load([position])
+                (view,) = await self._performer.load([found])
             except MQError:
-                if position.state in _LEAVING or position.queue.is_deleted:
+                now = found.current()
+                if now is None or now.state in _LEAVING or now.queue.is_deleted:
                     continue
                 raise
+            if (position := found.current()) is None:
+                continue
             if position.state is PositionState.DELETED or position.queue.is_deleted:
                 continue
             places.append(
@@ -225,7 +231,7 @@ class Search:
             transactional.
         @param edited: what differs in the message that is sent: arguments of L{Message}.
         """
-        view, name = await self._open_letter(position)
+        position, view, name = await self._open_letter(position)
         copy = attrs.evolve(message_of(view), **(edited or {}))
         if target is None:
             target = self._destinations.one(name)
@@ -242,27 +248,31 @@ class Search:
 
         @raise MQError: as L{requeue}.
         """
-        return (await self._open_letter(await self._dead_letter(message)))[1]
+        return (await self._open_letter(await self._dead_letter(message)))[2]
 
-    async def _open_letter(self, position: MessagePosition) -> tuple[UserMessageView, FormatName]:
-        """The packet of an available dead letter, and the queue that it was for."""
+    async def _open_letter(
+        self, found: MessagePosition
+    ) -> tuple[MessagePosition, UserMessageView, FormatName]:
+        """An available dead letter with its packet, and the queue that it was for."""
         received = MQError(
-            Status.MQ_ERROR_MESSAGE_ALREADY_RECEIVED, f"dead letter {position.lookup_id} was just received"
+            Status.MQ_ERROR_MESSAGE_ALREADY_RECEIVED, f"dead letter {found.lookup_id} was just received"
         )
         try:
-            (view,) = await self._performer.load([position])
+            (view,) = await self._performer.load([found])
         except MQError:
-            if position.state is PositionState.AVAILABLE:
+            now = found.current()
+            if now is not None and now.state is PositionState.AVAILABLE:
                 raise
             raise received from None
-        if position.state is not PositionState.AVAILABLE:
+        position = found.current()
+        if position is None or position.state is not PositionState.AVAILABLE:
             raise received
         name = view.destination_format_name()
         if name is None:
             raise MQError(
                 Status.MQ_ERROR_ILLEGAL_FORMATNAME, f"dead letter {view.identifier} has no destination"
             )
-        return view, name
+        return position, view, name
 
     async def _dead_letter(self, message: MessageIdentifier) -> MessagePosition:
         model = self._performer.model

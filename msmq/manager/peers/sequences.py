@@ -24,7 +24,7 @@ from msmq.persistence.state_records import StateChange
 from msmq.queues.leaving.departure_kinds import removals
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PositionState
-from msmq.queues.queue import MessagePosition, Queue
+from msmq.queues.queue import PRIORITIES, MessagePosition, Queue
 from msmq.settings import SessionSettings
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck
@@ -110,7 +110,10 @@ class Sequences:
         self._streams = OutgoingStreams(model.identifier, self._settings, state, performer.clock.now())
         for queue in model.outgoing_queues():
             if queue.positions and not queue.is_transit:
-                self._streams.stream(queue).restore(queue.peek(queue.message_count))
+                # Transactional messages have the priority 0, so that all others are left out.
+                self._streams.stream(queue).restore(
+                    queue.page((PRIORITIES - 1 << 56) - 1, queue.message_count)
+                )
         self._stale = self._awaiting.load(state, model.collection.awaiting.positions)
         self._stale += self._receivers.load(state, self._awaiting)
 

@@ -100,6 +100,7 @@ class QueueArrivals:
             if queue.is_deleted:
                 effects += gone_with_queue(positions)
             elif positions:
+                queue.pack()
                 queue.arrived_count += len(positions)
                 queue.make_available(positions)
                 effects += self._showing.serve(queue, positions, now)

@@ -47,6 +47,7 @@ class Availability:
             if queue.is_deleted:
                 effects += () if queue.is_system else gone_with_queue(arrived)
             else:
+                queue.pack()
                 if not is_return:
                     self._count(queue, arrived)
                 queue.make_available(sorted(arrived, key=_lookup_id, reverse=is_return))

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
 from msmq.persistence.definition import QueueType
 from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.packed_positions import PackedPositions
 from msmq.queues.queue import MessagePosition
 from msmq.structures.packet.message_lifetime import (
     FOREVER,
@@ -25,6 +26,10 @@ from msmq.structures.packet.message_lifetime import (
 if TYPE_CHECKING:
     from msmq.queues.queue import Queue
     from msmq.structures.packet.user_message_view import UserMessageView
+
+
+_Packed: TypeAlias = PackedPositions[MessagePosition]
+Expiring: TypeAlias = MessagePosition | _Packed
 
 
 def time_limit(queue: Queue) -> slice:
@@ -48,19 +53,20 @@ def due_time(queue: Queue, view: UserMessageView) -> int | None:
 class ExpiringMessages:
     """The messages in queues that can expire, by the second at which each expires.
 
-    Messages that never expire have no cost here.
+    Messages that never expire have no cost here. Packed messages stand under the time at which the first of
+    them expires, and are objects from then on.
     """
 
-    _by_second: dict[int, dict[MessagePosition, None]] = attrs.field(factory=dict, init=False)
+    _by_second: dict[int, dict[Expiring, None]] = attrs.field(factory=dict, init=False)
     _seconds: list[int] = attrs.field(factory=list, init=False)
-    _overdue: list[MessagePosition] = attrs.field(factory=list, init=False)
+    _overdue: list[Expiring] = attrs.field(factory=list, init=False)
     _most_seconds: int = attrs.field(default=1024, init=False)
 
     def __bool__(self) -> bool:
         """Whether there may be such messages."""
         return bool(self._by_second or self._overdue)
 
-    def of(self, due: int) -> dict[MessagePosition, None]:
+    def of(self, due: int) -> dict[Expiring, None]:
         """The bucket of the messages that expire at a time, to which one can be added."""
         same_second = self._by_second.get(due)
         if same_second is None:
@@ -101,8 +107,31 @@ class ExpiringMessages:
             if not self._overdue:
                 self._overdue = list(self._by_second.pop(heappop(self._seconds)))
                 self._overdue.reverse()
-            taken.append(self._overdue.pop())
+            entry = self._overdue.pop()
+            if isinstance(entry, MessagePosition):
+                taken.append(entry)
+            elif taken:
+                # One chunk is enough for a step.
+                self._overdue.append(entry)
+                break
+            else:
+                entry.queue.load(entry.lowest)
         return taken
+
+    # Packed messages
+
+    def pack(self, packed: _Packed, due: int, positions: Iterable[MessagePosition]) -> None:
+        """See L{msmq.queues.packed_positions.PackedDeadlines.pack}."""
+        self.discard(positions)
+        self.of(due)[packed] = None
+
+    def unpack(self, packed: _Packed, due: int, positions: Iterable[MessagePosition]) -> None:
+        """See L{msmq.queues.packed_positions.PackedDeadlines.unpack}."""
+        if (same_second := self._by_second.get(due)) is not None:
+            same_second.pop(packed, None)
+        for position in positions:
+            if position.due is not None:
+                self.add(position, position.due)
 
     def _forget_empty(self) -> None:
         # Received messages leave empty buckets behind; most of them are never due.

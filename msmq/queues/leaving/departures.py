@@ -136,8 +136,9 @@ class Departures:
         Positions that are being removed already are skipped.
         """
         leaving: list[MessagePosition] = []
-        for position in positions:
-            if position.queue.is_deleted:
+        for each in positions:
+            position = each.current()
+            if position is None or position.queue.is_deleted:
                 continue
             if position.state is PositionState.AVAILABLE:
                 position.queue.let_go(position)

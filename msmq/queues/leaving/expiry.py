@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import attrs
 
 from msmq.moment import Moment
-from msmq.queues.leaving.deadlines import ExpiringMessages
+from msmq.queues.leaving.deadlines import Expiring, ExpiringMessages
 from msmq.queues.leaving.departure_kinds import Departure, by_queue, departure
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PositionState
@@ -29,7 +29,7 @@ class Expiry:
     One that a session has sent, and that is not acknowledged, expires (reading 76).
     """
 
-    _messages: ExpiringMessages = attrs.field(factory=ExpiringMessages, init=False)
+    _messages: ExpiringMessages
 
     def sift(
         self, positions: Iterable[MessagePosition], now: Moment
@@ -39,7 +39,7 @@ class Expiry:
         fresh: list[MessagePosition] = []
         wall = now.wall
         last: int | None = None
-        same_second: dict[MessagePosition, None] = {}
+        same_second: dict[Expiring, None] = {}
         for position in positions:
             due = position.due
             if due is None or position.queue.is_deleted:

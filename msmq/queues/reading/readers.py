@@ -117,6 +117,7 @@ class Readers:
         self._waiting.check(reader.tag)
         if reader.queue.is_deleted:
             return [ReadFailed(reader.tag, Status.MQ_ERROR_QUEUE_NOT_AVAILABLE)]
+        reader.queue.pack()
         finder = CursorFinder(reader, cursor, self._expiry, now)
         may_wait = reader.may_wait(now.monotonic)
         if not reader.is_peek:
@@ -149,6 +150,7 @@ class Readers:
         self._waiting.check(reader.tag)
         if reader.queue.is_deleted:
             return [ReadFailed(reader.tag, Status.MQ_ERROR_QUEUE_NOT_AVAILABLE)]
+        reader.queue.pack()
         status = Status.MQ_ERROR_MESSAGE_NOT_FOUND
 
         def find() -> list[MessagePosition]:
