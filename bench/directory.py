@@ -24,7 +24,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import attrs
-from measuring import Result, table
+from measuring import Result, Turns, table
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
@@ -79,29 +79,6 @@ class Reading:
     longest: float
     collecting: float
     resident: float
-
-
-class _Turns:
-    """Replaces the reactor's poll object: an iteration is the time between two calls of it."""
-
-    def __init__(self, poller: Any) -> None:
-        self._poller = poller
-        self.begin()
-
-    def begin(self) -> None:
-        """Begin to measure; the part of this iteration before does not count."""
-        self.longest = 0.0
-        self._began = time.thread_time()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._poller, name)
-
-    def poll(self, *arguments: Any) -> Any:
-        """See C{select.epoll.poll}."""
-        self.longest = max(self.longest, time.thread_time() - self._began)
-        found = self._poller.poll(*arguments)
-        self._began = time.thread_time()
-        return found
 
 
 class _Collections:
@@ -195,7 +172,7 @@ async def _take_all(directory: LdapDirectory, reactor: Any, name: str) -> int:
     return found
 
 
-async def _read(directory: LdapDirectory, reactor: Any, name: str, turns: _Turns) -> Reading:
+async def _read(directory: LdapDirectory, reactor: Any, name: str, turns: Turns) -> Reading:
     collections = _Collections()
     turns.begin()
     seconds, processor = time.perf_counter(), time.process_time()
@@ -219,7 +196,7 @@ def _most_resident() -> float:
 
 
 async def _measure_reads(reactor: Any, settings: LdapSettings, name: str, rounds: int) -> None:
-    turns = reactor._poller = _Turns(reactor._poller)
+    turns = reactor._poller = Turns(reactor._poller)
     directory = LdapDirectory(settings, SystemClock(), reactor)
     await directory.open()
     settle()

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import attrs
-from directory import LONGEST_TURN, _most_resident, _Turns
+from directory import LONGEST_TURN, _most_resident
+from measuring import Turns
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
@@ -155,7 +156,7 @@ class Fault:
 class Estate:
     """ALPHA and BETA, and what they have exchanged."""
 
-    def __init__(self, reactor: Any, place: Path, turns: _Turns) -> None:
+    def __init__(self, reactor: Any, place: Path, turns: Turns) -> None:
         self._reactor = reactor
         self._place = place
         self._turns = turns
@@ -314,7 +315,7 @@ def measure(directory: str, seconds: float) -> None:
     from tests.servers import samba, slapd
     from tests.servers.slapd import free_port
 
-    turns = reactor._poller = _Turns(reactor._poller)  # type: ignore[attr-defined]
+    turns = reactor._poller = Turns(reactor._poller)  # type: ignore[attr-defined]
     place = Path(tempfile.mkdtemp(prefix="msmq-bench-"))
     secret = place / "secret"
     if directory == "slapd":

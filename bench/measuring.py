@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import attrs
 
@@ -30,6 +31,29 @@ class Result:
     spread: tuple[float, float] | None = None
     goal: str = ""
     is_reached: bool | None = None
+
+
+class Turns:
+    """Replaces the reactor's poll object: an iteration is the time between two calls of it."""
+
+    def __init__(self, poller: Any) -> None:
+        self._poller = poller
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin to measure; the part of this iteration before does not count."""
+        self.longest = 0.0
+        self._began = time.thread_time()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._poller, name)
+
+    def poll(self, *arguments: Any) -> Any:
+        """See C{select.epoll.poll}."""
+        self.longest = max(self.longest, time.thread_time() - self._began)
+        found = self._poller.poll(*arguments)
+        self._began = time.thread_time()
+        return found
 
 
 def seconds_each(call: Callable[[], object], times: int) -> float:

@@ -1,12 +1,15 @@
 """A queue of a million recoverable messages of 1 KiB, compared with a queue of a thousand in another server.
 
-Memory, restart, the first receive, the rates of sending and receiving, and what the file is afterwards.
+Memory, restart, the first receive, the cost of sending and receiving, a purge, a deletion, and what the files
+are afterwards. Costs and iterations of the reactor are measured in processor time, so that a machine with
+other work changes them little.
 C{python bench/million.py [COUNT [STORAGE]]} prints the figures; the messages go through the public calls of
 a queue manager, without the control API.
 """
 
 from __future__ import annotations
 
+import gc
 import resource
 import subprocess
 import sys
@@ -14,9 +17,9 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from measuring import Result
+from measuring import Result, Turns
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import deferLater, react
 
@@ -25,99 +28,134 @@ from msmq.queues.arriving.message import Delivery, Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 
-MANY = 1_000_000
-FEW = 1_000
-MEASURED = 20_000
+MANY: Final = 1_000_000
+FEW: Final = 1_000
+MEASURED: Final = 20_000
 """Messages that are received, and sent, while the queue holds all the others."""
-BATCH = 100
-MEMORY_GOAL = 250
+BATCH: Final = 100
+MEMORY_GOAL: Final = 250
 """Megabytes of resident memory with all messages in the queue."""
-RESTART_GOAL = 3
-FILES_GOAL = 0.7
+RESTART_GOAL: Final = 3
+"""Seconds of processor time from the start of the process until the queue manager runs."""
+FILES_GOAL: Final = 0.7
 """Part of the files that is left when half of the messages are removed."""
-STORAGE = "log"
-"""Seconds from the start of the process until the queue manager runs."""
-SETTLING = 20
-"""Seconds that the store gets to give space back once half of the messages are removed."""
-GIVING_BACK = 30
-"""Seconds that the store gets to give space back once the queue is empty."""
-QUEUE = r".\private$\orders"
-MESSAGE = Message(body=bytes(1024), delivery=Delivery.RECOVERABLE)
-_SETTINGS = (
+PURGE_GOAL: Final = 2
+"""Seconds that a purge or a deletion takes."""
+TURN_GOAL: Final = 20
+"""Milliseconds of the longest iteration of the reactor meanwhile."""
+STORAGE: Final = "log"
+SETTLING: Final = 60
+"""Seconds at most that the store gets to release space; it is done when nothing changes for some of them."""
+QUEUE: Final = r".\private$\orders"
+MESSAGE: Final = Message(body=bytes(1024), delivery=Delivery.RECOVERABLE)
+_SETTINGS: Final = (
     '[listen]\nsession = "tcp:0:interface=127.0.0.1"\nping = "off"\ncontrol = "off"\n'
     '[limits]\nquota = 4294967295\n[storage]\nbackend = "{storage}"\n'
 )
 
 
-def _resident() -> float:
-    """Megabytes of memory that this process has now."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * resource.getpagesize() / 1e6
+class Child:
+    """One server in this process, and what its work measures."""
+
+    def __init__(self, reactor: Any, server: Server, data: str) -> None:
+        assert server.parts is not None
+        self.manager: QueueManagerService = server.parts.manager
+        self.turns = reactor._poller = Turns(reactor._poller)
+        self.figures: dict[str, float] = {}
+        self._reactor = reactor
+        self._data = data
+
+    async def timed(self, name: str, work: Awaitable[object]) -> None:
+        """Processor time of this process, on the clock, and the longest iteration of the reactor."""
+        self.turns.begin()
+        used, started = time.process_time(), time.perf_counter()
+        await work
+        self.figures[f"{name}_cpu"] = time.process_time() - used
+        self.figures[f"{name}_clock"] = time.perf_counter() - started
+        self.figures[f"{name}_turn"] = self.turns.longest * 1000
+
+    def weigh(self, name: str) -> None:
+        """Resident memory, in megabytes."""
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        self.figures[name] = pages * resource.getpagesize() / 1e6
+
+    async def send(self, count: int) -> None:
+        """Send that many messages, in batches that follow each other."""
+        for _ in range(count // BATCH):
+            await self.manager.send(QUEUE, [MESSAGE] * BATCH)
+
+    async def receive(self, count: int) -> None:
+        """Receive that many, in the same way."""
+        left = count
+        while left:
+            reservation = await self.manager.reserve(QUEUE, count=min(BATCH, left), timeout=10)
+            left -= len(reservation.messages)
+            await reservation.confirm()
+
+    async def settle(self) -> None:
+        """Let the store release space, until nothing changes for a while."""
+        same, size = 0, 0.0
+        for _ in range(SETTLING):
+            await deferLater(self._reactor, 1.0)
+            before, size = size, files_size(self._data)
+            same = same + 1 if before == size else 0
+            if same == 10:
+                return
 
 
-async def _fill(manager: QueueManagerService, count: int, reactor: Any) -> dict[str, float]:
-    """Send that many messages, in batches that follow each other."""
-    await manager.create_queue(QUEUE)
-    await _send(manager, count)
-    return {"resident": _resident()}
+async def _fill(child: Child, count: int) -> None:
+    await child.manager.create_queue(QUEUE)
+    await child.timed("fill", child.send(count))
+    child.weigh("filled")
+    gc.collect()
 
 
-async def _send(manager: QueueManagerService, count: int) -> None:
-    for _ in range(count // BATCH):
-        await manager.send(QUEUE, [MESSAGE] * BATCH)
-
-
-async def _receive(manager: QueueManagerService, count: int) -> None:
-    left = count
-    while left:
-        reservation = await manager.reserve(QUEUE, count=min(BATCH, left), timeout=10)
-        left -= len(reservation.messages)
-        await reservation.confirm()
-
-
-async def _measure(manager: QueueManagerService, count: int, reactor: Any) -> dict[str, float]:
-    """With the messages of an earlier process in the queue: memory, first receive, rates."""
-    figures = {"resident": _resident()}
-    started = time.perf_counter()
-    await _receive(manager, 1)
-    figures["first"] = time.perf_counter() - started
+async def _measure(child: Child, count: int) -> None:
+    """With the messages of an earlier process in the queue: memory, first receive, costs."""
+    child.weigh("resident")
+    await child.timed("first", child.receive(1))
     measured = min(MEASURED, count // 2)
-    started = time.perf_counter()
-    await _send(manager, measured)
-    figures["send"] = measured / (time.perf_counter() - started)
-    started = time.perf_counter()
-    await _receive(manager, measured)
-    figures["receive"] = measured / (time.perf_counter() - started)
-    return figures
+    await child.timed("send", child.send(measured))
+    await child.timed("receive", child.receive(measured))
+    for name in ("send", "receive"):
+        child.figures[f"{name}_each"] = child.figures[f"{name}_cpu"] / measured * 1e6
 
 
-async def _halve(manager: QueueManagerService, count: int, reactor: Any) -> dict[str, float]:
-    """Receive until half of the messages are left, and let the store give space back."""
-    await _receive(manager, max(0, manager.inspection.queue(QUEUE).messages - count // 2))
-    await deferLater(reactor, SETTLING)
-    return {"resident": _resident()}
+async def _halve(child: Child, count: int) -> None:
+    """Receive until half of the messages are left, and let the store release space."""
+    await child.receive(max(0, child.manager.inspection.queue(QUEUE).messages - count // 2))
+    await child.settle()
+    child.weigh("half")
 
 
-async def _drain(manager: QueueManagerService, count: int, reactor: Any) -> dict[str, float]:
-    """Receive all that is left, and let the store give its space back."""
-    await _receive(manager, manager.inspection.queue(QUEUE).messages)
-    started = time.perf_counter()
-    while time.perf_counter() - started < GIVING_BACK:
-        await deferLater(reactor, 1.0)
-    return {"resident": _resident()}
+async def _drain(child: Child, count: int) -> None:
+    """Receive all that is left, and let the store release its space."""
+    await child.receive(child.manager.inspection.queue(QUEUE).messages)
+    await child.settle()
 
 
-_WORK: dict[str, Callable[[QueueManagerService, int, Any], Awaitable[dict[str, float]]]] = {
+async def _purge(child: Child, count: int) -> None:
+    await child.timed("purge", child.manager.purge_queue(QUEUE))
+    child.weigh("purged")
+
+
+async def _delete(child: Child, count: int) -> None:
+    await child.timed("delete", child.manager.delete_queue(QUEUE))
+    child.weigh("deleted")
+
+
+_WORK: dict[str, Callable[[Child, int], Awaitable[None]]] = {
     "fill": _fill,
     "measure": _measure,
     "halve": _halve,
     "drain": _drain,
+    "purge": _purge,
+    "delete": _delete,
 }
 
 
 def _child(work: str, data: str, count: int, storage: str) -> None:
     """Run one server in this process, and print what the work measured."""
-    begun = time.perf_counter()
 
     async def main(reactor: Any) -> None:
         path = Path(data) / "msmq.toml"
@@ -126,51 +164,60 @@ def _child(work: str, data: str, count: int, storage: str) -> None:
         server.startService()
         try:
             await server.started
-            started = time.perf_counter() - begun
-            assert server.parts is not None
-            figures = await _WORK[work](server.parts.manager, count, reactor)
-            figures["started"] = started
-            print(" ".join(f"{name}={value}" for name, value in figures.items()), flush=True)
+            started = time.process_time()
+            child = Child(reactor, server, data)
+            await _WORK[work](child, count)
+            child.figures["started"] = started
+            print(" ".join(f"{name}={value}" for name, value in child.figures.items()), flush=True)
         finally:
             await server.stopService()
 
     react(lambda reactor: ensureDeferred(main(reactor)))
 
 
-def _run(work: str, data: str, count: int, storage: str) -> dict[str, float]:
+def run(work: str, data: str, count: int, storage: str) -> dict[str, float]:
     """The figures of one process."""
-    started = time.perf_counter()
     output = subprocess.run(
         [sys.executable, __file__, work, data, str(count), storage],
         check=True,
         stdout=subprocess.PIPE,
         text=True,
     ).stdout
-    figures = {name: float(value) for name, _, value in (word.partition("=") for word in output.split())}
-    figures["process"] = time.perf_counter() - started
-    return figures
+    return {name: float(value) for name, _, value in (word.partition("=") for word in output.split())}
 
 
-def _size(data: str) -> float:
-    return sum(path.stat().st_size for path in Path(data).rglob("*") if path.is_file()) / 1e6
+def files_size(data: str) -> float:
+    """Megabytes of the files of a data directory, as the disk holds them."""
+    size = 0
+    for path in Path(data).rglob("*"):
+        try:
+            size += path.stat().st_blocks * 512 if path.is_file() else 0
+        except FileNotFoundError:
+            continue
+    return size / 1e6
+
+
+def cycle(count: int, storage: str) -> dict[str, float]:
+    """All that is measured with so many messages."""
+    with tempfile.TemporaryDirectory(prefix="msmq-bench-") as data:
+        found = run("fill", data, count, storage)
+        found["size"] = files_size(data)
+        found |= run("measure", data, count, storage)
+        found |= run("halve", data, count, storage)
+        found["halved"] = files_size(data)
+        found["part"] = found["halved"] / found["size"]
+        run("drain", data, count, storage)
+        found["drained"] = files_size(data)
+    for work in ("purge", "delete"):
+        with tempfile.TemporaryDirectory(prefix="msmq-bench-") as data:
+            run("fill", data, count, storage)
+            found |= run(work, data, count, storage)
+    return found
 
 
 def measure(count: int = MANY, storage: str = STORAGE) -> list[Result]:
     """The table's lines."""
-    figures: dict[int, dict[str, float]] = {}
-    for messages in (FEW, count):
-        with tempfile.TemporaryDirectory(prefix="msmq-bench-") as data:
-            filled = _run("fill", data, messages, storage)
-            size = _size(data)
-            found = figures[messages] = _run("measure", data, messages, storage)
-            found["filled"] = filled["resident"]
-            found["size"] = size
-            _run("halve", data, messages, storage)
-            found["halved"] = _size(data)
-            found["part"] = found["halved"] / size
-            _run("drain", data, messages, storage)
-            found["drained"] = _size(data)
-    few, many = figures[FEW], figures[count]
+    few, many = cycle(FEW, storage), cycle(count, storage)
     name = f"a queue of {count:,} messages"
 
     def line(what: str, key: str, unit: str, at_most: float | None = None, scale: float = 1.0) -> Result:
@@ -181,7 +228,7 @@ def measure(count: int = MANY, storage: str = STORAGE) -> list[Result]:
             value,
             unit,
             baseline=few[key] * scale,
-            ratio=many[key] / few[key],
+            ratio=many[key] / few[key] if few[key] else None,
             goal=goal,
             is_reached=None if at_most is None else value <= at_most,
         )
@@ -190,13 +237,17 @@ def measure(count: int = MANY, storage: str = STORAGE) -> list[Result]:
         line("resident memory after sending", "filled", "MB", MEMORY_GOAL),
         line("resident memory after a restart", "resident", "MB", MEMORY_GOAL),
         line("restart", "started", "s", RESTART_GOAL),
-        line("first receive", "first", "ms", scale=1000),
-        line("send", "send", "messages/s"),
-        line("receive", "receive", "messages/s"),
+        line("first receive", "first_cpu", "ms", scale=1000),
+        line("send", "send_each", "microseconds"),
+        line("receive", "receive_each", "microseconds"),
         line("files, filled", "size", "MB"),
         line("files, half removed", "halved", "MB"),
         line("files, half removed, part of filled", "part", "", FILES_GOAL),
         line("files, drained", "drained", "MB"),
+        line("purge", "purge_cpu", "s", PURGE_GOAL),
+        line("purge, longest iteration", "purge_turn", "ms", TURN_GOAL),
+        line("deletion", "delete_cpu", "s", PURGE_GOAL),
+        line("deletion, longest iteration", "delete_turn", "ms", TURN_GOAL),
     ]
 
 
