@@ -30,7 +30,7 @@ from msmq.structures.names.path_name import PathKind, parse_path_name
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import NULL_GUID
 
-PURGED_AT_ONCE = 50
+PURGED_AT_ONCE = 200
 """Messages that are removed in one iteration of the reactor when a queue is purged."""
 
 

@@ -41,9 +41,10 @@ class FoundCheckpoint:
     problem: str | None = None
 
 
-def find_checkpoints(directory: Path) -> list[FoundCheckpoint]:
-    """The checkpoints of a directory, the newest first; of those that are intact, only the newest is read.
+def find_checkpoints(directory: Path, *, is_complete: bool = True) -> list[FoundCheckpoint]:
+    """The checkpoints of a directory, the newest first.
 
+    @param is_complete: whether one that is older than an intact one is read too, to see that it is intact.
     @raise OSError: they cannot be read.
     """
     found: list[FoundCheckpoint] = []
@@ -65,7 +66,11 @@ def find_checkpoints(directory: Path) -> list[FoundCheckpoint]:
         except Malformed as error:
             found.append(FoundCheckpoint(path, None, None, str(error)))
     found.sort(key=lambda one: one.header.number if one.header else -1, reverse=True)
-    return [_read(one) for one in found]
+    for place, one in enumerate(found):
+        found[place] = _read(one)
+        if found[place].state is not None and not is_complete:
+            break
+    return found
 
 
 def _read(found: FoundCheckpoint) -> FoundCheckpoint:

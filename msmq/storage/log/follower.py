@@ -34,7 +34,7 @@ class Follower:
         self._sorted: tuple[int, int, list[int]] = (-1, -1, [])
         if not directory.is_dir():
             raise StorageError(f"{directory}: there is no such store")
-        checkpoints = find_checkpoints(directory)
+        checkpoints = find_checkpoints(directory, is_complete=False)
         newest = next((one for one in checkpoints if one.state is not None), None)
         if newest is None or newest.header is None or newest.state is None:
             if checkpoints:

@@ -17,7 +17,7 @@ from msmq.storage.log.core.format import Malformed, SegmentHeader
 from msmq.storage.log.core.recovery import RecoveredSegment, missing, recover
 from msmq.storage.log.core.scan import Position, Read, later_group
 from msmq.storage.log.core.segments import Segment, Segments
-from msmq.storage.log.core.state import State
+from msmq.storage.log.core.state import LivePackets, State
 from msmq.storage.log.failures import REMEDY, StoreDamaged, failure
 from msmq.storage.log.files import (
     DSYNC,
@@ -63,11 +63,11 @@ def open_log(directory: Path, loss: LossCheck, segment_size: int) -> OpenedLog:
         for path in directory.glob(f"{EXPRESS_PREFIX}*"):
             path.unlink()
         found = find_segments(directory)
-        checkpoints = find_checkpoints(directory)
+        checkpoints = find_checkpoints(directory, is_complete=False)
         if not any(one.header for one in checkpoints):
             _check_new(directory, found, checkpoints, loss)
             _make(directory, found, segment_size)
-            found, checkpoints = find_segments(directory), find_checkpoints(directory)
+            found, checkpoints = find_segments(directory), find_checkpoints(directory, is_complete=False)
         opened, extra = _read(directory, found, checkpoints, loss, segment_size)
         for path in extra:
             path.unlink()
@@ -83,7 +83,7 @@ def check_start(directory: Path, loss: LossCheck, segment_size: int) -> None:
     """
     try:
         found = find_segments(directory)
-        checkpoints = find_checkpoints(directory)
+        checkpoints = find_checkpoints(directory, is_complete=False)
         if any(one.header for one in checkpoints):
             _read(directory, found, checkpoints, loss, segment_size)
         else:
@@ -226,22 +226,19 @@ def _live(
     @raise StorageError: a packet is in a segment that is not there.
     """
     segments = Segments(segment_size, horizon=horizon)
-    rows: dict[int, list[int]] = {}
-    for location, size in state.places():
-        counted = rows.setdefault(location >> 32, [0, 0])
-        counted[0] += 1
-        counted[1] += size
-    for generation in {*rows, position.generation}:
+    live = state.live()
+    for generation in {*live, position.generation}:
         if generation not in by_generation:
             raise missing(directory, [one.path for one in found], generation)
     for generation, one in by_generation.items():
         assert one.header is not None
-        count, size = rows.get(generation, (0, 0))
-        if generation > position.generation or (not count and generation < min(horizon, position.generation)):
+        packets = live.get(generation, LivePackets())
+        is_unused = not packets.rows and generation < min(horizon, position.generation)
+        if generation > position.generation or is_unused:
             continue
         if one.size < one.header.size:
             raise StoreDamaged(one.path, one.size, f"the file has {one.size} of {one.header.size} bytes")
-        segments.used[generation] = Segment(one.path, one.header, count, size)
+        segments.used[generation] = Segment(one.path, one.header, packets.rows, packets.size)
     kept = {segment.path for segment in segments.used.values()}
     segments.free = [one.path for one in found if one.path not in kept and one.size == segment_size]
     extra = [one.path for one in found if one.path not in kept and one.size != segment_size]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -15,7 +17,10 @@ IDS = st.integers(0, 40) | st.integers(0, 7).map(lambda level: level << 56) | st
 
 
 def row(number: int) -> bytes:
-    return MESSAGE_ROW.pack(number, 1, 2, 3.0, -1, 0, 0, b"%020d" % (number % 7))
+    due = -1 if number % 2 else number << 33
+    return MESSAGE_ROW.pack(
+        number << 31, number, 2, number / 3, due, number % 5, number % 3, b"%020d" % (number % 7)
+    )
 
 
 class SmallRows(MessageRows):
@@ -47,7 +52,7 @@ class Machine(RuleBasedStateMachine):
         if is_sorted:
             lookup_ids = sorted(set(lookup_ids))
         rows = [self.new_row() for _ in lookup_ids]
-        self.rows.extend(lookup_ids, b"".join(rows))
+        self.rows.extend(array("Q", lookup_ids), b"".join(rows))
         self.model.update(zip(lookup_ids, rows, strict=True))
 
     @rule(first=IDS, count=st.integers(1, 6))
@@ -61,6 +66,15 @@ class Machine(RuleBasedStateMachine):
     def forget(self, first: int, count: int) -> None:
         self.rows.forget(range(first, first + count))
         for lookup_id in range(first, first + count):
+            self.model.pop(lookup_id, None)
+
+    @rule(first=IDS, count=st.integers(1, 12))
+    def remove(self, first: int, count: int) -> None:
+        """Many are removed at once, whether they are there or not."""
+        near = [one for one in sorted(self.model) if one >= first][:count]
+        gone = near if count % 2 else sorted({first, *near, *(one + 1 for one in near if one + 1 < 1 << 64)})
+        self.rows.remove(array("Q", gone))
+        for lookup_id in gone:
             self.model.pop(lookup_id, None)
 
     @rule(lookup_id=IDS)
@@ -108,6 +122,24 @@ class Machine(RuleBasedStateMachine):
         ]
         assert ordered == sorted(self.model.items())
 
+    @rule()
+    def columns(self) -> None:
+        """The columns have what the rows have."""
+        found = [
+            (lookup_id, *values)
+            for part in self.rows.columns()
+            for lookup_id, *values in zip(
+                part.lookup_ids,
+                *(part.generations, part.sizes, part.arrived, part.due, part.aborts, part.moves),
+                strict=True,
+            )
+        ]
+        expected = []
+        for lookup_id, one in sorted(self.model.items()):
+            location, size, _, arrived, due, aborts, moves, _ = MESSAGE_ROW.unpack(one)
+            expected.append((lookup_id, location >> 32, size, arrived, due, aborts, moves))
+        assert found == expected
+
     @rule(number=st.integers(0, 6))
     def find(self, number: int) -> None:
         identity = b"%020d" % number
@@ -134,7 +166,7 @@ class RowsTests(SynchronousTestCase):
     def test_removed_and_put_again(self) -> None:
         """A row that comes back where a packed one was removed is found by every iteration."""
         rows = SmallRows()
-        rows.extend([1, 5, 9], row(1) + row(5) + row(9))
+        rows.extend(array("Q", [1, 5, 9]), row(1) + row(5) + row(9))
         del rows[9]
         for lookup_id in (9, 20, 21, 22):
             rows[lookup_id] = row(lookup_id)

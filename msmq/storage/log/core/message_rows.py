@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, compress
-from operator import itemgetter
+from operator import itemgetter, lt
 from struct import Struct
 from typing import Any, ClassVar, Final
+
+import attrs
 
 from msmq.storage.log.core.records import MESSAGE_ROW
 
@@ -19,6 +22,8 @@ YOUNG: Final = 4096
 
 _WIDTH: Final = MESSAGE_ROW.size
 _IDENTITY: Final = _WIDTH - 20
+_WORDS: Final = _WIDTH // 4
+"""Words of 32 bits of a row."""
 _EACH: Final = Struct(f"{_WIDTH}s")
 _first = itemgetter(0)
 
@@ -58,6 +63,54 @@ class _Block:
         """Their rows."""
         rows = map(_first, _EACH.iter_unpack(self.rows))
         return rows if self.live == len(self.ids) else compress(rows, self.present)
+
+
+@attrs.frozen(eq=False)
+class RowColumns:
+    """Rows in ascending order of their LookupIdentifiers, as columns.
+
+    No step of it is taken row by row: a start reads a million of them.
+    """
+
+    lookup_ids: Sequence[int]
+    _words: array[int]
+
+    @property
+    def generations(self) -> array[int]:
+        """Of the segments where their packets are; of an express one it has the highest bit."""
+        return self._words[1::_WORDS]
+
+    @property
+    def sizes(self) -> array[int]:
+        """Bytes of their packets."""
+        return self._words[2::_WORDS]
+
+    @property
+    def arrived(self) -> array[float]:
+        """ArrivalTimes."""
+        return self._wide("d", 4)
+
+    @property
+    def due(self) -> array[int]:
+        """When they expire; -1 for never."""
+        return self._wide("q", 6)
+
+    @property
+    def aborts(self) -> array[int]:
+        """AbortCounts."""
+        return self._words[8::_WORDS]
+
+    @property
+    def moves(self) -> array[int]:
+        """MoveCounts."""
+        return self._words[9::_WORDS]
+
+    def _wide(self, kind: str, place: int) -> array[Any]:
+        pairs = array("I", bytes(8 * len(self.lookup_ids)))
+        is_big = sys.byteorder == "big"
+        pairs[is_big::2] = self._words[place::_WORDS]
+        pairs[not is_big :: 2] = self._words[place + 1 :: _WORDS]
+        return array(kind, pairs.tobytes())
 
 
 class MessageRows(dict[int, bytes]):
@@ -155,6 +208,28 @@ class MessageRows(dict[int, bytes]):
             return self._remove(*found)
         return default
 
+    def remove(self, lookup_ids: array[int]) -> None:
+        """Remove rows; those that are not there are ignored.
+
+        Consecutive rows of a block are removed together.
+        """
+        place, end = 0, len(lookup_ids)
+        while place < end:
+            lookup_id = lookup_ids[place]
+            found = None
+            if dict.pop(self, lookup_id, None) is None and self._packed:
+                found = self._find(lookup_id)
+            if found is None:
+                place += 1
+                continue
+            number, first = found
+            ids = self._blocks[number].ids
+            count = min(end - place, len(ids) - first)
+            if count > 1 and ids[first : first + count] != lookup_ids[place : place + count]:
+                count = 1
+            self._clear(number, first, count)
+            place += count
+
     def __delitem__(self, lookup_id: int) -> None:
         if self.pop(lookup_id) is None:
             raise KeyError(lookup_id)
@@ -213,6 +288,15 @@ class MessageRows(dict[int, bytes]):
             else:
                 yield array("Q", block.live_ids()), b"".join(block.live_rows())
 
+    def columns(self) -> Iterator[RowColumns]:
+        """The same, as columns."""
+        for lookup_ids, rows in self.ordered():
+            words = array("I")
+            words.frombytes(rows)
+            if sys.byteorder == "big":
+                words.byteswap()
+            yield RowColumns(lookup_ids, words)
+
     def named(self, identity: bytes) -> Iterator[int | None]:
         """The messages with these last bytes of their row, and C{None} after each step in between.
 
@@ -235,15 +319,14 @@ class MessageRows(dict[int, bytes]):
             yield from found
             yield None
 
-    def extend(self, lookup_ids: Sequence[int], rows: bytes) -> None:
+    def extend(self, ids: array[int], rows: bytes) -> None:
         """Put many rows at once, the later ones in place of the earlier ones of a LookupIdentifier.
 
         Those that are in order, and behind all that are packed, are packed as they are.
         """
-        ids = array("Q", lookup_ids)
         is_behind = not self._blocks or (len(ids) > 0 and ids[0] > self._blocks[-1].ids[-1])
-        is_ordered = all(map(int.__lt__, ids, ids[1:]))
-        if is_behind and is_ordered and len(ids) >= self.block // 2 and not dict.__len__(self):
+        is_packed = is_behind and len(ids) >= self.block // 2 and not dict.__len__(self)
+        if is_packed and all(map(lt, ids, ids[1:])):
             for start in range(0, len(ids), self.block):
                 end = start + self.block
                 self._append(_Block(ids[start:end], bytearray(rows[start * _WIDTH : end * _WIDTH])))
@@ -274,16 +357,20 @@ class MessageRows(dict[int, bytes]):
         self._packed += block.live
 
     def _remove(self, number: int, place: int) -> bytes:
+        row = self._blocks[number].row(place)
+        self._clear(number, place, 1)
+        return row
+
+    def _clear(self, number: int, place: int, count: int) -> None:
         block = self._blocks[number]
-        row = block.row(place)
-        block.present[place] = 0
-        block.live -= 1
-        self._packed -= 1
+        gone = block.present.count(1, place, place + count)
+        block.present[place : place + count] = bytes(count)
+        block.live -= gone
+        self._packed -= gone
         if not block.live:
             del self._blocks[number], self._firsts[number]
         elif block.live * 4 < len(block.ids):
             self._replace(number, list(zip(block.live_ids(), block.live_rows(), strict=True)))
-        return row
 
     def _blocks_of(self, items: Sequence[tuple[int, bytes]]) -> list[_Block]:
         """Rows that are in order, in blocks."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+import sys
+from array import array
 from struct import Struct, error
 from typing import Final, Protocol
 from uuid import UUID
@@ -70,7 +71,7 @@ class RecordTarget(Protocol):
     def put_message(self, number: int, lookup_id: int, row: bytes) -> None:
         """Keep the row of a message."""
 
-    def remove_messages(self, number: int, lookup_ids: Iterable[int]) -> None:
+    def remove_messages(self, number: int, lookup_ids: array[int]) -> None:
         """Forget messages."""
 
     def put_state(self, name: str, value: bytes | None) -> None:
@@ -88,7 +89,7 @@ class RecordTarget(Protocol):
     def trim_events(self, first: int) -> None:
         """Forget events with smaller sequences."""
 
-    def put_messages(self, number: int, lookup_ids: tuple[int, ...], rows: bytes) -> None:
+    def put_messages(self, number: int, lookup_ids: array[int], rows: bytes) -> None:
         """Keep the rows of many messages, one behind the other."""
 
     def put_logs(self, number: int, rows: bytes) -> None:
@@ -217,7 +218,7 @@ def replay(record: TableRecord, state: RecordTarget) -> None:
         case Kind.MESSAGE:
             state.put_message(number, key, _sized(body, MESSAGE_ROW.size))
         case Kind.MESSAGES_GONE:
-            state.remove_messages(number, Struct(f"<{key}Q").unpack(_sized(body, 8 * key)))
+            state.remove_messages(number, _longs(_sized(body, 8 * key)))
         case Kind.QUEUE:
             state.put_queue(number, UUID(bytes=body[:16]), body[16:])
         case Kind.QUEUE_GONE:
@@ -237,12 +238,19 @@ def replay(record: TableRecord, state: RecordTarget) -> None:
         case Kind.SEALED:
             pass
         case Kind.MESSAGES:
-            ids = Struct(f"<{key}Q").unpack_from(_sized(body, (8 + MESSAGE_ROW.size) * key))
+            ids = _longs(_sized(body, (8 + MESSAGE_ROW.size) * key)[: 8 * key])
             state.put_messages(number, ids, body[8 * key :])
         case Kind.LOGS:
             state.put_logs(number, _sized(body, len(body) // LOG_ROW.size * LOG_ROW.size))
         case Kind.EVENTS:
             state.put_events(key, _sized(body, len(body) // EVENT_ROW.size * EVENT_ROW.size))
+
+
+def _longs(data: bytes) -> array[int]:
+    found = array("Q", data)
+    if sys.byteorder == "big":
+        found.byteswap()
+    return found
 
 
 def _sized(body: bytes, size: int) -> bytes:

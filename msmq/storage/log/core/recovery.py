@@ -12,7 +12,7 @@ import attrs
 
 from msmq.interfaces.storage import StoreIncomplete
 from msmq.storage.log.core.format import BLOCK, SegmentHeader
-from msmq.storage.log.core.records import RecordTarget, replay
+from msmq.storage.log.core.records import RecordTarget, TableRecord, replay
 from msmq.storage.log.core.scan import (
     Group,
     Position,
@@ -51,7 +51,7 @@ def recover(
     @raise StoreDamaged: a group is damaged that was on stable storage.
     @raise Malformed: a group is intact and not of this version.
     """
-    pending: tuple[RecoveredSegment, Group] | None = None
+    pending: tuple[RecoveredSegment, Group, list[TableRecord]] | None = None
     begin = position
     while True:
         source = sources.get(position.generation)
@@ -65,20 +65,21 @@ def recover(
             break
         # Now the one before was on stable storage.
         if pending is not None:
-            _apply(pending[1], state)
-        pending = source, group
-        position = group.next(sealed_by(group.records()))
+            _apply(pending[2], state)
+        records = group.records()
+        pending = source, group, records
+        position = group.next(sealed_by(records))
     _check_end(sources, source, position)
     if position == begin and not follows_group(source.read, source.header, position):
         # No group is chained to what the checkpoint says.
         problem = f"group {position.sequence - 1}, the last one of the checkpoint, is missing: an older copy"
         raise StoreDamaged(source.path, position.offset, problem)
     if pending is not None:
-        source, group = pending
+        source, group, records = pending
         if torn_packet(source.read, group) is not None:
             header = group.header
             return Position(header.generation, group.offset, header.sequence, header.previous), True
-        _apply(group, state)
+        _apply(records, state)
     return position, bool(source.read(position.offset, BLOCK).strip(b"\0"))
 
 
@@ -108,6 +109,6 @@ def missing(directory: Path, found: Sequence[Path], generation: int) -> StoreInc
     )
 
 
-def _apply(group: Group, state: RecordTarget) -> None:
-    for record in group.records():
+def _apply(records: list[TableRecord], state: RecordTarget) -> None:
+    for record in records:
         replay(record, state)

@@ -6,7 +6,8 @@ checksum matches, whatever is missing between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 from uuid import UUID
@@ -181,7 +182,7 @@ class SalvagedState(State):
         else:
             self.orphans.setdefault(number, {})[lookup_id] = row
 
-    def remove_messages(self, number: int, lookup_ids: Iterable[int]) -> None:
+    def remove_messages(self, number: int, lookup_ids: array[int]) -> None:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
         if number in self.by_number:
             State.remove_messages(self, number, lookup_ids)
@@ -189,7 +190,7 @@ class SalvagedState(State):
         for lookup_id in lookup_ids:
             self.orphans.get(number, {}).pop(lookup_id, None)
 
-    def put_messages(self, number: int, lookup_ids: tuple[int, ...], rows: bytes) -> None:
+    def put_messages(self, number: int, lookup_ids: array[int], rows: bytes) -> None:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
         if number in self.by_number:
             State.put_messages(self, number, lookup_ids, rows)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
-from struct import Struct
-from typing import Final
 from uuid import UUID
 
 import attrs
@@ -13,12 +12,31 @@ from msmq.persistence.definition import QueueDefinition
 from msmq.persistence.snapshot import MessageColumns, Snapshot
 from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.message_rows import MessageRows
-from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW
+from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW
 from msmq.storage.log.core.rows import EventRows, LogRows
 from msmq.storage.records import read_definition
 
-_PLACES: Final = Struct("<QI48x")
-"""Location and size, of rows of messages."""
+
+@attrs.define
+class LivePackets:
+    """What rows name in a segment: how many packets, and their bytes."""
+
+    rows: int = 0
+    size: int = 0
+
+
+def count_live(live: dict[int, LivePackets], generations: array[int], sizes: array[int]) -> None:
+    """Count packets, most of them in few segments."""
+    for generation in set(generations):
+        counted = live.setdefault(generation, LivePackets())
+        rows = generations.count(generation)
+        counted.rows += rows
+        if rows == len(generations):
+            counted.size += sum(sizes)
+        else:
+            counted.size += sum(
+                size for one, size in zip(generations, sizes, strict=True) if one == generation
+            )
 
 
 @attrs.define(eq=False)
@@ -48,14 +66,13 @@ class KeptQueue:
     def index(self) -> MessageColumns:
         """What a start finds of its messages."""
         found = MessageColumns()
-        for lookup_ids, rows in self.messages.ordered():
-            _, sizes, _, arrived, due, aborts, moves, _ = zip(*MESSAGE_ROW.iter_unpack(rows), strict=True)
-            found.lookup_ids.extend(lookup_ids)
-            found.sizes.extend(sizes)
-            found.arrived.extend(arrived)
-            found.due.extend(due)
-            found.aborts.extend(aborts)
-            found.moves.extend(moves)
+        for columns in self.messages.columns():
+            found.lookup_ids.extend(columns.lookup_ids)
+            found.sizes.extend(columns.sizes)
+            found.arrived.extend(columns.arrived)
+            found.due.extend(columns.due)
+            found.aborts.extend(columns.aborts)
+            found.moves.extend(columns.moves)
         return found
 
 
@@ -97,11 +114,10 @@ class State:
         if (kept := self.by_number.get(number)) is not None:
             kept.messages[lookup_id] = row
 
-    def remove_messages(self, number: int, lookup_ids: Iterable[int]) -> None:
+    def remove_messages(self, number: int, lookup_ids: array[int]) -> None:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
         if (kept := self.by_number.get(number)) is not None:
-            for lookup_id in lookup_ids:
-                kept.messages.pop(lookup_id, None)
+            kept.messages.remove(lookup_ids)
 
     def put_state(self, name: str, value: bytes | None) -> None:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
@@ -139,7 +155,7 @@ class State:
             self.events.settle()
         self.last_event = max(self.last_event, first - 1)
 
-    def put_messages(self, number: int, lookup_ids: tuple[int, ...], rows: bytes) -> None:
+    def put_messages(self, number: int, lookup_ids: array[int], rows: bytes) -> None:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
         if (kept := self.by_number.get(number)) is not None:
             kept.messages.extend(lookup_ids, rows)
@@ -179,11 +195,20 @@ class State:
             state=dict(self.values),
         )
 
-    def places(self) -> Iterable[tuple[int, int]]:
-        """Location and size of every packet that is kept; of one that two rows name, twice."""
+    def live(self) -> dict[int, LivePackets]:
+        """By generation, the packets that rows name; one that two rows name counts twice."""
+        found: dict[int, LivePackets] = {}
         for kept in self.by_number.values():
-            for _, rows in kept.messages.ordered():
-                yield from _PLACES.iter_unpack(rows)
+            for columns in kept.messages.columns():
+                count_live(found, columns.generations, columns.sizes)
+        for location, size in self._other_places():
+            live = found.setdefault(location >> 32, LivePackets())
+            live.rows += 1
+            live.size += size
+        return found
+
+    def _other_places(self) -> Iterable[tuple[int, int]]:
+        for kept in self.by_number.values():
             for place in range(len(kept.log)):
                 _, _, location, size, *_ = LOG_ROW.unpack(kept.log.row(place))
                 yield location, size
