@@ -52,7 +52,7 @@ LONGEST: Final = (
     "tests.pipeline.test_kills",
     "tests.test_documents",
     "tests.faults",
-    "tests.test_examples",
+    "tests.test_example_programs",
     "tests.test_demo",
     "tests.integration.test_secured_transfer",
     "tests.integration",

@@ -24,9 +24,10 @@ from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.base_header import BaseHeader
 from msmq.structures.status import MQError, Status
 from tests.builders import ALPHA
+from tests.example_files import EXAMPLES, example
 from tests.nodes.support import Node, NodesTestCase
 from tests.patience import DEADLINE
-from tests.test_examples import EXAMPLES, example, own_address
+from tests.servers.own_address import own_address
 
 
 class PromisesTests(SynchronousTestCase):

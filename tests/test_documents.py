@@ -23,8 +23,8 @@ from msmq.control.client.client import ControlClient
 from msmq.structures.status import MQError
 from tests.patience import DEADLINE
 from tests.servers import samba, slapd
+from tests.servers.own_address import own_address
 from tests.servers.prepared import bin_directory
-from tests.test_examples import own_address
 
 PROJECT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])

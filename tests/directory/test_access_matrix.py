@@ -38,9 +38,9 @@ from msmq.windows.security_descriptor_aces import Ace, Acl
 from msmq.windows.well_known_sids import DOMAIN_USERS, domain_of, with_rid
 from msmq.wire.sid import format_sid
 from tests.patience import DEADLINE
+from tests.servers.own_address import own_address
 from tests.servers.samba import ADDRESS, ADMINISTRATOR, DOMAIN, PASSWORD, PORT, shared_server
 from tests.structures.access_support import PYTHON
-from tests.test_examples import own_address
 
 PLACE: Final = child("msmq access", DOMAIN)
 QUEUES: Final = "9a0dc343-c100-11d1-bbc5-0080c76670c0"

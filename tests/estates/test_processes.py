@@ -11,7 +11,7 @@ from uuid import UUID
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.estates.processes import TIMERS, Member, home, started, wait_until
-from tests.test_examples import own_address
+from tests.servers.own_address import own_address
 
 MEMBERS: Final = {
     "HANS": ("Head", 31),

@@ -19,7 +19,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.faults.chaos import Chaos, Plan
-from tests.test_examples import own_address
+from tests.servers.own_address import own_address
 
 SIZE = os.environ.get("MSMQ_CHAOS", "")
 SEED = os.environ.get("MSMQ_CHAOS_SEED", "")

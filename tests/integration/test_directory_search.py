@@ -33,8 +33,8 @@ from msmq.service.settings import Configuration
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import NULL_GUID
 from tests.patience import DEADLINE
+from tests.servers.own_address import own_address
 from tests.servers.slapd import SUFFIX, SlapdServer
-from tests.test_examples import own_address
 
 reactor = cast(Any, installed_reactor)
 

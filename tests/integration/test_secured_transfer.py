@@ -17,8 +17,8 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.patience import DEADLINE
+from tests.servers.own_address import own_address
 from tests.servers.prepared import PreparedProcess, run
-from tests.test_examples import own_address
 
 PROGRAMS = Path(sys.executable).parent
 ORDERS = ".\\private$\\orders"

@@ -14,8 +14,8 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.patience import DEADLINE
+from tests.servers.own_address import own_address
 from tests.servers.prepared import PreparedProcess, run
-from tests.test_examples import own_address
 
 PROGRAMS = Path(sys.executable).parent
 ALICE, MALLORY = "S-1-5-21-1-2-3-1001", "S-1-5-21-1-2-3-1002"

@@ -23,7 +23,7 @@ from msmq.service.server import Server, StartError
 from tests.builders import ALPHA, establish
 from tests.patience import DEADLINE
 from tests.security.tls_files import TlsFiles
-from tests.test_examples import own_address
+from tests.servers.own_address import own_address
 
 QUEUE = ".\\private$\\orders"
 ALPHA_ADDRESS, BETA_ADDRESS = own_address(51), own_address(52)

@@ -25,7 +25,7 @@ from msmq.service.server import Server
 from msmq.structures.status import MQError, Status
 from tests.directory.test_enterprise_file import ALPHA, BETA, WHOLE
 from tests.manager.directory_status import directory_status
-from tests.test_examples import own_address
+from tests.servers.own_address import own_address
 
 ENTERPRISE = WHOLE[: WHOLE.index("[[user]]")]
 OTHER = UUID(int=0x99)

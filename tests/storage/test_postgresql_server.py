@@ -14,9 +14,9 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.patience import DEADLINE
+from tests.servers.own_address import own_address
 from tests.servers.postgresql import GUARDED, PASSWORD, PostgresqlServer, shared_server
 from tests.servers.prepared import PreparedProcess, run
-from tests.test_examples import own_address
 
 QUEUE = ".\\private$\\orders"
 PROGRAMS = Path(sys.executable).parent

@@ -24,8 +24,8 @@ from msmq.structures.names.format_name import parse_format_name
 from msmq.web.exposition import FRESH
 from msmq.web.metrics import ALL_METRICS, WINDOWS_METRICS, MetricKind
 from msmq.web.reactor_turns import INTERVAL, ReactorTurns
+from tests.example_files import PROJECT
 from tests.nodes.support import ADDRESSES
-from tests.test_examples import PROJECT
 from tests.web.support import ORDERS, WebTestCase
 
 BETA_ORDERS = f"DIRECT=TCP:{ADDRESSES['BETA']}\\private$\\orders"

@@ -38,9 +38,9 @@ from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from tests.directory.test_openldap import make_base
 from tests.servers import samba, slapd
+from tests.servers.own_address import own_address
 from tests.servers.samba import SambaServer
 from tests.servers.slapd import SlapdServer
-from tests.test_examples import own_address
 
 ENTERPRISE: Final = Path(__file__).resolve().parents[3] / "examples" / "enterprise" / "enterprise.toml"
 NAMES: Final = ("ANNA", "BEAR", "COLETTE", "IRIS", "LUCA", "WOLF")

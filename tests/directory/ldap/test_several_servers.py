@@ -22,8 +22,8 @@ from msmq.membership.enumerations import DirectoryOperationResult
 from msmq.membership.objects import QueueManagerObject
 from msmq.net.clock import SystemClock
 from tests.patience import DEADLINE
+from tests.servers.own_address import own_address
 from tests.servers.slapd import SUFFIX, SlapdServer
-from tests.test_examples import own_address
 
 NOBODY = LdapServer("127.0.0.1", 1)
 

@@ -8,12 +8,11 @@ from unittest import skipIf
 from uuid import UUID
 
 import attrs
-from twisted.internet.defer import Deferred
 
 from msmq.decoding.message_json import message_json
 from msmq.interfaces.signing import CertificateFacts, Credentials, ISigning
-from msmq.manager.securing.authentication import OWNER_READS, SigningPolicy
-from msmq.membership.objects import QueueManagerObject, UserObject
+from msmq.manager.securing.authentication import SigningPolicy
+from msmq.membership.objects import QueueManagerObject
 from msmq.security.signatures import LibrarySigning
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
 from msmq.structures.directory.public_key_blob import KeyAlgorithm, PublicKeyBlob
@@ -25,10 +24,9 @@ from msmq.structures.packet.user_message_rewrites import patch_security_header
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.security.unproven_senders import LIFETIME
 from msmq.wire.sid import parse_sid
-from tests.builders import BETA, GAMMA, user_packet, with_security
-from tests.contracts.signing import OTHER_SID, SID
+from tests.builders import GAMMA, user_packet, with_security
+from tests.contracts.signing import SID
 from tests.nodes.signed import DAY, LEVELS, WALL, SigningTestCase
-from tests.nodes.support import Node
 from tests.security.certificates import WITHOUT_OPENSSL, certificate_files, credentials, sign
 from tests.signed_messages import CHANGES, COVERED, Fields
 
@@ -304,136 +302,6 @@ class ArrivingTests(SigningTestCase):
         self.assertEqual(self.peer.final_acks, [(MessageClass.NACK_BAD_SIGNATURE, 1)])
 
 
-class CacheTests(SigningTestCase):
-    """[MS-MQQB] 3.1.1.3 UserCertCache, as queries to the directory show it."""
-
-    def asked(self) -> int:
-        """How often users were asked for, since this was asked last."""
-        assert self.directory is not None
-        count = self.directory.reads.count(UserObject)
-        self.directory.reads.clear()
-        return count
-
-    def test_asked_once(self) -> None:
-        """A certificate is asked for once in twenty minutes, and each with its own user.
-
-        MQQB-3.1.1.3-01, MQQB-3.1.1.3.4-01, MQQB-3.1.5.8.3-10, MQQB-3.1.2.13-01, MQQB-3.1.6.13-01.
-        """
-        self.asked()
-        for _ in range(3):
-            self.say(self.signed(self.fields()))
-        self.assertEqual((len(self.arrived()), self.asked()), (3, 1))
-        self.refused(self.signed(self.fields(), by=self.bob))
-        self.assertEqual(self.asked(), 2)
-        self.clock.advance(1190)
-        self.peer = self.dial()
-        self.say(self.signed(self.fields()))
-        self.assertEqual((len(self.arrived()), self.asked()), (1, 0))
-        self.clock.advance(80)
-        self.peer = self.dial()
-        self.say(self.signed(self.fields()))
-        self.assertEqual((len(self.arrived()), self.asked()), (1, 1))
-
-    def test_forged_senders_cause_few_queries(self) -> None:
-        """False identities cost the directory at most two queries in three seconds.
-
-        Senders that the directory has are authenticated meanwhile, new certificates within that time.
-        """
-        carol = self.make_credentials(2)
-        self.register(SID, self.alice, carol)
-        self.asked()
-        reasons = {self.refused(self.signed(self.fields(), by=self.bob)) for _ in range(20)}
-        self.assertEqual(self.asked(), 2)
-        [reason] = reasons
-        self.assertIn("is that of S-1-5-21-1-2-3-1002 in the directory, not of", reason)
-        for number in range(10, 15):
-            reason = self.refused(self.signed(self.fields(), by=self.make_credentials(number)))
-            self.assertIn("is not one of the 2 that the directory has for S-1-5-21-1-2-3-1001", reason)
-        self.assertEqual(self.asked(), 0)
-        self.say(self.signed(self.fields(), by=carol))
-        self.assertEqual((len(self.arrived()), self.asked()), (1, 1))
-        new = self.make_credentials(20)
-        self.refused(self.signed(self.fields(), by=new))
-        self.register(SID, self.alice, new)
-        self.clock.advance(LIFETIME)
-        self.say(self.signed(self.fields(), by=new))
-        self.assertEqual(len(self.arrived()), 1)
-
-    def test_unknown_senders_cause_few_queries(self) -> None:
-        """The same holds for a user, or a queue manager, that the directory does not have."""
-        assert self.directory is not None
-        nobody = SID[:-1] + b"\x7f"
-        self.asked()
-        reasons = {self.refused(self.signed(self.fields(), security_id=nobody)) for _ in range(20)}
-        self.assertEqual((len(reasons), self.asked()), (1, 1))
-        self.assertIn("the directory knows no such user", reasons.pop())
-        self.clock.advance(LIFETIME)
-        for _ in range(20):
-            self.say(self.signed(self.fields(), security_id=GAMMA.bytes_le, flags=0x00C2))
-        self.assertEqual(len(self.arrived()), 20)
-        self.assertEqual(self.directory.reads.count(QueueManagerObject), 1)
-
-    def test_many_unknown_certificates(self) -> None:
-        """The owner of a certificate, which only the reason shows, is looked up ten times in a second."""
-        for number in range(30):
-            self.register(SID[:-2] + number.to_bytes(2, "little"), self.alice)
-        self.asked()
-        for number in range(30):
-            sid = SID[:-2] + number.to_bytes(2, "little")
-            self.say(self.signed(self.fields(), by=self.bob, security_id=sid), seconds=0.001)
-        self.assertEqual(self.asked(), 30 + OWNER_READS)
-
-    def test_the_directory_is_away(self) -> None:
-        """Without the directory what is known goes on, and everything else is refused."""
-        assert self.directory is not None
-        self.say(self.signed(self.fields()))
-        self.assertEqual(len(self.arrived()), 1)
-        self.directory.is_connected = False
-        self.say(self.signed(self.fields()))
-        self.assertEqual(len(self.arrived()), 1)
-        reason = self.refused(self.signed(self.fields(), by=self.bob, security_id=OTHER_SID))
-        self.assertIn("not confirmed as that of S-1-5-21-1-2-3-1002: the directory does not answer", reason)
-
-    def hold(self) -> Deferred[None]:
-        """From now on the directory answers no query for users before this fires."""
-        assert self.directory is not None
-        held: Deferred[None] = Deferred()
-        read = self.directory.read
-
-        def reading(of: type, *args: Any, **kwargs: Any) -> Any:
-            if of is UserObject:
-                return held.addCallback(lambda _: read(of, *args, **kwargs))
-            return read(of, *args, **kwargs)
-
-        self.patch(self.directory, "read", reading)
-        return held
-
-    def test_the_directory_is_late(self) -> None:
-        """A message waits for half a minute; a later answer changes nothing, and is not logged as a fault."""
-        held = self.hold()
-        self.say(self.signed(self.fields()), seconds=29)
-        self.assertEqual(self.reasons(), [])
-        self.clock.advance(2)
-        [reason] = self.reasons()
-        self.assertIn("the directory does not answer (it took too long)", reason)
-        held.callback(None)
-        self.clock.advance(1)
-        self.assertEqual((self.arrived(), self.reasons()), ([], []))
-        self.say(self.signed(self.fields()))
-        self.assertEqual(len(self.arrived()), 1)
-
-    def test_the_directory_is_later_than_the_end(self) -> None:
-        """A queue manager that stops waits for no answer."""
-        held = self.hold()
-        self.say(self.signed(self.fields()))
-        self.beta.service.stopService()
-        self.clock.advance(1)
-        held.callback(None)
-        again = self.node("BETA", BETA, store=self.beta.store)
-        self.run_to_end(again.service.open())
-        self.assertEqual(self.reasons(again), [])
-
-
 class WeakTests(SigningTestCase):
     """An operator that permits weak hashes."""
 
@@ -523,51 +391,6 @@ class LongKeyTests(SigningTestCase):
         """A key that is shorter than the smallest allowed is refused by that line."""
         reason = self.refused(self.signed(self.fields()))
         self.assertIn("has a key of 2048 bits, and [security] smallest_key is 4096", reason)
-
-
-class RefusedExpressTests(SigningTestCase):
-    """[MS-MQQB] figure 6: express messages that do not reach their queue."""
-
-    permits = False
-
-    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
-        return super().node(name, identifier, options={"send_insecure_nacks": self.permits}, **kwargs)
-
-    def test_figure_6(self) -> None:
-        """Each is acknowledged if its sender asked for it, the classes that help to probe only if permitted.
-
-        MQQB-3.1.1.1.1.4-01, MQQB-3.1.5.8.3-06, MQDMPR-3.1.1.12-11.
-        """
-        self.listen(is_prompt=True)
-        admin = "TCP:127.0.0.4\\private$\\admin"
-        wanted = self.fields(admin=admin)
-        nowhere = "TCP:127.0.0.3\\private$\\nowhere"
-        orders = "TCP:127.0.0.3\\private$\\orders"
-        cases: list[tuple[MessageClass, dict[str, Any]]] = [
-            (MessageClass.NACK_BAD_SIGNATURE, {}),
-            (MessageClass.NACK_REACH_QUEUE_TIMEOUT, {"time_to_reach_queue": 1, "sent_time": int(WALL) - 9}),
-            (MessageClass.NACK_BAD_DST_Q, {"destination": nowhere}),
-            (MessageClass.NACK_NOT_TRANSACTIONAL_MSG, {"destination": orders}),
-        ]
-        secure = {MessageClass.NACK_REACH_QUEUE_TIMEOUT, MessageClass.NACK_NOT_TRANSACTIONAL_MSG}
-        expected = []
-        for message_class, change in cases:
-            for asks in (False, True):
-                message = attrs.evolve(wanted, acknowledge=4 if asks else 0, **change)
-                over = b"another" if message_class is MessageClass.NACK_BAD_SIGNATURE else None
-                self.say(self.signed(message, over=over), seconds=5)
-                if asks and (self.permits or message_class in secure):
-                    expected.append(message_class)
-        self.assertEqual(self.arrived() + self.arrived(self.path), [])
-        self.assertEqual(len(self.reasons()), 2 * len(cases))
-        told = [heard.message_class for peer in self.peers for heard in peer.messages]
-        self.assertEqual(told, expected)
-
-
-class PermittedTests(RefusedExpressTests):
-    """The same of a queue manager that sends insecure acknowledgements."""
-
-    permits = True
 
 
 @skipIf(WITHOUT_OPENSSL, WITHOUT_OPENSSL)

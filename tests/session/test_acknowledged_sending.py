@@ -1,0 +1,336 @@
+"""[MS-MQQB] 3.1.5.5: what a sender does by the acknowledgements of its session."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.session.effects import Acknowledged, CloseReason, WindowOpened
+from msmq.session.outgoing import OutgoingPacket
+from msmq.settings import SessionSettings
+from tests.session.support import (
+    ALPHA,
+    BETA,
+    Driven,
+    acks,
+    establish,
+    open_acceptor,
+    open_initiator,
+    parameters,
+    session_ack,
+    session_header,
+    user_packet,
+)
+from tests.session.test_session_acknowledgements import acknowledged
+
+
+class SendingTests(SynchronousTestCase):
+    """The sender's reaction to acknowledgements."""
+
+    def test_an_acknowledgement_forgets_express_messages(self) -> None:
+        """Two of three are gone, the third stays, and telling twice changes nothing.
+
+        MQQB-3.1.5.5.2-01, MQQB-3.1.5.5.1-03, MQQB-3.1.1.6.1-01, MQQB-3.1.1.3.1-18.
+        """
+        driven = open_initiator()
+        driven.send(user_packet(b"1"), user_packet(b"2"), user_packet(b"3"))
+        driven.receive(session_ack(session_header(received=2)))
+        self.assertEqual(acknowledged(driven), [user_packet(b"1"), user_packet(b"2")])
+        self.assertEqual(driven.session.statistics.unacknowledged, 1)
+        driven.receive(session_ack(session_header(received=2)))
+        self.assertEqual(acknowledged(driven), [])
+        self.assertEqual(driven.session.statistics.unacknowledged, 1)
+
+    def test_an_acknowledgement_may_ride_on_a_message(self) -> None:
+        """A SessionHeader does the same in a user message as in a SessionAck (MQQB-3.1.5.5-02)."""
+        driven = open_initiator()
+        driven.send(user_packet(b"1"), user_packet(b"2"))
+        driven.receive(user_packet(b"reply", header=session_header(received=2, sent=1)))
+        self.assertEqual(acknowledged(driven), [user_packet(b"1"), user_packet(b"2")])
+        self.assertEqual(driven.bodies, [b"reply"])
+        self.assertIsNone(driven.close_reason)
+
+    def test_recoverable_messages_stay_until_they_are_named(self) -> None:
+        """Bit k of the flags names number base + k, and nothing else (MQQB-2.2.6-04).
+
+        MQQB-3.1.1.6.1-02.
+        """
+        driven = open_initiator()
+        packets = [user_packet(b"%d" % number, recoverable=True) for number in range(1, 4)]
+        driven.send(*packets)
+        driven.receive(session_ack(session_header(received=3)))
+        self.assertEqual(acknowledged(driven), [])
+        driven.receive(session_ack(session_header(received=3, recoverable_base=1, recoverable_flags=0b101)))
+        self.assertEqual(acknowledged(driven), [packets[0], packets[2]])
+        driven.perform(driven.session.connection_lost(driven.now))
+        [closed] = [effect for effect in driven.effects if hasattr(effect, "unacknowledged")]
+        self.assertEqual([message.packet for message in closed.unacknowledged], [packets[1]])
+
+    def test_acknowledgements_that_come_together_are_one_removal(self) -> None:
+        """A count and four times 32 names in one chunk: 128 messages are forgotten at once, in order."""
+        driven = open_initiator(settings=SessionSettings(window_size=256), window_size=256)
+        packets = [user_packet(b"%d" % number, recoverable=True) for number in range(128)]
+        driven.send(*packets)
+        driven.receive(
+            session_ack(session_header(received=128, window_size=256))
+            + b"".join(
+                session_ack(
+                    session_header(
+                        received=128, recoverable_base=base, recoverable_flags=0xFFFFFFFF, window_size=256
+                    )
+                )
+                for base in (1, 33, 65, 97)
+            )
+        )
+        [effect] = driven.take(Acknowledged)
+        assert isinstance(effect, Acknowledged)
+        self.assertEqual([message.packet for message in effect.messages], packets)
+        self.assertEqual(driven.take(WindowOpened), [WindowOpened()])
+
+    def test_acknowledging_what_was_never_sent_closes(self) -> None:
+        """AckSequenceNumber beyond the last number is a lie, and nothing is forgotten.
+
+        MQQB-3.1.5.5.1-02.
+        """
+        driven = open_initiator()
+        driven.send(user_packet(), user_packet())
+        driven.receive(session_ack(session_header(received=3)))
+        self.assertEqual(acknowledged(driven), [])
+        self.assertEqual(driven.close_reason, CloseReason.BAD_ACKNOWLEDGEMENT)
+
+    def test_the_smaller_window_limits_what_is_in_flight(self) -> None:
+        """Neither our window nor the peer's is ever exceeded.
+
+        MQQB-3.1.1.3.1-13, MQQB-3.1.1.3.1-15, MQQB-3.1.7.1-02, MQQB-3.1.1.3.1-14.
+        """
+        driven = open_initiator(window_size=2)
+        driven.send(user_packet())
+        self.assertEqual(driven.session.capacity, 1)
+        driven.send(user_packet())
+        self.assertEqual(driven.session.capacity, 0)
+        driven = open_initiator(settings=SessionSettings(window_size=4))
+        self.assertEqual(driven.session.capacity, 4)
+        driven = open_initiator()
+        self.assertEqual(driven.session.capacity, 64)
+
+    def test_an_acknowledgement_opens_the_window(self) -> None:
+        """Room for exactly as many as were acknowledged (MQQB-3.1.5.5.1-04)."""
+        driven = open_initiator(window_size=2)
+        driven.send(user_packet(), user_packet())
+        driven.receive(session_ack(session_header(received=1, window_size=2)))
+        self.assertEqual(driven.take(WindowOpened), [WindowOpened()])
+        self.assertEqual(driven.session.capacity, 1)
+
+    def test_the_peers_latest_window_counts(self) -> None:
+        """A window of 1 throttles, and doubles back every thirty seconds (MQQB-3.1.5.5-03)."""
+        driven = open_initiator()
+        driven.receive(session_ack(session_header(window_size=1)))
+        self.assertEqual(driven.session.capacity, 1)
+        for expected in (2, 4, 8, 16, 32, 64, 64):
+            driven.advance(30)
+            self.assertEqual(driven.session.capacity, expected)
+        driven.receive(session_ack(session_header(window_size=10)))
+        self.assertEqual(driven.session.capacity, 10)
+        driven.advance(60)
+        self.assertEqual(driven.session.capacity, 10)
+
+    def test_our_window_when_memory_is_short(self) -> None:
+        """It is 1 at once, and doubles every thirty seconds up to the one that was configured.
+
+        MQMQ-2.2.20.4-11
+        """
+        for window in (64, 5):
+            driven = open_acceptor(settings=SessionSettings(window_size=window))
+            driven.perform(driven.session.narrow(driven.now))
+            self.assertEqual([ack[-1] for ack in acks(driven.take_written())], [1])
+            said = []
+            for _ in range(8):
+                driven.receive(user_packet())
+                driven.advance(10)
+                said += [ack[-1] for ack in acks(driven.take_written())]
+                driven.advance(20)
+            self.assertEqual(said[0], 1)
+            self.assertEqual(said, [min(1 << step, window) for step in range(8)])
+
+    def test_memory_is_short_again(self) -> None:
+        """The window is 1 again, and the thirty seconds begin anew; a window of 1 is not sent twice."""
+        driven = open_acceptor()
+        for _ in range(2):
+            driven.perform(driven.session.narrow(driven.now))
+            driven.advance(29)
+        driven.perform(driven.session.narrow(driven.now))
+        self.assertEqual([ack[-1] for ack in acks(driven.take_written())], [1])
+        driven.advance(30)
+        self.assertEqual(driven.session.statistics.window, 2)
+        driven.perform(driven.session.narrow(driven.now))
+        self.assertEqual([ack[-1] for ack in acks(driven.take_written())], [1])
+
+    def test_memory_is_short_after_the_end(self) -> None:
+        """A session that is over says nothing."""
+        driven = open_acceptor()
+        driven.perform(driven.session.close(CloseReason.STOPPED, driven.now))
+        driven.take_written()
+        driven.perform(driven.session.narrow(driven.now))
+        driven.advance(60)
+        self.assertEqual(driven.written, b"")
+
+    def test_window_zero_in_a_session_header_is_one(self) -> None:
+        """A peer that advertises 0 still gets one message at a time."""
+        driven = open_initiator()
+        driven.receive(session_ack(session_header(window_size=0)))
+        self.assertEqual(driven.session.capacity, 1)
+
+    def test_wrong_message_count_closes_after_delivery(self) -> None:
+        """The message that carries a wrong count is delivered, then the session closes.
+
+        MQQB-3.1.5.5.5-01, MQMQ-2.2.20.4-08.
+        """
+        driven = open_acceptor()
+        driven.receive(user_packet(b"kept", header=session_header(sent=2)))
+        self.assertEqual(driven.bodies, [b"kept"])
+        self.assertEqual(driven.close_reason, CloseReason.COUNT_MISMATCH)
+
+    def test_right_counts_include_the_carrier(self) -> None:
+        """A recoverable message counts itself in both counts (MQQB-3.1.5.5.5-02)."""
+        driven = open_acceptor()
+        driven.receive(user_packet())
+        driven.receive(user_packet(recoverable=True, header=session_header(sent=2, recoverable_sent=1)))
+        self.assertIsNone(driven.close_reason)
+        driven.receive(user_packet(header=session_header(sent=3, recoverable_sent=2)))
+        self.assertEqual(driven.close_reason, CloseReason.COUNT_MISMATCH)
+
+    def test_wrong_counts_in_an_acknowledgement_still_acknowledge(self) -> None:
+        """First the acknowledged messages are forgotten, then the session closes (MQQB-3.1.5.5-04)."""
+        driven = open_initiator()
+        driven.send(user_packet(b"1"))
+        driven.receive(session_ack(session_header(received=1, sent=9)))
+        self.assertEqual(acknowledged(driven), [user_packet(b"1")])
+        self.assertEqual(driven.close_reason, CloseReason.COUNT_MISMATCH)
+
+    def test_counts_of_the_sender_wrap(self) -> None:
+        """More than 65536 messages go out and are forgotten one by one."""
+        driven = open_initiator(settings=SessionSettings(window_size=32767), window_size=65535)
+        self.assertEqual(driven.session.capacity, 32767)
+        total = 0
+        for _ in range(5):
+            driven.send(*[user_packet()] * 16000)
+            total += 16000
+            driven.receive(session_ack(session_header(received=total & 0xFFFF, window_size=65535)))
+            self.assertEqual(len(acknowledged(driven)), 16000)
+        self.assertIsNone(driven.close_reason)
+        self.assertEqual(driven.session.statistics.unacknowledged, 0)
+
+    def test_counts_of_recoverable_messages_wrap(self) -> None:
+        """More than 65536 go from one side to the other, are stored and named; 0 is a number as any other.
+
+        MQQB-3.1.1.4-04.
+        """
+        sender = open_initiator()
+        receiver = open_acceptor()
+        packet = user_packet(recoverable=True)
+        total = forgotten = 0
+        while total < 65536 + 96:
+            sender.send(*[packet] * 32)
+            total += 32
+            receiver.receive(sender.take_written())
+            receiver.perform(receiver.session.persisted(total, receiver.now))
+            receiver.advance(0.5)
+            sender.receive(receiver.take_written())
+            forgotten += len(acknowledged(sender))
+            self.assertEqual(forgotten, total)
+        self.assertEqual(len(receiver.bodies), total)
+        self.assertIsNone(sender.close_reason)
+        self.assertIsNone(receiver.close_reason)
+
+    def test_a_message_is_not_sent_twice_to_one_object(self) -> None:
+        """The very objects that were sent come back, so that a broker knows them."""
+        driven = open_initiator()
+        messages = [OutgoingPacket(user_packet(b"1")), OutgoingPacket(user_packet(b"2"))]
+        driven.perform(driven.session.send(messages, driven.now))
+        driven.receive(session_ack(session_header(received=1)))
+        [effect] = driven.take(Acknowledged)
+        assert isinstance(effect, Acknowledged)
+        self.assertIs(effect.messages[0], messages[0])
+
+
+class AckWaitTests(SynchronousTestCase):
+    """[MS-MQQB] 3.1.6.3: a peer that does not acknowledge."""
+
+    def test_silence_closes(self) -> None:
+        """An unacknowledged message and no packet at all: closed after AckWaitTimeout.
+
+        MQQB-3.1.2.4-01, MQQB-3.1.6.3-02, MQQB-2.2.2.1-03.
+        """
+        driven = open_initiator(direct=False)
+        driven.send(user_packet())
+        driven.advance(19.999)
+        self.assertIsNone(driven.close_reason)
+        driven.advance(0.001)
+        self.assertEqual(driven.close_reason, CloseReason.ACK_TIMEOUT)
+
+    def test_direct_sessions_wait_twice_as_long(self) -> None:
+        """The factor is 2 toward a direct format name (MQQB-3.1.2.4-02)."""
+        driven = open_initiator()
+        driven.advance(30)
+        driven.send(user_packet())
+        driven.advance(39.999)
+        self.assertIsNone(driven.close_reason)
+        driven.advance(0.001)
+        self.assertEqual(driven.close_reason, CloseReason.ACK_TIMEOUT)
+
+    def test_the_acceptor_uses_the_received_timeout(self) -> None:
+        """AckTimeout of the parameters rules the acceptor's wait (MQQB-3.1.5.4.1-02)."""
+        driven = Driven(is_initiator=False)
+        driven.perform(driven.session.accepted(driven.now))
+        driven.receive(establish(ALPHA, BETA) + parameters(500, 30000))
+        driven.send(user_packet())
+        driven.advance(29.999)
+        self.assertIsNone(driven.close_reason)
+        driven.advance(0.001)
+        self.assertEqual(driven.close_reason, CloseReason.ACK_TIMEOUT)
+
+    def test_any_packet_buys_one_more_period(self) -> None:
+        """What the peer sends proves that it lives, for one period (MQQB-3.1.6.3-03, MQQB-3.1.5.1-01)."""
+        driven = open_initiator(direct=False)
+        driven.send(user_packet())
+        driven.advance(10)
+        driven.receive(user_packet())
+        driven.advance(10)
+        self.assertIsNone(driven.close_reason)
+        driven.advance(19.999)
+        self.assertIsNone(driven.close_reason)
+        driven.advance(0.001)
+        self.assertEqual(driven.close_reason, CloseReason.ACK_TIMEOUT)
+
+    def test_a_partial_acknowledgement_renews_the_deadline(self) -> None:
+        """While something is unacknowledged each acknowledgement restarts the timer.
+
+        MQQB-3.1.5.5.5-03.
+        """
+        driven = open_initiator(direct=False)
+        driven.send(user_packet(), user_packet())
+        driven.advance(15)
+        driven.receive(session_ack(session_header(received=1)))
+        driven.advance(19)
+        self.assertIsNone(driven.close_reason)
+        driven.receive(session_ack(session_header(received=2)))
+        driven.advance(200)
+        self.assertIsNone(driven.close_reason)
+
+    def test_all_acknowledged_stops_the_timer(self) -> None:
+        """With nothing to wait for, the expiry changes nothing (MQQB-3.1.6.3-01)."""
+        driven = open_initiator(direct=False)
+        driven.send(user_packet())
+        driven.take_written()
+        driven.receive(session_ack(session_header(received=1)))
+        driven.advance(250)
+        self.assertIsNone(driven.close_reason)
+        self.assertEqual(driven.written, b"")
+
+    def test_only_the_first_message_arms_the_timer(self) -> None:
+        """A later message does not move the deadline of an earlier one (MQQB-3.1.7.1.3-09)."""
+        driven = open_initiator(direct=False)
+        driven.send(user_packet())
+        driven.advance(10)
+        driven.send(user_packet())
+        driven.advance(10)
+        self.assertEqual(driven.close_reason, CloseReason.ACK_TIMEOUT)
