@@ -16,6 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.interfaces.storage import MessageNotStored, StorageError, StoreIncomplete
 from msmq.persistence.changes import AppendEvent, AppendLog, Change, PutAborts, PutQueue, PutState
 from msmq.persistence.snapshot import Snapshot
+from msmq.storage.checking.sqlite_repair import rebuild
 from msmq.storage.scrub_policy import SCRUBBING
 from msmq.storage.sqlite import SqliteMessageStore
 from msmq.storage.sqlite.database import FileDatabase
@@ -122,6 +123,25 @@ class RottenRowTests(_DamageTestCase):
         self.flip(packet)
         store = self.opened(remove(1))
         self.assertEqual(self.damaged(store), [])
+
+    def test_definition(self) -> None:
+        """A wrong bit in the definition of a trigger is refused at the start, and repaired without a loss.
+
+        With such a trigger messages could be stored, and none removed.
+        """
+        self.filled(PutQueue(ORDERS), put(1, b"one"))
+        mark = self.path.with_name("msmq.sqlite-mark")
+        whole, marked = self.path.read_bytes(), mark.read_bytes()
+        at = whole.index(b"OLD.packet")
+        for bit in range(8):
+            mark.write_bytes(marked)
+            self.path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
+            error = self.refused(self.make_store().open(), StorageError)
+            self.assertIn("message_re", str(error))
+            rebuild(self.path, mark)
+            store = self.opened(put(2, b"two"), remove(1))
+            self.assertEqual(self.done(store.read(ORDERS.identifier, [2])), [b"two"])
+            self.done(store.close())
 
     def test_row(self) -> None:
         """A message whose row has changed is quarantined at the start, whichever value it is."""

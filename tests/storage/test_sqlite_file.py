@@ -24,7 +24,7 @@ from tests.storage.policies import policy_of
 
 NEXT = Schema(
     version=5,
-    tables=SCHEMA.tables,
+    tables=(*SCHEMA.tables, "CREATE TABLE note (lookup_id INTEGER, text TEXT)"),
     migrations={
         3: ("CREATE TABLE note (lookup_id INTEGER)", "INSERT INTO note SELECT lookup_id FROM message"),
         4: ("ALTER TABLE note ADD COLUMN text TEXT",),

@@ -54,7 +54,7 @@ def _check(durable: sqlite3.Connection, path: Path, mark: Path, report: StoreRep
     for (found,) in durable.execute("PRAGMA quick_check(100)").fetchall():
         if found != "ok":
             report.add(f"{path}: {one_line(found)}")
-    for problem in small_problems(durable):
+    for problem in small_problems(durable, SCHEMA):
         report.add(f"{path}: {problem}")
     place: ScrubPlace | None = BEGIN
     while place is not None:

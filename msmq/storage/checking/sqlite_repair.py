@@ -59,6 +59,8 @@ def rebuild(path: Path, mark: Path) -> list[str]:
             # It is brought into the file as far as it matches, and removed then.
             shutil.copy2(log, path.with_name(f"{path.name}.damaged-wal"))
         with closing(sqlite3.connect(path, isolation_level=None)) as source:
+            # A definition that cannot be parsed does not keep the others from being read.
+            source.execute("PRAGMA writable_schema = ON")
             with closing(sqlite3.connect(target, isolation_level=None)) as copy:
                 _build(source, copy, path, mark, told)
     except (sqlite3.Error, OSError) as error:

@@ -99,7 +99,7 @@ class FileDatabase:
                 self._generation.advance_alone()
                 opened.callback(self._generation.end)
                 self._presence = OpenedFiles.of(path)
-                check_small_tables(connection, path)
+                check_small_tables(connection, path, schema)
                 self._known, self._next_queue = read_rows(connection)
                 self._writer = PlanWriter.found(connection, express)
                 self._fill = FileChecksumFill.found(connection)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -14,6 +15,7 @@ from msmq.storage.damage import DamagedRow, RowKind, keep
 from msmq.storage.records import lookup_id_of, read_definition
 from msmq.storage.sqlite.integrity.sums import IS_SOUND_OR_OLDER
 from msmq.storage.sqlite.integrity.verification import quarantine_path
+from msmq.storage.sqlite.schema import Schema
 
 MOST: Final = 1000
 """Damaged messages with which a start goes on; with more, the file is to be repaired."""
@@ -21,22 +23,25 @@ MOST: Final = 1000
 REMEDY: Final = "run msmq store repair, or restore the store from a backup"
 
 
-def check_small_tables(connection: sqlite3.Connection, path: Path) -> None:
+def check_small_tables(connection: sqlite3.Connection, path: Path, schema: Schema) -> None:
     """Verify queues and values.
 
     @raise StorageError: one is damaged.
     @raise sqlite3.Error: they cannot be read.
     """
-    for problem in small_problems(connection):
+    for problem in small_problems(connection, schema):
         raise StorageError(f"{path}: {problem}; {REMEDY}")
 
 
-def small_problems(connection: sqlite3.Connection) -> list[str]:
-    """What is damaged among queues and values: table, row and what is wrong.
+def small_problems(connection: sqlite3.Connection, schema: Schema) -> list[str]:
+    """What is damaged among the definitions of tables, the queues and the values: where and what is wrong.
 
     @raise sqlite3.Error: they cannot be read.
     """
-    problems = []
+    problems = schema_problems(connection, schema)
+    if problems:
+        # Statements on such tables would not do what they say.
+        return problems
     for row, identifier, definition, checksum in connection.execute(
         "SELECT id, identifier, definition, checksum FROM queue"
     ):
@@ -49,6 +54,42 @@ def small_problems(connection: sqlite3.Connection) -> list[str]:
     for (row,) in connection.execute("SELECT id FROM removed_queue WHERE id IN (SELECT id FROM queue)"):
         problems.append(f"table removed_queue, row {row}: there is a queue with this number")
     return problems
+
+
+def schema_problems(connection: sqlite3.Connection, schema: Schema) -> list[str]:
+    """Tables, indexes and triggers that are not defined as this version defines them.
+
+    @raise sqlite3.Error: they cannot be read.
+    """
+    with closing(sqlite3.connect(":memory:")) as memory:
+        for statement in schema.tables:
+            memory.execute(statement)
+        expected = _definitions(memory)
+    found = _definitions(connection)
+    return [
+        f"table sqlite_schema: the definition of {quoted(name)} is damaged"
+        for name in sorted({*expected, *found})
+        if expected.get(name) != found.get(name)
+    ]
+
+
+def _definitions(connection: sqlite3.Connection) -> dict[str, object]:
+    """By name: the text of an index or a trigger, and the columns of a table.
+
+    The text of a table differs after a migration.
+    """
+    found: dict[str, object] = {}
+    # As bytes, since damaged text need not be text.
+    select = "SELECT CAST(type AS BLOB), CAST(name AS BLOB), CAST(sql AS BLOB) FROM sqlite_schema"
+    for kind, name, text in connection.execute(select).fetchall():
+        shown = (name or b"").decode("utf-8", "replace")
+        found[shown] = kind, text
+        if kind == b"table":
+            columns = connection.execute(
+                'SELECT name, type, "notnull", pk FROM pragma_table_info(?)', (shown,)
+            )
+            found[shown] = kind, sorted(columns.fetchall())
+    return found
 
 
 def take_damaged_messages(connection: sqlite3.Connection, path: Path) -> list[DamagedRow]:
