@@ -147,7 +147,7 @@ class SessionFactory(ServerFactory):
         host = str(getattr(addr, "host", ""))
         refusal = self._refusal(host)
         if refusal is not None:
-            self.refuse(refusal, host)
+            self.refuse(refusal, host, "")
             return None
         return self.build(is_initiator=False)
 
@@ -156,10 +156,10 @@ class SessionFactory(ServerFactory):
             return ConnectionRefusal.OFFLINE
         return self._doorkeeper.judge(host, self._incoming.of(host), self.clock.now())
 
-    def refuse(self, refusal: ConnectionRefusal, host: str, detail: str = "") -> None:
+    def refuse(self, refusal: ConnectionRefusal, host: str, detail: str) -> None:
         """A connection did not become a session: count it, and say so in the log, though not every time.
 
-        @param detail: what else the log says of it.
+        @param detail: what else the log says of it; empty for nothing.
         """
         if not self._doorkeeper.note(host, refusal, self.clock.now()):
             return
@@ -206,7 +206,7 @@ class SessionFactory(ServerFactory):
     def _accepts(self, protocol: SessionProtocol) -> bool:
         accepted = protocol.may_open()
         if not accepted:
-            self.refuse(ConnectionRefusal.SESSIONS, protocol.remote_address)
+            self.refuse(ConnectionRefusal.SESSIONS, protocol.remote_address, "")
         return accepted
 
     def connection_made(self, connection: SessionProtocol) -> None:
@@ -228,7 +228,7 @@ class SessionFactory(ServerFactory):
         if len(self._handshaking) >= self.settings.max_handshakes:
             oldest = next(iter(self._handshaking))
             del self._handshaking[oldest]
-            self.refuse(ConnectionRefusal.HANDSHAKES, oldest.remote_address)
+            self.refuse(ConnectionRefusal.HANDSHAKES, oldest.remote_address, "")
             oldest.close(CloseReason.CROWDED_OUT)
         self._handshaking[connection] = None
 

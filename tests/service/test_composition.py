@@ -6,10 +6,23 @@ import ast
 import inspect
 from collections.abc import Iterator
 from enum import Enum
+from pathlib import Path
+from typing import Any, cast
 
+from twisted.internet import reactor
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.interface import InterfaceClass
 
+from msmq.directory.factory import make_directory
+from msmq.directory.ldap.provider import LdapDirectory
 from msmq.service import composition
+from msmq.service.composition import ServerParts, compose
+from msmq.service.configuration import load
+from msmq.service.directory_servers import DirectorySearch
+from msmq.storage.memory import MemoryMessageStore
+from msmq.testing.clock import ManualClock
+from tests.builders import ALPHA
+from tests.shares import SHARES
 
 DEFAULTS = {
     # Its queue manager attaches itself.
@@ -64,3 +77,68 @@ class CompositionTests(SynchronousTestCase):
             [function] = ast.parse(f"def f():\n    {source}").body
             assert isinstance(function, ast.FunctionDef)
             self.assertEqual(set(omitted(function)), {("TrustedPeers", "acknowledgers")})
+
+    def test_every_adaptation_may_fail(self) -> None:
+        """A directory without an optional interface is used without it; no server fails to start by it."""
+        tree = ast.parse(inspect.getsource(composition))
+        calls = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and isinstance(adapted := getattr(composition, node.func.id, None), InterfaceClass)
+            and adapted.__module__.startswith("msmq.")
+        ]
+        self.assertGreater(len(calls), 3)
+        for call in calls:
+            self.assertEqual([*map(ast.unparse, call.args)], ["directory", "None"], ast.unparse(call))
+
+
+class DirectoryTests(SynchronousTestCase):
+    """A server with a directory, and one that answers discovery."""
+
+    def compose(self, text: str, found: tuple[str, ...] = ()) -> tuple[ServerParts, list[Any]]:
+        """The parts of a server, and the directories that were created.
+
+        @param found: directory servers that were discovered before.
+        """
+        data = Path(self.mktemp())
+        data.mkdir()
+        path = data / "msmq.toml"
+        path.write_text(
+            f"[queue_manager]\nname = 'ALPHA'\ndata = '{data}'\n{text}\n[listen]\ncontrol = 'off'\n"
+        )
+        configuration = load(path)
+        clock, real = ManualClock(), cast(Any, reactor)
+        search = DirectorySearch(configuration, real, clock)
+        search.found = found
+        made: list[Any] = []
+
+        def remember(*arguments: Any) -> object:
+            made.append(make_directory(*arguments))
+            return made[-1]
+
+        self.patch(composition, "make_directory", remember)
+        parts = compose(
+            configuration,
+            ALPHA,
+            MemoryMessageStore(),
+            real,
+            shares=SHARES,
+            reload=dict,
+            clock=clock,
+            search=search,
+        )
+        return parts, made
+
+    def test_servers_that_were_found(self) -> None:
+        """A directory without servers of its own begins with those that discovery found."""
+        _, [directory] = self.compose("[directory]\nbackend = 'ldap:///DC=example'\n", ("ds.example",))
+        self.assertIsInstance(directory, LdapDirectory)
+        self.assertEqual(directory.servers, ("ds.example",))
+
+    def test_discovery(self) -> None:
+        """A queue manager with connected networks answers discovery; one without does not."""
+        network = "connected_networks = ['0e1e0f2c-6a3f-4a3e-9d3f-7f8a1f1f1f1f']"
+        self.assertIsNotNone(self.compose(network)[0].discovery)
+        self.assertIsNone(self.compose("")[0].discovery)

@@ -88,8 +88,12 @@ class MovedSenderTestCase(NodesTestCase):
         self.assertEqual(self.bodies(self.beta, self.payments), list(bodies))
 
     def events(self) -> list[str]:
+        """The reasons of these events, each of which names its queue."""
         stored = self.successResultOf(self.beta.store.read_events(0, 1000))
-        return [each.event.reason for each in stored if each.event.event == "acknowledgements_wait"]
+        found = [each.event for each in stored if each.event.event == "acknowledgements_wait"]
+        for event in found:
+            self.assertIn("order_queue$", event.queue)
+        return [event.reason for event in found]
 
 
 class ByTrustedSessionTests(MovedSenderTestCase):
