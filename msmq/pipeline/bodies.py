@@ -1,16 +1,20 @@
-"""Decoding of message bodies into columns, with all installed decoders."""
+"""Decoding of message bodies into columns, with all installed decoders.
+
+The decoders are imported when bodies are decoded: a Spark worker starts often, and rarely decodes any.
+"""
 
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
-from twisted.plugin import getPlugins
-
-from msmq.decoding.bodies import AUTO, Body, BodyDecoders, IBodyDecoder, extension_headers
 from msmq.pipeline.rows import BodyReaders, Headers
 from msmq.pipeline.stored_packets import text
 from msmq.quoting import quoted
 from msmq.structures.packet.user_message_view import UserMessageView
+
+if TYPE_CHECKING:
+    from msmq.decoding.bodies import Body, BodyDecoders
 
 NONE = "none"
 """What is asked for if bodies are not to be read."""
@@ -21,6 +25,10 @@ def installed_decoders() -> BodyDecoders:
 
     @raise ValueError: two have the same name.
     """
+    from twisted.plugin import getPlugins
+
+    from msmq.decoding.bodies import BodyDecoders, IBodyDecoder
+
     return BodyDecoders(getPlugins(IBodyDecoder))
 
 
@@ -49,12 +57,16 @@ def reading(choice: str, *, headers: bool = False) -> BodyReaders:
 
 def body_of(view: UserMessageView) -> Body:
     """What decoders look at in a packet."""
+    from msmq.decoding.bodies import Body
+
     return Body(bytes(view.body), view.body_type, bytes(view.extension))
 
 
 def _headers(view: UserMessageView) -> Headers | None:
+    from msmq.decoding.bodies import extension_headers
+
     found = extension_headers(bytes(view.extension))
     return None if found is None else [(text(key), value) for key, value in found]
 
 
-__all__ = ["AUTO", "NONE", "body_of", "installed_decoders", "reading"]
+__all__ = ["NONE", "body_of", "installed_decoders", "reading"]

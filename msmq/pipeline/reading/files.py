@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from msmq.decoding.captured_messages import captured_messages
 from msmq.decoding.pcap import is_capture
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.options import ReadOptions
@@ -113,6 +112,9 @@ class FileScan:
             for batch in self._batches(part, (*_KEPT, PACKET_COLUMN.name)):
                 yield [_stored(row) for row in batch.to_pylist()]
             return
+        # What reads captures is not imported by readers of stores, whose Spark workers start often.
+        from msmq.decoding.captured_messages import captured_messages
+
         page: list[StoredPacket] = []
         for place, found in enumerate(captured_messages(Path(part.path).read_bytes())):
             packet = StoredPacket(found.packet, WIRE_TOPIC, place, found.time, timestamp_type=0)

@@ -29,7 +29,6 @@ from msmq.pipeline.spark.batches import Batches
 from msmq.pipeline.spark.filters import push
 from msmq.pipeline.spark.partitions import FilePartition, SlicePartition
 from msmq.pipeline.spark.streaming import MsmqStreamReader
-from msmq.pipeline.spark.writer import MsmqStreamWriter, MsmqWriter
 from msmq.pipeline.writing.options import write_options
 
 if TYPE_CHECKING:
@@ -66,10 +65,14 @@ class MsmqDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """What sends a batch."""
+        from msmq.pipeline.spark.writer import MsmqWriter
+
         return MsmqWriter(write_options(self.options), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """What sends a stream."""
+        from msmq.pipeline.spark.writer import MsmqStreamWriter
+
         return MsmqStreamWriter(write_options(self.options), schema, overwrite)
 
 
