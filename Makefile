@@ -40,11 +40,12 @@ crash: $(INSTALLED)
 		tests.faults.test_order tests.faults.test_power_cut
 
 # Each call of two lives that fails in each way, and some of those of a third, and ten thousand changed bits of
-# each store in files: most of an hour and more.
+# each store: most of an hour and more.
 faults: $(INSTALLED)
 	MSMQ_CRASH=1 $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_faults tests.faults.test_failing_system \
-		tests.storage.log.test_scrubbing tests.storage.test_sqlite_flips
+		tests.storage.log.test_scrubbing tests.storage.test_sqlite_flips \
+		tests.storage.test_postgresql_damage
 
 # Thousands of simulated networks, enterprises and histories of queue managers, others each time: half an hour.
 # The suite has a few hundred of them.

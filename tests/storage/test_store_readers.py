@@ -22,6 +22,7 @@ from msmq.persistence.changes import (
     PutQueue,
     PutState,
     RemoveMessages,
+    RemoveState,
     TrimLog,
 )
 from msmq.pipeline.rows import message_row
@@ -40,6 +41,13 @@ from tests.strategies import user_packets
 ANY: dict[str, Any] = {"since": None, "until": None}
 EVERYTHING = (0, 1 << 64)
 HEADERS = ("id", "label", "priority", "body_size", "extension_base64", "transaction", "decode_error")
+
+
+def spoil_file(path: Path, content: bytes) -> None:
+    """Change a bit in the middle of this content in a file."""
+    data = path.read_bytes()
+    at = data.index(content) + len(content) // 2
+    path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
 
 
 if TYPE_CHECKING:
@@ -103,6 +111,38 @@ class BesideContract(_Base):
         [row] = store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=False).rows
         self.assertEqual(row[-1], packet)
 
+    def spoil(self, content: bytes) -> None:
+        """Change a bit in the middle of this content, which the store of L{beside} has."""
+        raise NotImplementedError
+
+    def test_damage(self) -> None:
+        """A packet, an entry or an event with a wrong bit is reported, and never another body returned."""
+        place, limits = ORDERS.identifier, {**ANY, "bodies": True}
+        for content, change, read in (
+            (
+                b"rotten" * 30,
+                PutMessage(place, 2, b"rotten" * 30, 1.0),
+                lambda store: store.messages(place, *EVERYTHING, **limits),
+            ),
+            (
+                b"logged" * 30,
+                AppendLog(place, 2, b"logged" * 30, 1.0),
+                lambda store: store.log(place, *EVERYTHING, **limits),
+            ),
+            (
+                b"reason" * 30,
+                AppendEvent(1.0, b"", "e", "reason" * 30),
+                lambda store: store.events(*EVERYTHING),
+            ),
+        ):
+            store = self.beside(PutQueue(ORDERS), PutMessage(place, 1, b"sound", 1.0), change)
+            read(store)
+            self.spoil(content)
+            store.close()
+            error = self.assertRaises(StorageError, read, store)
+            self.assertRegex(str(error), "checksum|are damaged")
+            self.assertNotIn("\n", str(error))
+
     def test_times(self) -> None:
         """What arrived earlier or later is left out, of every stream."""
         changes = [PutMessage(ORDERS.identifier, n, b"m", float(n)) for n in range(1, 9)]
@@ -157,9 +197,24 @@ class SqliteTests(BesideContract, SynchronousTestCase):
     def beside(self, *changes: Any) -> StoreReader:
         directory = Path(tempfile.mkdtemp(dir=self.workshop()))
         write_sqlite(directory, changes)
+        self.place = directory
         store = open_beside(str(directory))
         self.addCleanup(store.close)
         return store
+
+    def spoil(self, content: bytes) -> None:
+        spoil_file(self.place / "msmq.sqlite", content)
+
+    def test_damaged_row(self) -> None:
+        """A row with another ArrivalTime is reported too."""
+        store = self.beside(PutQueue(ORDERS), PutMessage(ORDERS.identifier, 1, b"m", 1.0))
+        with closing(sqlite3.connect(self.place / "msmq.sqlite")) as connection:
+            connection.execute("UPDATE message SET arrived = 2.0")
+            connection.commit()
+        error = self.assertRaises(
+            StorageError, store.messages, ORDERS.identifier, *EVERYTHING, **ANY, bodies=True
+        )
+        self.assertIn("table message, lookup id 0x0000000000000001: the checksum of the row", str(error))
 
     def workshop(self) -> Path:
         directory = Path(self.mktemp()).absolute()
@@ -247,11 +302,18 @@ class LogTests(BesideContract, LogTestCase):
         self.home = Path(tempfile.mkdtemp(dir=self.home)).absolute()
         writer = self.opened()
         self.commit(writer, *changes)
+        # With nothing behind it the last group would count as a write that was cut off.
+        self.commit(writer, PutState("end", b""))
+        self.commit(writer, RemoveState("end"))
         store = open_beside(str(self.home / "log"))
         self.addCleanup(store.close)
         self.assertEqual(store.event_bounds()[0], 1)
         self.done(writer.close())
         return store
+
+    def spoil(self, content: bytes) -> None:
+        [path] = [one for one in (self.home / "log").glob("segment-*") if content in one.read_bytes()]
+        spoil_file(path, content)
 
     def test_live_log(self) -> None:
         """A reader follows a server that goes through its segments, and sees each commit that is done."""
@@ -289,6 +351,13 @@ class PostgresqlTests(BesideContract, SynchronousTestCase):
         store = open_beside(write_postgresql(server, "beside", changes))
         self.addCleanup(store.close)
         return store
+
+    def spoil(self, content: bytes) -> None:
+        spoiled = content[:50] + bytes([content[50] ^ 1]) + content[51:]
+        with shared_server().connect() as connection:
+            for table, column in (("message", "packet"), ("log", "packet"), ("event", "reason")):
+                update = f"UPDATE beside.{table} SET {column} = %s WHERE {column} = %s"
+                connection.execute(update.encode(), (spoiled, content))
 
 
 class WithoutBodyTests(SynchronousTestCase):

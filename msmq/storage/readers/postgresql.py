@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
+from zlib import crc32
 
 import psycopg
 
 from msmq.interfaces.storage import StorageError, StoredEvent
 from msmq.persistence.definition import QueueDefinition
+from msmq.storage.checksums import entry_checksum, event_checksum
 from msmq.storage.postgresql.address import parse_address
 from msmq.storage.postgresql.arrays import bigints
 from msmq.storage.postgresql.connection import PostgresqlConnection, connect
 from msmq.storage.postgresql.failures import failure
 from msmq.storage.postgresql.log_writer import text_of
 from msmq.storage.postgresql.schema import SCHEMA
+from msmq.storage.postgresql.sums import IS_OLDER, IS_SOUND
 from msmq.storage.readers.shape import (
     HEAD,
     LARGE,
@@ -24,6 +28,7 @@ from msmq.storage.readers.shape import (
     PAGE_ROWS,
     Row,
     RowPage,
+    check_packet,
     events_of,
     one_page,
     other_version,
@@ -114,12 +119,18 @@ class PostgresqlStoreReader:
         """See L{StoreReader.events<msmq.storage.readers.shape.StoreReader.events>}."""
         with self._reading() as link:
             rows = link.rows(
-                "SELECT sequence, time, identity, event, reason, message_class, queue FROM event"
+                "SELECT sequence, time, identity, event, reason, message_class::bigint, queue, checksum,"
+                f" {IS_OLDER} FROM event"
                 " WHERE sequence >= $1 AND sequence < $2 AND sequence >= (SELECT first_event FROM progress)"
                 " ORDER BY sequence LIMIT $3",
                 [*within(begin, end), PAGE_ROWS + 1],
             )
-        return events_of(rows, text_of)
+        for sequence, time, owner, event, reason, number, path, checksum, is_older in rows:
+            expected = event_checksum(sequence, time, number, owner, event, reason, path)
+            if not is_older and checksum != expected:
+                where = f"{self.text}, table event, sequence {sequence}"
+                raise StorageError(f"{where}: the checksum does not match; run msmq store check")
+        return events_of([row[:7] for row in rows], text_of)
 
     def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
         """See L{StoreReader.message_cuts<msmq.storage.readers.shape.StoreReader.message_cuts>}."""
@@ -210,13 +221,23 @@ class PostgresqlStoreReader:
         limit = LAST if bodies else LARGE
         rows = link.rows(everything, [queue, sizes[0][0], sizes[-1][0], since, until, limit, HEAD])
         found: list[Row] = []
-        for number, *facts, size, packet in rows:
+        for number, *facts, row, checksum, is_sound, size, packet in rows:
             self.bytes_read += len(packet)
-            if len(packet) < size:
-                packet = without_body(packet, size)
+            head, is_whole = packet, True
+            if size >= limit:
+                packet = without_body(head, size)
+                is_whole = packet is None
                 if packet is None:
                     [(packet,)] = link.rows(whole, [queue, number])
                     self.bytes_read += len(packet)
+            if is_whole:
+                if statements is _LOG:
+                    values = (row, number, facts[0], facts[1], packet)
+                    where, computed = f"table log, sequence {number}", partial(entry_checksum, *values)
+                else:
+                    where = f"table message, lookup id {lookup_id_of(number):#018x}"
+                    computed = partial(crc32, packet)
+                check_packet(f"{self.text}, {where}", packet, size, checksum, computed, is_sound=is_sound)
             found.append((number, *facts, packet))
         return found
 
@@ -272,12 +293,14 @@ _WHEN: Final = (
     "($4::double precision IS NULL OR arrived >= $4) AND ($5::double precision IS NULL OR arrived < $5)"
 )
 _MESSAGES: Final = (
-    f"SELECT lookup_id, arrived, aborts, moves, due, {_PACKET} FROM message"
+    f"SELECT lookup_id, arrived, aborts, moves, due, queue::bigint, checksum, {IS_SOUND} OR {IS_OLDER},"
+    f" {_PACKET} FROM message"
     f" WHERE queue = {_QUEUE} AND lookup_id BETWEEN $2 AND $3 AND {_WHEN} ORDER BY lookup_id",
     f"SELECT packet FROM message WHERE queue = {_QUEUE} AND lookup_id = $2",
 )
 _LOG: Final = (
-    f"SELECT sequence, lookup_id, arrived, {_PACKET} FROM log"
+    f"SELECT sequence, lookup_id, arrived, queue::bigint, checksum, checksum IS NOT NULL OR {IS_OLDER},"
+    f" {_PACKET} FROM log"
     f" WHERE queue = {_QUEUE} AND sequence BETWEEN $2 AND $3 AND {_WHEN} ORDER BY sequence",
     f"SELECT packet FROM log WHERE queue = {_QUEUE} AND sequence = $2",
 )

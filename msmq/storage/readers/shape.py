@@ -142,6 +142,23 @@ def events_of(rows: Sequence[Row], text_of: Callable[[Any], str]) -> tuple[Seque
     return events, rows[PAGE_ROWS][0] if len(rows) > PAGE_ROWS else None
 
 
+def check_packet(
+    where: str, packet: bytes, size: int, checksum: int | None, computed: Callable[[], int], *, is_sound: bool
+) -> None:
+    """See that a row, and a packet that was read whole, are as they were written.
+
+    @param where: the row, as people may read it.
+    @param checksum: that is stored; C{None} for a row that is older than checksums.
+    @param computed: the one that it has to be.
+    @param is_sound: whether the other values of the row have their checksum.
+    @raise StorageError: they are not.
+    """
+    if not is_sound:
+        raise StorageError(f"{where}: the checksum of the row does not match; run msmq store check")
+    if len(packet) != size or (checksum is not None and checksum != computed()):
+        raise StorageError(f"{where}: the checksum of the packet does not match; run msmq store check")
+
+
 def stored(number: int) -> int:
     """A LookupIdentifier, or the number behind the last, as databases have it: with a sign."""
     return max(~LAST, min(int(number) + ~LAST, LAST))

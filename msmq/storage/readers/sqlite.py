@@ -9,18 +9,22 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 from uuid import UUID
+from zlib import crc32
 
 from msmq.interfaces.storage import StorageError, StoredEvent
 from msmq.persistence.definition import QueueDefinition
+from msmq.storage.checksums import entry_checksum
 from msmq.storage.readers.shape import (
     HEAD,
     LARGE,
     PAGE_ROWS,
     Row,
     RowPage,
+    check_packet,
     events_of,
     one_page,
     other_version,
@@ -31,6 +35,8 @@ from msmq.storage.readers.shape import (
 from msmq.storage.records import lookup_id_of, read_definition
 from msmq.storage.sqlite.failures import failure, kind_of
 from msmq.storage.sqlite.file_ownership import APPLICATION_ID, BUSY_SECONDS, pragma
+from msmq.storage.sqlite.integrity.checksum_fill import checksum_of_event
+from msmq.storage.sqlite.integrity.sums import IS_SOUND_OR_OLDER
 from msmq.storage.sqlite.schema import SCHEMA
 from msmq.storage.sqlite.text import text_of
 from msmq.wire.guid import format_guid
@@ -110,13 +116,20 @@ class SqliteStoreReader:
         """See L{StoreReader.events<msmq.storage.readers.shape.StoreReader.events>}."""
         with self._reading() as connection:
             rows = connection.execute(
-                "SELECT sequence, time, identity, event, reason, message_class, queue FROM event"
+                "SELECT sequence, time, identity, event, reason, message_class, queue, checksum,"
+                " checksum IS NULL AND (SELECT is_checked FROM generation) IS 0 FROM event"
                 " WHERE sequence >= ? AND sequence < ?"
                 " AND sequence >= (SELECT first FROM sequence WHERE name = 'event')"
                 " ORDER BY sequence LIMIT ?",
                 (*within(begin, end), PAGE_ROWS + 1),
             ).fetchall()
-        return events_of(rows, text_of)
+            for *row, checksum, is_older in rows:
+                if not is_older and checksum != checksum_of_event(*row):
+                    raise StorageError(
+                        f"{self._path}, table event, sequence {row[0]}: the checksum does not match; run msmq"
+                        " store check"
+                    )
+        return events_of([row[:7] for row in rows], text_of)
 
     def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
         """See L{StoreReader.message_cuts<msmq.storage.readers.shape.StoreReader.message_cuts>}."""
@@ -213,16 +226,24 @@ class SqliteStoreReader:
             "bodies": bodies,
             "limit": LARGE,
         }
-        found: list[Row] = connection.execute(everything, arguments).fetchall()
-        self.bytes_read += sum(len(one[-1]) for one in found if one[-1] is not None)
-        if bodies or all(size < LARGE for _, size in sizes):
-            return found
-        size_of = dict(sizes)
-        for index, (number, *facts, packet) in enumerate(found):
-            if packet is None:
+        found: list[Row] = []
+        for number, *facts, checksum, is_sound, size, packet in connection.execute(everything, arguments):
+            if packet is None and size >= LARGE and not bodies:
                 (place_of,) = connection.execute(place, (row, number)).fetchone()
-                packet = self._without_body(connection, table, place_of, size_of[number])
-                found[index] = (number, *facts, packet)
+                packet = self._without_body(connection, table, place_of, size)
+                found.append((number, *facts, packet))
+                continue
+            packet = packet if isinstance(packet, bytes) else b""
+            self.bytes_read += len(packet)
+            if table == "log":
+                values = (row or 0, number, facts[0], facts[1], packet)
+                where, computed = f"table log, sequence {number}", partial(entry_checksum, *values)
+            else:
+                where = f"table message, lookup id {lookup_id_of(number):#018x}"
+                computed = partial(crc32, packet)
+            where = f"{self._path}, {where}"
+            check_packet(where, packet, size, checksum, computed, is_sound=bool(is_sound))
+            found.append((number, *facts, packet))
         return found
 
     def _without_body(self, connection: sqlite3.Connection, table: str, number: int, size: int) -> bytes:
@@ -311,7 +332,7 @@ def _opened(path: Path, how: str) -> sqlite3.Connection:
 _WHEN: Final = "AND (:since IS NULL OR arrived >= :since) AND (:until IS NULL OR arrived < :until)"
 
 _MESSAGES: Final = (
-    "SELECT lookup_id, arrived, aborts, moves, due,"
+    f"SELECT lookup_id, arrived, aborts, moves, due, checksum, {IS_SOUND_OR_OLDER}, size,"
     " CASE WHEN :bodies OR size < :limit THEN (SELECT content FROM packet WHERE id = message.packet) END"
     " FROM message"
     f" WHERE queue = :queue AND lookup_id BETWEEN :first AND :last {_WHEN} ORDER BY lookup_id",
@@ -319,7 +340,8 @@ _MESSAGES: Final = (
     "packet",
 )
 _LOG: Final = (
-    "SELECT sequence, lookup_id, arrived,"
+    "SELECT sequence, lookup_id, arrived, checksum,"
+    " checksum IS NOT NULL OR (SELECT is_checked FROM generation) IS 0, size,"
     " CASE WHEN :bodies OR size < :limit THEN packet END FROM log"
     f" WHERE queue = :queue AND sequence BETWEEN :first AND :last {_WHEN} ORDER BY sequence",
     "SELECT sequence FROM log WHERE queue = ? AND sequence = ?",
