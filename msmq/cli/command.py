@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -26,6 +27,11 @@ def command() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status; every error becomes one line."""
+    if arguments is None and "_MSMQ_COMPLETE" in os.environ:
+        # A shell asks what can follow; its script is that of msmq completion.
+        from click.shell_completion import shell_complete
+
+        return shell_complete(command, {}, "msmq", "_MSMQ_COMPLETE", os.environ["_MSMQ_COMPLETE"])
     try:
         with command.make_context("msmq", list(sys.argv[1:] if arguments is None else arguments)) as context:
             status = command.invoke(context)

@@ -80,6 +80,8 @@ class Settings:
         from msmq.control.client.locations import LocationError, parse_location
 
         token_file = self.token_file or os.environ.get("MSMQ_TOKEN_FILE")
+        if token_file is None and (context := self._context) is not None and context[0] == place:
+            token_file = context[1]
         try:
             return ControlClient(parse_location(place, token_file=token_file))
         except LocationError as error:
@@ -139,7 +141,26 @@ class Settings:
 
     @property
     def _place(self) -> str:
-        return self.control or os.environ.get("MSMQ_CONTROL") or _socket_in("msmq-data")
+        named = self.control or os.environ.get("MSMQ_CONTROL")
+        if named:
+            return named
+        context = self._context
+        return _socket_in("msmq-data") if context is None else context[0]
+
+    @property
+    def _context(self) -> tuple[str, str | None] | None:
+        """The server of the context in use, and the file with its token."""
+        if self.control or os.environ.get("MSMQ_CONTROL"):
+            return None
+        from msmq.cli.contexts import read_contexts
+
+        contexts = read_contexts()
+        current = os.environ.get("MSMQ_CONTEXT") or contexts.current
+        if current is None:
+            return None
+        if current not in contexts.places:
+            raise click.UsageError(f"MSMQ_CONTEXT: there is no context {current}; msmq context list")
+        return contexts.places[current]
 
 
 _NO_QUEUE: Final = frozenset(

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from msmq.errors import MsmqError
+
+_NARROWEST: Final = 8
+"""Characters to which a column of a table is cut at most."""
 
 
 class OutputError(MsmqError):
@@ -49,8 +53,10 @@ class Output:
             return
         rows = [columns, *([cell(value.get(column)) for column in columns] for value in values)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        fit = fitted_widths(widths, [len(column) for column in columns], _terminal_width())
         for row in rows:
-            self.write("  ".join(map(str.ljust, row, widths)).rstrip())
+            cells = (cut_text(text, width).ljust(width) for text, width in zip(row, fit, strict=True))
+            self.write("  ".join(cells).rstrip())
 
     def table(self, title: str, values: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
         """For people, a part of something under its title."""
@@ -95,6 +101,36 @@ class Output:
                 sys.stdout.flush()
         except OSError as error:
             raise _broken(error) from error
+
+
+def _terminal_width() -> int | None:
+    """Columns of the terminal that tables are written to; C{None} for anything else, which is not cut for."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size().columns
+
+
+def fitted_widths(widths: Sequence[int], least: Sequence[int], width: int | None) -> list[int]:
+    """The widths of columns, of which the widest are cut until all fit, but none below its title."""
+    fit = list(widths)
+    if width is None:
+        return fit
+    excess = sum(fit) + 2 * (len(fit) - 1) - width
+    while excess > 0:
+        number = max(range(len(fit)), key=lambda each: fit[each] - max(least[each], _NARROWEST))
+        if fit[number] <= max(least[number], _NARROWEST):
+            break
+        fit[number] -= 1
+        excess -= 1
+    return fit
+
+
+def cut_text(text: str, width: int) -> str:
+    """A text of at most so many characters; three dots stand for what is left out in its middle."""
+    if len(text) <= width:
+        return text
+    kept = width - 3
+    return f"{text[: kept - kept // 2]}...{text[len(text) - kept // 2 :]}"
 
 
 def _broken(error: OSError) -> OutputError:

@@ -36,7 +36,18 @@ VERBS: Final = {
         "msmq.cli.server.certificate",
         "Keep the certificates that messages are signed with, and publish them.",
     ),
+    "check": VerbEntry(
+        "msmq.cli.server.check",
+        "Check the server for a monitoring system, and print one line with what is wrong and the figures.",
+    ),
+    "completion": VerbEntry(
+        "msmq.cli.server.completion",
+        'Print the script with which a shell completes this command: eval "$(msmq completion bash)".',
+    ),
     "config": VerbEntry("msmq.cli.server.config", "Look after the configuration of a server."),
+    "context": VerbEntry(
+        "msmq.cli.server.context", "Keep the servers that the command is used with, and choose one."
+    ),
     "deadletter": VerbEntry("msmq.cli.messages.deadletter", "List, show, requeue and discard dead letters."),
     "decode": VerbEntry(
         "msmq.cli.files.decode",
@@ -48,6 +59,10 @@ VERBS: Final = {
     "enterprise": VerbEntry(
         "msmq.cli.enterprise.enterprise",
         "Set the members, roles, sites and links of an enterprise, and check the file that describes one.",
+    ),
+    "events": VerbEntry(
+        "msmq.cli.server.events",
+        "Print the entries of the event log: what became of messages, and what operators changed.",
     ),
     "explain": VerbEntry(
         "msmq.cli.messages.explain",
@@ -84,6 +99,10 @@ VERBS: Final = {
     "session": VerbEntry("msmq.cli.server.session", "Watch the sessions with other queue managers."),
     "status": VerbEntry("msmq.cli.server.status", "Show the identity and the state of the queue manager."),
     "store": VerbEntry("msmq.cli.server.store", "Look after the store of a server that does not run."),
+    "top": VerbEntry(
+        "msmq.cli.server.top",
+        "Show the busiest queues or sessions, with their rates a second, until Ctrl-C.",
+    ),
     "topology": VerbEntry(
         "msmq.cli.enterprise.topology", "The sites, links and queue managers of the enterprise."
     ),

@@ -43,6 +43,8 @@ class QueueSummary:
     @ivar application_type: Type, a GUID by which applications find the queues of one service.
     @ivar messages: without those that a transaction has sent and not committed, as is C{bytes}.
     @ivar uncommitted: the messages that open transactions have sent to it.
+    @ivar sent_total: messages that came into it since the process began.
+    @ivar received_total: messages that were received from it since then.
     """
 
     path: str
@@ -67,6 +69,8 @@ class QueueSummary:
     log_age: int | None
     log_size: int | None
     subqueues: Sequence[SubqueueSummary]
+    sent_total: int
+    received_total: int
 
 
 @attrs.frozen

@@ -44,7 +44,7 @@ class _GroupKeys(click.ParamType[list[str]]):
         return keys
 
 
-class _Time(click.ParamType[str]):
+class PastTime(click.ParamType[str]):
     """A time in ISO 8601, or how long ago: C{90s}, C{15m}, C{2h}, C{1d}."""
 
     name = "time"
@@ -67,7 +67,7 @@ def _filters(verb: _C) -> _C:
         click.option(
             "--since",
             metavar="TIME",
-            type=_Time(),
+            type=PastTime(),
             help="Those that failed since TIME: 2026-01-31T12:00 (UTC unless it has an offset), or 15m ago.",
         ),
         click.option("--queue", metavar="Q", help="Those for Q, a format name, or the end of one."),

@@ -299,6 +299,27 @@ class ControlClient(ControlRequests):
         asked = {"by": ",".join(by)} | ({} if where is None else {"where": where})
         return self.lines("GET", f"/v1/deadletters/groups?{urlencode(asked)}", "the search broke off")
 
+    def events(
+        self,
+        *,
+        after: int | None = None,
+        tail: int | None = None,
+        follow: bool = False,
+        where: str | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Entries of the event log, the oldest first; the last object has C{end}.
+
+        @param after: only those with larger C{sequence}.
+        @param tail: only about the last so many.
+        @param follow: go on with those that come, without end.
+        @param where: a JMESPath expression over their keys.
+        """
+        asked = {"after": after, "tail": tail, "follow": "true" if follow else None, "where": where}
+        query = urlencode(
+            {name: value for name, value in asked.items() if value is not None}, errors="replace"
+        )
+        return self.lines("GET", f"/v1/events?{query}" if query else "/v1/events", "the events broke off")
+
     def message(
         self, path: str, lookup_id: int, *, decode: bool = False, raw: bool = False
     ) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from msmq.control.server.resources.context import ResourceContext, ResourceFamil
 from msmq.control.server.resources.dead_letter_groups import DeadLetterGroups
 from msmq.control.server.resources.deadletters import DeadLetterResources
 from msmq.control.server.resources.estate_members import EstateMembers
+from msmq.control.server.resources.events import EventResources
 from msmq.control.server.resources.message_changes import MessageChangeResources
 from msmq.control.server.resources.messages import MessageResources
 from msmq.control.server.resources.outgoing import OutgoingResources
@@ -59,6 +60,7 @@ def make_api(
         CertificateResources(context),
         OutgoingResources(context),
         MessageResources(context),
+        EventResources(context),
         TransactionResources(context),
         DeadLetterGroups(context),
         DeadLetterResources(context),

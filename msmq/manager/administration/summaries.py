@@ -67,6 +67,8 @@ def summarize_queue(
         log_age=definition.log_age or None,
         log_size=_quota(definition.log_size),
         subqueues=[_subqueue(subqueue) for subqueue in queue.subqueues.values()],
+        sent_total=queue.arrived_count,
+        received_total=queue.received_count,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from msmq.decoding.message_json import message_json
-from msmq.decoding.values import unix_time
+from msmq.decoding.values import correlation_text, unix_time
 from msmq.interfaces.queue_manager import Explanation, FoundReport, MessageLocation, ReceivedMessage
 from msmq.persistence.changes import AppendEvent
 from msmq.structures.names.name_text import is_outgoing_path
@@ -104,6 +104,11 @@ def _event(event: AppendEvent) -> dict[str, Any]:
         "class_name": None if number is None else class_name(number),
         "queue": _shown_queue(event.queue),
     }
+
+
+def event_of(event: AppendEvent) -> dict[str, Any]:
+    """An entry of the event log, with the C{message} that it is about."""
+    return {**_event(event), "message": correlation_text(event.identity) if event.identity else None}
 
 
 def _shown_queue(path: str) -> str | None:

@@ -1,0 +1,193 @@
+"""C{msmq check}: the state of a server as a plugin of Nagios reports it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+import click
+
+from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.structures.status import MQError
+
+_NAMES: Final = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+_CRITICAL: Final = 2
+_SHOWN: Final = 5
+
+
+@attrs.frozen
+class Thresholds:
+    """From which values a figure is a warning, and critical; C{None} for never."""
+
+    warning: float | None
+    critical: float | None
+
+    def severity(self, value: float) -> int:
+        """0, 1 or 2."""
+        if self.critical is not None and value >= self.critical:
+            return _CRITICAL
+        return int(self.warning is not None and value >= self.warning)
+
+    def perfdata(self, name: str, value: float, unit: str = "") -> str:
+        """A figure as the guidelines of the plugins have it."""
+        limits = ";".join("" if each is None else f"{each:g}" for each in (self.warning, self.critical))
+        return f"'{name}'={value:g}{unit};{limits};0"
+
+
+class _ThresholdsOption(click.ParamType[Thresholds]):
+    """C{WARNING}, C{WARNING,CRITICAL} or C{,CRITICAL}."""
+
+    name = "thresholds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Thresholds:
+        """Both numbers."""
+        if isinstance(value, Thresholds):
+            return value
+        warning, _, critical = str(value).partition(",")
+        try:
+            found = [float(text) if text.strip() else None for text in (warning, critical)]
+        except ValueError:
+            self.fail(f"{value} is not WARNING,CRITICAL", param, ctx)
+        if any(each is not None and not 0 <= each < float("inf") for each in found) or found == [None, None]:
+            self.fail(f"{value} is not WARNING,CRITICAL", param, ctx)
+        return Thresholds(*found)
+
+
+_OPTION: Final = _ThresholdsOption()
+_NEVER: Final = Thresholds(None, None)
+
+
+@attrs.define
+class _Findings:
+    """What is wrong, the worst first, and the figures."""
+
+    problems: list[tuple[int, str]] = attrs.field(factory=list)
+    figures: list[str] = attrs.field(factory=list)
+
+    def judge(self, severity: int, problem: str) -> None:
+        if severity:
+            self.problems.append((severity, problem))
+
+    @property
+    def severity(self) -> int:
+        return max((severity for severity, _ in self.problems), default=0)
+
+
+@click.command
+@click.option(
+    "--queue", "paths", metavar="PATH", multiple=True, help="A queue to look at; several.  [default: all]"
+)
+@click.option("--messages", metavar="W,C", type=_OPTION, help="Messages in one queue.")
+@click.option("--age", metavar="W,C", type=_OPTION, help="Seconds since the next message of one queue came.")
+@click.option("--quota", metavar="W,C", type=_OPTION, help="Used percent of the quota of one queue.")
+@click.option("--outgoing", metavar="W,C", type=_OPTION, help="Messages that wait for one destination.")
+@click.option(
+    "--dead-letters", metavar="W,C", type=_OPTION, default="1", show_default=True, help="Dead letters."
+)
+@common_options
+@pass_settings
+def check(
+    settings: Settings,
+    /,
+    paths: tuple[str, ...],
+    messages: Thresholds | None,
+    age: Thresholds | None,
+    quota: Thresholds | None,
+    outgoing: Thresholds | None,
+    dead_letters: Thresholds,
+) -> int:
+    """Check the server for a monitoring system, and print one line with what is wrong and the figures.
+
+    W,C are the values from which a figure is a warning, and critical.  Exit status: 0 OK, 1 WARNING,
+    2 CRITICAL, also if the server does not answer or takes no messages.
+    """
+    found = _Findings()
+    try:
+        client = settings.client
+        status = client.status()
+        _check_server(found, status, dead_letters)
+        queues = [client.queue(path) for path in paths] if paths else client.queues()
+        for queue in queues:
+            _check_queue(settings, found, queue, messages or _NEVER, age, quota or _NEVER, bool(paths))
+        if outgoing is not None:
+            for each in client.outgoing():
+                found.judge(
+                    outgoing.severity(each["messages"]),
+                    f"{each['messages']} messages wait for {each['format_name']} ({each['state']})",
+                )
+    except MQError as error:
+        found.judge(_CRITICAL, str(error))
+        status = {}
+    found.problems.sort(key=lambda problem: -problem[0])
+    _print(settings, found, status)
+    return found.severity
+
+
+def _check_server(found: _Findings, status: dict[str, Any], dead_letters: Thresholds) -> None:
+    if status["state"] != "running":
+        found.judge(_CRITICAL, f"the server is {status['state']}")
+    if status["throttled"]:
+        found.judge(_CRITICAL, "the store is full, no messages are accepted")
+    letters = status["dead_letters"]
+    found.judge(dead_letters.severity(letters), f"{letters} dead letter(s)")
+    directory = status.get("directory")
+    if directory is not None and not directory["reached"]:
+        found.judge(1, f"the directory is not reached: {directory['problem']}")
+    found.figures += [
+        _NEVER.perfdata("messages", status["messages"]),
+        _NEVER.perfdata("bytes", status["bytes"], "B"),
+        _NEVER.perfdata("sessions", status["sessions"]),
+        dead_letters.perfdata("dead_letters", letters),
+    ]
+
+
+def _check_queue(
+    settings: Settings,
+    found: _Findings,
+    queue: dict[str, Any],
+    messages: Thresholds,
+    age: Thresholds | None,
+    quota: Thresholds,
+    shows_figures: bool,
+) -> None:
+    path, count = queue["path"], queue["messages"]
+    found.judge(messages.severity(count), f"{count} messages in {path}")
+    if shows_figures:
+        found.figures.append(messages.perfdata(f"messages {path}", count))
+    if queue["quota"]:
+        used = queue["bytes"] / (queue["quota"] * 1024) * 100
+        found.judge(quota.severity(used), f"{used:.0f} % of the quota of {path} used")
+        if shows_figures:
+            found.figures.append(quota.perfdata(f"quota {path}", used, "%"))
+    if age is not None:
+        seconds = _age(settings, path) if count else 0.0
+        found.judge(age.severity(seconds), f"the next message of {path} waits since {seconds:.0f} s")
+        if shows_figures:
+            found.figures.append(age.perfdata(f"age {path}", seconds, "s"))
+
+
+def _age(settings: Settings, path: str) -> float:
+    """Seconds since the first message that can be received came into a queue; 0 without one."""
+    import time
+    from datetime import datetime
+
+    for value in settings.client.browse(path, limit=1, bodies=False):
+        if "arrived_time" in value:
+            return max(0.0, round(time.time() - datetime.fromisoformat(value["arrived_time"]).timestamp(), 1))
+    return 0.0
+
+
+def _print(settings: Settings, found: _Findings, status: dict[str, Any]) -> None:
+    output = settings.output
+    problems = [problem for _, problem in found.problems]
+    if output.as_json:
+        output.object({"status": _NAMES[found.severity], "problems": problems, "perfdata": found.figures})
+    else:
+        more = [f"and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
+        said = "; ".join([*problems[:_SHOWN], *more])
+        if not problems:
+            said = f"{status['name']}: {status['queues']} queues, {status['messages']} messages"
+        figures = f" | {' '.join(found.figures)}" if found.figures else ""
+        # A bar would begin the figures.
+        output.write(f"MSMQ {_NAMES[found.severity]} - {said.replace('|', '/')}{figures}")
+    output.flush()

@@ -1,0 +1,105 @@
+"""The resource of the event log: its entries from a number on, filtered, and those that come."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from klein import Klein
+from twisted.internet.task import deferLater
+
+from msmq.control.protocol.refusals import invalid, refusal, too_many
+from msmq.control.server.http.disconnection import give_way, running
+from msmq.control.server.http.requests import ControlRequest, parameters, refuse_rest
+from msmq.control.server.http.responses import JSON_LINES, ResponseStream
+from msmq.control.server.messages.places import event_of
+from msmq.control.server.messages.properties import flag, number
+from msmq.control.server.resources.context import ResourceContext
+from msmq.control.server.resources.message_filter import MessageFilter
+from msmq.control.server.resources.message_search import json_line
+from msmq.interfaces.storage import StoredEvent
+from msmq.structures.status import MQError
+
+FOLLOWERS: Final = 20
+"""Clients that follow the event log at a time."""
+
+_PAGE: Final = 200
+_POLL: Final = 1.0
+_KEYS: Final = frozenset("sequence time event message reason class class_name queue".split())
+
+
+class EventResources:
+    """The entries of the event log."""
+
+    app = Klein()
+
+    def __init__(self, context: ResourceContext) -> None:
+        self._inspection = context.manager.inspection
+        self._clock = context.clock
+        self._followers = 0
+
+    @app.route("/v1/events", methods=["GET"])
+    async def events(self, request: ControlRequest) -> None:
+        """Entries behind C{after}, or the last C{tail} ones; with C{follow} also those that come."""
+        found = parameters(request)
+        tail = number("tail", found.pop("tail")) if "tail" in found else None
+        after = number("after", found.pop("after")) if "after" in found else None
+        follow = flag("follow", found.pop("follow", "false"))
+        wanted = MessageFilter(found.pop("where", None), None, _KEYS, "an event")
+        refuse_rest(found, "after, tail, follow and where")
+        if tail is not None and after is not None:
+            raise invalid("after and tail exclude each other")
+        if follow and self._followers >= FOLLOWERS:
+            raise too_many("clients that follow the event log", FOLLOWERS)
+        first = 0 if after is None else after
+        if tail is not None:
+            first = max(0, await self._last() - tail)
+        stream = ResponseStream(request, JSON_LINES)
+        self._followers += follow
+        try:
+            stream.open()
+            try:
+                await self._write(stream, wanted, first, follow=follow)
+            except MQError as error:
+                stream.write(json_line(refusal(error)))
+        finally:
+            self._followers -= follow
+            stream.close()
+
+    async def _write(
+        self, stream: ResponseStream, wanted: MessageFilter, after: int, *, follow: bool
+    ) -> None:
+        while True:
+            page = await running(self._inspection.events(after, _PAGE))
+            for entry in page:
+                after = entry.sequence
+                value = _described(entry)
+                if wanted.matches(value):
+                    stream.write(json_line(value))
+            await give_way(self._clock)
+            await stream.drained()
+            if page:
+                continue
+            if not follow:
+                stream.write(json_line({"end": "log", "after": after}))
+                return
+            await deferLater(self._clock, _POLL)
+            stream.check()
+
+    async def _last(self) -> int:
+        """The number of the newest entry, which the store is not asked for directly."""
+        low, high = 0, 1
+        while await running(self._inspection.events(high, 1)):
+            low, high = high, high * 2
+        # An entry is behind low, unless low is 0, and none behind high.
+        while low < high:
+            middle = (low + high) // 2
+            found = await running(self._inspection.events(middle, 1))
+            if found:
+                low = found[0].sequence
+            else:
+                high = middle
+        return low
+
+
+def _described(entry: StoredEvent) -> dict[str, Any]:
+    return {"sequence": entry.sequence, **event_of(entry.event)}

@@ -1,0 +1,26 @@
+"""Tables fit the terminal, and nothing is left out elsewhere."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.cli.output import cut_text, fitted_widths
+
+
+class WidthTests(SynchronousTestCase):
+    """The widths of columns."""
+
+    def test_enough_room(self) -> None:
+        """Columns that fit keep their widths, and so do all without a terminal."""
+        self.assertEqual(fitted_widths([30, 10], [4, 4], 42), [30, 10])
+        self.assertEqual(fitted_widths([300, 100], [4, 4], None), [300, 100])
+
+    def test_widest_are_cut(self) -> None:
+        """The widest columns give way, none below its title or eight characters."""
+        self.assertEqual(fitted_widths([60, 10], [4, 4], 42), [30, 10])
+        self.assertEqual(fitted_widths([60, 10], [20, 4], 20), [20, 8])
+
+    def test_cut_text(self) -> None:
+        """Both ends of a text stay, which in paths and identifiers tell them apart."""
+        self.assertEqual(cut_text("abcdefghijklmnop", 9), "abc...nop")
+        self.assertEqual(cut_text("abc", 9), "abc")

@@ -1,0 +1,96 @@
+"""The event log through the control API: pages, the last entries, filters, and those that come."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from msmq.control.server.resources.events import FOLLOWERS
+from tests.control.support import ControlTestCase
+
+
+class EventTests(ControlTestCase):
+    """C{GET /v1/events}."""
+
+    def note(self, *reasons: str) -> None:
+        """Have events."""
+        for reason in reasons:
+            self.service.note("tested", reason, queue="private$\\orders")
+        self.clock.advance(0)
+
+    def events(self, **parameters: Any) -> list[dict[str, Any]]:
+        """The lines up to the end."""
+        caller = self.caller()
+        caller.ask("GET", "/v1/events", None, **parameters)
+        while not (answer := caller.answer).is_whole:
+            self.clock.advance(0)
+        self.assertEqual(answer.status, 200, answer.body)
+        return answer.lines
+
+    def test_all(self) -> None:
+        """All entries come in order, however many there are; the end has the number of the last."""
+        self.note(*(str(number) for number in range(500)))
+        *found, end = self.events()
+        self.assertEqual([event["reason"] for event in found], [str(number) for number in range(500)])
+        self.assertEqual(end, {"end": "log", "after": found[-1]["sequence"]})
+        first = found[0]
+        self.assertEqual(
+            (first["event"], first["queue"], first["message"], first["class"]),
+            ("tested", ".\\private$\\orders", None, None),
+        )
+
+    def test_message(self) -> None:
+        """An entry about a message names it."""
+        self.put(b"x")
+        [identifier] = self.identifiers()
+        self.run_to_end(self.service.purge_queue(".\\private$\\orders"))
+        [event, _] = self.events(where="event == 'purged'")
+        self.assertEqual((event["message"], event["class_name"]), (identifier, "MQMSG_CLASS_NACK_Q_PURGED"))
+
+    def test_last_ones(self) -> None:
+        """C{tail} begins with the last entries, whatever their number, also of an empty log."""
+        self.assertEqual(self.events(tail="3"), [{"end": "log", "after": 0}])
+        for count in (1, 1, 2, 3, 10, 100):
+            self.note(*"x" * count)
+            *found, end = self.events(tail="3")
+            self.assertEqual(end["after"], found[-1]["sequence"])
+            self.assertEqual(len(found), min(3, end["after"]))
+
+    def test_those_that_come(self) -> None:
+        """With C{follow} what comes later is written within a second, and the client ends it."""
+        self.note("before")
+        caller = self.caller()
+        caller.ask("GET", "/v1/events", None, follow="true", tail="0", where="contains(reason, 'after')")
+        self.clock.advance(0)
+        self.note("after", "other")
+        self.clock.advance(1)
+        self.clock.advance(0)
+        self.assertEqual(
+            [event["reason"] for event in map(json.loads, caller.answer.body.splitlines())], ["after"]
+        )
+        self.assertFalse(caller.answer.is_whole)
+        caller.hang_up()
+        soon = self.clock.reactor.seconds() + 2
+        self.assertEqual([each for each in self.clock.reactor.getDelayedCalls() if each.getTime() < soon], [])
+
+    def test_followers_are_limited(self) -> None:
+        """More clients than the limit are refused; one that goes makes room."""
+        callers = [self.caller() for _ in range(FOLLOWERS)]
+        for caller in callers:
+            caller.ask("GET", "/v1/events", None, follow="true")
+        answer = self.call("GET", "/v1/events", None, follow="true")
+        self.assert_refused(answer, 503, "MQ_ERROR_INSUFFICIENT_RESOURCES", "follow the event log")
+        callers[0].hang_up()
+        again = self.caller()
+        again.ask("GET", "/v1/events", None, follow="true")
+        self.assertEqual(again.answer.status, 200)
+
+    def test_refusals(self) -> None:
+        """Unknown keys and parameters that exclude each other are refused."""
+        for parameters, words in (
+            ({"where": "evnt == 'x'"}, "an event has no key 'evnt'; did you mean event?"),
+            ({"after": "1", "tail": "1"}, "exclude each other"),
+            ({"since": "1"}, "since"),
+        ):
+            answer = self.call("GET", "/v1/events", None, **parameters)
+            self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", words)
