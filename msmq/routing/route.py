@@ -12,6 +12,7 @@ from msmq.routing.alternates import Alternates
 from msmq.routing.explanation import explain_alternate, explain_waiting
 from msmq.routing.foreign_sites import served_site
 from msmq.routing.next_hops import Decision, Rule, explain_failure
+from msmq.routing.route_search import table_towards
 from msmq.routing.table import RoutingTable, TableRow, routing_table
 from msmq.routing.topology import Topology
 from msmq.structures.packet.user_header import MAXIMUM_HOP_COUNT
@@ -102,7 +103,7 @@ def route(topology: Topology, source: UUID, destination: UUID, down: Set[UUID] =
         connector = served_site(topology, here, destination)
         if connector is not None:
             break
-        table = _table(topology, here, destination)
+        table = _table(topology, here, destination, down)
         decision, missed = _decide(alternates, here, destination, down, table)
         if not decision.hops:
             problem = explain_failure(topology, here, destination, decision)
@@ -161,12 +162,12 @@ def _unknown(topology: Topology, source: UUID, destination: UUID) -> str:
     return ""
 
 
-def _table(topology: Topology, here: UUID, destination: UUID) -> RoutingTable | None:
-    """The table of this queue manager, if it looks at that at all."""
+def _table(topology: Topology, here: UUID, destination: UUID, down: Set[UUID]) -> RoutingTable | None:
+    """The table of this queue manager, if it looks at that at all; what it needs of it if nothing is down."""
     own, target = topology.queue_manager(here), topology.queue_manager(destination)
     if own is None or target is None or set(own.sites) & set(target.sites):
         return None
-    return routing_table(topology, here)
+    return routing_table(topology, here) if down else table_towards(topology, here, target.sites)
 
 
 def _site_of(

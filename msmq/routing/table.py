@@ -87,11 +87,16 @@ def routing_table(topology: Topology, own: UUID) -> RoutingTable:
     Of routes with equal cost the one is used whose next site has the smallest identifier; so each gate
     decides the same every time.
     """
+    own_sites = gate_sites(topology, own)
+    return RoutingTable(own_sites, _rows(topology.graph, own_sites)) if own_sites else EMPTY_TABLE
+
+
+def gate_sites(topology: Topology, own: UUID) -> tuple[UUID, ...]:
+    """The sites in which the routes of a queue manager begin; none unless it is a site gate."""
     machine = topology.queue_manager(own)
     if machine is None or not topology.links or not _is_gate(topology, machine):
-        return EMPTY_TABLE
-    own_sites = topology.gated_sites(machine)
-    return RoutingTable(own_sites, _rows(topology.graph, own_sites))
+        return ()
+    return topology.gated_sites(machine)
 
 
 def table_of_site(topology: Topology, site: UUID) -> RoutingTable:

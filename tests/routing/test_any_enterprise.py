@@ -21,7 +21,8 @@ from msmq.routing.next_hops import (
     next_hops,
 )
 from msmq.routing.route import route
-from msmq.routing.table import is_site_gate, routing_table
+from msmq.routing.route_search import table_towards
+from msmq.routing.table import RoutingTable, is_site_gate, routing_table
 from msmq.routing.topology import Topology
 from tests.routing.enterprises import Plan, neglected, well_kept
 from tests.routing.pseudocode import Pseudocode, cheapest_by_trying
@@ -51,6 +52,7 @@ class AgreementTests(SynchronousTestCase):
             self.assertEqual(get_routing_server(topology, own), naive.get_routing_server(own))
             self.check_member(get_site_gate(topology, own), naive.get_site_gate(own))
             table = routing_table(topology, own)
+            self.check_searched_rows(topology, own, table)
             allowed = naive.routing_table(own)
             mine = set(table.own_sites)
             self.assertEqual(set(table.rows) - mine, set(allowed))
@@ -77,6 +79,15 @@ class AgreementTests(SynchronousTestCase):
         for site in [*(site.identifier for site in topology.sites), NOBODY]:
             gate = get_site_gate_for_site(topology, site)
             self.check_member(gate, naive.get_site_gate_for_site(site))
+
+    def check_searched_rows(self, topology: Topology, own: UUID, table: RoutingTable) -> None:
+        """What is computed for one message is what the table has."""
+        for site in [*(site.identifier for site in topology.sites), NOBODY]:
+            found = table_towards(topology, own, [site])
+            self.assertEqual(found.own_sites, table.own_sites)
+            self.assertEqual(found.rows.get(site), table.rows.get(site))
+            self.assertEqual(found.rows, {each: table.rows[each] for each in found.rows})
+            self.assertEqual(found.path(site), table.path(site))
 
     def check_member(self, ours: UUID | None, allowed: object) -> None:
         if ours is None:

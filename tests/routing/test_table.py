@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from random import Random
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.routing.next_hops import next_hops
+from msmq.routing.route_search import table_towards
 from msmq.routing.table import RoutingTable, routing_table
 from msmq.routing.topology import Topology
 from tests.routing.builders import Estate, guid, name, names
@@ -110,3 +112,30 @@ class RoutingTableTests(SynchronousTestCase):
         table = routing_table(estate.sound(), guid("gs0000"))
         self.assertEqual(table.rows[guid("s0999")].cost, 999 * 7)
         self.assertEqual(len(table.path(guid("s0999"))), 1000)
+
+
+class SearchedRowsTests(SynchronousTestCase):
+    """Rows that are computed for one message."""
+
+    def test_many_ties(self) -> None:
+        """In a grid with few different costs they are those of the table, for every site."""
+        chance = Random(1)
+        pairs = [(one, one + step) for one in range(100) for step in (1, 10) if one + step < 100]
+        estate = Estate(", ".join(f"s{one:02}-s{two:02} {chance.randint(1, 2)}" for one, two in pairs))
+        topology = estate.sound()
+        for own in ("gs00", "gs47"):
+            table = routing_table(topology, guid(own))
+            self.assertEqual(len(table.rows), 100)
+            for site, row in table.rows.items():
+                found = table_towards(topology, guid(own), [site])
+                self.assertEqual(found.rows[site], row)
+                self.assertEqual(found.path(site), table.path(site))
+                self.assertEqual(found.rows, {each: table.rows[each] for each in found.rows})
+
+    def test_few_sites_are_settled(self) -> None:
+        """Between the ends of a chain with branches the branches are left out."""
+        chain = [f"c{one:03}-c{one + 1:03} 1" for one in range(200)]
+        estate = Estate(", ".join([*chain, *(f"c{one:03}-b{one:03} 300" for one in range(201))]))
+        found = table_towards(estate.sound(), guid("gc000"), [guid("c200")])
+        self.assertEqual(len(found.rows), 201)
+        self.assertEqual(found.rows[guid("c200")].cost, 200)

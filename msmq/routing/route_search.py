@@ -1,0 +1,159 @@
+"""The rows of a routing table that one message needs, without computing the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from msmq.routing.table import EMPTY_TABLE, RoutingTable, TableRow, gate_sites
+from msmq.routing.topology import Graph, Topology
+
+_ENDLESS: Final = 1 << 62
+
+
+def table_towards(topology: Topology, own: UUID, sites: Iterable[UUID]) -> RoutingTable:
+    """[MS-MQBR] 3.1.3.1 the table of this queue manager, as far as a message to these sites needs it.
+
+    It has the rows of L{msmq.routing.table.routing_table} for the sites, and for those on the least-cost
+    routes to them. A search from both ends settles only the sites within half of the cost, some hundred
+    where the table has ten thousand.
+    """
+    own_sites = gate_sites(topology, own)
+    if not own_sites:
+        return EMPTY_TABLE
+    graph = topology.graph
+    roots = sorted({graph.numbers[site] for site in own_sites})
+    rows: dict[UUID, TableRow] = {}
+    for site in sites:
+        if (target := graph.numbers.get(site)) is not None:
+            rows |= _rows_towards(graph, roots, target)
+    return RoutingTable(own_sites, rows)
+
+
+@attrs.define
+class _Side:
+    """Dijkstra's algorithm from one end; the heap is as that of the routing table."""
+
+    graph: Graph
+    distances: dict[int, int]
+    settled: dict[int, int] = attrs.field(factory=dict)
+    heap: list[int] = attrs.field(factory=list)
+
+    @classmethod
+    def of(cls, graph: Graph, begin: Iterable[int]) -> _Side:
+        """Begin in these sites."""
+        side = cls(graph, dict.fromkeys(begin, 0))
+        side.heap.extend(sorted(side.distances))
+        return side
+
+    @property
+    def nearest(self) -> int:
+        """The distance of the next site; that of all settled ones is smaller, or the same."""
+        heap, size = self.heap, len(self.graph.vertices)
+        while heap and heap[0] % size in self.settled:
+            heappop(heap)
+        return heap[0] // size if heap else _ENDLESS
+
+    def settle(self, other: _Side, best: int) -> int:
+        """Settle the next site; answers with the least cost of a route that is known now."""
+        size, distances, heap, opposite = len(self.graph.vertices), self.distances, self.heap, other.distances
+        cost, here = divmod(heappop(heap), size)
+        self.settled[here] = cost
+        for there, weight in self.graph.edges[here]:
+            total = cost + weight
+            if there not in distances or total < distances[there]:
+                distances[there] = total
+                # Beyond the least cost that is known no route is of interest.
+                if total <= best:
+                    heappush(heap, total * size + there)
+                    if there in opposite and total + opposite[there] < best:
+                        best = total + opposite[there]
+        return best
+
+
+def _rows_towards(graph: Graph, roots: list[int], target: int) -> dict[UUID, TableRow]:
+    left = _remaining(graph, roots, target)
+    if left is None:
+        return {}
+    cost, remaining = left
+    return _restricted_rows(graph, [root for root in roots if remaining.get(root) == cost], cost, remaining)
+
+
+def _remaining(graph: Graph, roots: list[int], target: int) -> tuple[int, dict[int, int]] | None:
+    """The least cost to a site, and for every site on a least-cost route what is left from there on.
+
+    Sites that are on none may be among them. The search ends when the next sites of both ends are together
+    farther than the least cost: a site on a least-cost route is then settled from one end at least.
+    """
+    begin, end = _Side.of(graph, roots), _Side.of(graph, (target,))
+    best = end.settle(begin, 0 if target in begin.distances else _ENDLESS)
+    while True:
+        ahead, behind = begin.nearest, end.nearest
+        if ahead + behind > best or min(ahead, behind) >= _ENDLESS:
+            break
+        # Around one of them there may be far more sites at the same distance.
+        if ahead < _ENDLESS and (behind >= _ENDLESS or len(begin.heap) <= len(end.heap)):
+            best = begin.settle(end, best)
+        else:
+            best = end.settle(begin, best)
+    if best >= _ENDLESS:
+        return None
+    remaining = dict(end.settled)
+    near = begin.settled
+    # From where both meet, back to the beginning.
+    reached = end.distances
+    found = [here for here, cost in near.items() if reached.get(here, _ENDLESS) == best - cost]
+    while found:
+        here = found.pop()
+        remaining[here] = best - near[here]
+        for there, weight in graph.edges[here]:
+            if near.get(there, _ENDLESS) + weight == near[here] and there not in remaining:
+                found.append(there)
+    return best, remaining
+
+
+def _restricted_rows(
+    graph: Graph, roots: list[int], cost: int, remaining: dict[int, int]
+) -> dict[UUID, TableRow]:
+    """The algorithm of the routing table, on the sites of least-cost routes alone.
+
+    All predecessors of such a site are such sites, so that the rows are the same.
+    """
+    size, vertices = len(graph.vertices), graph.vertices
+    first: dict[int, int] = {}
+    previous: dict[int, int] = {}
+    tied: dict[int, bool] = dict.fromkeys(roots, False)
+    settled: dict[int, int] = {}
+    heap = sorted(roots)
+    while heap:
+        here_cost, here = divmod(heappop(heap), size)
+        if here in settled:
+            continue
+        settled[here] = here_cost
+        for there, weight in graph.edges[here]:
+            if here_cost + weight + remaining.get(there, _ENDLESS) != cost:
+                continue
+            next_site = first.get(here, there)
+            if there not in first:
+                first[there], previous[there], tied[there] = next_site, here, tied[here]
+                heappush(heap, (here_cost + weight) * size + there)
+            elif next_site != first[there]:
+                tied[there] = True
+                if next_site < first[there]:
+                    first[there], previous[there] = next_site, here
+            elif tied[here]:
+                tied[there] = True
+    return {
+        vertices[here]: TableRow(
+            vertices[here],
+            vertices[first.get(here, here)],
+            here_cost,
+            vertices[previous[here]] if here in previous else None,
+            tied[here],
+        )
+        for here, here_cost in settled.items()
+    }
