@@ -301,11 +301,23 @@ class AckWaitTests(SynchronousTestCase):
         driven.advance(0.001)
         self.assertEqual(driven.close_reason, CloseReason.ACK_TIMEOUT)
 
-    def test_a_partial_acknowledgement_renews_the_deadline(self) -> None:
-        """While something is unacknowledged each acknowledgement restarts the timer.
+    def test_a_partial_acknowledgement_restarts_the_timer(self) -> None:
+        """Two are sent, one is acknowledged after 15 s: the peer has 20 s from then on, and 20 s more for it.
 
+        The timer of the first message would expire at 20 s, and close the session at 40 s.
         MQQB-3.1.5.5.5-03.
         """
+        driven = open_initiator(direct=False)
+        driven.send(user_packet(), user_packet())
+        driven.advance(15)
+        driven.receive(session_ack(session_header(received=1)))
+        driven.advance(39.999)
+        self.assertIsNone(driven.close_reason)
+        driven.advance(0.001)
+        self.assertEqual(driven.close_reason, CloseReason.ACK_TIMEOUT)
+
+    def test_a_complete_acknowledgement_ends_the_wait(self) -> None:
+        """Nothing is unacknowledged any more: silence closes nothing."""
         driven = open_initiator(direct=False)
         driven.send(user_packet(), user_packet())
         driven.advance(15)
