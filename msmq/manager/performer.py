@@ -37,7 +37,7 @@ RETRY = 60.0
 LINES: Final = 5
 """Lines of one kind that the log gets in a minute about what peers cause; they are counted beyond it."""
 
-LINES_OF_ALL: Final = 30
+LINES_OF_ALL: Final = 25
 """The same of all kinds together."""
 
 

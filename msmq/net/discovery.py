@@ -36,7 +36,7 @@ from msmq.token_bucket import TokenBucket
 DISCOVERY_PORT = 1801
 """[MS-MQSD] 1.9: the registered UDP port."""
 
-LINES: Final = 10
+LINES: Final = 4
 """Lines of the log in a minute about datagrams of one kind; the counters of the core include all of them."""
 
 ANSWERS_PER_SECOND = 100

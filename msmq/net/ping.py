@@ -22,7 +22,7 @@ from msmq.session.ping_initiator import PingEnded, PingInitiator, PingRequest, c
 from msmq.session.ping_responder import Ignored, PingAnswer, PingResponder
 from msmq.settings import SessionSettings
 
-LINES: Final = 10
+LINES: Final = 3
 """Lines of the log in a minute about datagrams of one kind; the counters of the core include all of them."""
 
 

@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from msmq.interfaces.clock import IClock
+from msmq.line_limit import LineLimit
 from msmq.manager.membership.directory_router import ProcedureRunner
 from msmq.membership.access import DirectoryAccess
 from msmq.membership.enumerations import DirectoryOperationResult
@@ -43,6 +44,10 @@ LOOK_UPS_APART: Final = 0.05
 
 PublicName: TypeAlias = PublicFormatName | DistributionListFormatName | PathName
 """What only a directory knows."""
+
+
+LINES: Final = 2
+"""Lines of the log in a minute about queues that the directory could not be asked for."""
 
 
 class UnknownPublicQueue(MQError):
@@ -106,6 +111,7 @@ class PublicNames:
         self._clock = clock
         self._reactor = reactor
         self._listener = listener
+        self._lines = LineLimit.a_minute(LINES)
         self._retries: dict[UUID, IDelayedCall] = {}
         self._is_stopped = False
         self._known: OrderedDict[UUID, tuple[PublicQueue, float]] = OrderedDict()
@@ -219,7 +225,10 @@ class PublicNames:
         try:
             await self._read(equals("identifier", identifier), str(PublicFormatName(identifier)), None)
         except MQError as error:
-            self.log.warn("the owner of a public queue was not found: {error}", error=error)
+            if (others := self._lines.take(self._clock.now())) is not None:
+                self.log.warn(
+                    "the owner of a public queue was not found: {error}{others}", error=error, others=others
+                )
             if not self._is_stopped:
                 self._retries[identifier] = self._reactor.callLater(RETRY, self._retry, identifier)
             return

@@ -28,7 +28,7 @@ from msmq.transfer.decisions.peer_decision import (
 )
 from msmq.wire.guid import braced
 
-LINES: Final = 10
+LINES: Final = 5
 """Lines of the log in a minute about identifiers and clocks of peers."""
 
 MOST_PEERS: Final = 10_000

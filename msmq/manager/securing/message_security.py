@@ -113,7 +113,7 @@ class MessageSecurity:
             )
             steps.append(self._authentication)
         admission = QueueAccessCheck(gate, descriptors)
-        replies = ReplyAccessCheck(model, admission)
+        replies = ReplyAccessCheck(model, admission, clock)
         self.inspector = Inspector(reactor, [*steps, admission, replies], replies)
 
     def configure(self, policy: SigningPolicy) -> None:

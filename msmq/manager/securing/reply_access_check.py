@@ -7,13 +7,15 @@ not write, and which nobody asks about what the queue manager itself puts there.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import attrs
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from msmq.interfaces.clock import IClock
 from msmq.interfaces.session import ISession
+from msmq.line_limit import LineLimit
 from msmq.manager.securing.inspection import Accepted, Answer, Outcome, Refused
 from msmq.manager.securing.queue_access_check import QueueAccessCheck
 from msmq.queues.model import QueueManagerModel
@@ -25,6 +27,9 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 from msmq.wire.guid import NULL_GUID
 
+LINES: Final = 2
+"""Lines of the log in a minute about acknowledgements that are not put into a queue."""
+
 
 class ReplyAccessCheck:
     """Suppresses acknowledgements into a local queue into which the sender may not write.
@@ -35,9 +40,11 @@ class ReplyAccessCheck:
     log: ClassVar[Logger] = Logger()
     message_class = MessageClass.NACK_ACCESS_DENIED
 
-    def __init__(self, model: QueueManagerModel, admission: QueueAccessCheck) -> None:
+    def __init__(self, model: QueueManagerModel, admission: QueueAccessCheck, clock: IClock) -> None:
         self._model = model
         self._admission = admission
+        self._clock = clock
+        self._lines = LineLimit.a_minute(LINES)
 
     def concern(self, message: UserMessageView) -> bool:
         """Whether acknowledgements of it would go into a local queue with restricted write access."""
@@ -72,11 +79,14 @@ class ReplyAccessCheck:
         return attrs.evolve(message, view=without_acknowledgements(message.view))
 
     def _tell(self, message: UserMessageView, reason: str) -> None:
-        self.log.warn(
-            "no acknowledgement of message {message} is put into its administration queue here: {reason}",
-            message=message.identifier,
-            reason=reason,
-        )
+        if (others := self._lines.take(self._clock.now())) is not None:
+            self.log.warn(
+                "no acknowledgement of message {message} is put into its administration queue here:"
+                " {reason}{others}",
+                message=message.identifier,
+                reason=reason,
+                others=others,
+            )
 
     def _closed(self, message: UserMessageView) -> Queue | None:
         if not message.acknowledge:
