@@ -24,6 +24,7 @@ from msmq.interfaces.session import ISession
 from msmq.moment import Moment
 from msmq.net.session_owner import SessionOwner
 from msmq.net.transports import ReadingPauses, flush_written, prepare_transport
+from msmq.session.connection_limits import ConnectionRefusal
 from msmq.session.effects import (
     Abort,
     Acknowledged,
@@ -403,6 +404,8 @@ class SessionProtocol(Protocol):
                 if abort is not None:
                     abort()
             case Closed(reason, unacknowledged, error):
+                if reason is CloseReason.REFUSED and error is not None:
+                    self._factory.note_refusal(ConnectionRefusal.ADDRESSEE, self.remote_address)
                 if (others := self._factory.peer_line("closed")) is not None:
                     self.log.info(
                         "session with {address} closed: {reason}{detail}{others}",

@@ -161,7 +161,7 @@ class SessionFactory(ServerFactory):
 
         @param detail: what else the log says of it; empty for nothing.
         """
-        if not self._doorkeeper.note(host, refusal, self.clock.now()):
+        if not self.note_refusal(refusal, host):
             return
         if (others := self.peer_line("refused")) is not None:
             self.log.warn(
@@ -171,6 +171,13 @@ class SessionFactory(ServerFactory):
                 reason=refusal.value,
                 detail=f" ({detail})" if detail else "",
             )
+
+    def note_refusal(self, refusal: ConnectionRefusal, host: str) -> bool:
+        """Count a connection that did not become a session.
+
+        @return: whether the log may say so; of many that are alike it says one a minute.
+        """
+        return self._doorkeeper.note(host, refusal, self.clock.now())
 
     def peer_line(self, kind: str) -> str | None:
         """What to write behind a log line about something that peers cause; C{None} to leave the line out.

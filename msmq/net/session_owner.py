@@ -9,6 +9,7 @@ from twisted.internet.interfaces import IReactorTime
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
 from msmq.net.receive_memory import ReceiveMemory
+from msmq.session.connection_limits import ConnectionRefusal
 from msmq.session.packet_counts import TrafficCounts
 
 S = TypeVar("S", contravariant=True)
@@ -35,6 +36,9 @@ class SessionOwner(Protocol[S]):
 
     def connection_made(self, connection: S) -> None:
         """A connection was established."""
+
+    def note_refusal(self, refusal: ConnectionRefusal, host: str) -> bool:
+        """Count a connection that did not become a session; whether the log may say so."""
 
     def peer_line(self, kind: str) -> str | None:
         """What to write behind a log line about something that peers cause; C{None} to leave the line out."""

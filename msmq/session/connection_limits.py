@@ -37,6 +37,7 @@ class ConnectionRefusal(enum.Enum):
     CONNECTIONS = "max_connections_per_host"
     HANDSHAKES = "max_handshakes"
     SESSIONS = "max_sessions"
+    ADDRESSEE = "wrong_queue_manager"
     CERTIFICATE = "pins"
 
 

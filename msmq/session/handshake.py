@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from msmq.errors import RemoteProtocolError
 from msmq.moment import Moment
 from msmq.session.effects import ConnectionProgress, Opened, Progress, Transmit
 from msmq.session.state import SessionCore
 from msmq.session.timers import Timer
 from msmq.structures.internal.connection_parameters import ConnectionParameters
 from msmq.structures.internal.establish_connection import EstablishConnection
-from msmq.wire.guid import NULL_GUID
+from msmq.wire.guid import NULL_GUID, braced
 
 LEAST_ACK_WAIT = 20.0
 GREATEST_ACK_WAIT = 120.0
 """The range of AckTimeout in seconds ([MS-MQQB] 2.2.2.1)."""
+
+
+_SERVER_GUID: Final = 36
+"""Offset of ServerGuid in an EstablishConnection packet ([MS-MQQB] 2.2.3)."""
 
 
 def start_accepted(core: SessionCore, now: Moment) -> None:
@@ -59,6 +66,16 @@ def answer_establish_connection(core: SessionCore, request: EstablishConnection,
     if is_accepted:
         core.timers.start(Timer.INITIALIZATION, core.settings.session_initialization, now)
     return is_accepted
+
+
+def wrong_addressee(core: SessionCore, request: EstablishConnection) -> RemoteProtocolError | None:
+    """Why a request was refused, if that was for its ServerGuid; C{None} if a limit was the reason."""
+    if request.server_guid in (NULL_GUID, core.identifier):
+        return None
+    rule = f"{braced(request.server_guid)} is not this queue manager, {braced(core.identifier)}"
+    return RemoteProtocolError(
+        "[MS-MQQB] 3.1.5.3.1", "EstablishConnectionHeader", "ServerGuid", _SERVER_GUID, rule
+    )
 
 
 def is_right_peer(core: SessionCore, response: EstablishConnection) -> bool:

@@ -96,6 +96,12 @@ _OVER = (SessionState.CLOSED, SessionState.WAITING_RECONNECT)
 _Body = Callable[Concatenate[SessionInputs, SessionCore, P], None]
 
 
+def unexpected(packet: str, state: SessionState) -> RemoteProtocolError:
+    """[MS-MQQB] 3.1.5.3: a packet came in a state that does not take it."""
+    rule = f"{packet} packet received in state {state.value}"
+    return RemoteProtocolError("[MS-MQQB] 3.1.5.3", packet, "BaseHeader", 0, rule)
+
+
 def take_acknowledgement(inputs: SessionInputs, core: SessionCore, packet: SessionAck, now: Moment) -> None:
     """What a SessionAck does in OPEN; it stays there unless the acknowledgement does not fit."""
     if not acknowledging.apply_session_header(core, packet.session_header, now):
@@ -169,7 +175,7 @@ def _build() -> TypeMachineBuilder[SessionInputs, SessionCore]:
         inputs: SessionInputs, core: SessionCore, packet: EstablishConnection, now: Moment
     ) -> None:
         if not establishing.answer_establish_connection(core, packet, now):
-            inputs.fail(CloseReason.REFUSED, None, now)
+            inputs.fail(CloseReason.REFUSED, establishing.wrong_addressee(core, packet), now)
 
     @on(
         SessionInputs.establish_connection_received,
@@ -206,15 +212,20 @@ def _build() -> TypeMachineBuilder[SessionInputs, SessionCore]:
     on(SessionInputs.session_ack_received, SessionState.OPEN)(take_acknowledgement)
     on(SessionInputs.user_messages_received, SessionState.OPEN)(take_messages)
 
-    def out_of_turn(inputs: SessionInputs, core: SessionCore, *packet_and_now: Any, **_: Any) -> None:
-        inputs.fail(CloseReason.OUT_OF_TURN, None, packet_and_now[-1])
+    def out_of_turn(packet: str) -> Callable[..., None]:
+        def refuse(inputs: SessionInputs, core: SessionCore, *packet_and_now: Any, **_: Any) -> None:
+            inputs.fail(CloseReason.OUT_OF_TURN, unexpected(packet, core.state), packet_and_now[-1])
+
+        return refuse
 
     not_before_establish = (SessionState.WAITING_CP_MSG, SessionState.WAITING_CPR_MSG, SessionState.OPEN)
-    on(SessionInputs.establish_connection_received, *not_before_establish)(out_of_turn)
+    on(SessionInputs.establish_connection_received, *not_before_establish)(out_of_turn("EstablishConnection"))
     not_before_parameters = (SessionState.WAITING_EC_MSG, SessionState.WAITING_ECR_MSG, SessionState.OPEN)
-    on(SessionInputs.connection_parameters_received, *not_before_parameters)(out_of_turn)
-    on(SessionInputs.session_ack_received, *_WAITING)(out_of_turn)
-    on(SessionInputs.user_messages_received, *_WAITING)(out_of_turn)
+    on(SessionInputs.connection_parameters_received, *not_before_parameters)(
+        out_of_turn("ConnectionParameters")
+    )
+    on(SessionInputs.session_ack_received, *_WAITING)(out_of_turn("SessionAck"))
+    on(SessionInputs.user_messages_received, *_WAITING)(out_of_turn("UserMessage"))
 
     @on(SessionInputs.initialization_expired, *_WAITING)
     def give_up(inputs: SessionInputs, core: SessionCore, now: Moment) -> None:

@@ -11,7 +11,7 @@ from msmq.session import acknowledgements as acknowledging
 from msmq.session import outbound as sending
 from msmq.session import window_recovery as pausing
 from msmq.session.effects import CloseReason, ConnectionProgress, Effect
-from msmq.session.machine import MACHINE, take_acknowledgement, take_messages
+from msmq.session.machine import MACHINE, take_acknowledgement, take_messages, unexpected
 from msmq.session.packet_counts import TrafficCounts
 from msmq.session.state import SessionCore, SessionState, always, never
 from msmq.session.statistics import SessionStatistics
@@ -202,7 +202,7 @@ class Session:
     def user_message_before_open(self, now: Moment) -> list[Effect]:
         """A user message has begun to arrive although the handshake is not over."""
         if self._core.state is not SessionState.OPEN:
-            self._machine.fail(CloseReason.OUT_OF_TURN, None, now)
+            self._machine.fail(CloseReason.OUT_OF_TURN, unexpected("UserMessage", self._core.state), now)
         return self._take_effects()
 
     def send(self, messages: Sequence[OutgoingMessage], now: Moment) -> list[Effect]:

@@ -377,6 +377,15 @@ class SessionFactoryTests(SynchronousTestCase):
         Side(factory, "198.51.100.1")
         self.assertEqual([side.transport.connected for side in sides], [True] * 31 + [False])
 
+    def test_refused_addressees_are_counted(self) -> None:
+        """A handshake for another queue manager counts among the refused connections, with its host."""
+        factory = self.make(SessionSettings())
+        side = Side(factory, "192.0.2.1")
+        side.protocol.dataReceived(establish(ALPHA, ALPHA))
+        self.assertFalse(side.transport.connected)
+        self.assertEqual(factory.refused, {"wrong_queue_manager": 1})
+        self.assertEqual(factory.refused_peers[0].address, "192.0.2.1")
+
     def test_a_session_that_ends_frees_its_descriptor(self) -> None:
         """Opening and closing, in any order, evicts none."""
         factory = self.limited(64)

@@ -6,10 +6,11 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.session.effects import CloseReason, ConnectionProgress, Disconnect, Opened, Progress
+from msmq.session.effects import Closed, CloseReason, ConnectionProgress, Disconnect, Opened, Progress
 from msmq.session.ping_initiator import PingInitiator
 from msmq.session.state import SessionState
 from msmq.settings import SessionSettings
+from msmq.wire.guid import braced
 from tests.builders import (
     ALPHA,
     BETA,
@@ -87,6 +88,8 @@ class AcceptorTests(SynchronousTestCase):
         driven.receive(establish(ALPHA, GAMMA))
         self.assertEqual(driven.take_written(), established(ALPHA, BETA, refused=True))
         self.assertEqual(driven.close_reason, CloseReason.REFUSED)
+        [closed] = [effect for effect in driven.effects if isinstance(effect, Closed)]
+        self.assertIn(f"{braced(GAMMA)} is not this queue manager, {braced(BETA)}", str(closed.error))
         self.assertIn(Disconnect(), driven.effects)
         self.assertEqual(driven.session.state, SessionState.CLOSED)
 
@@ -183,6 +186,9 @@ class AcceptorTests(SynchronousTestCase):
                 driven.receive(packet)
                 self.assertEqual(driven.close_reason, CloseReason.OUT_OF_TURN)
                 self.assertEqual(driven.written, b"")
+                [closed] = [effect for effect in driven.effects if isinstance(effect, Closed)]
+                state = "OPEN" if "open" in name else "WAITING_EC_MSG"
+                self.assertIn(f"packet received in state {state}", str(closed.error))
 
     def test_closes_on_a_second_establish_connection(self) -> None:
         """A second introduction is an error, before the parameters too."""
