@@ -85,7 +85,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "the stored value {name} is not used: {error}": 2033,
     "The check whether the directory is back failed.": 2034,
     "The directory {name} failed.": 2035,
-    "the owner of a public queue was not found: {error}": 2036,
+    "the owner of a public queue was not found: {error}{others}": 2036,
     "a public queue could not be looked for": 2037,
     "no numbers could be reserved: {error}": 2038,
     "acknowledgement of message {message} not sent: {error}{others}": 2039,
@@ -129,7 +129,9 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "message {message} could not be judged": 2068,
     "the access control of {queue} is changed: it was {before}, it is {after}": 2069,
     "the list of {queue} was not written again: {error}": 2070,
-    ("no acknowledgement of message {message} is put into its administration queue here: {reason}"): 2071,
+    (
+        "no acknowledgement of message {message} is put into its administration queue here: {reason}{others}"
+    ): 2071,
     "report of message {message} to {queue} discarded: {error}{others}": 2072,
     "an attempt to reach a next hop failed": 3001,
     "cannot connect to {address}: all descriptors for dialled sessions are in use{others}": 3002,
@@ -161,6 +163,10 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "the configuration is not reloaded, and nothing has changed: {text}": 4003,
     "undoing a start that failed": 4004,
     "the service manager is not notified: {error}": 4005,
+    (
+        "reactor busy for {milliseconds} ms: nothing was read or written meanwhile, longest so far"
+        " {longest} ms{others}"
+    ): 4008,
     "the server cannot start": 4006,
     "SIGHUP is ignored: {error}": 4007,
     "storage|{error}": 5001,

@@ -49,6 +49,7 @@ from msmq.service.directory_servers import DirectorySearch
 from msmq.service.exposure import exposure
 from msmq.service.identity import has_identity, load_identity
 from msmq.service.log_output import LogOutput
+from msmq.service.reactor_turns import ReactorTurns
 from msmq.service.reload import ReloadRefused, ReloadResult, reload
 from msmq.service.settings import Configuration
 from msmq.service.store_conversion import convert_former_store
@@ -205,6 +206,11 @@ class Server(Service):
         identifier = await self._identity(directory_context(configuration, self._reactor, clock, search))
         store = make_store(configuration.storage, data, accepts_loss=self._accepts_loss)
         web = self._measure(store)
+        turns = ReactorTurns(
+            self._reactor, clock, _no_metric if web is None else web.instruments.turn_seconds.observe
+        )
+        turns.start()
+        self._undo.append(turns.stop)
         descriptors = descriptor_limit()
         if descriptors < SMALL:
             self.log.warn(
@@ -305,8 +311,6 @@ class Server(Service):
         )
         port = await self._listen("web", endpoint, site, parts)
         self._undo.append(port.stopListening)
-        web.start()
-        self._undo.append(web.stop)
         host = cast(IPv4Address | IPv6Address, port.getHost())
         self.web = (host.host, host.port)
         self._tell(f"web on {socket_text(*self.web)}")
@@ -393,6 +397,10 @@ class Server(Service):
 def _listening(endpoint: StreamEndpoint, parts: ServerParts) -> IProtocolFactory:
     """The factory for connections of the session endpoint; Twisted's TLS needs a protocol for each."""
     return NeverNone(parts.sessions) if endpoint.description.startswith("ssl:") else parts.sessions
+
+
+def _no_metric(seconds: float) -> None:
+    """A server without a web endpoint exports no metrics."""
 
 
 def _store_line(store: IMessageStore) -> str:

@@ -50,11 +50,3 @@ class WebEndpoint:
             manager, self.instruments, reactor, windows_names=windows_names, reloads=reloads
         )
         return WebSite(manager, self.instruments, exposition, reactor, check_token)
-
-    def start(self) -> None:
-        """Begin to measure the reactor."""
-        self.instruments.turns.start()
-
-    def stop(self) -> None:
-        """Measure no more."""
-        self.instruments.turns.stop()

@@ -39,8 +39,6 @@ class WebTestCase(NodesTestCase):
             windows_names=self.windows_names,
             reloads={"done": 0},
         )
-        self.endpoint.start()
-        self.addCleanup(self.endpoint.stop)
 
     def node(self, name: str, identifier: Any, **kwargs: Any) -> Node:
         """ALPHA's store is measured."""

@@ -9,10 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from prometheus_client import CollectorRegistry, Histogram
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
-from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
@@ -23,7 +21,6 @@ from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.structures.names.format_name import parse_format_name
 from msmq.web.exposition import FRESH
 from msmq.web.metrics import ALL_METRICS, WINDOWS_METRICS, MetricKind
-from msmq.web.reactor_turns import INTERVAL, ReactorTurns
 from tests.example_files import PROJECT
 from tests.nodes.support import ADDRESSES
 from tests.web.support import ORDERS, WebTestCase
@@ -320,21 +317,6 @@ class DirectoryMetricsTests(WebTestCase):
         self.assertEqual((answer.status, answer.json["status"]), (200, "degraded"))
         self.assertIn("the directory is not reached since", answer.json["reasons"][0])
         self.assertEqual(answer.json["directory"]["problem"], "the directory could not be reached")
-
-
-class TurnTests(SynchronousTestCase):
-    """How long the reactor is busy."""
-
-    def test_a_busy_reactor_shows(self) -> None:
-        """While one call takes seven seconds nothing else is served; the histogram has that delay."""
-        clock, registry = Clock(), CollectorRegistry()
-        turns = ReactorTurns(clock, Histogram("turn", "Delay.", registry=registry))
-        turns.start()
-        clock.advance(INTERVAL)
-        clock.advance(7)
-        turns.stop()
-        self.assertAlmostEqual(registry.get_sample_value("turn_sum") or 0, 7 - INTERVAL)
-        self.assertEqual(clock.getDelayedCalls(), [])
 
 
 class DocumentationTests(SynchronousTestCase):
