@@ -180,19 +180,18 @@ def decide(
         return run
     if any(message.is_recoverable for message in messages):
         return _with_recoverable(messages, facts, history, now)
-    outcomes = _Outcomes(facts, now)
-    add = outcomes.add
-    if facts.security or facts.duplicates != ():
-        for message, destination in zip(messages, facts.destinations, strict=True):
-            outcomes.add_express(message, destination)
-    else:
+    wall = now.wall
+    if (
+        not facts.security
+        and facts.duplicates == ()
+        and facts.destinations.count(Destination.QUEUE) == len(messages)
+        and not [message for message in messages if wall >= message.reach_limit]
+    ):
         # Nearly every express message: nothing is known against it, and it is for a queue that is there.
-        queue, wall = Destination.QUEUE, now.wall
-        for message, destination in zip(messages, facts.destinations, strict=True):
-            if destination is queue and wall < message.reach_limit:
-                add(Fate.ENQUEUED)
-            else:
-                outcomes.add_express(message, destination)
+        return ArrivalDecision([Fate.ENQUEUED] * len(messages), 0, False, None)
+    outcomes = _Outcomes(facts, now)
+    for message, destination in zip(messages, facts.destinations, strict=True):
+        outcomes.add_express(message, destination)
     return outcomes.decision(is_judged=False)
 
 
