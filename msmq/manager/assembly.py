@@ -67,6 +67,7 @@ from msmq.manager.routes.outgoing_holds import OutgoingHolds
 from msmq.manager.routes.outgoing_redirects import OutgoingRedirects
 from msmq.manager.routes.route_table import RouteTable
 from msmq.manager.routes.sender_search import SenderSearch
+from msmq.manager.routes.waiting_acknowledgements import WaitingAcknowledgements
 from msmq.manager.securing.certificate_publication import UserDirectory
 from msmq.manager.securing.decryption import Decryption
 from msmq.manager.securing.encryption import Encryption
@@ -302,6 +303,7 @@ class Parts:
         )
         self.holds = Holds()
         hops = NextHops(sessions, self.peers, acks, moved, self.ways, self.public, self.holds, self.redirects)
+        waiting = WaitingAcknowledgements(hops, acks, moved, trusts=settings.trust_identifiers)
         dispatcher = Dispatcher(
             performer,
             hops,
@@ -319,7 +321,7 @@ class Parts:
             self.sequences,
             self.peers,
             hops,
-            SenderSearch(hops, acks, performer, self),
+            SenderSearch(hops, waiting, acks, performer, self),
             self.ways,
             dispatcher,
             self.deliveries,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 from uuid import UUID
 
 from msmq.interfaces.session import ISession, RoutedHop
@@ -34,12 +32,8 @@ from msmq.transfer.decisions.next_hop_decision import (
     is_carried,
     routed_hop,
 )
-from msmq.transfer.decisions.outgoing_states import STILL
 from msmq.transfer.receivers import named_owners
 from msmq.wire.guid import format_guid
-
-READ_AT_ONCE: Final = 1000
-"""Acknowledgements that are read together to learn their addressees."""
 
 
 class NextHops:
@@ -89,6 +83,10 @@ class NextHops:
 
     def __iter__(self) -> Iterator[NextHop]:
         return iter(list(self._hops.values()))
+
+    def is_divided(self, queue: OutgoingQueue) -> bool:
+        """Whether each message of a queue has a session of its own: it takes OrderAcks and FinalAcks."""
+        return queue in self._divided
 
     def of(self, queue: OutgoingQueue) -> NextHop:
         """The next hop of a queue, created if necessary."""
@@ -267,7 +265,9 @@ class NextHops:
         hop = self.of(queue)
         if queue in self._divided:
             self._acks.note(queue)
-            found = dict.fromkeys(self._ack_session(hop, position) for position in queue.peek(LOOKED_AT))
+            found = dict.fromkeys(
+                self.acknowledgement_session(hop, position) for position in queue.peek(LOOKED_AT)
+            )
             return [session for session in found if session is not None]
         session = self._session(hop)
         return [] if session is None else [session]
@@ -276,7 +276,7 @@ class NextHops:
         """Whether all that waits in a queue may leave on sessions that are open."""
         hop = self.of(queue)
         if queue in self._divided:
-            return all(self._ack_session(hop, position) for position in queue.peek(LOOKED_AT))
+            return all(self.acknowledgement_session(hop, position) for position in queue.peek(LOOKED_AT))
         return self._session(hop) is not None
 
     def address(self, queue: OutgoingQueue, positions: Iterable[MessagePosition]) -> None:
@@ -322,10 +322,11 @@ class NextHops:
         carriers = HopCarriers(self._peers, self._moved, hop)
         return (
             is_carried(facts, lambda: carriers.is_moved(session, addressee))
-            or self._ack_session(hop, position) is session
+            or self.acknowledgement_session(hop, position) is session
         )
 
-    def _ack_session(self, hop: NextHop, position: MessagePosition) -> ISession | None:
+    def acknowledgement_session(self, hop: NextHop, position: MessagePosition) -> ISession | None:
+        """The session on which an acknowledgement leaves; C{None} if it waits for one."""
         return carrier_of(
             self._acks.source(position),
             self._acks.address(position),
@@ -398,72 +399,15 @@ class NextHops:
                 if missed.connector is not None:
                     missed.connector.peer_is_there()
 
-    def unread(self, hop: NextHop) -> list[MessagePosition]:
-        """Acknowledgements for an address that does not answer whose senders are not known."""
-        if hop.unanswered_since is None or not isinstance(hop.key, str):
-            return []
-        requested = [
-            position
-            for queue in self.busy(hop)
-            if queue not in self._divided
-            for position in self._acks.unread(queue)
-        ]
-        return (
-            requested[:READ_AT_ONCE]
-            or [
-                position
-                for queue in self.busy(hop)
-                if queue in self._divided
-                for position in queue.peek(READ_AT_ONCE)
-                if self._acks.source(position) is None and position.view is None
-            ][:READ_AT_ONCE]
-        )
-
-    def report_requested(self, hop: NextHop, now: float) -> None:
-        """Report administration acknowledgements that wait for an address that does not answer.
-
-        @param now: seconds since 1970-01-01 UTC.
-        """
-        if hop.unanswered_since is None or not isinstance(hop.key, str):
-            return
-        for queue in self.busy(hop):
-            if queue not in self._divided and queue.state not in STILL:
-                requesters = map(self._acks.requester, queue.peek(LOOKED_AT))
-                counts = Counter(requester for requester in requesters if requester is not None)
-                self._moved.report_requested(hop, queue, counts, now)
-
-    def seek_senders(self, hop: NextHop, now: float) -> list[NextHop]:
-        """Where the directory has those for whom acknowledgements wait that an address does not take.
-
-        What waits for a sender that the directory does not know is reported.
-
-        @param now: seconds since 1970-01-01 UTC.
-        @return: the next hops to dial.
-        """
-        if hop.unanswered_since is None or not isinstance(hop.key, str) or self._peers.trusts:
-            return []
-        found: dict[NextHop, None] = {}
-        for queue in self.busy(hop):
-            if queue not in self._divided or queue.state in STILL:
-                continue
-            lost = set()
-            for position in queue.peek(LOOKED_AT):
-                source = self._acks.source(position)
-                if source is None or self._ack_session(hop, position) is not None:
-                    continue
-                routed = self._moved.hop(source)
-                if routed is None:
-                    lost.add(source)
-                    continue
-                key = (source,)
-                elsewhere = self._hops.get(key)
-                if elsewhere is None:
-                    elsewhere = self._hops[key] = self._make(NextHopChoice(key, None, (routed,)))
-                elsewhere.busy[queue] = None
-                self._elsewhere.setdefault(queue, {})[key] = None
-                found[elsewhere] = None
-            self._moved.report(hop, queue, lost, now)
-        return list(found)
+    def elsewhere(self, queue: OutgoingQueue, source: UUID, routed: RoutedHop) -> NextHop:
+        """The next hop that leads to the sender of messages, where an acknowledgement in a queue goes too."""
+        key = (source,)
+        hop = self._hops.get(key)
+        if hop is None:
+            hop = self._hops[key] = self._make(NextHopChoice(key, None, (routed,)))
+        hop.busy[queue] = None
+        self._elsewhere.setdefault(queue, {})[key] = None
+        return hop
 
     def missed(self, hop: NextHop, session: ISession, now: float) -> None:
         """A next hop was not reached, or has lost its session.

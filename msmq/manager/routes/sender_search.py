@@ -12,6 +12,7 @@ from msmq.manager.peers.ack_sessions import AckSessions
 from msmq.manager.performer import Performer, PerformerListener
 from msmq.manager.routes.next_hop import NextHop
 from msmq.manager.routes.next_hops import NextHops
+from msmq.manager.routes.waiting_acknowledgements import WaitingAcknowledgements
 from msmq.queues.queue import MessagePosition
 from msmq.structures.status import MQError
 
@@ -27,18 +28,20 @@ class SenderSearch:
     def __init__(
         self,
         hops: NextHops,
+        waiting: WaitingAcknowledgements,
         acks: AckSessions,
         performer: Performer,
         listener: PerformerListener,
     ) -> None:
         self._hops = hops
+        self._waiting = waiting
         self._acks = acks
         self._performer = performer
         self._listener = listener
 
     def begin(self, hop: NextHop) -> None:
         """A next hop was not reached, or has lost its session."""
-        unread = self._hops.unread(hop)
+        unread = self._waiting.unread(hop)
         if unread:
             # After a restart only the store has their addressees.
             Deferred.fromCoroutine(self._read(hop, unread)).addErrback(
@@ -49,8 +52,8 @@ class SenderSearch:
 
     def _dial(self, hop: NextHop) -> None:
         now = self._performer.clock.now().wall
-        self._hops.report_requested(hop, now)
-        for elsewhere in self._hops.seek_senders(hop, now):
+        self._waiting.report_requested(hop, now)
+        for elsewhere in self._waiting.seek_senders(hop, now):
             if elsewhere.connector is not None:
                 elsewhere.connector.connect()
 
