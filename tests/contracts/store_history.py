@@ -63,8 +63,16 @@ class TurnedReactor(Clock):
             self.turn()
         return outcomes[0]
 
+    @property
+    def has_calls(self) -> bool:
+        """Whether a thread has asked for something that is not done yet."""
+        return not self._calls.empty()
+
     def turn(self) -> None:
-        """Wait until a thread asks for something, and do it."""
+        """Make the calls that are due; without one, wait until a thread asks for something, and do it."""
+        if any(call.getTime() <= self.seconds() for call in self.getDelayedCalls()):
+            self.advance(0)
+            return
         call, args, kwargs = self._calls.get(timeout=DEADLINE)
         call(*args, **kwargs)
 

@@ -196,9 +196,10 @@ def make_segment(directory: Path, number: int, size: int) -> Path:
         for offset in range(0, size, len(_ZEROS)):
             write_unsynced(descriptor, [_ZEROS[: min(len(_ZEROS), size - offset)]], offset)
         os.fsync(descriptor)
-        # What was written by one call may be cached as one large page, of which Linux writes all when a
-        # part has changed: a megabyte a group. Small pages are cached instead.
+        # What was written or read ahead by one call may be cached as one large page, of which Linux writes
+        # all when a part has changed: up to a megabyte a group. Pages of 4 KiB are cached instead.
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
         for offset in range(0, size, len(_ZEROS)):
             read_exactly(descriptor, offset, len(_ZEROS))
         os.replace(partial, path)

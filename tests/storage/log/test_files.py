@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
+from twisted.trial.unittest import SkipTest
 
 from msmq.persistence.changes import (
     AppendEvent,
@@ -21,7 +23,14 @@ from msmq.persistence.changes import (
 )
 from msmq.storage.log import LogMessageStore
 from msmq.storage.log.core.format import BLOCK, GROUP_MAGIC
-from msmq.storage.log.files import DSYNC, begin_segment, find_segments
+from msmq.storage.log.files import (
+    DSYNC,
+    begin_segment,
+    find_segments,
+    make_segment,
+    slot_number,
+    write_synced,
+)
 from tests.contracts.store_contract import BILLS, ORDERS, put, remove
 from tests.storage.crash_model import STEP, Model, batch
 from tests.storage.log.support import SEGMENT, LogTestCase
@@ -60,6 +69,48 @@ class ManySegmentsTests(LogTestCase):
         self.assertEqual(snapshot.state[STEP], model.state[STEP])
         self.assert_holds(store, snapshot, model)
         self.done(store.close())
+
+
+class ReuseTests(LogTestCase):
+    """A log through which messages pass, and in which none stays."""
+
+    def test_no_new_files(self) -> None:
+        """Once it has as many files as it needs it makes none, so that each byte is written once."""
+        store = self.opened(PutQueue(ORDERS))
+        numbers: list[int] = []
+        for number in range(60):
+            self.commit(store, put(number, bytes(SEGMENT // 2)))
+            self.commit(store, remove(number))
+            # Checkpoints and files are made by a thread, which has the time that it needs.
+            self.settle(store)
+            while self.reactor.has_calls:
+                self.reactor.turn()
+            numbers.append(max(slot_number(one.path) for one in find_segments(self.home / "log")))
+        self.assertGreater(store.counters.segments, 50)
+        self.assertGreater(store.counters.checkpoints, 10)
+        self.assertEqual(numbers[-1], numbers[19])
+        self.done(store.close())
+
+    def test_only_what_has_changed(self) -> None:
+        """The system writes little more to the disk than the log writes to a new segment."""
+        counters = Path("/proc/self/io")
+        if not counters.exists():
+            raise SkipTest("this system does not count what a process writes")
+
+        def written() -> int:
+            lines = counters.read_text(encoding="ascii").splitlines()
+            return int(next(line for line in lines if line.startswith("write_bytes")).split()[1])
+
+        size, groups = 129 * BLOCK, 60
+        path = make_segment(self.home, 1, 5 * 1024 * 1024)
+        descriptor = os.open(path, os.O_RDWR)
+        self.addCleanup(os.close, descriptor)
+        before = written()
+        for number in range(groups):
+            write_synced(descriptor, [bytes(size)], 4096 + number * size)
+        if written() == before:
+            raise SkipTest("files of this directory are in memory")
+        self.assertLess(written() - before, 1.1 * size * groups)
 
 
 class TornTests(LogTestCase):
@@ -181,6 +232,13 @@ class TornTests(LogTestCase):
 
 class SpaceTests(LogTestCase):
     """One old message does not keep its segment, and what is gone gives its space back."""
+
+    seconds = 0.0
+
+    def clock(self) -> float:
+        """The disk is slow: each group is the worker's, and compaction has the time that it takes."""
+        self.seconds += 1.0
+        return self.seconds
 
     def files(self) -> int:
         """Bytes of the segments."""

@@ -15,8 +15,13 @@ SPARSE: Final = 4
 """A segment is emptied by copying when at most one part of so many is live."""
 SLACK: Final = 4
 """Segments that a log may have beyond twice of what is live, before it is worth a copy."""
-KEPT: Final = 3
-"""Free files that are kept in any case."""
+KEPT: Final = 7
+"""Free files that are kept in any case.
+
+A checkpoint frees as many segments as were filled since the one before, two of them or three as a rule; what
+is kept then is what the log needs until the next, on top of the three that are always there.  With fewer, a
+log in which nothing stays would delete files, and fill as many new ones with zeros: each byte twice.
+"""
 MOST_VICTIMS: Final = 64
 """Segments that are emptied in one pass over the index."""
 
