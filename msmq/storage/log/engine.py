@@ -58,7 +58,7 @@ class Engine:
     def __init__(
         self,
         opened: OpenedLog,
-        call: Call,
+        soon: Call,
         writer: GroupWriter,
         writing: Worker,
         policy: WritePolicy,
@@ -78,7 +78,7 @@ class Engine:
         self.express_rows: dict[int, int] = {1: 0}
         self.doomed: deque[KeptQueue] = deque()
         self._express_offset = 0
-        self._call = call
+        self._soon = soon
         self._writer = writer
         self._writing = writing
         self._policy = policy
@@ -90,6 +90,7 @@ class Engine:
         # How many of those that wait are tried alone, since the group that they were in has failed.
         self._alone = 0
         self._is_alone = False
+        self._is_inline = False
         self._is_scheduled = False
         self._is_stopped = False
         self._plan: GroupPlan
@@ -125,7 +126,7 @@ class Engine:
     def _schedule(self) -> None:
         if self._waiting and not self.is_busy and not self._is_scheduled:
             self._is_scheduled = True
-            self._call(self._scheduled)
+            self._soon(self._scheduled)
 
     def _scheduled(self) -> None:
         self._is_scheduled = False
@@ -168,7 +169,7 @@ class Engine:
             if self._accept(batch, mark):
                 self._fill()
         elif self._add(batch, pieces.popleft(), mark):
-            self._call(self._fill_slowly, batch, mark, pieces)
+            self._soon(self._fill_slowly, batch, mark, pieces)
         else:
             self._fill()
 
@@ -266,7 +267,8 @@ class Engine:
             self._end()
             return
         group = self._bytes()
-        if self._policy.is_inline(group.size, self._accepted) and not self._is_alone:
+        self._is_inline = self._policy.is_inline(group.size, self._accepted) and not self._is_alone
+        if self._is_inline:
             try:
                 outcome: float | Exception = self._writer.write(group)
             except Exception as error:
@@ -281,7 +283,7 @@ class Engine:
             self._take_back(failure(group.path, "write", outcome))
             return
         plan, counters = self._plan, self.counters
-        self._policy.measured(outcome, group.size)
+        self._policy.measured(outcome, group.size, is_inline=self._is_inline)
         counters.groups += 1
         counters.batches += self._accepted
         counters.bytes += group.size

@@ -45,10 +45,10 @@ class Lookups:
     """
 
     def __init__(
-        self, engine: Engine, call: Call, packets: Thread, searches: Thread, quarantine: Quarantine
+        self, engine: Engine, soon: Call, packets: Thread, searches: Thread, quarantine: Quarantine
     ) -> None:
         self._engine = engine
-        self._call = call
+        self._soon = soon
         self._packets = packets
         self._searches = searches
         self._quarantine = quarantine
@@ -123,7 +123,7 @@ class Lookups:
             if one is not None:
                 found.append(one)
             if looked_at >= STEP_ROWS:
-                self._call(self._look, rows, found, done)
+                self._soon(self._look, rows, found, done)
                 return
         done.callback(found)
 

@@ -27,6 +27,8 @@ from msmq.storage.reading_thread import Outcome
 class RunningLog:
     """Puts together what an open log consists of, and stops it.
 
+    @param call: has a thread's function called in the reactor's thread.
+    @param soon: has a function of the reactor's thread called in its next iteration.
     @param upkeep: the thread that has opened it, which does what is not urgent from now on.
     @param reactor: for the pauses of the scrubber.
     @param deliver: has Deferreds fire soon; C{fire} does it now.
@@ -37,6 +39,7 @@ class RunningLog:
         opened: OpenedLog,
         policy: DamagePolicy,
         call: Call,
+        soon: Call,
         upkeep: Worker,
         clock: Callable[[], float],
         reactor: IReactorTime,
@@ -52,11 +55,11 @@ class RunningLog:
         self._searching = Worker("msmq log searches", call)
         supply = SegmentSupply(opened.directory, opened.checkpoint.store, opened.segments, upkeep)
         self.engine = engine = Engine(
-            opened, call, self._writer, self._writing, WritePolicy(), supply, deliver, fire, self._rest
+            opened, soon, self._writer, self._writing, WritePolicy(), supply, deliver, fire, self._rest
         )
         quarantine = Quarantine(engine, upkeep, policy.now)
         self.lookups = Lookups(
-            engine, call, (self._reading, self._fetcher), (self._searching, self._searcher), quarantine
+            engine, soon, (self._reading, self._fetcher), (self._searching, self._searcher), quarantine
         )
         self._checkpointing = Checkpointing(engine, opened, upkeep, policy.mark)
         compaction = Compaction(engine, self._reading, self._fetcher, quarantine.put)
@@ -73,7 +76,7 @@ class RunningLog:
         )
         workers = self._writing, self._reading, upkeep
         self._upkeep = Upkeep(
-            engine, self._checkpointing, compaction, call, workers, self._writer, self._fetcher
+            engine, self._checkpointing, compaction, soon, workers, self._writer, self._fetcher
         )
         self._checkpointing.write_mark()
         supply.prepare()

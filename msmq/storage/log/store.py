@@ -40,7 +40,7 @@ from msmq.storage.log.failures import failure
 from msmq.storage.log.files import lock_directory
 from msmq.storage.log.opened_log import OpenedLog, open_log
 from msmq.storage.log.running_log import RunningLog
-from msmq.storage.log.workers import Worker
+from msmq.storage.log.workers import Call, Worker
 from msmq.storage.loss_check import LossCheck
 from msmq.storage.reading_thread import Outcome, storage_error
 
@@ -94,7 +94,8 @@ class LogMessageStore:
         self._segment_bytes = segment_bytes
         self._reactor = reactor
         self._phase = _Phase.CLOSED
-        self._call: Callable[..., object]
+        self._call: Call
+        self._soon: Call
         self._running: RunningLog | None = None
         self._upkeep: Worker
         self._lock = -1
@@ -112,7 +113,10 @@ class LogMessageStore:
         if self._phase is not _Phase.CLOSED:
             return fail(StorageError(f"the store {self.directory} is open already"))
         self._phase = _Phase.OPENING
-        self._call = (self._reactor or _running_reactor()).callFromThread
+        reactor = self._reactor or _running_reactor()
+        self._call = reactor.callFromThread
+        # Without the pipe that wakes the reactor up for a thread: a write, a read and a poll for each batch.
+        self._soon = partial(IReactorTime(reactor).callLater, 0)
         self._upkeep = Worker("msmq log upkeep", self._call)
         done: Deferred[Snapshot] = Deferred()
         self._upkeep.do(self._open, partial(self._opened, done))
@@ -226,6 +230,7 @@ class LogMessageStore:
             opened,
             self._policy,
             self._call,
+            self._soon,
             self._upkeep,
             self._clock,
             IReactorTime(self._reactor or _running_reactor()),
@@ -254,7 +259,7 @@ class LogMessageStore:
         some = [self._outcomes.popleft() for _ in range(min(len(self._outcomes), FIRED_TOGETHER))]
         self._is_firing = bool(self._outcomes)
         if self._is_firing:
-            self._call(self._fire_some)
+            self._soon(self._fire_some)
         for done, outcome in some:
             if isinstance(outcome, Exception):
                 done.errback(outcome)

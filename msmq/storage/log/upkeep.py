@@ -28,7 +28,7 @@ class Upkeep:
         engine: Engine,
         checkpointing: Checkpointing,
         compaction: Compaction,
-        call: Call,
+        soon: Call,
         workers: tuple[Worker, Worker, Worker],
         writer: GroupWriter,
         fetcher: PacketFetcher,
@@ -36,7 +36,7 @@ class Upkeep:
         self._engine = engine
         self._checkpointing = checkpointing
         self._compaction = compaction
-        self._call = call
+        self._soon = soon
         self._writing, self._reading, self._upkeep = workers
         self._writer = writer
         self._fetcher = fetcher
@@ -54,7 +54,7 @@ class Upkeep:
         self._reclaim()
         if is_more and not self._is_scheduled:
             self._is_scheduled = True
-            self._call(self._scheduled)
+            self._soon(self._scheduled)
 
     def _scheduled(self) -> None:
         self._is_scheduled = False

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 
 Result = TypeVar("Result")
 Call: TypeAlias = Callable[..., object]
-"""Has a function called in the reactor's thread."""
+"""Has a function called in the reactor's thread, in its next iteration."""
 
 
 class Worker:

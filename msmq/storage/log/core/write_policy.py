@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 import attrs
@@ -11,28 +12,60 @@ INLINE_BYTES: Final = 64 * 1024
 INLINE_BATCHES: Final = 24
 """Limit on the batches of such a group: with more pending ones a thread has more throughput."""
 INLINE_SECONDS: Final = 0.001
-"""How long a write may be expected to take in the reactor's thread."""
-FALL: Final = 0.98
-"""What the expectation falls by with each write that was quicker."""
+"""How long a write may take in the reactor's thread before the next ones are left to the worker thread."""
+QUICK_SECONDS: Final = INLINE_SECONDS / 2
+"""What the quickest of the last writes of the worker thread took at most, for the reactor to write again."""
+SWITCH_SECONDS: Final = 0.01
+"""What the interpreter may add to the time of a write in the worker thread, which waits for the reactor's."""
+FEWEST: Final = 16
+"""Writes of the worker thread before the reactor's may write: at first, and after a slow write."""
+MOST: Final = 1024
+"""The same after many slow writes; each one that comes soon after the one before doubles it."""
+FORGOTTEN: Final = 4096
+"""Quick writes in a row after which earlier slow ones do not count."""
 
 
 @attrs.define
 class WritePolicy:
     """The choice, and the measurement that decides it.
 
-    What a write is expected to take is the maximum of the last ones, which falls by two per cent with
-    each write: one that took 20 ms keeps the next 150 groups away from the reactor's thread.
+    Nothing is known of a new disk, so the worker thread begins.
+    The quickest of its last writes decides, since the others may have waited for the interpreter and not for
+    the disk.
+    In the reactor's thread the slowest decides: a single one over the limit ends that, for 16 writes, then
+    for 32, up to 1,024, so that of a disk that is slow now and then at most one write in a thousand holds the
+    reactor.
 
-    @ivar expected: seconds.
+    @ivar is_quick: whether the reactor's thread writes small groups.
     """
 
-    expected: float = INLINE_SECONDS / 2
+    is_quick: bool = False
+    _last: deque[float] = attrs.field(factory=lambda: deque(maxlen=FEWEST))
+    _remaining: int = FEWEST
+    _pause: int = FEWEST
+    _quick: int = 0
 
     def is_inline(self, size: int, batches: int) -> bool:
         """Whether a group of this many bytes is written in the reactor's thread."""
-        return size <= INLINE_BYTES and batches <= INLINE_BATCHES and self.expected <= INLINE_SECONDS
+        return self.is_quick and size <= INLINE_BYTES and batches <= INLINE_BATCHES
 
-    def measured(self, seconds: float, size: int) -> None:
+    def measured(self, seconds: float, size: int, *, is_inline: bool) -> None:
         """Take note of how long the write of a group took; that of a large one says nothing of small ones."""
-        if size <= INLINE_BYTES:
-            self.expected = max(seconds, self.expected * FALL)
+        if size > INLINE_BYTES:
+            return
+        if not self.is_quick:
+            self._last.append(seconds)
+            self._remaining -= 1
+            self.is_quick = (
+                self._remaining <= 0 and len(self._last) == FEWEST and min(self._last) <= QUICK_SECONDS
+            )
+        elif seconds > (INLINE_SECONDS if is_inline else SWITCH_SECONDS):
+            self.is_quick = False
+            self._last.clear()
+            self._remaining = self._pause
+            self._pause = min(2 * self._pause, MOST)
+            self._quick = 0
+        else:
+            self._quick += 1
+            if self._quick >= FORGOTTEN:
+                self._pause = FEWEST
