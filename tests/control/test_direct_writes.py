@@ -20,11 +20,13 @@ class DescriptorTransport(StringTransport):
     """A transport that notes how much of what was written the kernel has been given.
 
     @ivar sizes: after each write to the kernel, all bytes that it has.
+    @ivar bufferSize: bytes that are read at once.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.sizes: list[int] = []
+        self.bufferSize = 0x10000
 
     def doWrite(self) -> None:
         self.sizes.append(len(self.value()))
@@ -92,6 +94,18 @@ class DirectWriteTests(ControlTestCase):
         self.assertEqual(transport.value(), before)
         self.assertEqual(transport.sizes, [])
         self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
+
+    def test_large_reads(self) -> None:
+        """Where more arrives than is read at once, more is read from then on."""
+        caller, transport = self.connection("/v1/send")
+        transport.bufferSize = 100
+        data = b"".join(StreamRecord({"destination": ORDERS}, bytes(200)).to_bytes() for _ in range(3))
+        caller.feed(data[:99])
+        self.assertEqual(transport.bufferSize, 100)
+        caller.feed(data[99:199])
+        self.assertEqual(transport.bufferSize, 0x40000)
+        caller.feed(data[199:])
+        self.assertEqual(self.bodies(), [bytes(200)] * 3)
 
     def test_connection_that_is_lost(self) -> None:
         """What becomes known after the client has gone is not written."""

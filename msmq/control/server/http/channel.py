@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 _SWITCHING: Final = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n"
 
 
+_READ: Final = 0x40000
+"""Bytes that are read at once from a connection on which much arrives."""
+
+
 class ChannelList(Protocol):
     """What counts the connections of a site."""
 
@@ -74,8 +78,13 @@ class ControlChannel(HTTPChannel):
         """More of a request body, of a later request, or of the records."""
         if self._take is None:
             super().rawDataReceived(data)
-        else:
-            self._take(data)
+            return
+        transport: Any = self.transport
+        if len(data) == getattr(transport, "bufferSize", 0) < _READ:
+            # There is more than is read at once, such as a message of 64 KiB, which does not fit in with its
+            # header; who sends little goes on with a small buffer.
+            transport.bufferSize = _READ
+        self._take(data)
 
 
 def wanted_protocol(request: ControlRequest) -> str | None:
