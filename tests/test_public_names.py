@@ -144,8 +144,9 @@ class PublicNamesTests(SynchronousTestCase):
 
     def test_unknown_name(self) -> None:
         """A name that is not there is an ordinary error that says so."""
-        error = self.assertRaises(AttributeError, getattr, msmq, "Massage")
-        self.assertIn("'Massage'", str(error))
+        for module in (msmq, msmq.interfaces):
+            error = self.assertRaises(AttributeError, getattr, module, "Massage")
+            self.assertIn("has no attribute Massage", str(error))
 
 
 class CostTests(SynchronousTestCase):
@@ -168,6 +169,13 @@ class CostTests(SynchronousTestCase):
         loaded = self.loaded_by(f"from msmq import {names}")
         self.assertIn("msmq.net.session", loaded)
         self.assertFalse("twisted.internet.reactor" in loaded)
+
+    def test_reader_of_stores_loads_no_queue_model(self) -> None:
+        """A Spark worker starts often: it loads interfaces of storage, but no decoder and no session."""
+        loaded = self.loaded_by("import msmq.pipeline.reading.stores, msmq.pipeline.spark.source")
+        self.assertIn("msmq.interfaces.storage", loaded)
+        unused = ("msmq.control", "msmq.decoding.bodies", "msmq.membership", "msmq.session", "twisted.plugin")
+        self.assertEqual({name for name in loaded if name.startswith(unused)}, set())
 
     def test_plugin_loads_no_server(self) -> None:
         """The file that every C{twistd} imports names the server and does not load it."""

@@ -1,74 +1,83 @@
-"""Zope interfaces of the replaceable parts: storage, clock, directory, sessions, routing, security."""
+"""Zope interfaces of the replaceable parts: storage, clock, directory, sessions, routing, security.
 
-from msmq.interfaces.access_administration import IAccessAdministration
-from msmq.interfaces.access_summaries import AccessList, AccessVerdict, CertificateSummary
-from msmq.interfaces.broker import IBroker
-from msmq.interfaces.clock import IClock
-from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDecoder
-from msmq.interfaces.directory import (
-    DirectoryCondition,
-    DirectoryError,
-    IAddressBook,
-    IConditionalDirectory,
-    IControlBook,
-    IDirectory,
-    IObservedDirectory,
-    IServedDirectory,
-    IWatchedDirectory,
-)
-from msmq.interfaces.plugins import IStorageFactory, IStorageProbe
-from msmq.interfaces.queue_manager import (
-    ExplainedRoute,
-    Explanation,
-    IAdministration,
-    IInspection,
-    IMessaging,
-    IQueueManager,
-    IReservation,
-    ITransaction,
-    MessageLocation,
-    ReceivedMessage,
-)
-from msmq.interfaces.routing import IRouter, NoRoute
-from msmq.interfaces.session import IConnector, ISession
-from msmq.interfaces.sessions import ISessions
-from msmq.interfaces.storage import (
-    IMessageStore,
-    LogEntry,
-    LogExtent,
-    MessageNotStored,
-    StorageError,
-    StorageFull,
-    StoredEvent,
-    StoreNotOpen,
-    UnknownQueue,
-)
-from msmq.interfaces.summaries import (
-    ManagerStatus,
-    OutgoingQueueSummary,
-    PublicQueueSummary,
-    QueueSummary,
-    SessionSummary,
-    TransactionDetails,
-    TransactionSummary,
-)
-from msmq.persistence.changes import (
-    AppendEvent,
-    AppendLog,
-    Change,
-    MoveMessage,
-    PutAborts,
-    PutMessage,
-    PutQueue,
-    PutState,
-    RemoveMessages,
-    RemoveQueue,
-    RemoveState,
-    TrimEvents,
-    TrimLog,
-)
-from msmq.persistence.definition import QueueDefinition
-from msmq.persistence.snapshot import Snapshot, StoredMessage
+Each name is imported when it is first used: a reader of stores (a Spark worker, say) imports storage alone.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from msmq.interfaces.access_administration import IAccessAdministration
+    from msmq.interfaces.access_summaries import AccessList, AccessVerdict, CertificateSummary
+    from msmq.interfaces.broker import IBroker
+    from msmq.interfaces.clock import IClock
+    from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDecoder
+    from msmq.interfaces.directory import (
+        DirectoryCondition,
+        DirectoryError,
+        IAddressBook,
+        IConditionalDirectory,
+        IControlBook,
+        IDirectory,
+        IObservedDirectory,
+        IServedDirectory,
+        IWatchedDirectory,
+    )
+    from msmq.interfaces.plugins import IStorageFactory, IStorageProbe
+    from msmq.interfaces.queue_manager import (
+        ExplainedRoute,
+        Explanation,
+        IAdministration,
+        IInspection,
+        IMessaging,
+        IQueueManager,
+        IReservation,
+        ITransaction,
+        MessageLocation,
+        ReceivedMessage,
+    )
+    from msmq.interfaces.routing import IRouter, NoRoute
+    from msmq.interfaces.session import IConnector, ISession
+    from msmq.interfaces.sessions import ISessions
+    from msmq.interfaces.storage import (
+        IMessageStore,
+        LogEntry,
+        LogExtent,
+        MessageNotStored,
+        StorageError,
+        StorageFull,
+        StoredEvent,
+        StoreNotOpen,
+        UnknownQueue,
+    )
+    from msmq.interfaces.summaries import (
+        ManagerStatus,
+        OutgoingQueueSummary,
+        PublicQueueSummary,
+        QueueSummary,
+        SessionSummary,
+        TransactionDetails,
+        TransactionSummary,
+    )
+    from msmq.persistence.changes import (
+        AppendEvent,
+        AppendLog,
+        Change,
+        MoveMessage,
+        PutAborts,
+        PutMessage,
+        PutQueue,
+        PutState,
+        RemoveMessages,
+        RemoveQueue,
+        RemoveState,
+        TrimEvents,
+        TrimLog,
+    )
+    from msmq.persistence.definition import QueueDefinition
+    from msmq.persistence.snapshot import Snapshot, StoredMessage
 
 __all__ = [
     "AccessList",
@@ -140,3 +149,88 @@ __all__ = [
     "TrimLog",
     "UnknownQueue",
 ]
+
+_MODULES: Final = {
+    "msmq.interfaces.access_administration": ("IAccessAdministration",),
+    "msmq.interfaces.access_summaries": ("AccessList", "AccessVerdict", "CertificateSummary"),
+    "msmq.interfaces.broker": ("IBroker",),
+    "msmq.interfaces.clock": ("IClock",),
+    "msmq.interfaces.decoding": ("Body", "BodyNotDecoded", "DecodedBody", "IBodyDecoder"),
+    "msmq.interfaces.directory": (
+        "DirectoryCondition",
+        "DirectoryError",
+        "IAddressBook",
+        "IConditionalDirectory",
+        "IControlBook",
+        "IDirectory",
+        "IObservedDirectory",
+        "IServedDirectory",
+        "IWatchedDirectory",
+    ),
+    "msmq.interfaces.plugins": ("IStorageFactory", "IStorageProbe"),
+    "msmq.interfaces.queue_manager": (
+        "ExplainedRoute",
+        "Explanation",
+        "IAdministration",
+        "IInspection",
+        "IMessaging",
+        "IQueueManager",
+        "IReservation",
+        "ITransaction",
+        "MessageLocation",
+        "ReceivedMessage",
+    ),
+    "msmq.interfaces.routing": ("IRouter", "NoRoute"),
+    "msmq.interfaces.session": ("IConnector", "ISession"),
+    "msmq.interfaces.sessions": ("ISessions",),
+    "msmq.interfaces.storage": (
+        "IMessageStore",
+        "LogEntry",
+        "LogExtent",
+        "MessageNotStored",
+        "StorageError",
+        "StorageFull",
+        "StoreNotOpen",
+        "StoredEvent",
+        "UnknownQueue",
+    ),
+    "msmq.interfaces.summaries": (
+        "ManagerStatus",
+        "OutgoingQueueSummary",
+        "PublicQueueSummary",
+        "QueueSummary",
+        "SessionSummary",
+        "TransactionDetails",
+        "TransactionSummary",
+    ),
+    "msmq.persistence.changes": (
+        "AppendEvent",
+        "AppendLog",
+        "Change",
+        "MoveMessage",
+        "PutAborts",
+        "PutMessage",
+        "PutQueue",
+        "PutState",
+        "RemoveMessages",
+        "RemoveQueue",
+        "RemoveState",
+        "TrimEvents",
+        "TrimLog",
+    ),
+    "msmq.persistence.definition": ("QueueDefinition",),
+    "msmq.persistence.snapshot": ("Snapshot", "StoredMessage"),
+}
+
+_HOMES: Final = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    module = _HOMES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    return getattr(import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
