@@ -9,7 +9,7 @@ SOURCES := setup.cfg pyproject.toml constraints.txt
 # The tests start hundreds of processes; each would compile the package anew where this is set to anything.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos stream fuzz lint hooks events changelog bench bench-goals clean
+.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos stream fuzz lint hooks man events changelog bench bench-goals clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -89,6 +89,10 @@ RELEASE := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 hooks: $(INSTALLED)
 	$(RELEASE)
 	$(VENV)/bin/pre-commit install
+
+# Manual pages in build/man, from the help of the command.
+man: $(INSTALLED)
+	$(VENV)/bin/python -m msmq.cli.manual build/man
 
 # docs/events.md, from the log lines in the code.
 events: $(INSTALLED)
