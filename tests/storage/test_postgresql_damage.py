@@ -41,6 +41,8 @@ NUMBERS: Final = {
 class DamagedSchemaTests(PostgresqlTestCase):
     """No altered byte is delivered, and no queue is blocked."""
 
+    timeout = 6 * 3600 if IS_THOROUGH else 120
+
     def setUp(self) -> None:
         self.server = shared_server()
         super().setUp()
