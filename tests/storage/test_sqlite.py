@@ -265,7 +265,7 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
         """Two queue managers never write one file, and the first does not notice the attempt."""
         store = await self.opened(PutQueue(ORDERS))
         error = await self.refused(self.make_store().open(), StorageError)
-        self.assertEqual(str(error), f"{self.path} is in use by another queue manager")
+        self.assertEqual(str(error), f"{self.path} is in use by another queue manager; stop it first")
         await store.commit([put(1)])
 
     async def test_opens_after_a_refusal(self) -> None:

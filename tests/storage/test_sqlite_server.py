@@ -114,7 +114,7 @@ class SqliteServerTests(TestCase):
         try:
             await server.started
         except StorageError as error:
-            self.assertEqual(str(error), f"{path} is in use by another queue manager")
+            self.assertEqual(str(error), f"{path} is in use by another queue manager; stop it first")
         else:
             self.fail("it started")
 

@@ -44,7 +44,7 @@ def lock_directory(directory: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(descriptor)
-        raise StorageError(f"{directory} is in use by another queue manager") from error
+        raise StorageError(f"{directory} is in use by another queue manager; stop it first") from error
     return descriptor
 
 

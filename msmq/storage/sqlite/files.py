@@ -71,7 +71,7 @@ def lock_file(path: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(descriptor)
-        raise StorageError(f"{path} is in use by another queue manager") from error
+        raise StorageError(f"{path} is in use by another queue manager; stop it first") from error
     return descriptor
 
 

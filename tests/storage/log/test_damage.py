@@ -254,7 +254,7 @@ class ExchangedTests(LogTestCase):
         """Two queue managers never write one log, and the first does not notice the attempt."""
         store = self.opened(PutQueue(ORDERS))
         error = self.refused(self.make_store().open(), StorageError)
-        self.assertEqual(str(error), f"{self.home / 'log'} is in use by another queue manager")
+        self.assertEqual(str(error), f"{self.home / 'log'} is in use by another queue manager; stop it first")
         self.commit(store, put(1))
         self.done(store.close())
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 from msmq.persistence.changes import PutQueue
 from tests.contracts.store_contract import ORDERS, put
@@ -13,7 +14,10 @@ from tests.patience import DEADLINE
 from tests.storage.log.support import LogTestCase
 from tests.storage.mounts import PROJECT, READ_ONLY, run_mounted
 
+TINY = 'mount -t tmpfs -o size=1m tmpfs "$1"'
+UNPRIVILEGED = 65534
 OPENING = """
+import os
 import sys
 from pathlib import Path
 from twisted.internet import reactor
@@ -23,7 +27,11 @@ def told(outcome):
     print(outcome.getErrorMessage() if hasattr(outcome, "getErrorMessage") else "opened")
     reactor.stop()
 
-make_store("log", Path(sys.argv[1])).open().addBoth(told)
+store = make_store("log", Path(sys.argv[1]))
+if len(sys.argv) > 2 and os.getuid() == 0:
+    # The rights of a directory do not bind root.
+    os.setuid(int(sys.argv[2]))
+store.open().addBoth(told)
 reactor.run()
 """
 
@@ -78,6 +86,32 @@ class RefusingSystemTests(LogTestCase):
         self.assertEqual(done.stdout.count("\n"), 1)
         after = {path: path.read_bytes() for path in sorted(data.rglob("*")) if path.is_file()}
         self.assertEqual(after, before)
+
+    def test_disk_with_one_mebibyte(self) -> None:
+        """A start where there is no space for a segment says so in one line, with the file and what to do."""
+        data = self.home / "data"
+        data.mkdir()
+        done = run_mounted(TINY, data, sys.executable, "-c", OPENING, os.fspath(data))
+        self.assertEqual(done.stderr, "")
+        reason = "cannot open: No space left on device; free space on its file system"
+        self.assertEqual(done.stdout, f"{data / 'msmq.log'}: {reason}\n")
+
+    def test_directory_without_rights(self) -> None:
+        """A start that may not write the data directory says so in one line."""
+        # Everything above it can be searched by that user too, which a directory of tests need not be.
+        with tempfile.TemporaryDirectory() as place:
+            os.chmod(place, 0o555)
+            done = subprocess.run(
+                [sys.executable, "-c", OPENING, place, str(UNPRIVILEGED)],
+                cwd=PROJECT,
+                capture_output=True,
+                text=True,
+                timeout=DEADLINE,
+            )
+        self.assertEqual(
+            (done.stdout, done.stderr),
+            (f"{place}/msmq.log: cannot open: Permission denied; give the server's user access\n", ""),
+        )
 
     def test_reader_of_a_file_system_for_reading(self) -> None:
         """A log is read where nothing can be written."""
