@@ -50,6 +50,9 @@ def live_packets(state: State, victims: set[int] | None) -> Iterator[Live | None
         if (kept := state.by_number.get(number)) is None:
             continue
         for lookup_id in kept.messages.lasting():
+            if state.by_number.get(number) is not kept:
+                # Removed meanwhile: its rows stay for a while, and the segments that they name do not.
+                break
             row = kept.messages.get(lookup_id)
             if row is None:
                 continue
@@ -65,7 +68,7 @@ def live_packets(state: State, victims: set[int] | None) -> Iterator[Live | None
             else:
                 yield None
         after = 0
-        while (place := kept.log.after(after)) < len(kept.log):
+        while state.by_number.get(number) is kept and (place := kept.log.after(after)) < len(kept.log):
             after, _, location, size, checksum, _ = LOG_ROW.unpack(kept.log.row(place))
             if victims is None or location >> 32 in victims:
                 yield Live(

@@ -22,6 +22,7 @@ from msmq.persistence.changes import (
     TrimLog,
 )
 from msmq.storage.log import LogMessageStore
+from msmq.storage.log.compaction import Live, live_packets
 from msmq.storage.log.core.format import BLOCK, GROUP_MAGIC
 from msmq.storage.log.files import (
     DSYNC,
@@ -361,4 +362,20 @@ class ClockTests(LogTestCase):
         # The oldest entry by position is not old by its time, so nothing before it goes.
         self.commit(store, TrimLog(ORDERS.identifier, 2.5e9))
         self.assertEqual(len(self.done(store.read_log(ORDERS.identifier, 0, 10))), 4)
+        self.done(store.close())
+
+
+class CompactionTests(LogTestCase):
+    """Queues that are removed while a pass over the index goes on."""
+
+    def test_queue_that_is_removed_meanwhile(self) -> None:
+        """None of its packets is read any more: their segments may be used again before the pass ends."""
+        store = self.opened(PutQueue(ORDERS), *(put(number, bytes(100)) for number in range(3)))
+        self.commit(store, AppendLog(ORDERS.identifier, 1, b"logged", 1.0))
+        running = store._running
+        assert running is not None
+        rows = live_packets(running.engine.state, None)
+        self.assertIsInstance(next(rows), Live)
+        self.commit(store, RemoveQueue(ORDERS.identifier))
+        self.assertEqual(list(rows), [])
         self.done(store.close())
