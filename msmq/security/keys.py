@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from Crypto.Util.number import getPrime
+from cryptography.hazmat.backends.openssl.backend import backend
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import (
     RSAPrivateKey,
@@ -71,6 +72,9 @@ _PURPOSES: Final[Mapping[KeyAlgorithm, str]] = {
     KeyAlgorithm.SIGNATURE: "signing",
 }
 
+OPENSSL_3_2: Final = 0x30200000
+"""OPENSSL_VERSION_NUMBER of the first OpenSSL with implicit rejection."""
+
 PUBLIC_FILE: Final = "encryption-keys.txt"
 """Where the public halves stand, as an enterprise file takes them."""
 
@@ -98,6 +102,23 @@ def make_key(bits: int) -> RSAPrivateKey:
         ).private_key()
 
 
+def check_library(version: int) -> None:
+    """Check that RSA decryption by the library does not reveal whether a padding was right.
+
+    OpenSSL answers a wrong PKCS #1 v1.5 padding with a random value from version 3.2 on (implicit rejection).
+    With an older one, refusals and their time would let a peer decrypt captured keys.
+
+    @param version: of OpenSSL, as C{OPENSSL_VERSION_NUMBER}.
+    @raise CipherError: it is older than 3.2.
+    """
+    if version < OPENSSL_3_2:
+        found = f"{version >> 28}.{version >> 20 & 0xFF}"
+        raise CipherError(
+            f"the package cryptography is linked with OpenSSL {found}, and encrypted bodies need 3.2 or"
+            " later: install a current cryptography"
+        )
+
+
 class KeyRing:
     """The secret keys of one queue manager, two of each provider.
 
@@ -122,6 +143,7 @@ class KeyRing:
         @param bits: the length of new keys of the provider for AES.
         @param make: makes a key of so many bits.
         """
+        check_library(backend.openssl_version_number())
         self._directory = directory
         self._make = make
         self._lengths = {AES_PROVIDER: bits}

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.ciphers import CipherError
-from msmq.security.keys import PUBLIC_FILE, KeyRing, make_key
+from msmq.security.keys import PUBLIC_FILE, KeyRing, check_library, make_key
 from msmq.structures.directory.public_keys import AES_PROVIDER, BASE_PROVIDER, MqdsPublicKeys
 from tests.security.openssl import openssl
 
@@ -163,3 +163,15 @@ class KeyRingTests(SynchronousTestCase):
     def test_nothing_secret_is_shown(self) -> None:
         """Not even the numbers."""
         self.assertEqual(repr(self.ring()), "<KeyRing of 2 keys>")
+
+
+class LibraryTests(SynchronousTestCase):
+    """The version of OpenSSL on which the defence against padding oracles rests."""
+
+    def test_an_old_library_is_refused(self) -> None:
+        """OpenSSL 1.1.1 and 3.1 reveal whether a padding was right; 3.2 and later do not."""
+        for old in (0x1010117F, 0x30100070):
+            error = self.assertRaises(CipherError, check_library, old)
+            self.assertIn("need 3.2 or later", str(error))
+        for new in (0x30200000, 0x40000030):
+            check_library(new)
