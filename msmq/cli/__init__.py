@@ -1,6 +1,6 @@
 """The C{msmq} command, one file per group of verbs.
 
-Each verb imports what it needs when it runs, so that the command starts fast.
+Each verb imports its dependencies when it runs, so that the command starts fast.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and answer its exit status.
+    """Run the command, and return its exit status.
 
-    @param arguments: what follows the command's name; by default those that the process was given.
+    @param arguments: the arguments after the command's name; by default those of the process.
     """
     try:
         from msmq.cli.command import run
 
         return run(arguments)
     except KeyboardInterrupt:
-        # Ctrl-C came before there was anything that could say so.
+        # Ctrl-C came before the command could report it.
         return 130

@@ -21,7 +21,7 @@ from msmq.structures.status import MQError, Status
 def command() -> None:
     """Send, receive, and watch a queue manager of msmq.
 
-    Exit status: 0 done, 1 refused or a check found faults, 2 wrong usage, 3 nothing came in time.
+    Exit status: 0 done, 1 refused or a check found faults, 2 wrong usage, 3 time-out.
     """
 
 

@@ -9,4 +9,4 @@ REFUSED: Final = 1
 WRONG_USAGE: Final = 2
 TIMED_OUT: Final = 3
 INTERRUPTED: Final = 130
-"""As every shell has it for the signal of Ctrl-C."""
+"""The exit status of shells for the signal of Ctrl-C."""

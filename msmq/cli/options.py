@@ -23,11 +23,11 @@ _C = TypeVar("_C", bound=Callable[..., object])
 
 @attrs.define
 class Settings:
-    """What the common options say so far.
+    """The values of the common options.
 
-    @ivar control: where the server is, as the last option that names it has it.
-    @ivar token_file: what a server over the network wants to see.
-    @ivar on: the member of the estate that is asked, by the control endpoint that the server knows of it.
+    @ivar control: the endpoint of the server, from the last option that sets it.
+    @ivar token_file: the file with the token for a remote server.
+    @ivar on: the member of the estate on which the verb runs, by its control endpoint.
     """
 
     control: str | None = None
@@ -38,7 +38,7 @@ class Settings:
 
     @property
     def output(self) -> Output:
-        """Where to write."""
+        """The output."""
         return Output(self.as_json)
 
     @property
@@ -98,7 +98,7 @@ class Settings:
 
     @contextlib.contextmanager
     def naming(self, name: str) -> Iterator[None]:
-        """Let the refusal of a name that leads to no queue say which queue may be meant.
+        """Add a suggestion to the refusal of an unknown queue name.
 
         @param name: a path, a format name or a destination, as it was typed.
         """
@@ -111,7 +111,7 @@ class Settings:
             raise MQError(error.status, f"{error.detail}; did you mean {meant}?") from error
 
     def _meant(self, name: str) -> str | None:
-        """The path of a queue that the caller may see and that is much like this name."""
+        """The path of a similar queue that the caller may see."""
         try:
             paths = [str(queue["path"]) for queue in self.client.queues(system=True)]
         except MQError:
@@ -131,7 +131,7 @@ class Settings:
     def data(self) -> str:
         """The data directory of that server, if its socket is there."""
         if self._is_remote or self.on is not None:
-            raise click.UsageError("a store is read where it is: name it with --store, or with --data")
+            raise click.UsageError("the store is read directly: give it with --store or --data")
         return os.path.dirname(self._place.removeprefix("unix:")) or "."
 
     @property
@@ -171,7 +171,7 @@ _NO_QUEUE: Final = frozenset(
         Status.MQ_ERROR_QUEUE_NOT_FOUND,
     }
 )
-"""What a name is refused with that leads to no queue."""
+"""The refusals of an unknown queue name."""
 
 
 def _last_part(name: str) -> str:
@@ -195,28 +195,28 @@ pass_settings = click.make_pass_decorator(Settings, ensure=True)
 
 
 def common_options(command: _C) -> _C:
-    """Let a verb, or the command itself, take the options that all verbs share."""
+    """Add the common options to a verb or to the command itself."""
     for option in (
         click.option(
             "--on",
             metavar="NAME",
             expose_value=False,
             callback=_take_on,
-            help="Another member of the estate, by the control endpoint that the server knows of it.",
+            help="Run the verb on another member of the estate, by its control endpoint.",
         ),
         click.option(
             "--json",
             is_flag=True,
             expose_value=False,
             callback=_take_json,
-            help="Print one JSON object a line, and nothing else.",
+            help="Print only JSON, one object a line.",
         ),
         click.option(
             "--token-file",
             metavar="F",
             expose_value=False,
             callback=_take_token_file,
-            help="The file with the token of a server over the network.  [env: MSMQ_TOKEN_FILE]",
+            help="The file with the token for a remote server.  [env: MSMQ_TOKEN_FILE]",
         ),
         click.option(
             "--control",

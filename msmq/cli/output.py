@@ -19,7 +19,7 @@ _NARROWEST: Final = 8
 
 
 class OutputError(MsmqError):
-    """Standard output cannot be written: its reader has ended, or the disk is full."""
+    """Standard output cannot be written: its reader has exited, or the disk is full."""
 
 
 class Output:
@@ -32,11 +32,11 @@ class Output:
         self.as_json = as_json
 
     def object(self, value: Mapping[str, Any]) -> None:
-        """One JSON object on its line; in ASCII, so that every reader agrees on where a line ends."""
+        """Print a JSON object on one line, in ASCII, so that line ends are unambiguous."""
         self._write(json.dumps(value, separators=(", ", ": ")))
 
     def one(self, value: Mapping[str, Any]) -> None:
-        """One thing: an object, or for people a line for each of its keys."""
+        """Print one item: as an object, or as text with a line for each key."""
         if self.as_json:
             self.object(value)
         else:
@@ -46,7 +46,7 @@ class Output:
                 self.write(f"{key:{width}}  {text}".rstrip())
 
     def many(self, values: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-        """Several things of one kind: objects, or for people a table of some of their keys."""
+        """Print several items of one kind: as objects, or as a table of some of their keys."""
         if self.as_json:
             for value in values:
                 self.object(value)
@@ -59,18 +59,18 @@ class Output:
             self.write("  ".join(cells).rstrip())
 
     def table(self, title: str, values: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-        """For people, a part of something under its title."""
+        """Print a titled table, in text output."""
         self.write(f"\n{title}" if values else f"\n{title}: none")
         if values:
             self.many(values, columns)
 
     def text(self, text: str) -> None:
-        """A line for people; nothing where JSON is asked for."""
+        """Print a line in text output; nothing with JSON."""
         if not self.as_json:
             self.write(text)
 
     def write(self, text: str) -> None:
-        """Lines for people, without characters that a terminal would obey.
+        """Print lines with terminal control characters escaped.
 
         @raise OutputError: they cannot be written.
         """
@@ -134,7 +134,7 @@ def cut_text(text: str, width: int) -> str:
 
 
 def _broken(error: OSError) -> OutputError:
-    # What is left in the buffer would be tried again, and reported, when the interpreter ends.
+    # The rest of the buffer would be written again, and the error reported, when the interpreter exits.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -142,18 +142,18 @@ def _broken(error: OSError) -> OutputError:
 
 
 def complain(problem: str, who: str = "msmq") -> None:
-    """One line on standard error, without characters that a terminal would obey."""
+    """Print one line on standard error, with terminal control characters escaped."""
     if sys.stderr is not None:
         line = f"{who}: {printable(' '.join(problem.split()))}\n"
         try:
             sys.stderr.write(line.encode("utf-8", "backslashreplace").decode("utf-8"))
         except (OSError, UnicodeError):
-            # There is no output left for an error.
+            # No output is left for reporting an error.
             return
 
 
 def _lines(key: str, value: object) -> list[tuple[str, str]]:
-    """The value with its name; mappings in a mapping take a line each, and what else is in it one."""
+    """The lines of a value; nested mappings take a line each, other values one line."""
     if not isinstance(value, Mapping):
         return [(key, cell(value))]
     parts = {name: part for name, part in value.items() if isinstance(part, Mapping)}
@@ -163,7 +163,7 @@ def _lines(key: str, value: object) -> list[tuple[str, str]]:
 
 
 def cell(value: object) -> str:
-    """A value as people read it, on one line and without characters that a terminal would obey."""
+    """A value as text on one line, with terminal control characters escaped."""
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -42,7 +42,7 @@ class EnterpriseTests(CommandTestCase):
         """A file without faults is reported as such, and advice does not make it bad."""
         ended = self.msmq("enterprise", "check", self.file)
         self.assertEqual((ended.status, ended.errors), (0, ""))
-        self.assertTrue(ended.output.endswith(f"{self.file}: nothing is wrong\n"), ended.output)
+        self.assertTrue(ended.output.endswith(f"{self.file}: no problems found\n"), ended.output)
 
     def test_check_with_faults(self) -> None:
         """Each fault is a line, or an object, and the first is on standard error."""

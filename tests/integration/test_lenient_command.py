@@ -40,7 +40,7 @@ class SuggestionTests(CommandTestCase):
             (("queue", "show", "orders"), f"; did you mean {ORDERS}?"),
             (("receive", ".\\private$\\ordesr"), f"; did you mean {ORDERS}?"),
             (("send", "ALPHA\\orders", "--body", "x"), f"; did you mean {ORDERS}?"),
-            (("queue", "delete", ".\\private$\\zebra"), "there is no queue .\\private$\\zebra"),
+            (("queue", "delete", ".\\private$\\zebra"), "queue .\\private$\\zebra does not exist"),
         ):
             ended = await self.msmq(*arguments)
             self.assertEqual((ended.status, ended.errors.count("\n")), (1, 1), ended.errors)

@@ -20,15 +20,19 @@ if TYPE_CHECKING:
 
 
 @click.command
-@click.option("--config", metavar="FILE", help="The file of a server: its enterprise, its site, its address.")
 @click.option(
-    "--address", metavar="IP", help="Ask the network of this address only.  [default: all networks]"
+    "--config", metavar="FILE", help="The configuration of a server, for its enterprise, site and address."
+)
+@click.option(
+    "--address", metavar="IP", help="Search only the network of this address.  [default: all networks]"
 )
 @click.option(
     "--port", type=click.IntRange(1, 65535), metavar="N", help="The UDP port of the servers.  [default: 1801]"
 )
-@click.option("--enterprise", metavar="GUID", help="The enterprise to say.  [default: none]")
-@click.option("--site", metavar="GUID", help="The site to say; its servers then list none.  [default: none]")
+@click.option("--enterprise", metavar="GUID", help="The enterprise to send in the request.  [default: none]")
+@click.option(
+    "--site", metavar="GUID", help="The site to send; servers of that site list none.  [default: none]"
+)
 @common_options
 @pass_settings
 def discover(
@@ -41,7 +45,7 @@ def discover(
 ) -> None:
     """Find directory servers by broadcast on the networks of this host.
 
-    A network is asked for 15 seconds, or 30 where one server answers late.  Status 3 if no server answers.
+    Each network is searched for 15 seconds, or 30 if a server answers late.  Status 3 if no server answers.
     """
     settings.refuse_on()
     wanted = _Wanted(config)
@@ -70,7 +74,7 @@ def discover(
 
 
 class _Wanted:
-    """What is asked for, and where.
+    """The parameters of a search.
 
     @ivar address: the one network; empty for all.
     """
@@ -128,7 +132,7 @@ def _run(wanted: _Wanted) -> DiscoveryClient | None:
     networks = attached_networks(wanted.address)
     if not networks:
         where = f"{wanted.address} is not an address of this host" if wanted.address else "this host has none"
-        raise MQError(Status.MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE, f"no network can be asked: {where}")
+        raise MQError(Status.MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE, f"no network can be searched: {where}")
     client = DiscoveryClient(wanted.enterprise, wanted.site)
     outcome: list[bool | Failure] = []
 
@@ -149,7 +153,7 @@ def _run(wanted: _Wanted) -> DiscoveryClient | None:
     reactor.callWhenRunning(lambda: Deferred.fromCoroutine(look()).addBoth(end))
     reactor.run()
     if not outcome:
-        # The reactor's own handler of SIGINT stopped it.
+        # The reactor's own handler of SIGINT has stopped it.
         raise KeyboardInterrupt
     [result] = outcome
     if isinstance(result, Failure):

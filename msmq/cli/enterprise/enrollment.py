@@ -25,14 +25,14 @@ _C = TypeVar("_C", bound=Callable[..., object])
 
 _SCHEMES: Final = ("ldap:", "ldaps:")
 _OWN_CREDENTIALS: Final = ("ca_file", "start_tls", "dialect")
-"""The keys of C{[directory]} that hold for an operator with credentials of their own."""
+"""The keys of C{[directory]} that also apply to an operator with other credentials."""
 
 
 @attrs.frozen
 class EnrollmentTarget:
     """The directory that a command changes, the credentials for it, and whether it only prints the changes.
 
-    @ivar configuration: of the server that is meant; C{None} without C{--config}.
+    @ivar configuration: of the server; C{None} without C{--config}.
     """
 
     configuration: Configuration | None
@@ -43,7 +43,7 @@ class EnrollmentTarget:
 def directory_options(command: _C) -> _C:
     """Let a command take the directory, the operator's credentials, and C{--dry-run}."""
     for option in (
-        click.option("--dry-run", is_flag=True, help="Print the changes as LDIF, and make none."),
+        click.option("--dry-run", is_flag=True, help="Print the changes as LDIF without making them."),
         click.option(
             "--password-file",
             metavar="F",
@@ -69,12 +69,12 @@ def directory_options(command: _C) -> _C:
 
 @click.command
 @click.argument("name", required=False)
-@click.option("--dns-name", metavar="NAME", help="Its qualified name.  [default: that which it has]")
+@click.option("--dns-name", metavar="NAME", help="Its qualified name.  [default: unchanged]")
 @click.option("--site", "sites", metavar="SITE", multiple=True, help="Its site, by name or GUID; repeatable.")
 @click.option(
     "--routing/--no-routing",
     default=None,
-    help="Whether it is a routing server, through which other members send.",
+    help="Whether it is a routing server for messages of other members.",
 )
 @directory_options
 @common_options
@@ -88,7 +88,7 @@ def join(
     routing: bool | None,
     **where: Any,
 ) -> None:
-    """Make the computer NAME a queue manager of the enterprise, or complete what is missing of it.
+    """Make the computer NAME a queue manager of the enterprise, or add missing entries.
 
     With --config the name, sites, role and quotas are those of the configuration, unless an option says
     otherwise, and so is the qualified name of a computer that has none in the directory.
@@ -105,7 +105,7 @@ def join(
 @common_options
 @pass_settings
 def leave(settings: Settings, /, name: str, with_queues: bool, **where: Any) -> None:
-    """Remove the queue manager NAME from the enterprise, with all that names it."""
+    """Remove the queue manager NAME from the enterprise, with all references to it."""
     target = _target(**where)
     _show(settings, target, lambda enrollment: enrollment.leave(name, with_queues=with_queues))
 
@@ -115,13 +115,13 @@ def leave(settings: Settings, /, name: str, with_queues: bool, **where: Any) -> 
 @click.option(
     "--routing/--no-routing",
     required=True,
-    help="Whether it is a routing server, through which other members send.",
+    help="Whether it is a routing server for messages of other members.",
 )
 @directory_options
 @common_options
 @pass_settings
 def role(settings: Settings, /, name: str, routing: bool, **where: Any) -> None:
-    """Say whether the queue manager NAME routes messages of other members."""
+    """Set whether the queue manager NAME routes messages of other members."""
     from msmq.directory.ldap.enrollment.plan import MemberRequest
 
     target = _target(**where)
@@ -131,12 +131,14 @@ def role(settings: Settings, /, name: str, routing: bool, **where: Any) -> None:
 @click.command
 @click.argument("name")
 @click.argument("sites", nargs=-1)
-@click.option("--none", "is_none", is_flag=True, help="It belongs to no site, and nothing is routed to it.")
+@click.option(
+    "--none", "is_none", is_flag=True, help="Remove it from all sites; messages are not routed to it."
+)
 @directory_options
 @common_options
 @pass_settings
 def site(settings: Settings, /, name: str, sites: tuple[str, ...], is_none: bool, **where: Any) -> None:
-    """Put the queue manager NAME into these SITES, by name or GUID, and into no other."""
+    """Make the queue manager NAME a member of exactly these SITES, by name or GUID."""
     from msmq.directory.ldap.enrollment.plan import MemberRequest
 
     if bool(sites) == is_none:
@@ -164,7 +166,7 @@ def link(
     remove: bool,
     **where: Any,
 ) -> None:
-    """Connect the sites ONE and OTHER by a routing link, or change their link."""
+    """Create or change the routing link between the sites ONE and OTHER."""
     target = _target(**where)
     _show(
         settings,
@@ -250,7 +252,7 @@ def _target(
 
 
 def _password(bind_dn: str, file: str | None) -> Path:
-    """The file with the password of the operator, which is in memory alone where it was asked for."""
+    """The password of the operator, from a file or a prompt; a prompted one is kept in memory only."""
     if file is not None and file != "-":
         return Path(file)
     if sys.stdin.isatty():
@@ -267,7 +269,7 @@ def _show(
     target: EnrollmentTarget,
     enroll: Callable[[Enrollment], Awaitable[list[EnrollmentStep]]],
 ) -> None:
-    """Do it, and print what was done: one line for each entry, or LDIF of what would be."""
+    """Apply the changes and print one line for each entry, or print the changes as LDIF."""
     from msmq.directory.ldap.enrollment.ldif import to_ldif
 
     settings.refuse_on()
@@ -302,9 +304,9 @@ def _record(step: EnrollmentStep) -> dict[str, Any]:
 def _run(
     target: EnrollmentTarget, enroll: Callable[[Enrollment], Awaitable[list[EnrollmentStep]]]
 ) -> list[EnrollmentStep]:
-    """What was done, once the reactor has run.
+    """Run the reactor, and return the changes that were made.
 
-    @raise MQError: it could not be done.
+    @raise MQError: the changes failed.
     """
     from twisted.internet import reactor
     from twisted.internet.defer import Deferred
@@ -348,7 +350,7 @@ def _run(
 
 
 def _refusal(error: BaseException) -> BaseException:
-    """What a command answers with for what went wrong."""
+    """The refusal for an error."""
     from msmq.directory.ldap.enrollment.plan import EnrollmentError
     from msmq.directory.ldap.transport.certificates import LdapConfigurationError
     from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult

@@ -27,9 +27,9 @@ for _command in (join, leave, role, site, link):
 @common_options
 @pass_settings
 def enterprise_check(settings: Settings, file: str) -> int:
-    """List all faults of the enterprise in FILE, and probable mistakes, each with its line.
+    """List all faults and probable mistakes of the enterprise in FILE, each with its line.
 
-    Status 1 if a server would not take it; advice alone is status 0.
+    Status 1 if a server would refuse the file; only advice is status 0.
     """
     settings.refuse_on()
     from msmq.directory.enterprise_file import check_enterprise
@@ -48,5 +48,5 @@ def enterprise_check(settings: Settings, file: str) -> int:
         more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
         complain(f"{faults[0]}{more}", "msmq enterprise check")
         return REFUSED
-    output.text(f"{file}: nothing is wrong")
+    output.text(f"{file}: no problems found")
     return DONE

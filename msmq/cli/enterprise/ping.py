@@ -31,7 +31,7 @@ _MOST_ADDRESSES: Final = 4
 @common_options
 @pass_settings
 def ping(settings: Settings, host: str, timeout: float) -> None:
-    """Ping the queue manager of HOST, a name or an address: would it accept a session?
+    """Check whether the queue manager of HOST, a name or an address, would accept a session.
 
     The answer comes from UDP port 3527, or from that of HOST:PORT.  Status 3 if none comes.
     """
@@ -58,9 +58,9 @@ def ping(settings: Settings, host: str, timeout: float) -> None:
 
 
 async def ask(reactor: PingReactor, addresses: Sequence[str], port: int | None, timeout: float) -> PingReply:
-    """The first answer of any of these addresses, asked one after the other; else what the last gave.
+    """Ping these addresses one after the other; returns the first answer, or the last failure.
 
-    @param timeout: seconds that each may take.
+    @param timeout: seconds to wait for each.
     """
     from uuid import uuid4
 

@@ -34,14 +34,14 @@ def _enterprise_option(command: Any) -> Any:
     "--down",
     metavar="NAME,...",
     default="",
-    help="What becomes of the message while these queue managers are down.",
+    help="Show the route while these queue managers are down.",
 )
 @common_options
 @pass_settings
 def route(settings: Settings, source: str, destination: str, enterprise: str | None, down: str) -> int:
     """Show the route of a message from SOURCE to DESTINATION, queue managers by name or GUID.
 
-    Every hop with its cost, and why it goes there.  Status 1 if it does not arrive, or waits.
+    Shows each hop with its cost and reason.  Status 1 if the message does not arrive, or waits.
     """
     from msmq.routing.topology_description import describe_route, find_route
 
@@ -66,8 +66,8 @@ def route(settings: Settings, source: str, destination: str, enterprise: str | N
         server = answer["hops"][-1]["name"] if answer["hops"] else answer["source"]
         output.write(
             f"{answer['destination']} is in a foreign site: {server} stores the message in"
-            f" {answer['connector_queue']} for a connector program, if that queue is there, and keeps it"
-            " waiting otherwise"
+            f" {answer['connector_queue']} for a connector program, if that queue exists; otherwise "
+            "the message waits there"
         )
     output.flush()
     if answer["problem"]:
@@ -83,12 +83,12 @@ def route(settings: Settings, source: str, destination: str, enterprise: str | N
     "form",
     type=click.Choice(_FORMATS),
     default="text",
-    help="For people, or for Graphviz.  [default: text]",
+    help="Text, or dot for Graphviz.  [default: text]",
 )
 @common_options
 @pass_settings
 def topology(settings: Settings, enterprise: str | None, form: str) -> None:
-    """The sites, links and queue managers of the enterprise."""
+    """Show the sites, links and queue managers of the enterprise."""
     from msmq.routing.topology_description import describe_topology, to_graphviz
 
     if enterprise is not None:

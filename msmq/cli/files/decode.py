@@ -13,7 +13,7 @@ from msmq.cli.output import complain
 
 @click.command
 @click.argument("file", default="-")
-@click.option("--hex", "is_hex", is_flag=True, help="The input is hex text, whatever it looks like.")
+@click.option("--hex", "is_hex", is_flag=True, help="Read the input as hex text, without detection.")
 @click.option(
     "--port",
     metavar="N",
@@ -22,12 +22,16 @@ from msmq.cli.output import complain
     help="The port of sessions in captures.",
 )
 @click.option(
-    "--ping-port", metavar="N", type=click.IntRange(1, 65535), default=3527, help="The port of pings in one."
+    "--ping-port",
+    metavar="N",
+    type=click.IntRange(1, 65535),
+    default=3527,
+    help="The port of pings in captures.",
 )
 @common_options
 @pass_settings
 def decode(settings: Settings, file: str, is_hex: bool, port: int, ping_port: int) -> int:
-    """Print the packets in FILE as JSON lines; without it, or with -, in standard input.
+    """Print the packets in FILE, or in standard input without FILE or with -, as JSON lines.
 
     FILE holds the bytes of a session, a datagram, either as hex text, or a capture as pcap, pcapng or
     as capture tools print it.  It may be compressed with gzip.

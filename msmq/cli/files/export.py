@@ -16,25 +16,28 @@ from msmq.structures.status import MQError, Status
 
 @click.command
 @click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
-@click.option("--output", "directory", metavar="DIR", required=True, help="Where the files go.")
-@click.option("--log", is_flag=True, help="Export the message logs of these queues, not what is in them.")
+@click.option("--output", "directory", metavar="DIR", required=True, help="The output directory.")
+@click.option(
+    "--log", is_flag=True, help="Export the message logs of these queues instead of their messages."
+)
 @click.option(
     "--store",
     metavar="PLACE",
-    help="A data directory, a record log, a file of SQLite, or postgresql://...; not --data.",
+    help="The store: a data directory, a record log, a SQLite file, or postgresql://...; instead of --data.",
 )
 @click.option(
-    "--decode", metavar="FORMAT", default="none", help="Read bodies: auto, or the name of a format."
+    "--decode", metavar="FORMAT", default="none", help="Decode bodies: auto, or the name of a format."
 )
 @common_options
 @pass_settings
 def export(
     settings: Settings, queues: tuple[str, ...], directory: str, log: bool, store: str | None, decode: str
 ) -> None:
-    r"""Export the stored messages of each QUEUE to Parquet files, while the server runs or not.
+    r"""Export the stored messages of each QUEUE to Parquet files; the server may run.
 
     QUEUE is the path of a queue, as .\private$\orders, of a journal or a dead-letter queue, the format name
-    of an outgoing queue, or events for the event log.  What is in DIR already is not written again.
+    of an outgoing queue, or events for the event log.  Messages that are already in DIR are not written
+    again.
     """
     from msmq.interfaces.storage import StorageError
     from msmq.pipeline.bodies import reading
@@ -70,7 +73,7 @@ def export(
 
 
 def progress_bar() -> Any:
-    """A progress bar on standard error, if people look at it."""
+    """A progress bar on standard error, if that is a terminal."""
     return click.progressbar(
         length=1,
         file=sys.stderr,

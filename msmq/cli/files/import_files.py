@@ -15,12 +15,14 @@ _SHOWN = 20
 
 @click.command("import")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option("--into", metavar="QUEUE", help="Where the copies go: a destination, as of send.")
-@click.option("--topic", metavar="QUEUE", default="", help="Send only what was exported of this queue.")
-@click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
-@click.option("--key", metavar="T", default="", help="Another text sends what was sent before once more.")
+@click.option("--into", metavar="QUEUE", help="The destination of the copies, as in send.")
+@click.option("--topic", metavar="QUEUE", default="", help="Send only messages exported from this queue.")
+@click.option("--dry-run", is_flag=True, help="Print what would be sent, without sending.")
+@click.option(
+    "--key", metavar="T", default="", help="With a new text, send messages again that were imported before."
+)
 @click.option("--express", is_flag=True, help="Copies of express messages are express, not recoverable.")
-@click.option("--progress", metavar="F", help="Where it is noted how far the import came.")
+@click.option("--progress", metavar="F", help="The file that records the progress.")
 @common_options
 @pass_settings
 def import_(
@@ -33,10 +35,10 @@ def import_(
     express: bool,
     progress: str | None,
 ) -> int:
-    """Send copies of the messages in exported files, or directories of them, and print how many.
+    """Send copies of the messages in exported files or directories, and print their number.
 
-    Without --into each goes to the queue that it was exported of.  An import that was broken off goes on
-    where it ended when it is started again.
+    Without --into each goes to the queue from which it was exported.  An interrupted import resumes when it
+    is started again.
     """
     from msmq.pipeline.files.errors import FilesError
     from msmq.pipeline.files.importer import PROGRESS_NAME, Importer, ImportProgress, Row, files_in

@@ -17,10 +17,10 @@ _LIMIT: Final = 100
 
 
 def browse_options(verb: _C) -> _C:
-    """What can be asked for of the messages of a queue."""
+    """Add the options for filtering the messages of a queue."""
     for option in (
         common_options,
-        click.option("--decode", is_flag=True, help="With --json, add what the body is decoded to."),
+        click.option("--decode", is_flag=True, help="With --json, add the decoded body."),
         click.option("--body", metavar="TEXT", help="Only messages whose body contains TEXT."),
         click.option(
             "--where",
@@ -33,10 +33,10 @@ def browse_options(verb: _C) -> _C:
             type=click.IntRange(min=1),
             default=_LIMIT,
             show_default=True,
-            help="At most N messages.",
+            help="The maximum number of messages.",
         ),
         click.option(
-            "--after", metavar="LOOKUP", type=click.IntRange(min=0), help="Begin behind this lookup_id."
+            "--after", metavar="LOOKUP", type=click.IntRange(min=0), help="Begin after this lookup_id."
         ),
     ):
         verb = option(verb)
@@ -44,7 +44,7 @@ def browse_options(verb: _C) -> _C:
 
 
 def browse(settings: Settings, path: str, **wanted: Any) -> None:
-    """Print what is found, say where to go on, and show how far a long search is."""
+    """Print the messages found, how to continue, and the progress of a long search."""
     output = settings.output
     decode = wanted.pop("decode")
     if decode and not output.as_json:
@@ -58,7 +58,7 @@ def browse(settings: Settings, path: str, **wanted: Any) -> None:
             elif "looked_at" in value:
                 last = value
                 if "end" not in value:
-                    output.progress(f"{value['looked_at']} looked at, {value['found']} found")
+                    output.progress(f"{value['looked_at']} examined, {value['found']} found")
             elif output.as_json:
                 output.object(value)
             else:

@@ -118,7 +118,7 @@ def deadletter() -> None:
     "--limit",
     metavar="N",
     type=click.IntRange(min=1),
-    help="At most N of each dead-letter queue.  [default: 1000]",
+    help="The maximum number for each dead-letter queue.  [default: 1000]",
 )
 @click.option(
     "--group-by",

@@ -38,10 +38,10 @@ _LISTS: Final = ("events", "places", "deliveries", "reports")
 @common_options
 @pass_settings
 def explain(settings: Settings, id: str, host: tuple[str, ...], ask: str | None) -> None:
-    """Show all that is known of the message ID: where it is, what happened to it, and why.
+    """Show everything known about the message ID: where it is, what happened to it, and why.
 
     With --ask the answers of several servers are joined into one timeline, by the clock of each.
-    A message that was received leaves no trace, unless its queue keeps a journal.
+    A received message leaves no record, unless its queue keeps a journal.
     """
     if ask is None:
         if host:
@@ -70,7 +70,7 @@ def _show(settings: Settings, known: Mapping[str, Any]) -> None:
 
 
 def _ask(settings: Settings, message: str, hosts: Sequence[str]) -> MQError | None:
-    """Show the answers of this server and of others; answers why one of them gave none."""
+    """Show the answers of this server and of others; returns why one of them did not answer."""
     answers: list[dict[str, Any]] = []
     failed: MQError | None = None
     joined: dict[str, Any] = {"id": message, "known": False, "servers": answers}

@@ -22,20 +22,20 @@ def message() -> None:
 
 @message.command("show")
 @click.argument("id", metavar="ID|LOOKUP")
-@click.option("--queue", metavar="PATH", help="Where it lies; needed for a lookup_id.")
-@click.option("--decode", is_flag=True, help="Read the body: XML, .NET, COM, WCF, JSON and others.")
+@click.option("--queue", metavar="PATH", help="The queue of the message; required for a lookup_id.")
+@click.option("--decode", is_flag=True, help="Decode the body: XML, .NET, COM, WCF, JSON and others.")
 @click.option("--hex", "as_hex", is_flag=True, help="Print the body as a hex dump.")
 @common_options
 @pass_settings
 def message_show(settings: Settings, id: str, queue: str | None, decode: bool, as_hex: bool) -> None:
-    r"""Show the message ID, as {guid}\number, in each queue that holds it; or LOOKUP of a queue.
+    r"""Show the message ID, as {guid}\number, in each queue that holds it; or by the LOOKUP of a queue.
 
-    It is shown wherever it lies here, also while a reader has it, and stays as it is.
+    The message is not changed, and is shown also while a reader has locked it.
     """
     client, output = settings.client, settings.output
     if id.isdecimal():
         if queue is None:
-            raise click.UsageError("a lookup_id is that of a queue; name it with --queue")
+            raise click.UsageError("a lookup_id needs --queue")
         with settings.naming(queue):
             found = [(queue, client.message(queue, int(id), decode=decode, raw=as_hex))]
     else:
@@ -43,7 +43,7 @@ def message_show(settings: Settings, id: str, queue: str | None, decode: bool, a
         wanted = [place for place in places if queue is None or place["queue"] == queue]
         if not wanted:
             where = "here" if queue is None else f"in {queue}"
-            raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"there is no message {id} {where}")
+            raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"message {id} does not exist {where}")
         found = [
             (
                 place["queue"],
@@ -129,7 +129,7 @@ def message_move(settings: Settings, /, arguments: tuple[str, ...], dry_run: boo
 
 
 def _dump(body: bytes) -> list[str]:
-    """The bytes as C{hexdump -C} has them."""
+    """The bytes in the format of C{hexdump -C}."""
     lines = []
     for offset in range(0, len(body), 16):
         part = body[offset : offset + 16]

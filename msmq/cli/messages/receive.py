@@ -28,7 +28,7 @@ _UNUSUAL: Final = {
     "abort_count": 0,
     "move_count": 0,
 }
-"""What is worth a line of its own only where it is not this."""
+"""Properties that are printed only with another value than this."""
 
 _NO_CORRELATION: Final = "{00000000-0000-0000-0000-000000000000}\\0"
 
@@ -41,10 +41,12 @@ _NO_CORRELATION: Final = "{00000000-0000-0000-0000-000000000000}\\0"
     type=SecondsOption(min=0),
     help="The longest wait for the next message, in seconds.  [default: no limit; 0 with --peek]",
 )
-@click.option("--count", metavar="N", type=click.IntRange(min=1), default=1, help="At most N messages.")
-@click.option("--peek", is_flag=True, help="Only look at what is there.")
+@click.option(
+    "--count", metavar="N", type=click.IntRange(min=1), default=1, help="The maximum number of messages."
+)
+@click.option("--peek", is_flag=True, help="Show messages without removing them.")
 @click.option("--transactional", is_flag=True, help="Receive all in one transaction.")
-@click.option("--decode", is_flag=True, help="Read the body: XML, .NET, COM, WCF, JSON and others.")
+@click.option("--decode", is_flag=True, help="Decode the body: XML, .NET, COM, WCF, JSON and others.")
 @common_options
 @pass_settings
 def receive(
@@ -59,14 +61,14 @@ def receive(
     r"""Receive messages from QUEUE, a path or a format name.
 
     A message is removed once it is printed; if the command is killed before, it returns to its position.
-    Fewer than N messages are status 0, none at all is status 3.
+    Status 0 with fewer than N messages, 3 with none.
     QUEUE may be a journal, as .\private$\orders;journal, a subqueue, or .\system$;deadletter, deadxact
     or journal.
     """
     from msmq.control.client.client import Receipt
 
     if peek and transactional:
-        raise click.UsageError("--peek and --transactional exclude each other")
+        raise click.UsageError("--peek and --transactional cannot be combined")
     if peek and timeout is None:
         timeout = 0.0
     output = settings.output
@@ -123,7 +125,7 @@ def message_object(message: Delivered) -> dict[str, Any]:
 
 
 def _decoded(message: Delivered, decoders: BodyDecoders) -> dict[str, Any]:
-    """What C{--decode} adds to a message in JSON."""
+    """The keys that C{--decode} adds to a message in JSON."""
     from msmq.decoding.bodies import Body
 
     body = Body(message.body, message.properties["body_type"], message.extension)
@@ -133,7 +135,7 @@ def _decoded(message: Delivered, decoders: BodyDecoders) -> dict[str, Any]:
 
 
 def readable_message(value: Mapping[str, Any]) -> str:
-    """A message for people: its usual properties, those that are unusual, and its body."""
+    """A message as text: its usual properties, others with unusual values, and its body."""
     shown = {key: value[key] for key in _ALWAYS if key in value}
     for key, usual in _UNUSUAL.items():
         if value.get(key, usual) not in (usual, None, _NO_CORRELATION):

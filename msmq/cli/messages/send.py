@@ -26,7 +26,7 @@ _ACKNOWLEDGE: Final = ("none", "reach", "receive", "full-reach", "full-receive",
 
 
 class AcknowledgeList(click.ParamType[list[str]]):
-    """Kinds of acknowledgement, joined with commas."""
+    """Kinds of acknowledgements, separated by commas."""
 
     name = "kinds"
 
@@ -53,11 +53,13 @@ class AcknowledgeList(click.ParamType[list[str]]):
     help="The body as text; it is sent as UTF-8.  [default: what is piped in, or nothing]",
 )
 @click.option("--body-file", metavar="F", help="Read the body from a file; - is standard input.")
-@click.option("--label", metavar="T", help="A text that readers see without the body; 249 characters.")
-@click.option("--recoverable", is_flag=True, help="Keep it on disk until it is received.")
-@click.option("--transactional", is_flag=True, help="Send it in a transaction; all N in one.")
+@click.option("--label", metavar="T", help="The label, up to 249 characters.")
+@click.option("--recoverable", is_flag=True, help="Store it on disk until it is received.")
+@click.option("--transactional", is_flag=True, help="Send it in a transaction; with --count, all in one.")
 @click.option("--priority", metavar="N", type=click.IntRange(0, 7), help="0 to 7, 7 first.  [default: 3]")
-@click.option("--time-to-reach-queue", metavar="S", type=_NUMBER, help="Seconds until it must be there.")
+@click.option(
+    "--time-to-reach-queue", metavar="S", type=_NUMBER, help="Seconds until it must reach its queue."
+)
 @click.option("--time-to-be-received", metavar="S", type=_NUMBER, help="Seconds until it must be received.")
 @click.option("--journal", is_flag=True, help="Keep a copy of the sent message here.")
 @click.option("--dead-letter", is_flag=True, help="Keep a copy if the message cannot be delivered.")
@@ -71,31 +73,38 @@ class AcknowledgeList(click.ParamType[list[str]]):
     type=AcknowledgeList(),
     help=f"Acknowledgements to request: {', '.join(_ACKNOWLEDGE)}.",
 )
-@click.option("--admin-queue", metavar="FN", help="Where acknowledgements go.")
-@click.option("--response-queue", metavar="FN", help="Where answers are to go.")
+@click.option("--admin-queue", metavar="FN", help="The queue for acknowledgements.")
+@click.option("--response-queue", metavar="FN", help="The queue for responses.")
 @click.option("--correlation-id", metavar="ID", help=r"The message that this belongs to: {guid}\number.")
-@click.option("--app-tag", "application_tag", metavar="N", type=_NUMBER, help="A number of your own.")
-@click.option("--body-type", metavar="N", type=_NUMBER, help="What the body is, as a VARTYPE.")
+@click.option("--app-tag", "application_tag", metavar="N", type=_NUMBER, help="A number for applications.")
+@click.option("--body-type", metavar="N", type=_NUMBER, help="The type of the body, a VARTYPE.")
 @click.option("--extension-file", metavar="F", help="Read the extension from a file.")
 @click.option("--trace", metavar="GUID", help="The public queue to which each hop sends a report.")
 @click.option(
     "--encrypt",
     "privacy_level",
     type=click.Choice(_PRIVACY_LEVELS),
-    help="Encrypt the body for the queue manager of DESTINATION, at least this strongly.",
+    help="Encrypt the body for the queue manager of DESTINATION, with at least this strength.",
 )
-@click.option("--sign", type=click.Choice(["1.0", "2.0", "3.0"]), help="Sign it as this MSMQ does.")
-@click.option("--certificate", metavar="HEX", help="Sign with the certificate of this fingerprint.")
+@click.option(
+    "--sign",
+    type=click.Choice(["1.0", "2.0", "3.0"]),
+    help="Sign it in the signature format of this MSMQ version.",
+)
+@click.option("--certificate", metavar="HEX", help="Sign with the certificate with this fingerprint.")
 @click.option(
     "--hash",
     type=click.Choice(["md2", "md4", "md5", "sha1", "sha256", "sha512"]),
     help="Sign with this hash algorithm.  [default: sha512]",
 )
-@click.option("--count", metavar="N", type=click.IntRange(min=1), default=1, help="Send N alike.")
+@click.option(
+    "--count", metavar="N", type=click.IntRange(min=1), default=1, help="Send N identical messages."
+)
 @click.option(
     "--key",
     metavar="K",
-    help="Send it only if nothing was sent there under this key before; 512 bytes. With lines, the beginning"
+    help="Send it only if no message was sent there with this key before; up to 512 bytes. With lines, the "
+    "beginning"
     " of their keys.",
 )
 @common_options
@@ -115,8 +124,8 @@ def send(
 ) -> int | None:
     r"""Send messages to DESTINATION, and print their identifiers.
 
-    DESTINATION is a format name, as DIRECT=TCP:127.0.0.2\private$\orders, several with commas, or the path
-    of a local queue.  What is recoverable is on disk when this ends with status 0.
+    DESTINATION is a format name, as DIRECT=TCP:127.0.0.2\private$\orders, several with commas, or the path of
+    a local queue.  With status 0 every recoverable message is on disk.
     """
     from msmq.control.protocol.records import StreamRecord
 
@@ -129,7 +138,7 @@ def send(
     if (path := json_lines or lines) is not None and count > 1:
         raise click.UsageError(f"{given[0]} and --count exclude each other")
     if properties["key"] is not None and count > 1:
-        raise click.UsageError("--key names one message, and --count sends several")
+        raise click.UsageError("--key and --count cannot be combined")
     content = _content(body, body_file) if path is None else b""
     extension = b"" if extension_file is None else _read(extension_file)
     if len(content) + len(extension) > _LARGEST:
@@ -146,7 +155,7 @@ def send(
     if extension:
         header["extension_size"] = len(extension)
     if not properties["sign"] and (properties["certificate"] or properties["hash"]):
-        raise click.UsageError("--certificate and --hash are for messages with --sign")
+        raise click.UsageError("--certificate and --hash need --sign")
     output = settings.output
     if path is not None:
         if extension:
@@ -202,7 +211,7 @@ def _send_lines(
 
 
 def _content(body: str | None, body_file: str | None) -> bytes:
-    """The body that the options give, or else what standard input has been redirected from."""
+    """The body from the options, or else from redirected standard input."""
     if body_file is not None:
         return _read(body_file)
     if body is not None:
@@ -220,12 +229,12 @@ def _is_redirected() -> bool:
 
 
 def _encoded(text: str) -> bytes:
-    # Arguments that are not UTF-8 come in as lone surrogates, and leave as the bytes that they were.
+    # Arguments that are not UTF-8 arrive as lone surrogates, and are sent as their original bytes.
     return text.encode("utf-8", "surrogateescape")
 
 
 def _read(path: str) -> bytes:
-    """The file, or as much of it as shows that it is too large."""
+    """The contents of a file, read only until it is too large."""
     try:
         if path == "-":
             return sys.stdin.buffer.read(_LARGEST + 1)

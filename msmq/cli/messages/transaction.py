@@ -15,14 +15,14 @@ _MESSAGES: Final = ("operation", "queue", "lookup_id", "id")
 @click.group
 @common_options
 def transaction() -> None:
-    """Watch transactions, and abort them."""
+    """List, show and abort transactions."""
 
 
 @transaction.command("list")
 @common_options
 @pass_settings
 def transaction_list(settings: Settings) -> None:
-    """List the transactions that have not ended."""
+    """List open transactions."""
     settings.output.many(settings.client.transactions(), _COLUMNS)
     settings.output.flush()
 
@@ -32,7 +32,7 @@ def transaction_list(settings: Settings) -> None:
 @common_options
 @pass_settings
 def transaction_show(settings: Settings, id: str) -> None:
-    """Show the transaction ID with its messages, of which it shows the first thousand."""
+    """Show the transaction ID with its first thousand messages."""
     output = settings.output
     found = settings.client.transaction(id)
     if output.as_json:
@@ -49,6 +49,6 @@ def transaction_show(settings: Settings, id: str) -> None:
 @common_options
 @pass_settings
 def transaction_abort(settings: Settings, id: str) -> None:
-    """Abort the transaction ID, of any application."""
+    """Abort the transaction ID of any client."""
     settings.output.one(settings.client.abort_transaction(id))
     settings.output.flush()

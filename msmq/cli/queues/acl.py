@@ -19,7 +19,7 @@ def acl() -> None:
     QUEUE is the path of a queue, as .\private$\orders, its format name, or . for the queue manager itself.
     PRINCIPAL is a SID, a well-known name (everyone, anonymous, authenticated users), one of the
     rules of the server, or that of an account of its directory. RIGHT is send, receive, peek, all and so on;
-    a wrong one is answered with the list.
+    an unknown one is refused with the list.
     """
 
 
@@ -40,7 +40,7 @@ def acl_show(settings: Settings, queue: str) -> None:
 @common_options
 @pass_settings
 def acl_allow(settings: Settings, principal: str, queue: str, rights: tuple[str, ...]) -> None:
-    """Let PRINCIPAL do what RIGHT says with QUEUE, and show what holds then."""
+    """Allow RIGHT on QUEUE to PRINCIPAL, and show the new list."""
     with settings.naming(queue):
         _show(settings, settings.client.change_acl(queue, "allow", principal, rights))
 
@@ -52,7 +52,7 @@ def acl_allow(settings: Settings, principal: str, queue: str, rights: tuple[str,
 @common_options
 @pass_settings
 def acl_deny(settings: Settings, principal: str, queue: str, rights: tuple[str, ...]) -> None:
-    """Keep PRINCIPAL from what RIGHT says with QUEUE, whatever allows it, and show what holds then."""
+    """Deny RIGHT on QUEUE to PRINCIPAL, and show the new list."""
     with settings.naming(queue):
         _show(settings, settings.client.change_acl(queue, "deny", principal, rights))
 
@@ -63,7 +63,7 @@ def acl_deny(settings: Settings, principal: str, queue: str, rights: tuple[str, 
 @common_options
 @pass_settings
 def acl_revoke(settings: Settings, principal: str, queue: str) -> None:
-    """Take out all that is said of PRINCIPAL, and show what holds then."""
+    """Remove all entries of PRINCIPAL, and show the new list."""
     with settings.naming(queue):
         _show(settings, settings.client.change_acl(queue, "revoke", principal))
 
@@ -101,7 +101,7 @@ def _show(settings: Settings, found: dict[str, Any]) -> None:
 def _row(entry: dict[str, Any]) -> dict[str, Any]:
     rights = " ".join(entry["rights"])
     if "condition" in entry:
-        rights += f", {entry['condition'] or 'on a condition that has no text'}"
+        rights += f", {entry['condition'] or 'with a condition that cannot be shown as text'}"
     return {
         "action": entry["action"],
         "principal": entry["name"] or "",

@@ -98,19 +98,20 @@ def _until(due: str | None) -> str:
 @browse_options
 @pass_settings
 def outgoing_browse(settings: Settings, /, name: str, **wanted: Any) -> None:
-    """Look at the messages that wait for the format name NAME; they stay there."""
+    """Browse the pending messages for the format name NAME without removing them."""
     browse(settings, name, **wanted)
 
 
 def _several(command: _C) -> _C:
-    """Let a command take one NAME, C{--all} or C{--next-hop}."""
+    """Add NAME, C{--all} and C{--next-hop}, of which a command takes one."""
     for option in (
         click.option(
             "--next-hop",
             metavar="HOST",
-            help="What goes to HOST next: an address, the name of a computer, or a queue manager's GUID.",
+            help="All messages with the next hop HOST: an address, a computer name, or a queue manager's "
+            "GUID.",
         ),
-        click.option("--all", "everything", is_flag=True, help="What goes to any other queue manager."),
+        click.option("--all", "everything", is_flag=True, help="All messages to other queue managers."),
         click.argument("name", required=False),
     ):
         command = option(command)
@@ -122,9 +123,9 @@ def _several(command: _C) -> _C:
 @common_options
 @pass_settings
 def outgoing_pause(settings: Settings, name: str | None, everything: bool, next_hop: str | None) -> None:
-    """Send nothing more to the format name NAME, to a next hop, or to any other queue manager.
+    """Pause sending to the format name NAME, to a next hop, or to all other queue managers.
 
-    It stays so, over restarts too, until it is resumed; nothing needs to have been sent there before.
+    The pause persists across restarts, and may be set before the first message is sent.
     """
     _hold(settings, "pause", name, everything, next_hop)
 
@@ -134,9 +135,9 @@ def outgoing_pause(settings: Settings, name: str | None, everything: bool, next_
 @common_options
 @pass_settings
 def outgoing_resume(settings: Settings, name: str | None, everything: bool, next_hop: str | None) -> None:
-    """Send again to the format name NAME, to a next hop, or to all other queue managers.
+    """Resume sending to the format name NAME, to a next hop, or to all other queue managers.
 
-    Each ends what was paused by the same option; paused_by names what else holds a queue.
+    It ends only a pause with the same option; paused_by shows the remaining pauses of a queue.
     """
     _hold(settings, "resume", name, everything, next_hop)
 
@@ -182,13 +183,13 @@ def outgoing_retry_now(settings: Settings, name: str | None, everything: bool) -
 @outgoing.command("redirect")
 @click.argument("name")
 @click.option("--to", metavar="ADDRESS", help="An IP address or the name of a computer.")
-@click.option("--undo", is_flag=True, help="Send to the address in NAME again.")
+@click.option("--undo", is_flag=True, help="End the redirect.")
 @common_options
 @pass_settings
 def outgoing_redirect(settings: Settings, name: str, to: str | None, undo: bool) -> None:
-    """Send what is sent to the direct format name NAME to another address, pending messages included.
+    """Redirect the direct format name NAME to another address, pending messages included.
 
-    It stays so, over restarts too, until --undo; nothing needs to have been sent to NAME before.
+    The redirect persists across restarts, and may be set before the first message is sent.
     """
     if (to is not None) == undo:
         raise click.UsageError("give one of --to ADDRESS and --undo")
@@ -198,7 +199,7 @@ def outgoing_redirect(settings: Settings, name: str, to: str | None, undo: bool)
 
 def _hold(settings: Settings, action: str, name: str | None, everything: bool, next_hop: str | None) -> None:
     if (name is not None) + everything + (next_hop is not None) != 1:
-        raise click.UsageError("name one of NAME, --next-hop HOST and --all")
+        raise click.UsageError("give one of NAME, --next-hop HOST and --all")
     client = settings.client
     if name is not None:
         hold = client.pause_outgoing if action == "pause" else client.resume_outgoing

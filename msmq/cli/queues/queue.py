@@ -37,7 +37,7 @@ _AGE: Final = _OrNone(_NO_AGE)
 
 
 class _LogBound(click.ParamType[str]):
-    """Where a part of a message log begins or ends."""
+    """The first or last entry of a part of a message log."""
 
     name = "bound"
 
@@ -69,15 +69,15 @@ def queue() -> None:
 
 @queue.command("create")
 @click.argument("path")
-@click.option("--transactional", is_flag=True, help="Take only messages that are sent in a transaction.")
-@click.option("--journal", is_flag=True, help="Keep a copy of every message that is received from it.")
+@click.option("--transactional", is_flag=True, help="Accept only messages that are sent in a transaction.")
+@click.option("--journal", is_flag=True, help="Keep a copy of every received message.")
 @click.option("--log", is_flag=True, help="Keep a log of every message that enters it.")
 @click.option("--log-age", metavar="S", type=_NUMBER, help="Seconds that the log keeps a message.")
-@click.option("--log-size", metavar="KB", type=_NUMBER, help="The most that the log keeps.")
-@click.option("--quota", metavar="KB", type=_NUMBER, help="The most that it holds.")
-@click.option("--journal-quota", metavar="KB", type=_NUMBER, help="The most that its journal holds.")
-@click.option("--label", metavar="T", help="A text for people.")
-@click.option("--authenticate", is_flag=True, help="Take only messages that are signed.")
+@click.option("--log-size", metavar="KB", type=_NUMBER, help="Size limit of the log.")
+@click.option("--quota", metavar="KB", type=_NUMBER, help="Size limit of the queue.")
+@click.option("--journal-quota", metavar="KB", type=_NUMBER, help="Size limit of its journal.")
+@click.option("--label", metavar="T", help="A description.")
+@click.option("--authenticate", is_flag=True, help="Accept only signed messages.")
 @click.option(
     "--privacy",
     type=_PRIVACY,
@@ -88,12 +88,12 @@ def queue() -> None:
     "--type",
     "application_type",
     metavar="GUID",
-    help="What applications find the queues of one service by.",
+    help="The service type, by which applications find the queues of a service.",
 )
 @common_options
 @pass_settings
 def queue_create(settings: Settings, /, path: str, **options: Any) -> None:
-    """Make the queue PATH."""
+    """Create the queue PATH."""
     chosen = {name: value for name, value in options.items() if value is not None and value is not False}
     created = settings.client.create_queue(path, chosen)
     settings.output.one(created)
@@ -111,15 +111,15 @@ def queue_list(settings: Settings, system: bool) -> None:
 
 
 @queue.command("find")
-@click.option("--label", metavar="T", help="Of this label.")
-@click.option("--type", "kind", metavar="GUID", help="Of this type.")
-@click.option("--path", metavar="PATH", help="Of this path, with its computer.")
+@click.option("--label", metavar="T", help="The label, with wildcards.")
+@click.option("--type", "kind", metavar="GUID", help="The service type.")
+@click.option("--path", metavar="PATH", help="The path with the computer name, with wildcards.")
 @common_options
 @pass_settings
 def queue_find(settings: Settings, label: str | None, kind: str | None, path: str | None) -> None:
     """Find public queues of the enterprise in the directory.
 
-    In T and PATH, * and ? stand for any characters, and case makes no difference.
+    T and PATH may contain the wildcards * and ?, and are case-insensitive.
     """
     found = settings.client.public_queues(label=label, kind=kind, path=path)
     settings.output.many(found, ("path", "format_name", "application_type", "label"))
@@ -142,28 +142,28 @@ def queue_show(settings: Settings, path: str) -> None:
 @browse_options
 @pass_settings
 def queue_browse(settings: Settings, /, path: str, **wanted: Any) -> None:
-    """Browse the messages of the queue PATH, from the front or from any position; they stay in it."""
+    """Browse the messages of the queue PATH from any position, without removing them."""
     browse(settings, path, **wanted)
 
 
 @queue.command("set")
 @click.argument("path")
-@click.option("--journal/--no-journal", default=None, help="Keep a copy of what is received from it.")
+@click.option("--journal/--no-journal", default=None, help="Keep a copy of every received message.")
 @click.option("--log/--no-log", default=None, help="Keep a log of every message that enters it.")
 @click.option("--log-age", metavar="S", type=_AGE, help="Seconds that the log keeps a message, or none.")
-@click.option("--log-size", metavar="KB", type=_LIMIT, help="The most that the log keeps, or none.")
-@click.option("--quota", metavar="KB", type=_LIMIT, help="The most that it holds, or none.")
-@click.option("--journal-quota", metavar="KB", type=_LIMIT, help="The most that its journal holds, or none.")
-@click.option("--label", metavar="T", help="A text for people.")
-@click.option("--authenticate/--no-authenticate", default=None, help="Take only messages that are signed.")
+@click.option("--log-size", metavar="KB", type=_LIMIT, help="Size limit of the log, or none.")
+@click.option("--quota", metavar="KB", type=_LIMIT, help="Size limit of the queue, or none.")
+@click.option("--journal-quota", metavar="KB", type=_LIMIT, help="Size limit of its journal, or none.")
+@click.option("--label", metavar="T", help="A description.")
+@click.option("--authenticate/--no-authenticate", default=None, help="Accept only signed messages.")
 @click.option("--privacy", type=_PRIVACY, help="Whether messages must not, may or must be encrypted.")
 @common_options
 @pass_settings
 def queue_set(settings: Settings, /, path: str, **options: Any) -> None:
-    """Change what the options name of the queue PATH."""
+    """Change properties of the queue PATH."""
     chosen = {name: value for name, value in options.items() if value is not None}
     if not chosen:
-        raise click.UsageError("there is nothing to set; name at least one option")
+        raise click.UsageError("there is nothing to set; give at least one option")
     with settings.naming(path):
         settings.output.one(settings.client.set_queue(path, chosen))
     settings.output.flush()
@@ -175,10 +175,10 @@ def queue_set(settings: Settings, /, path: str, **options: Any) -> None:
 @common_options
 @pass_settings
 def queue_purge(settings: Settings, path: str, yes: bool) -> None:
-    """Remove all messages in the queue PATH, and print how many.
+    """Remove all messages in the queue PATH, and print their number.
 
-    On a terminal the command asks first.  The server goes on if the command is interrupted; the same command
-    waits for the rest.
+    On a terminal the command asks first.  The server continues if the command is interrupted; the same
+    command waits for the rest.
     """
     output = settings.output
     with settings.naming(path):
@@ -192,20 +192,22 @@ def queue_purge(settings: Settings, path: str, yes: bool) -> None:
 
 @queue.command("replay")
 @click.argument("path")
-@click.option("--from", "begin", metavar="BOUND", type=_BOUND, help="The first; without it the oldest.")
-@click.option("--to", "end", metavar="BOUND", type=_BOUND, help="The last; without it the newest.")
+@click.option("--from", "begin", metavar="BOUND", type=_BOUND, help="The first entry.  [default: the oldest]")
+@click.option("--to", "end", metavar="BOUND", type=_BOUND, help="The last entry.  [default: the newest]")
+@click.option("--into", metavar="QUEUE", required=True, help="The destination of the copies, as in send.")
 @click.option(
-    "--into", metavar="QUEUE", required=True, help="Where the copies go: a destination, as of send."
+    "--in-clear",
+    is_flag=True,
+    help="Send all copies unencrypted, even if their senders requested encryption.",
 )
-@click.option("--in-clear", is_flag=True, help="Encrypt none of them, whatever its sender asked for.")
 @common_options
 @pass_settings
 def queue_replay(
     settings: Settings, path: str, begin: str | None, end: str | None, into: str, in_clear: bool
 ) -> None:
-    """Send copies of what the message log of the queue PATH holds, and print how many.
+    """Send copies of entries in the message log of the queue PATH, and print their number.
 
-    BOUND is a sequence number of the log, or a time of arrival in ISO 8601, UTC unless it says otherwise.
+    BOUND is a sequence number of the log, or an arrival time in ISO 8601, in UTC unless it has an offset.
     """
     with settings.naming(path):
         settings.output.one(settings.client.replay(path, into, begin=begin, end=end, in_clear=in_clear))

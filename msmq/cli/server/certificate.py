@@ -17,7 +17,7 @@ _LARGEST: Final = 1024 * 1024
 @click.group
 @common_options
 def certificate() -> None:
-    """Keep the certificates that messages are signed with, and publish them."""
+    """Create, import, list, publish and delete signing certificates."""
 
 
 @certificate.command("create")
@@ -28,7 +28,7 @@ def certificate() -> None:
 @common_options
 @pass_settings
 def create(settings: Settings, /, renew: bool, **properties: Any) -> None:
-    """Generate a key and an internal certificate; a user has one at most."""
+    """Generate a key and an internal certificate, at most one for each user."""
     wanted = {name: value for name, value in properties.items() if value is not None}
     if renew:
         wanted["renew"] = True
@@ -42,7 +42,7 @@ def create(settings: Settings, /, renew: bool, **properties: Any) -> None:
 @common_options
 @pass_settings
 def import_(settings: Settings, file: str, sid: str | None, password_file: str | None) -> None:
-    """Take over a certificate with its key from FILE: PEM, DER or PKCS#12."""
+    """Import a certificate with its key from FILE: PEM, DER or PKCS#12."""
     wanted = {"file_base64": base64.b64encode(_read(file)).decode()}
     if sid is not None:
         wanted["sid"] = sid
@@ -56,7 +56,7 @@ def import_(settings: Settings, file: str, sid: str | None, password_file: str |
 @common_options
 @pass_settings
 def list_(settings: Settings) -> None:
-    """List the certificates, in the order in which they came."""
+    """List the certificates, in the order in which they were added."""
     settings.output.many(settings.client.certificates(), _COLUMNS)
     settings.output.flush()
 
@@ -67,7 +67,7 @@ def list_(settings: Settings) -> None:
 @common_options
 @pass_settings
 def show(settings: Settings, fingerprint: str, pem: bool) -> None:
-    """Show the certificate whose FINGERPRINT begins so, or the one that is signed with."""
+    """Show the certificate with this prefix of its FINGERPRINT, or the one used for signing."""
     found = settings.client.certificate(fingerprint)
     if not pem:
         _show(settings, found)
@@ -83,7 +83,7 @@ def show(settings: Settings, fingerprint: str, pem: bool) -> None:
 @common_options
 @pass_settings
 def publish(settings: Settings, fingerprint: str) -> None:
-    """Register a certificate with its user in the directory, so that others believe it."""
+    """Register a certificate with its user in the directory, so that other members accept its signatures."""
     _show(settings, settings.client.publish_certificate(fingerprint))
 
 
@@ -92,7 +92,7 @@ def publish(settings: Settings, fingerprint: str) -> None:
 @common_options
 @pass_settings
 def delete(settings: Settings, fingerprint: str) -> None:
-    """Forget a certificate and its key; a directory still has it."""
+    """Delete a certificate and its key; its registration in a directory stays."""
     _show(settings, settings.client.delete_certificate(fingerprint))
 
 

@@ -12,7 +12,7 @@ from msmq.cli.output import complain
 @click.group
 @common_options
 def config() -> None:
-    """Look after the configuration of a server."""
+    """Check and reload the configuration of a server."""
 
 
 @config.command("check")
@@ -22,7 +22,7 @@ def config() -> None:
 def config_check(settings: Settings, file: str) -> int:
     """List all faults of the configuration in FILE, each with its line.
 
-    Status 1 if anything is; a warning is nothing wrong.
+    Status 1 if there is a fault; a warning is not a fault.
     """
     settings.refuse_on()
     from msmq.service.configuration import check
@@ -44,7 +44,7 @@ def config_check(settings: Settings, file: str) -> int:
         return REFUSED
     if problems:
         return DONE
-    output.text(f"{file}: nothing is wrong")
+    output.text(f"{file}: no problems found")
     return DONE
 
 

@@ -27,7 +27,7 @@ _COLUMNS: Final = (
 @click.group
 @common_options
 def session() -> None:
-    """Watch the sessions with other queue managers."""
+    """List the sessions with other queue managers."""
 
 
 @session.command("list")
