@@ -21,9 +21,9 @@ class Account:
     """A user, a group or a computer.
 
     @ivar sid: its SID.
-    @ivar name: what it is called, without a domain.
-    @ivar groups: the SIDs of all groups that it is in, those among them that a group is in itself.
-    @ivar is_user: it is a user, and no group or computer.
+    @ivar name: its name, without a domain.
+    @ivar groups: the SIDs of all groups that it is in, directly or through other groups.
+    @ivar is_user: it is a user, not a group or computer.
     """
 
     sid: bytes
@@ -33,19 +33,19 @@ class Account:
 
 
 class IAccounts(Interface):
-    """A directory that knows accounts and their groups; some L{msmq.interfaces.directory.IDirectory} do.
+    """A directory with accounts and their groups; some L{msmq.interfaces.directory.IDirectory} do.
 
     Every failure is a L{msmq.interfaces.directory.DirectoryError}, as those of C{IDirectory}.
     """
 
     def account(sid: bytes) -> Deferred[Account]:
-        """The account that has a SID.
+        """The account with a SID.
 
         @raise DirectoryError: C{OBJECT_NOT_FOUND}.
         """
 
     def account_named(name: str) -> Deferred[Account]:
-        """The account of a name, compared without case; what stands before a backslash is passed over.
+        """The account with a name, case-insensitive; a part before a backslash is ignored.
 
         @raise DirectoryError: C{OBJECT_NOT_FOUND}; C{GENERIC_ERROR} if several have it.
         """
@@ -55,8 +55,8 @@ class IAccounts(Interface):
 class Ruling:
     """An operator's rule for an object, which replaces its own descriptor.
 
-    @ivar descriptor: what it comes to.
-    @ivar source: where it stands, C{rules.toml:7} for example.
+    @ivar descriptor: the resulting descriptor.
+    @ivar source: its location, C{rules.toml:7} for example.
     """
 
     descriptor: SecurityDescriptor
@@ -79,16 +79,16 @@ class IAccessControl(Interface):
     def token(sid: bytes) -> Deferred[Token]:
         """The token of a principal: its SID and those of its groups.
 
-        Each principal is in C{everyone}, and each except anonymous in C{authenticated users}. A directory
-        is queried only about principals whose identity was proven.
+        Each principal is in C{everyone}, and each except anonymous in C{authenticated users}. A directory is
+        queried only for authenticated principals.
 
-        @raise AccountUnknown: the directory does not know him, or cannot be asked.
+        @raise AccountUnknown: the directory has no such account, or cannot be queried.
         """
 
     def check(
         descriptor: SecurityDescriptor, sid: bytes, asked: int, kind: ObjectKind
     ) -> AccessDecision | Deferred[AccessDecision]:
-        """[MS-DTYP] 2.5.3.2 Access Check; a Deferred only if a directory has to be asked.
+        """[MS-DTYP] 2.5.3.2 Access Check; a Deferred only if a directory has to be queried.
 
         @raise AccountUnknown: as L{token}.
         """
@@ -104,10 +104,10 @@ class IAccessControl(Interface):
         """
 
     def name_of(sid: bytes) -> str:
-        """A SID as people read it, with a name if one is known without asking."""
+        """A SID as text, with its name if that is cached."""
 
     def ruling(path: str) -> Ruling | None:
         """What is written down about the queue of this path (C{private$\\orders}), if anything is."""
 
     def machine_ruling() -> Ruling | None:
-        """The same about the queue manager itself."""
+        """The rule for the queue manager itself."""

@@ -10,7 +10,7 @@ from msmq.interfaces.access_summaries import AccessList, AccessVerdict, Certific
 
 
 class IAccessAdministration(Interface):
-    """Operators grant and deny rights, and keep the certificates that sign messages.
+    """Operators grant and deny rights, and manage the certificates that sign messages.
 
     Every refusal is an L{msmq.structures.status.MQError}.
     """
@@ -22,14 +22,14 @@ class IAccessAdministration(Interface):
         """
 
     def allow(path: str, principal: str, rights: Sequence[str]) -> Awaitable[AccessList]:
-        """Grant a principal rights, durably; answers what L{acl} would.
+        """Grant a principal rights, durably; returns as L{acl}.
 
         @param principal: a SID or a name.
         @param rights: words, C{send} for example, or names of [MS-MQMQ] 2.2.24.
         @raise MQError: MQ_ERROR_COULD_NOT_GET_USER_SID for an unknown principal,
             MQ_ERROR_INVALID_PARAMETER for an unknown right, MQ_ERROR_PROPERTY_NOTALLOWED where a rule of the
             configuration replaces the descriptor, MQ_ERROR_NO_DS for a public queue while the directory is
-            away.
+            unreachable.
         """
 
     def deny(path: str, principal: str, rights: Sequence[str]) -> Awaitable[AccessList]:
@@ -48,7 +48,8 @@ class IAccessAdministration(Interface):
         """
 
     def certificate(fingerprint: str = "") -> CertificateSummary:
-        """One of them, by the first eight hex digits or more; by default the one that is signed with.
+        """One certificate, by at least the first eight hex digits of its fingerprint; by default the one used
+        for signing.
 
         MQ_ERROR_CERTIFICATE_NOT_PROVIDED if there is none.
         """
@@ -61,22 +62,22 @@ class IAccessAdministration(Interface):
         MQ_ERROR_INTERNAL_USER_CERT_EXIST if there is one; with C{renew} the new one replaces it.
 
         @param sid: of the user; by default that of local senders.
-        @param name: for people to read; by default the SID.
+        @param name: the subject name; by default the SID.
         """
 
     def import_certificate(
         data: bytes, *, password: bytes | None = None, sid: str = ""
     ) -> CertificateSummary:
-        """Take over a certificate with its key from a file: PEM, DER or PKCS#12.
+        """Import a certificate with its key from a file: PEM, DER or PKCS#12.
 
         MQ_ERROR_INVALID_CERTIFICATE with the reason.
         """
 
     def delete_certificate(fingerprint: str) -> CertificateSummary:
-        """Forget a certificate and its key; a directory still has it."""
+        """Delete a certificate and its key; its registration in a directory stays."""
 
     def publish_certificate(fingerprint: str = "") -> Awaitable[CertificateSummary]:
         """[MS-MQDMPR] 3.1.1.15 register a certificate with its user in the directory.
 
-        MQ_ERROR_NO_DS without a directory, MQ_ERROR_DS_ERROR if it does not take it.
+        MQ_ERROR_NO_DS without a directory, MQ_ERROR_DS_ERROR if it refuses the certificate.
         """

@@ -21,7 +21,7 @@ class AccessEntry:
     @ivar principal: the SID; C{None} where the entry has none, as C{name} then is.
     @ivar rights: the words of the rights in C{mask}.
     @ivar inherited: C{None} for an entry without a SID, as is C{inherit_only}.
-    @ivar condition: of C{allow if} and C{deny if} alone; C{None} if it cannot be written as text.
+    @ivar condition: only of C{allow if} and C{deny if}; C{None} if it cannot be written as text.
     """
 
     action: str
@@ -44,7 +44,7 @@ class AccessList:
     """The rights of accounts to a queue, or to the queue manager.
 
     @ivar queue: the path; C{.} for the queue manager.
-    @ivar source: where the list is kept.
+    @ivar source: where the list is stored.
     @ivar owner: a name, or a SID.
     @ivar everything: whether there is no list, so that every access is granted.
     @ivar differences: how the directory's list of a public queue differs, a text each.
@@ -67,9 +67,9 @@ class AccessVerdict:
 
     @ivar principal: the SID.
     @ivar groups: the names of the principal's groups.
-    @ivar unauthenticated: of sending without authentication, from where that is accepted, which is
-        evaluated before the list; C{None} of all else.
-    @ivar demanded: what the queue demands of such a message besides; C{None} if nothing.
+    @ivar unauthenticated: for sending without authentication, the setting for accepted addresses, which is
+    evaluated before the list; otherwise C{None}.
+    @ivar demanded: what the queue requires of such a message first; C{None} if nothing.
     """
 
     queue: str

@@ -19,27 +19,27 @@ class IBroker(Interface):
 
     Each call is made after the session has changed, never in its middle, and in the order in which
     things happened on that session.
-    An exception closes that one session and is logged; it reaches nothing else.
+    An exception closes only that session, and is logged.
     """
 
     def session_opened(session: ISession) -> None:
         """The handshake is complete; C{session.remote_identifier} is the peer."""
 
     def session_progress(session: ISession, progress: ConnectionProgress) -> None:
-        """An attempt of ours came this far, or failed here ([MS-MQQB] 3.1.5.2)."""
+        """A local attempt to connect has made this progress, or failed here ([MS-MQQB] 3.1.5.2)."""
 
     def messages_arrived(
         session: ISession, messages: Sequence[UserMessageView], first_recoverable: int
     ) -> Deferred[None] | None:
         """These messages arrived, in this order.
 
-        Recoverable ones are numbered on from C{first_recoverable}, and the broker calls
-        C{session.persisted(number)} when they are stored up to that number; not before.
-        The session reads no further until a Deferred that is given here has fired.
+        Recoverable ones are numbered consecutively from C{first_recoverable}; the broker calls
+        C{session.persisted(number)} only when they are stored up to that number.
+        If it returns a Deferred, the session does not read further until that has fired.
         """
 
     def messages_acknowledged(session: ISession, messages: Sequence[OutgoingMessage]) -> None:
-        """The peer has these; they may be forgotten."""
+        """The peer has acknowledged these messages; they may be removed."""
 
     def room_for_messages(session: ISession) -> None:
         """C{session.capacity} may have grown."""
@@ -53,7 +53,7 @@ class IBroker(Interface):
         """The session has ended; C{unacknowledged} have to be sent again, in this order."""
 
     def connection_lost(session: ISession) -> None:
-        """The connection of a session is gone; its L{session_closed} was called before."""
+        """The connection of a session is lost; its L{session_closed} was called before."""
 
     def reconnect(session: ISession) -> None:
-        """The retry timer of a session that we had dialled expired: dial again."""
+        """The retry timer of a dialled session has expired: dial again."""

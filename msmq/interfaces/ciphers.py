@@ -11,14 +11,14 @@ from msmq.structures.directory.public_keys import MqdsPublicKeys
 
 
 class CipherError(MsmqError):
-    """Something cannot be encrypted, or decrypted; says why, without a byte of what is secret."""
+    """Something cannot be encrypted or decrypted; has the reason, without secrets."""
 
 
 @attrs.frozen
 class SessionKey:
     """A key for the bodies of messages.
 
-    @ivar algorithm: the cipher that it is for.
+    @ivar algorithm: its cipher.
     @ivar key: the key itself, with the zero bits behind it if it has any.
     @ivar encrypted: the SIMPLEBLOB that only the receiver can open.
     """
@@ -29,20 +29,21 @@ class SessionKey:
 
 
 class ICiphers(Interface):
-    """[MS-MQQB] 3.1.7.1.5 and 3.1.5.8.3: does what takes a secret, or arithmetic with one.
+    """[MS-MQQB] 3.1.7.1.5 and 3.1.5.8.3: operations that need secret keys, or arithmetic with them.
 
-    Whatever goes wrong is a L{CipherError}; no error of a library gets out.
+    Every failure is a L{CipherError}; errors of libraries are not exposed.
     """
 
     encryption_keys: MqdsPublicKeys = Attribute(
-        "[MS-MQDMPR] 3.1.1.1 PublicEncryptionKeyList: what others encrypt for us with."
+        "[MS-MQDMPR] 3.1.1.1 PublicEncryptionKeyList: the keys with which others encrypt for this "
+        "queue manager."
     )
     signing_keys: MqdsPublicKeys = Attribute("[MS-MQDMPR] 3.1.1.1 PublicSigningKeyList.")
 
     def open() -> None:
-        """Make ready: take the keys that there are, and make and keep those that are missing.
+        """Load the existing keys, and create and store missing ones.
 
-        @raise CipherError: a key is damaged, or cannot be kept.
+        @raise CipherError: a key is damaged, or cannot be stored.
         """
 
     def make_session_key(
@@ -50,30 +51,30 @@ class ICiphers(Interface):
     ) -> SessionKey:
         """[MS-MQQB] 3.1.7.1.5 a new key for a cipher, that only the owner of a public key can decrypt.
 
-        @param key_bits: how many bits of it are by chance.
-        @param padded_bits: how long it is with the zero bits behind these.
+        @param key_bits: its number of random bits.
+        @param padded_bits: its length with trailing zero bits.
         @raise CipherError: the public key is invalid, or too short.
         """
 
     def recover_session_key(provider_name: str, encrypted: bytes) -> SessionKey:
-        """[MS-MQQB] 3.1.5.8.3 the key in a SIMPLEBLOB that was encrypted for us.
+        """[MS-MQQB] 3.1.5.8.3 decrypt the key in a SIMPLEBLOB for this queue manager.
 
-        A key that was made for another, or was tampered with, may come out as a key by chance: so the body
-        tells.
+        A key for another receiver, or a modified one, may by chance decrypt to a valid key; then the body is
+        invalid.
 
-        @param provider_name: whose key of ours it was made for.
-        @raise CipherError: it is no SIMPLEBLOB, or we have no key of this provider, or what comes out is no
-            key of its cipher.
+        @param provider_name: the provider of the local key for which it was encrypted.
+        @raise CipherError: it is not a SIMPLEBLOB, there is no key of this provider, or the result is not a
+        key of its cipher.
         """
 
     def encrypt(algorithm: int, key: bytes, body: bytes) -> bytes:
         """The cipher text of a body: CBC with a zero IV and PKCS5 padding, or the stream of RC4.
 
-        @raise CipherError: there is no such cipher, or the key does not fit it.
+        @raise CipherError: the cipher is unknown, or the key does not fit it.
         """
 
     def decrypt(algorithm: int, key: bytes, body: bytes) -> bytes:
         """The body of a cipher text.
 
-        @raise CipherError: there is no such cipher, the key does not fit it, or the padding is wrong.
+        @raise CipherError: the cipher is unknown, the key does not fit it, or the padding is wrong.
         """

@@ -13,7 +13,7 @@ from msmq.errors import MsmqError
 
 
 class BodyNotDecoded(MsmqError):
-    """The body is not in the format that was asked for, or is damaged; the text says what is wrong."""
+    """The body is not in the requested format, or is damaged; the text is the reason."""
 
 
 def _deepest_allowed(instance: object, attribute: attrs.Attribute[int], value: int) -> None:
@@ -23,14 +23,14 @@ def _deepest_allowed(instance: object, attribute: attrs.Attribute[int], value: i
 
 @attrs.frozen
 class Limits:
-    """What a decoder takes on at most, so that no body costs more than this.
+    """Limits of a decoder, which bound the cost of any body.
 
     Of formats in which a few bytes can stand for many, those of .NET and WCF, a small body may have less.
 
-    @ivar size: bytes of a body; what a message can carry is 4 MB.
+    @ivar size: bytes of a body; a message can have 4 MB.
     @ivar depth: the maximum nesting of values, 1 to 200.
     @ivar items: elements, attributes, members and items of arrays together.
-    @ivar characters: of text in the result, where it may be longer than the body.
+    @ivar characters: characters of text in the result, which may be longer than the body.
     """
 
     size: int = 16 << 20
@@ -41,7 +41,7 @@ class Limits:
 
 @attrs.frozen
 class Body:
-    """What a decoder looks at.
+    """The input of a decoder.
 
     @ivar data: the body.
     @ivar body_type: BodyType, see [MS-MQMQ] 2.2.12.
@@ -57,12 +57,12 @@ class Body:
 class DecodedBody:
     """A body as plain data: text, numbers, C{bool}, C{None}, and lists and dictionaries of them.
 
-    @ivar format: of the body itself, as C{xml}; C{None} if only what surrounds it could be read.
-    @ivar reading: which reading was chosen, for people.
+    @ivar format: of the body itself, as C{xml}; C{None} if only its envelope could be decoded.
+    @ivar reading: the chosen interpretation, as text.
     @ivar value: the content.
-    @ivar envelope: the framework whose headers came with it, as C{nservicebus}.
+    @ivar envelope: the framework of its headers, as C{nservicebus}.
     @ivar headers: those headers.
-    @ivar error: why a part of it could not be read; empty if all could.
+    @ivar error: why a part of it could not be decoded; empty if all was.
     """
 
     format: str | None
@@ -79,20 +79,20 @@ class DecodedBody:
 
 
 class IBodyDecoder(IPlugin):
-    """Reads bodies of one format.
+    """Decodes bodies of one format.
 
-    It gives plain data and never makes an object of a type that a body names.
+    It returns plain data and never instantiates a type that a body names.
     A decoder that is a plugin, an object at module level of a file in C{twisted/plugins}, is found by
     C{receive --decode} and by the pipeline.
     """
 
-    name: str = Attribute("What the format is called, in lower case, as C{xml}.")
+    name: str = Attribute("The name of the format in lower case, as C{xml}.")
 
     def recognises(body: Body) -> bool:
-        """Whether the body looks as if it were in this format; judged by its first bytes, in no time."""
+        """Whether the body appears to be in this format, by its first bytes; must be fast."""
 
     def decode(body: Body, limits: Limits) -> DecodedBody:
-        """The content of the body.
+        """Decode the body.
 
-        @raise BodyNotDecoded: it is in another format, is damaged, or goes beyond the limits.
+        @raise BodyNotDecoded: it is in another format, damaged, or over a limit.
         """

@@ -33,14 +33,14 @@ __all__ = [
 
 @attrs.frozen(kw_only=True)
 class DirectoryCondition:
-    """Whether a directory answers, and how old the data is that it answers from. [MS-MQOD] 2.7.4.
+    """Whether a directory is reachable, and the age of its data. [MS-MQOD] 2.7.4.
 
-    @ivar source: what is asked: the path of a file, or the name of a server.
+    @ivar source: the path of the file, or the name of the server.
     @ivar is_reached: the last attempt succeeded; true before the first.
     @ivar since: when C{is_reached} changed last, in seconds since 1970-01-01 UTC; C{None} before the first
         attempt.
     @ivar read: when the data was read from the directory, likewise; C{None} if there is none.
-    @ivar problem: why it is not reached, one line; empty if it is.
+    @ivar problem: why it is unreachable, in one line; empty if it is reachable.
     """
 
     source: str
@@ -51,42 +51,41 @@ class DirectoryCondition:
 
 
 class IDirectory(Interface):
-    """A directory, as [MS-MQDMPR] 3.1.7.1.18 to 3.1.7.1.24 and [MS-MQDSSM] 3.1.6 ask for it.
+    """A directory, as [MS-MQDMPR] 3.1.7.1.18 to 3.1.7.1.24 and [MS-MQDSSM] 3.1.6 require it.
 
     Every failure is a L{DirectoryError}, through the Deferred, with the result that the documents give for
-    it: C{DIRECTORY_NOT_CONNECTED} if the directory cannot be reached, C{GENERIC_ERROR} for what has no result
-    of its own, such as writing into a directory that can only be read.
-    What is asked for without meaning (an attribute that no directory holds, for example) is a
+    it: C{DIRECTORY_NOT_CONNECTED} if the directory cannot be reached, C{GENERIC_ERROR} for any other failure,
+    such as writing to a read-only directory.
+    A meaningless request (for an attribute that no directory holds, for example) raises
     L{msmq.errors.LocalProtocolError} instead.
-    Each answer comes in bounded time; a directory that says nothing counts as one that cannot be reached.
+    Each request ends in bounded time; a directory that does not answer counts as unreachable.
     A directory that could not be reached is tried again with the next request.
 
-    It is not promised that a directory holds all types of objects: those that speak LDAP have no connected
-    networks.
-    What it does not hold is a C{GENERIC_ERROR}.
-    It is not promised either that what was read is still so when the Deferred fires.
+    Not promised: that a directory holds all types of objects (LDAP directories have no connected networks),
+    which fails with C{GENERIC_ERROR};
+    that the result is still current when the Deferred fires.
     """
 
-    name: str = Attribute("What it is called in configuration and status, C{ldap} for example.")
+    name: str = Attribute("Its name in configuration and status, C{ldap} for example.")
 
     def open() -> Deferred[None]:
-        """Make ready; a directory that is away is not a failure, and one that is misconfigured is."""
+        """Open the directory; an unreachable directory is not a failure, a misconfigured one is."""
 
     def create(created: DirectoryObject, attributes: Attributes = None) -> Deferred[UUID]:
         """[MS-MQDSSM] 3.1.6.1 publish an object.
 
         The directory sets CreateTime, ModifyTime, FullPath and DirectoryPath itself.
 
-        @param attributes: only these; its name (C{DirectoryObject.NAME}) has to be among them. What is not
-            set in the object is not set in the directory.
+        @param attributes: only these; its name (C{DirectoryObject.NAME}) has to be among them. Attributes
+        that are not set in the object are not set in the directory.
         @return: the Identifier of the object, which the directory may choose.
-        @raise DirectoryError: C{OBJECT_ALREADY_EXISTS} if there is one of its Identifier or of its name;
-            C{OBJECT_NOT_FOUND} for a queue whose queue manager there is not; C{GENERIC_ERROR} if it has no
+        @raise DirectoryError: C{OBJECT_ALREADY_EXISTS} if its Identifier or its name exists;
+            C{OBJECT_NOT_FOUND} for a queue of an unknown queue manager; C{GENERIC_ERROR} if it has no
             name.
         """
 
     def delete(deleted: DirectoryObject) -> Deferred[None]:
-        """[MS-MQDSSM] 3.1.6.2 withdraw the object that has this Identifier, or if that is null, this name.
+        """[MS-MQDSSM] 3.1.6.2 delete the object with this Identifier or, if that is null, this name.
 
         @raise DirectoryError: C{OBJECT_NOT_FOUND}; C{GENERIC_ERROR} for a queue manager that has queues.
         """
@@ -94,7 +93,7 @@ class IDirectory(Interface):
     def read(
         of: type[DirectoryObject], filters: Sequence[AttributeFilter] = (), attributes: Attributes = None
     ) -> Deferred[DirectoryEntry[Any]]:
-        """[MS-MQDSSM] 3.1.6.3 the first object that fulfils every filter.
+        """[MS-MQDSSM] 3.1.6.3 the first object that matches every filter.
 
         @param attributes: only these; C{None} for all.
         @raise DirectoryError: C{OBJECT_NOT_FOUND}; C{ATTRIBUTE_NOT_FOUND} if one of C{attributes} is not set
@@ -107,7 +106,7 @@ class IDirectory(Interface):
         attributes: Attributes = None,
         order: Sequence[SortOrder] = (),
     ) -> Deferred[int]:
-        """[MS-MQDSSM] 3.1.6.4 begin to read all objects that fulfil every filter, be there any or not.
+        """[MS-MQDSSM] 3.1.6.4 begin to read all objects that match every filter, possibly none.
 
         The directory may refuse, with C{GENERIC_ERROR}, more than a thousand pending reads.
 
@@ -118,22 +117,21 @@ class IDirectory(Interface):
     def read_next(handle: int) -> Deferred[DirectoryEntry[Any]]:
         """[MS-MQDSSM] 3.1.6.5 the next object; an attribute that is not set is missing in it.
 
-        @raise DirectoryError: C{END_OF_DATA} after the last; C{GENERIC_ERROR} for a handle that is worth
-            nothing.
+        @raise DirectoryError: C{END_OF_DATA} after the last; C{GENERIC_ERROR} for an invalid handle.
         """
 
     def end_read(handle: int) -> Deferred[None]:
         """[MS-MQDSSM] 3.1.6.6 stop reading.
 
-        @raise DirectoryError: C{GENERIC_ERROR} for a handle that is worth nothing.
+        @raise DirectoryError: C{GENERIC_ERROR} for an invalid handle.
         """
 
     def write(written: DirectoryObject, attributes: Attributes = None) -> Deferred[None]:
-        """[MS-MQDSSM] 3.1.6.7 set the attributes of the object that has this Identifier, or if that is null,
-        this name.
+        """[MS-MQDSSM] 3.1.6.7 set the attributes of the object with this Identifier or, if that is null, this
+        name.
 
-        Its Identifier and its name stay, and what the directory sets itself.
-        An attribute without a value is not set any more.
+        Its Identifier, its name and the attributes that the directory sets do not change.
+        An attribute without a value is removed.
 
         @param attributes: only these; C{None} for all.
         @raise DirectoryError: C{OBJECT_NOT_FOUND}.
@@ -157,36 +155,37 @@ class IDirectory(Interface):
 
 
 class IConditionalDirectory(Interface):
-    """A directory in which several may change an object at one time, and none undoes what another did."""
+    """A directory with compare-and-set, so that concurrent changes of an object are not lost."""
 
     def write_if_unchanged(
         written: DirectoryObject, former: DirectoryEntry[Any], attributes: Sequence[str]
     ) -> Deferred[bool]:
-        """Set these attributes as L{IDirectory.write} does, if they are still what they were.
+        """Set these attributes as L{IDirectory.write} does, if they have not changed.
 
-        @param former: what was read of them.
+        @param former: their values as they were read.
         @return: whether they were set; if not, another client has changed them meanwhile.
-        @raise DirectoryError: as L{IDirectory.write}; C{GENERIC_ERROR} for attributes that cannot be set so.
+        @raise DirectoryError: as L{IDirectory.write}; C{GENERIC_ERROR} for attributes that do not support
+        this.
         """
 
 
 class IAddressBook(Interface):
-    """A directory that knows where queue managers are; the name service is asked about the others."""
+    """A directory with the addresses of queue managers; others are looked up in the name service."""
 
     def address_of(computer_name: str) -> str | None:
-        """Where a queue manager is: C{IP}, C{IP:PORT} or C{[IPv6]:PORT}; C{None} if it does not say.
+        """The address of a queue manager: C{IP}, C{IP:PORT} or C{[IPv6]:PORT}; C{None} without one.
 
-        @param computer_name: ComputerName or QualifiedComputerName, without regard to case.
+        @param computer_name: ComputerName or QualifiedComputerName, case-insensitive.
         """
 
 
 class IControlBook(Interface):
-    """A directory that knows where the control APIs of queue managers are."""
+    """A directory with the control endpoints of queue managers."""
 
     def control_of(computer_name: str) -> str | None:
-        """The control endpoint of a queue manager, as written; C{None} if the directory does not say.
+        """The control endpoint of a queue manager, as written; C{None} without one.
 
-        @param computer_name: ComputerName or QualifiedComputerName, without regard to case.
+        @param computer_name: ComputerName or QualifiedComputerName, case-insensitive.
         """
 
     def controlled() -> Sequence[str]:
@@ -197,27 +196,27 @@ class IWatchedDirectory(Interface):
     """A directory that reports changes, so that clients need not poll."""
 
     def watch(changed: Callable[[], None]) -> None:
-        """Have this called after every change."""
+        """Call a function after every change."""
 
 
 class IObservedDirectory(Interface):
-    """A directory that reports when it is lost and when it is reached again."""
+    """A directory that monitors itself, and reports when it is lost and when it is reachable again."""
 
-    condition: DirectoryCondition = Attribute("What it is in now.")
+    condition: DirectoryCondition = Attribute("Its current condition.")
 
     def observe(changed: Callable[[DirectoryCondition], None]) -> None:
-        """Have this called with the new condition after C{is_reached} or C{problem} has changed."""
+        """Call a function with the new condition after C{is_reached} or C{problem} has changed."""
 
 
 class IServedDirectory(Interface):
-    """A directory that is on servers, of which any one is as good as the others."""
+    """A directory on equivalent servers."""
 
     servers: Sequence[str] = Attribute(
-        "[MS-MQDMPR] 3.1.1.1 DirectoryServerList: names or addresses of those that are known."
+        "[MS-MQDMPR] 3.1.1.1 DirectoryServerList: names or addresses of the known servers."
     )
 
     def add_servers(names: Sequence[str]) -> None:
-        """Others that may be asked, unless it is configured which those are."""
+        """Add servers, unless the servers are configured."""
 
     def find_servers() -> Deferred[None]:
         """[MS-MQDMPR] 3.1.3, [MS-MQSD] 3.1.4.1: look for servers, if none is known.

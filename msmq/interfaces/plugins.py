@@ -23,31 +23,32 @@ from msmq.interfaces.storage import IMessageStore
 
 
 class IStorageFactory(IPlugin):
-    """Makes message stores for configurations that name it.
+    """Factory of message stores, selected by name in the configuration.
 
     In C{backend = "ledger:/srv/q"}, C{ledger} is the name and C{/srv/q} the argument.
     """
 
-    name: str = Attribute("By which configurations choose it: lower-case letters, digits and hyphens.")
+    name: str = Attribute("Its name in configurations: lower-case letters, digits and hyphens.")
 
-    description: str = Attribute("One line for people.")
+    description: str = Attribute("A description in one line.")
 
     def open_store(argument: str, data: Path) -> IMessageStore:
-        """A store that is not open yet; nothing is read or written before it is.
+        """Create a store that is not open yet; nothing is read or written before
+        L{IMessageStore.open<msmq.interfaces.storage.IMessageStore.open>}.
 
-        @param argument: what stands behind the first colon of the description; empty without one.
+        @param argument: the description after its first colon; empty without one.
         @param data: the data directory of the queue manager, for files without a path of their own.
         @raise ValueError: the argument is unsuitable; its text is the reason.
         """
 
 
 class ILossAcceptance(Interface):
-    """What a storage factory provides too if its stores notice that they are not the one last used."""
+    """Provided by a storage factory whose stores detect that they are not the one last used."""
 
     def open_with_loss(argument: str, data: Path) -> IMessageStore:
-        """The same as L{IStorageFactory.open_store}, for a store that opens with what is there.
+        """As L{IStorageFactory.open_store}, for a store that opens in spite of losses.
 
-        It refuses nothing that is missing or older than what was used last, and has an event that says so.
+        It accepts missing or older contents, and records an event about that.
 
         @raise ValueError: the argument is unsuitable; its text is the reason.
         """
@@ -57,23 +58,23 @@ class IStorageProbe(Interface):
     """A storage factory that can check, before a store is opened, whether it can be."""
 
     def probe(argument: str, data: Path) -> None:
-        """See whether the store could be opened, and change nothing; may block for some seconds.
+        """Check whether the store can be opened, without changes; may block for some seconds.
 
         @param argument: as of L{IStorageFactory.open_store}; so is C{data}.
-        @raise ValueError: it could not; its text is the reason.
+        @raise ValueError: it cannot; the text is the reason.
         """
 
 
 @attrs.frozen
 class DirectoryContext:
-    """What a directory gets besides the argument of its description.
+    """The context of a directory, in addition to the argument of its description.
 
     @ivar data: the data directory of the queue manager, where a directory may keep what has to survive; it
         may not exist yet.
     @ivar options: the other keys of the table C{[directory]}, as far as the configuration has them.
-    @ivar find_servers: [MS-MQSD] 3.1.4.1 Get Directory Server List, for a directory that is on servers which
-        its description does not name; it takes 15 seconds or more, answers with names of computers, of which
-        there may be none, and is called again each time.
+    @ivar find_servers: [MS-MQSD] 3.1.4.1 Get Directory Server List, for a directory whose description
+    contains no servers; it takes 15 seconds or more, returns computer names, possibly none, and is called
+    each time.
     """
 
     clock: IClock
@@ -84,17 +85,17 @@ class DirectoryContext:
 
 
 class IDirectoryFactory(IPlugin):
-    """Makes directories for configurations that name them.
+    """Factory of directories, selected by name in the configuration.
 
     In C{backend = "file:estate.toml"}, C{file} is the name and C{estate.toml} the argument.
     """
 
-    name: str = Attribute("By which configurations choose it: lower-case letters, digits and hyphens.")
+    name: str = Attribute("Its name in configurations: lower-case letters, digits and hyphens.")
 
-    description: str = Attribute("One line for people.")
+    description: str = Attribute("A description in one line.")
 
     def make_directory(argument: str, context: DirectoryContext) -> IDirectory:
-        """A directory that is not open yet; nothing is asked of it before it is.
+        """Create a directory that is not open yet; it sends no requests before that.
 
         @raise ValueError: the argument is unsuitable; its text is the reason.
         """
@@ -104,10 +105,10 @@ class IProbedDirectory(Interface):
     """A factory whose directories can be tried before a server runs, for C{msmq config check}."""
 
     def probe(argument: str, context: DirectoryContext) -> Awaitable[str]:
-        """See whether a directory can be used as it is configured; this takes some seconds at most.
+        """Check whether a directory can be used as configured; takes some seconds at most.
 
-        @return: empty if it can; if the directory is unreachable, the reason why that is unknown.
-        @raise ValueError: it refuses the account, or does not have what the description names; says which.
+        @return: empty if it can; if the directory is unreachable, the reason.
+        @raise ValueError: it refuses the account, or lacks what the description names; has the reason.
         """
 
 
@@ -115,7 +116,7 @@ class IIdentitySource(Interface):
     """A directory factory that can look up the identifier of a queue manager before its first start."""
 
     def identifier_of(argument: str, computer_name: str, context: DirectoryContext) -> Awaitable[UUID | None]:
-        """QueueManager.Identifier of a computer; C{None} if nothing is known of it.
+        """QueueManager.Identifier of a computer; C{None} if it is unknown.
 
         @raise ValueError: through the awaitable: the directory cannot be used; its text is the reason.
         """

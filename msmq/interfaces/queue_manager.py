@@ -38,8 +38,8 @@ class ReceivedMessage:
 
     @ivar view: the packet as it arrived.
     @ivar lookup_id: its position in the queue ([MS-MQDMPR] 3.1.1.12 LookupIdentifier).
-    @ivar arrived: when it came into the queue, in seconds since 1970-01-01 UTC.
-    @ivar aborts: AbortCount, in how many transactions it was received that were aborted.
+    @ivar arrived: when it arrived in the queue, in seconds since 1970-01-01 UTC.
+    @ivar aborts: AbortCount, the number of aborted transactions that received it.
     @ivar moves: MoveCount, how often it was moved.
     """
 
@@ -52,12 +52,12 @@ class ReceivedMessage:
 
 @attrs.frozen
 class MessagePage:
-    """Some messages of a queue, in its order.
+    """A page of messages of a queue, in order.
 
     @ivar messages: those that could be read.
     @ivar unreadable: why others could not, by their LookupIdentifiers.
-    @ivar last: the LookupIdentifier behind which the next page begins.
-    @ivar is_end: nothing was behind it.
+    @ivar last: the LookupIdentifier after which the next page begins.
+    @ivar is_end: there are no more messages.
     """
 
     messages: Sequence[ReceivedMessage]
@@ -69,8 +69,8 @@ class MessagePage:
 class IReservation(Interface):
     """Messages that one reader has locked until it confirms or releases them.
 
-    The reservation of a peek holds nothing: it only shows, and both decisions do nothing. So they do
-    where a transaction decides.
+    The reservation of a peek holds no locks, and confirming or releasing it has no effect; the same applies
+    in a transaction.
     """
 
     messages: Sequence[ReceivedMessage] = Attribute("At least one message, in the order of the queue.")
@@ -78,7 +78,7 @@ class IReservation(Interface):
     def confirm() -> Awaitable[None]:
         """Remove the messages; done once the removal is stored.
 
-        @raise msmq.structures.status.MQError: it could not be; the messages return to the queue.
+        @raise msmq.structures.status.MQError: the removal failed; the messages return to the queue.
         """
 
     def release() -> None:
@@ -87,12 +87,12 @@ class IReservation(Interface):
     def reject() -> None:
         """Reject the messages, which are removed; no effect once confirmed or released.
 
-        Who sent them is told, and has a dead letter, if it asked for that.
+        Their senders get the negative acknowledgements and dead letters that they requested.
         """
 
 
 class ITransaction(Interface):
-    """What is sent, received and moved together, or not at all.
+    """A transaction: sends, receives and moves that take effect atomically.
 
     As an asynchronous context manager it commits when the block ends, and aborts when the block raises.
     """
@@ -102,10 +102,10 @@ class ITransaction(Interface):
     state: str = Attribute("C{active}, C{prepared}, C{committing}, C{committed} or C{aborted}.")
 
     def commit() -> Awaitable[None]:
-        """[MS-MQDMPR] 3.1.4.4: do all of it; done once it is on disk.
+        """[MS-MQDMPR] 3.1.4.4: commit all operations; done once the commit is on disk.
 
         @raise msmq.structures.status.MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended; if the store
-            failed the transaction is still there, to be committed again or aborted.
+        failed the transaction stays open, to be committed again or aborted.
         """
 
     def abort() -> Awaitable[None]:
@@ -117,11 +117,11 @@ class ITransaction(Interface):
 
 @attrs.frozen
 class MessageLocation:
-    """Where a message is.
+    """A queue that holds a message.
 
     @ivar queue: the path, or of an outgoing queue the format name.
-    @ivar state: what can be done with it there: C{available}, C{locked} and others.
-    @ivar transaction: the transaction that holds it, if one does.
+    @ivar state: its state there: C{available}, C{locked} and others.
+    @ivar transaction: the transaction that holds it, if any.
     """
 
     queue: str
@@ -146,18 +146,17 @@ class FoundReport:
 
 @attrs.frozen
 class Explanation:
-    """What is known of a message.
+    """Everything known about a message.
 
-    @ivar places: where it is, journals and dead-letter queues included.
+    @ivar places: the queues that hold it, including journals and dead-letter queues.
     @ivar events: what happened to it, the oldest first.
-    @ivar reports: the content of its report messages, as far as they are here and in memory, the oldest
-        first.
-    @ivar deliveries: its hand-overs to other queue managers, and the acknowledgements that came back, the
-        oldest first; each record is about this message alone. They are among C{events} too.
-    @ivar records_since: the time of the oldest record of a hand-over, seconds since 1970-01-01 UTC; C{None}
-        if there is none.
-    @ivar is_known: whether anything about it is known.
-    @ivar summary: what all that comes to, in one sentence.
+    @ivar reports: its report messages that are in queues here and in memory, the oldest first.
+    @ivar deliveries: its delivery records: hand-overs to other queue managers and their acknowledgements, the
+    oldest first, each reduced to this message. They are among C{events} too.
+    @ivar records_since: the time of the oldest delivery record that is kept, seconds since 1970-01-01 UTC;
+    C{None} if there is none.
+    @ivar is_known: whether there is a copy or a record of it.
+    @ivar summary: the result in one sentence.
     """
 
     identifier: MessageIdentifier
@@ -184,7 +183,7 @@ class IMessaging(Interface):
     Every refusal is an L{msmq.structures.status.MQError}.
     """
 
-    is_durable: bool = Attribute("""Whether recoverable messages are taken: the store keeps them.""")
+    is_durable: bool = Attribute("""Whether recoverable messages are accepted, since the store is durable.""")
 
     def send(
         destination: str,
@@ -193,15 +192,15 @@ class IMessaging(Interface):
         transaction: ITransaction | None = None,
         keys: Sequence[str | None] | None = None,
     ) -> Awaitable[Sequence[MessageIdentifier]]:
-        """Take these messages, and answer one identifier each, in their order.
+        """Accept these messages, and return one identifier each, in order.
 
-        Transactional messages without a transaction are sent in one of their own.
+        Transactional messages without a transaction are sent in a new one.
 
         @param destination: a format name, several with commas, or the path of a local queue.
-        @param keys: for each message a text, or C{None}; one that comes again sends nothing, and is answered
-            with the first identifier.
-        @return: done once every recoverable message is on disk; of what belongs to a transaction, nothing
-            is there before its commit.
+        @param keys: for each message a key, or C{None}; with a key that was used before nothing is sent, and
+        the first identifier is returned.
+        @return: done once every recoverable message is on disk; messages in a transaction are not visible
+        before its commit.
         """
 
     def reserve(
@@ -212,14 +211,14 @@ class IMessaging(Interface):
         peek: bool = False,
         transaction: ITransaction | None = None,
     ) -> Awaitable[IReservation]:
-        """Lock what is there, up to C{count} messages, or wait for the first.
+        """Lock up to C{count} available messages, or wait for the first one.
 
-        Cancelling the wait loses nothing.
+        Cancelling the wait loses no message.
 
         @param timeout: seconds; C{None} waits without a limit.
-        @param count: the most messages; there may be fewer.
-        @param peek: look only; the messages stay where they are, for everyone.
-        @param transaction: decides about the messages; the reservation does not.
+        @param count: the maximum number of messages; there may be fewer.
+        @param peek: return the messages without locking them.
+        @param transaction: confirms or releases the messages in place of the reservation.
         @raise MQError: C{MQ_ERROR_IO_TIMEOUT} if nothing came.
         """
 
@@ -249,28 +248,28 @@ class IAdministration(Interface):
     """
 
     def create_queue(path: str, **properties: Unpack[QueueProperties]) -> Awaitable[QueueSummary]:
-        """Create a queue and answer what L{queue} would."""
+        """Create a queue; returns its summary."""
 
     def set_queue(path: str, properties: Mapping[str, Any]) -> Awaitable[QueueSummary]:
-        """Give a queue other properties and answer what L{queue} would.
+        """Change the properties of a queue; returns its summary.
 
         @param properties: those of C{create_queue} that are to change; C{transactional} cannot.
         """
 
     def purge_queue(path: str) -> Awaitable[int]:
-        """Remove all messages that are in a queue, and answer how many these were.
+        """Remove all messages in a queue, and return their number.
 
-        Those that readers hold are removed too, whatever the readers decide, and are not counted.
+        Messages that readers hold are removed too, whether confirmed or released, and are not counted.
         """
 
     def delete_queue(path: str) -> Awaitable[None]:
-        """Remove a queue and all that is in it."""
+        """Delete a queue and all messages in it."""
 
     def abort_transaction(identifier: UUID) -> Awaitable[None]:
         """Abort any transaction."""
 
     def requeue(message: MessageIdentifier) -> Awaitable[MessageIdentifier]:
-        """Send a dead letter again to the queue that it was for, and remove it, in one step."""
+        """Send a dead letter to its original queue again, and remove it, atomically."""
 
     def replay(
         path: str,
@@ -282,11 +281,11 @@ class IAdministration(Interface):
         until: float | None = None,
         in_clear: bool = False,
     ) -> Awaitable[int]:
-        """Send copies of what the message log of a queue holds, and answer how many these were.
+        """Send copies of entries in a queue's message log, and return their number.
 
         @param into: a destination, as of L{send}.
-        @param first: the smallest sequence number, as C{last} is the largest.
-        @param since: the earliest arrival, as C{until} is the latest, seconds since 1970-01-01 UTC.
+        @param first: the first sequence number; C{last} is the last.
+        @param since: the earliest arrival time; C{until} is the latest; seconds since 1970-01-01 UTC.
         @param in_clear: send all of them unencrypted, even if their senders requested encryption.
         """
 
@@ -305,39 +304,39 @@ class IAdministration(Interface):
         """The same for every outgoing queue that waits; answers with these."""
 
     def pause_outgoing(name: str) -> Awaitable[OutgoingQueueSummary]:
-        """Send nothing more to a format name until it is resumed, over restarts too."""
+        """Pause sending to a format name until it is resumed, across restarts too."""
 
     def resume_outgoing(name: str) -> Awaitable[OutgoingQueueSummary]:
-        """Send again from an outgoing queue that was paused; answers with it."""
+        """Resume a paused outgoing queue, and return it."""
 
     def redirect_outgoing(name: str, to: str | None) -> Awaitable[OutgoingQueueSummary]:
-        """Send what is sent to a direct name to another address, over restarts too; answers with its queue.
+        """Redirect a direct name to another address, across restarts too; returns its queue.
 
         @param to: an IP address or the name of a computer; C{None} ends it.
         """
 
     def pause_all_outgoing() -> Awaitable[Sequence[OutgoingQueueSummary]]:
-        """Send nothing to other queue managers, over restarts too; answers with every outgoing queue."""
+        """Pause sending to all other queue managers, across restarts too; returns every outgoing queue."""
 
     def resume_all_outgoing() -> Awaitable[Sequence[OutgoingQueueSummary]]:
-        """End that; what is paused by name or by next hop stays paused."""
+        """End L{pause_all_outgoing}; pauses by name or next hop stay."""
 
     def pause_next_hop(host: str) -> Awaitable[Sequence[OutgoingQueueSummary]]:
-        """Send nothing to one next hop, over restarts too; answers with the outgoing queues that go there.
+        """Pause sending to one next hop, across restarts too; returns its outgoing queues.
 
         @param host: an address, the name of a computer, or the GUID of a queue manager.
         """
 
     def resume_next_hop(host: str) -> Awaitable[Sequence[OutgoingQueueSummary]]:
-        """End that."""
+        """End L{pause_next_hop}."""
 
     def note(event: str, reason: str, *, queue: str = "", message: MessageIdentifier | None = None) -> None:
         """Append to the event log, without waiting for the store.
 
-        @param event: a word.
+        @param event: the name of the event.
         @param reason: a text for people.
-        @param message: the message that the event is about, under which C{explain} finds it; by default the
-            event is about the queue manager.
+        @param message: the message of the event, by which C{explain} finds it; by default the event is about
+        the queue manager.
         """
 
 
@@ -348,10 +347,10 @@ class IInspection(Interface):
     """
 
     def status() -> ManagerStatus:
-        """What it is and how it does."""
+        """The identity and state of the queue manager."""
 
     def queues() -> Sequence[QueueSummary]:
-        """Every queue of its own."""
+        """Every local queue."""
 
     def queue(path: str) -> QueueSummary:
         """One queue, by its path or format name."""
@@ -360,14 +359,14 @@ class IInspection(Interface):
         """The machine journal and the dead-letter queues; L{queues} has none of them."""
 
     def log_extent(path: str) -> Awaitable[LogExtent]:
-        """What the message log of a queue holds."""
+        """The extent of a queue's message log."""
 
     def public_queues(
         *, label: str | None = None, application_type: UUID | None = None, path: str | None = None
     ) -> Awaitable[Sequence[PublicQueueSummary]]:
-        """[MS-MQDMPR] 3.1.7.1.21 the public queues of the enterprise that match all that is given.
+        """[MS-MQDMPR] 3.1.7.1.21 the public queues of the enterprise that match all criteria.
 
-        @param label: without regard to case, as is C{path}; C{*} and C{?} stand for any characters.
+        @param label: case-insensitive, as is C{path}; C{*} and C{?} are wildcards.
         @return: in order of their paths.
         """
 
@@ -384,17 +383,17 @@ class IInspection(Interface):
         """Every transaction that has not ended."""
 
     def transaction(identifier: UUID) -> TransactionDetails:
-        """One of them, with its messages, the first thousand.
+        """One transaction, with its first thousand messages.
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it has ended.
         """
 
     def browse(queue: str, *, after: int = -1, count: int = 100) -> Awaitable[MessagePage]:
-        """Look at messages that could be received, or sent, at any depth of a queue; nothing is locked.
+        """Browse available messages at any depth of a queue, without locking them.
 
         @param queue: the path or format name of a queue of this queue manager, or the format name of an
             outgoing queue.
-        @param after: the LookupIdentifier behind which to begin; -1 for the front of the queue.
+        @param after: the LookupIdentifier after which to begin; -1 for the front of the queue.
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND.
         """
 
@@ -405,7 +404,7 @@ class IInspection(Interface):
         """
 
     def dead_letters(limit: int = 1000) -> Awaitable[Sequence[MessageLocation]]:
-        """What lies in both dead-letter queues, the first C{limit} of each."""
+        """The messages in both dead-letter queues, the first C{limit} of each."""
 
     def each_dead_letter(limit: int = 1000) -> AsyncIterator[MessageLocation]:
         """The same one by one, so that the packets of all of them need not be in memory."""
@@ -417,14 +416,15 @@ class IInspection(Interface):
         """
 
     def explain(message: MessageIdentifier) -> Awaitable[Explanation]:
-        """All that is known of a message; nothing known is not an error."""
+        """Everything known about a message; an unknown message is not an error."""
 
     def route(source: str, destination: str, down: Sequence[str] = ()) -> Awaitable[ExplainedRoute]:
         """The route of a message between two queue managers, by name or GUID, with the reason of each hop.
 
-        @param down: queue managers that are down, by name or GUID: what becomes of the message meanwhile.
+        @param down: queue managers that are down, by name or GUID; the result shows what happens to the
+        message meanwhile.
 
-        MQ_ERROR_NO_DS without a directory; MQ_ERROR_MACHINE_NOT_FOUND for a queue manager that is not in it.
+        MQ_ERROR_NO_DS without a directory; MQ_ERROR_MACHINE_NOT_FOUND for an unknown queue manager.
         """
 
     def topology() -> Awaitable[Topology]:
@@ -444,4 +444,4 @@ class IQueueManager(IMessaging, IAdministration):
 
     message_administration: IMessageAdministration = Attribute("Changes of messages that are in queues.")
 
-    inspection: IInspection = Attribute("The state of queues, sessions, transactions and of the whole.")
+    inspection: IInspection = Attribute("The state of queues, sessions, transactions and the queue manager.")

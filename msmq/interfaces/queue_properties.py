@@ -1,4 +1,4 @@
-"""The properties that a new queue may be given, and what they are otherwise."""
+"""Properties of a new queue, with their defaults."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from uuid import UUID
 class QueueProperties(TypedDict, total=False):
     """Keyword arguments of L{IAdministration.create_queue<msmq.interfaces.queue_manager.IAdministration>}.
 
-    [MS-MQDMPR] 3.1.1.2 has the properties; those that are left out are as in L{DEFAULTS}.
+    [MS-MQDMPR] 3.1.1.2 defines the properties; omitted ones are as in L{DEFAULTS}.
 
-    @ivar transactional: whether it takes only transactional messages, or only others.
+    @ivar transactional: whether it accepts only transactional messages, or only others.
     @ivar journal: whether a copy of each received message is kept.
     @ivar log: whether each message that enters it is logged.
     @ivar quota: kilobytes, as is C{journal_quota}; C{None} sets no limit.
     @ivar label: a description.
-    @ivar authenticate: whether it takes only signed messages.
+    @ivar authenticate: whether it accepts only signed messages.
     @ivar privacy: C{none}, C{optional} or C{body}.
-    @ivar log_age: seconds after which the message log forgets a message; 0 for never.
+    @ivar log_age: seconds after which the message log removes a message; 0 for never.
     @ivar log_size: kilobytes of messages that the log keeps; C{None} sets no limit.
-    @ivar security: the descriptor that it gets, or what is to be other than by default, as SDDL.
+    @ivar security: its descriptor, or the parts that differ from the default, as SDDL.
     @ivar application_type: Type, a GUID by which applications find the queues of one service.
     """
 
@@ -52,11 +52,11 @@ DEFAULTS: Final = QueueProperties(
     security=None,
     application_type=None,
 )
-"""All of them."""
+"""The defaults of all properties."""
 
 
 def with_defaults(properties: QueueProperties) -> QueueProperties:
-    """The properties of a new queue, with those that were left out.
+    """The properties of a new queue, completed with defaults.
 
     @raise TypeError: there is no such property.
     """

@@ -18,14 +18,14 @@ __all__ = ["IRouter", "NoRoute"]
 class IRouter(Interface):
     """[MS-MQQB] 3.1.7.5 Get Next Hops: the interface of [MS-MQBR] routing, or of a replacement."""
 
-    name: str = Attribute("What it is called in configuration and status, C{directory} for example.")
+    name: str = Attribute("Its name in configuration and status, C{directory} for example.")
 
     topology: Topology = Attribute("The topology of the enterprise, for administrators; it may be empty.")
 
     def open() -> Deferred[None]:
-        """Make ready.
+        """Open the router.
 
-        An unreachable directory is not an error: until it is back there are no routes, or those of before.
+        An unreachable directory is not an error: until it is back there are no routes, or the stored ones.
         """
 
     def next_hops(
@@ -33,15 +33,15 @@ class IRouter(Interface):
     ) -> Deferred[Sequence[QueueManager]]:
         """[MS-MQQB] 3.1.7.5 the queue managers that a message may go to next.
 
-        They are tried in their order; never none, and never C{source} itself.
-        Each answer is as good as what is known at that time, and comes without waiting for a directory.
+        They are tried in order; the result is not empty, and does not contain C{source}.
+        Each answer is based on the current data, and does not wait for a directory.
 
         @param source: QueueManager.Identifier of the queue manager that has the message.
-        @param destination: that of the queue manager that the message is for, which is another.
+        @param destination: that of the destination queue manager, which is another one.
         @param unreachable: queue managers that could not be reached a moment ago.
             An alternate is returned instead only if it certainly does not send the message back, whatever
             other queue managers believe to be down; otherwise they are returned, and the message waits.
-        @raise NoRoute: there is none; through the Deferred. It is worth trying again later.
+        @raise NoRoute: there is no route; through the Deferred. Later attempts may succeed.
         """
 
     def route(source: UUID, destination: UUID, down: Set[UUID] = frozenset()) -> Deferred[Route]:

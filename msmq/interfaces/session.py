@@ -18,32 +18,34 @@ from msmq.structures.packet.user_message_view import UserMessageView
 class ISession(Interface):
     """One session of [MS-MQQB] over one connection, on either side.
 
-    Every event of the session comes with the same object, so it can be a key.
+    Every event of the session has the same object, so it can be a key.
     """
 
-    is_initiator: bool = Attribute("Whether we dialled.")
+    is_initiator: bool = Attribute("Whether this side opened the connection.")
 
     is_open: bool = Attribute("Whether the handshake is complete and the session has not ended.")
 
     state: SessionState = Attribute("[MS-MQQB] 3.1.1.3.1 SessionState.")
 
-    statistics: SessionStatistics = Attribute("What passed on it so far.")
+    statistics: SessionStatistics = Attribute("The packets sent and received so far.")
 
-    remote_identifier: UUID | None = Attribute("The peer's queue manager identifier, once it has said it.")
+    remote_identifier: UUID | None = Attribute("The peer's queue manager identifier, once it has stated it.")
 
     remote_address: str = Attribute("The textual address of the peer, empty before there is a connection.")
 
     opened: float | None = Attribute("When it opened, seconds since 1970-01-01 UTC; C{None} before that.")
 
-    last_heard: float | None = Attribute("When anything came from the peer; C{None} before that.")
+    last_heard: float | None = Attribute("When the last packet came from the peer; C{None} before that.")
 
-    is_encrypted: bool = Attribute("Whether the connection is one of TLS.")
+    is_encrypted: bool = Attribute("Whether the connection uses TLS.")
 
-    last_sent: float | None = Attribute("When anything was sent to the peer; C{None} before that.")
+    last_sent: float | None = Attribute("When the last packet was sent to the peer; C{None} before that.")
 
-    dialled_for: object = Attribute("What its connector was made for; C{None} for an accepted session.")
+    dialled_for: object = Attribute("The key of its connector; C{None} for an accepted session.")
 
-    capacity: int = Attribute("How many messages L{send} takes now; 0 while the peer reads slowly.")
+    capacity: int = Attribute(
+        "The number of messages that L{send} accepts now; 0 while the peer reads slowly."
+    )
 
     def send(messages: Sequence[OutgoingMessage]) -> None:
         """Send these messages, in this order.
@@ -52,16 +54,16 @@ class ISession(Interface):
         """
 
     def pause() -> None:
-        """An outgoing queue that it serves is paused ([MS-MQQB] 3.1.7.13); the peer is to send less."""
+        """An outgoing queue that it serves is paused ([MS-MQQB] 3.1.7.13): reduce the peer's window."""
 
     def resume() -> None:
-        """An outgoing queue that it serves goes on ([MS-MQQB] 3.1.7.14)."""
+        """An outgoing queue that it serves is resumed ([MS-MQQB] 3.1.7.14)."""
 
     def persisted(through: int) -> None:
         """Recoverable messages that arrived on this session are stored, up to this number."""
 
     def message_rejected(message: UserMessageView, reason: str) -> None:
-        """The broker does not take a message that arrived on this session."""
+        """The broker refuses a message that arrived on this session."""
 
     def close(reason: CloseReason = CloseReason.STOPPED) -> None:
         """End the session, or stop waiting to dial again."""
@@ -75,9 +77,9 @@ class IConnector(Interface):
     addresses: Sequence[str] = Attribute("The addresses that the latest attempt found.")
 
     def connect(*, is_retry: bool = False) -> None:
-        """See that a session is open, is being opened, or will be tried again.
+        """Ensure that a session is open, is being opened, or will be tried again.
 
-        @param is_retry: the retry timer asks ([MS-MQQB] 3.1.6.1).
+        @param is_retry: called by the retry timer ([MS-MQQB] 3.1.6.1).
         """
 
     next_attempt: float | None = Attribute(
@@ -88,7 +90,7 @@ class IConnector(Interface):
         """Dial a pending retry at once; no effect otherwise."""
 
     def peer_is_there() -> None:
-        """The peer has just sent something: a pending retry dials it at once."""
+        """The peer has just sent something: dial a pending retry at once."""
 
     def stop() -> None:
         """Stop dialling, and close the session if there is one."""
@@ -96,7 +98,7 @@ class IConnector(Interface):
 
 @attrs.frozen
 class RoutedHop:
-    """[MS-MQQB] 3.1.1.3.1.3 NextHop: a queue manager that routing has named.
+    """[MS-MQQB] 3.1.1.3.1.3 NextHop: a queue manager that routing returned.
 
     @ivar host: its QualifiedComputerName.
     """

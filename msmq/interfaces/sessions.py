@@ -17,15 +17,15 @@ from msmq.session.packet_counts import TrafficCounts
 class ISessions(Interface):
     """All sessions of a queue manager, accepted and dialled."""
 
-    connections: Collection[ISession] = Attribute("Every session that has a connection, in whatever state.")
+    connections: Collection[ISession] = Attribute("Every session that has a connection, in any state.")
 
     counts: TrafficCounts = Attribute("The packets of all sessions so far, by kind.")
 
     refused: Mapping[str, int] = Attribute(
-        "Connections that did not become sessions, by the limit or the setting that was the reason."
+        "The number of refused connections, by the limit or setting that refused them."
     )
 
-    refused_peers: Sequence[RefusedPeer] = Attribute("Whose those were, the latest first.")
+    refused_peers: Sequence[RefusedPeer] = Attribute("The peers of refused connections, the latest first.")
 
     descriptors: DescriptorUse = Attribute(
         "Connections in both directions, and their limits by the descriptors of the process."
@@ -34,20 +34,20 @@ class ISessions(Interface):
     is_offline: bool = Attribute("Whether connections are refused, and no host is dialled.")
 
     def attach(broker: IBroker, *, is_offline: bool) -> None:
-        """Report everything to this broker, which is done once, before there is any session.
+        """Set the broker of all events; called once, before the first session.
 
         @param is_offline: the first value of C{is_offline}.
         @raise msmq.errors.LocalProtocolError: there is a broker already.
         """
 
     def take_offline() -> None:
-        """Refuse connections, and dial no host; the sessions that there are stay."""
+        """Refuse connections, and do not dial; existing sessions stay."""
 
     def bring_online() -> None:
         """End L{take_offline}."""
 
     def connector(host: str, has_backlog: Callable[[], bool], dialled_for: object = None) -> IConnector:
-        """What dials a computer name or address; it does nothing before it is asked to.
+        """The connector of a computer name or address; it does not dial until it is requested.
 
         @param has_backlog: whether messages wait for that host.
         @param dialled_for: becomes C{dialled_for} of its sessions.
@@ -56,9 +56,9 @@ class ISessions(Interface):
     def routed_connector(
         hops: Callable[[], Sequence[RoutedHop]], has_backlog: Callable[[], bool], dialled_for: object = None
     ) -> IConnector:
-        """What dials the first that can be reached of some queue managers.
+        """The connector of the first reachable one of several queue managers.
 
-        @param hops: these, in the order in which they are tried; asked for each attempt.
+        @param hops: returns these, in the order in which they are tried; called for each attempt.
         @param has_backlog: whether messages wait for them; C{dialled_for} as for L{connector}.
         """
 

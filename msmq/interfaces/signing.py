@@ -11,9 +11,9 @@ from zope.interface import Interface
 
 @attrs.frozen
 class Unusable:
-    """What a library made of bytes that are none of what they should be: a verdict, and no exception.
+    """The verdict about unusable bytes, in place of an exception of a library.
 
-    @ivar reason: part of a sentence, such as C{is not an X.509 certificate}; nothing secret is in it.
+    @ivar reason: part of a sentence, such as C{is not an X.509 certificate}; without secrets.
     """
 
     reason: str
@@ -26,10 +26,10 @@ class CertificateFacts:
     @ivar subject: the subject, and C{issuer} the issuer, as RFC 4514 names; empty if they cannot be
         read.
     @ivar serial_number: of its issuer.
-    @ivar not_before: seconds since 1970-01-01 UTC from which on it is valid.
-    @ivar not_after: the same, until which it is.
-    @ivar key_type: C{RSA}, or what else its key is.
-    @ivar key_bits: how long the key is; 0 if that means nothing.
+    @ivar not_before: the start of its validity, seconds since 1970-01-01 UTC.
+    @ivar not_after: the end of its validity.
+    @ivar key_type: C{RSA}, or another type.
+    @ivar key_bits: the length of the key; 0 if not applicable.
     @ivar fingerprint: the SHA-256 of the certificate, in hex digits.
     @ivar modulus: of an RSA key, as is C{public_exponent}; else 0.
     """
@@ -63,7 +63,7 @@ class KeptCertificate:
     """[MS-MQDMPR] 3.1.1.19 a certificate that messages can be signed with here.
 
     @ivar credentials: with a private key.
-    @ivar security_identifier: the SID of the user whose it is, as bytes.
+    @ivar security_identifier: the SID of its user, as bytes.
     @ivar is_internal: whether it was generated here.
     """
 
@@ -73,59 +73,59 @@ class KeptCertificate:
 
 
 Matching: TypeAlias = int | Unusable | None
-"""Which of some inputs a signature was made over, C{None} for none, or why that is unknown."""
+"""The index of the signed input, C{None} for none, or the verdict that the bytes are unusable."""
 
 
 class ISigning(Interface):
-    """The arithmetic of signatures and certificates, which is never our own.
+    """Signatures and certificates, implemented by a library.
 
-    Nothing that is given to it makes it raise: what it cannot use is L{Unusable}, and says why.
+    It does not raise for any input: unusable bytes are L{Unusable}, with the reason.
     """
 
     def facts(certificate: bytes) -> CertificateFacts | Unusable:
-        """What a certificate in DER says."""
+        """The facts of a certificate in DER."""
 
     def verify(certificate: bytes, signature: bytes, algorithm: int, inputs: Iterable[bytes]) -> Matching:
-        """[MS-MQQB] 3.1.5.8.3 find what a signature was made over.
+        """[MS-MQQB] 3.1.5.8.3 find the input over which a signature was made.
 
         @param certificate: of the signer, in DER.
         @param signature: as SecurityData has it: the number of PKCS#1 v1.5, least significant byte first.
         @param algorithm: HashAlgorithm.
-        @param inputs: what it may have been made over; consumed only as far as needed.
+        @param inputs: the candidates; consumed only as far as needed.
         """
 
     def sign(credentials: Credentials, algorithm: int, data: bytes) -> bytes | Unusable:
         """[MS-MQQB] 3.1.7.1.4 the signature of C{data}, as L{verify} takes it."""
 
     def create(common_name: str, not_before: float, not_after: float) -> Credentials:
-        """[MS-MQDMPR] 3.1.1.19 a new RSA key and a certificate that it has signed itself; it takes a while.
+        """[MS-MQDMPR] 3.1.1.19 a new RSA key and a self-signed certificate; may take seconds.
 
         @param common_name: of the subject; at most 64 characters.
         @param not_before: seconds since 1970-01-01 UTC, and C{not_after}: for how long it is valid.
         """
 
     def parse(data: bytes, password: bytes | None = None) -> Credentials | Unusable:
-        """What a file holds: PEM, DER or PKCS#12.
+        """Parse a file: PEM, DER or PKCS#12.
 
         @param password: of the private key or the whole file.
         """
 
 
 class CertificateStoreError(Exception):
-    """The certificates cannot be read or kept; says which file and why, and nothing secret."""
+    """The certificates cannot be read or stored; names the file and the reason, without secrets."""
 
 
 class ICertificateStore(Interface):
-    """Where a queue manager keeps the certificates that it signs with, and their keys.
+    """Store of a queue manager's signing certificates and keys.
 
     Each method may raise L{CertificateStoreError}.
     """
 
     def load() -> Sequence[KeptCertificate]:
-        """All of them, in the order in which they came."""
+        """All certificates, in the order in which they were added."""
 
     def add(kept: KeptCertificate) -> None:
-        """Keep one more, durably; one that is there already stays as it is."""
+        """Store a certificate durably; an existing one is not changed."""
 
     def remove(certificate: bytes) -> None:
-        """Forget one, and its key; one that is not there is no error."""
+        """Delete a certificate and its key; an unknown one is not an error."""

@@ -16,11 +16,11 @@ from msmq.persistence.snapshot import Snapshot
 
 
 class StorageError(MsmqError):
-    """The store could not do what it was asked; nothing of the batch was done."""
+    """A request to the store failed; no change of the batch was made."""
 
 
 class StorageFull(StorageError):
-    """There is no space for what was to be kept; removing still works."""
+    """The store has no space for new data; removals still work."""
 
 
 class StoreIncomplete(StorageError):
@@ -32,7 +32,7 @@ class StoreNotOpen(StorageError):
 
 
 class UnknownQueue(StorageError):
-    """A message was to be kept, or read, for a queue that the store does not keep.
+    """A message is to be stored or read for a queue that is not in the store.
 
     @ivar queue: the identifier of the queue.
     """
@@ -43,7 +43,7 @@ class UnknownQueue(StorageError):
 
 
 class MessageNotStored(StorageError):
-    """A message was to be read that the store does not keep.
+    """A message is to be read that is not in the store.
 
     @ivar queue: the identifier of its queue.
     @ivar lookup_id: its LookupIdentifier.
@@ -70,7 +70,7 @@ class LogEntry:
 
 @attrs.frozen
 class LogExtent:
-    """What the message log of a queue holds.
+    """The extent of a queue's message log.
 
     @ivar first: the number of the oldest entry; 0 if there is none.
     @ivar last: the number of the newest; 0 if there is none.
@@ -92,10 +92,10 @@ class StoredEvent:
 
 
 class IStoreFiles(Interface):
-    """What a store that is in files provides too, so that their size can be watched."""
+    """Provided by a store in files, so that their size can be monitored."""
 
     def files() -> Sequence[Path]:
-        """The files that it has now; some may be gone by the time they are looked at."""
+        """Its current files; some may be deleted before the caller opens them."""
 
 
 class IMessageRuns(Interface):
@@ -106,65 +106,62 @@ class IMessageRuns(Interface):
 
 
 class IStoreVerification(Interface):
-    """What a store that verifies in the background what it has stored provides too."""
+    """Provided by a store that verifies stored data in the background."""
 
     def verified_bytes() -> int:
         """Bytes of packets that were verified since the store was opened."""
 
     def damaged() -> int:
-        """What was found damaged since the store was opened, by readers too."""
+        """Damaged packets found since the store was opened, also by readers."""
 
 
 class IMessageStore(Interface):
-    """Keeps the queues of one queue manager, its messages, its logs, and a few values of its own.
+    """Stores the queues of one queue manager, their messages, logs, and named values.
 
-    Batches are done in the order in which they were handed over, each whole or not at all; any number
-    may be under way.
-    Reading sees every batch that was handed over before.
+    Batches are committed in the order of the calls, each atomically; any number may be pending.
+    A read sees every batch of an earlier call.
     Every failure is a L{StorageError}.
-    After a failure of the backend that passes (a full disk, a database that was away) the store works
-    again without being opened anew.
-    It is not promised that two queue managers may use one store.
+    After a temporary failure (a full disk, an unavailable database) the store works again without being
+    reopened.
+    Not promised: that two queue managers may use one store.
     """
 
-    name: str = Attribute("What it is called in configuration and status, C{sqlite} for example.")
+    name: str = Attribute("Its name in configuration and status, C{sqlite} for example.")
 
-    durable: bool = Attribute(
-        "Whether what was committed is there again after the process, or the machine, was killed."
-    )
+    durable: bool = Attribute("Whether committed data survives a kill of the process or the machine.")
 
     def open() -> Deferred[Snapshot]:
         """Open the store and return its content; only once before the next L{close}."""
 
     def commit(changes: Sequence[Change]) -> Deferred[None]:
-        """Do these changes, in their order, all of them or none.
+        """Commit these changes in order, all or none.
 
-        The Deferred fires once they are done, and on stable storage if the store is durable; cancelling
-        it undoes nothing.
-        A change to something that is kept already replaces it, and removing what is not kept does
-        nothing; what is appended twice is there twice.
-        A batch that holds only express messages, and changes to such, is not on stable storage then, and
-        what is express is gone when the store is opened next.
+        The Deferred fires once they are made, and on stable storage if the store is durable; cancelling it
+        does not undo them.
+        Putting an existing item replaces it, removing a missing one has no effect, and an item that is
+        appended twice is stored twice.
+        A batch of express messages and changes to them need not be on stable storage; express messages are
+        lost when the store is next opened.
 
         @raise UnknownQueue: (through the Deferred) a L{msmq.persistence.changes.PutMessage}, the target of a
             L{msmq.persistence.changes.MoveMessage} or a L{msmq.persistence.changes.AppendLog} for a queue
             that is
-            not kept, nor put earlier in the batch.
+            not stored, nor put earlier in the batch.
         @raise StorageFull: (through the Deferred) there is no space.
         @raise StoreNotOpen: (through the Deferred) before L{open} or after L{close}.
         """
 
     def read(queue: UUID, lookup_ids: Sequence[int]) -> Deferred[Sequence[bytes]]:
-        """The packets of these messages, in the order in which they are asked for.
+        """The packets of these messages, in the order of the request.
 
-        @raise MessageNotStored: (through the Deferred) one of them is not kept.
+        @raise MessageNotStored: (through the Deferred) one of them is not stored.
         @raise StoreNotOpen: (through the Deferred) before L{open} or after L{close}.
         """
 
     def find(identity: bytes) -> Deferred[Sequence[tuple[UUID, int]]]:
         """Queue and LookupIdentifier of every message that has this identity, in no order.
 
-        It may have to look at the index of every message, but never holds up a commit for that.
+        It may have to scan the index of all messages, but does not delay commits for that.
 
         @param identity: as of L{msmq.persistence.changes.AppendEvent}.
         """
@@ -173,17 +170,18 @@ class IMessageStore(Interface):
         """Entries of the message log of a queue, the oldest first.
 
         @param after: only entries with larger numbers; 0 for all.
-        @param limit: the most entries; there may be fewer when their packets are large, but one at least.
+        @param limit: the maximum number of entries; there may be fewer when their packets are large, but one
+        at least.
         """
 
     def log_extent(queue: UUID) -> Deferred[LogExtent]:
-        """What the message log of a queue holds; nothing for a queue that is not kept."""
+        """What the message log of a queue holds; empty for an unknown queue."""
 
     def read_events(after: int, limit: int, identity: bytes | None = None) -> Deferred[Sequence[StoredEvent]]:
         """Entries of the event log, the oldest first.
 
         @param after: only entries with larger numbers; 0 for all.
-        @param limit: the most entries.
+        @param limit: the maximum number of entries.
         @param identity: only those of this message.
         """
 

@@ -13,15 +13,15 @@ import attrs
 class QueueManagerEvent(enum.Enum):
     """[MS-MQDMPR] 3.1.4.1, 3.1.4.2, 3.1.4.4, 3.1.4.5, 3.1.4.12 and 3.1.4.13.
 
-    The others belong to a coordinator of transactions, and there is none.
+    The other events belong to DTC, which is not supported.
     """
 
     STARTED = "started"
-    """It has begun to send what waits."""
+    """It has begun to send pending messages."""
     STOPPED = "stopped"
     """It has ended, and its store is closed."""
     TRANSACTION_COMMITTED = "transaction committed"
-    """What was done in a transaction is stored."""
+    """The commit of a transaction is stored."""
     TRANSACTION_ABORTED = "transaction aborted"
     TAKEN_OFFLINE = "taken offline"
     BROUGHT_ONLINE = "brought online"

@@ -19,7 +19,7 @@ from msmq.session.packet_counts import TrafficCounts
 from msmq.session.statistics import SessionStatistics
 
 TIME: Final[Mapping[str, bool]] = {"time": True}
-"""The metadata of a field that is a time."""
+"""The metadata of a time field."""
 
 
 @attrs.frozen
@@ -92,9 +92,9 @@ class OutgoingQueueSummary:
 
     @ivar transit: whether it holds messages of other queue managers only.
     @ivar state: [MS-MQDMPR] 3.1.1.3 State.
-    @ivar unacknowledged: messages that were sent and may not be deleted yet.
+    @ivar unacknowledged: messages that were sent and not acknowledged.
     @ivar history: [MS-MQDMPR] 3.1.1.3 ConnectionHistory, the newest entry last.
-    @ivar paused_by: why nothing is sent from it: C{name}, C{next_hop}, C{all}.
+    @ivar paused_by: its pauses: C{name}, C{next_hop}, C{all}.
     @ivar redirected_to: the address that an operator has set instead of the one in the name.
     @ivar next_attempt: when its next hop is dialled again; C{None} unless a retry is pending.
     """
@@ -177,7 +177,7 @@ class ReportCounts:
 
 @attrs.frozen
 class PausedOutgoing:
-    """What an operator has paused: all outgoing queues, a number of names, some next hops."""
+    """The pauses of an operator: all outgoing queues, a number of names, some next hops."""
 
     all: bool
     names: int
@@ -186,13 +186,13 @@ class PausedOutgoing:
 
 @attrs.frozen(kw_only=True)
 class DirectoryStatus:
-    """[MS-MQOD] 2.7.4: whether the directory is reached.
+    """[MS-MQOD] 2.7.4: whether the directory is reachable.
 
     @ivar kind: the name of the backend.
     @ivar source: the server, or the file.
-    @ivar since: when that began; C{None} before the first request.
+    @ivar since: since when; C{None} before the first request.
     @ivar read: when the enterprise was last read, C{age} seconds ago.
-    @ivar problem: why it is not reached.
+    @ivar problem: why it is unreachable.
     """
 
     kind: str
@@ -216,10 +216,10 @@ class ManagerIdentity:
 
 @attrs.frozen
 class ManagerStatus:
-    """What a queue manager is and how it does.
+    """Identity and state of a queue manager.
 
     @ivar state: [MS-MQDMPR] 3.1.1.1 QueueManagerState.
-    @ivar addresses: where it listens.
+    @ivar addresses: the addresses on which it listens.
     @ivar sessions_refused: connections that did not become sessions, by reason.
     @ivar refused_peers: the peers of those, the latest first.
     @ivar descriptors: connections and their limits, and sessions that were closed for lack of descriptors.

@@ -16,7 +16,7 @@ from msmq.errors import MsmqError
 
 
 class TlsError(MsmqError):
-    """A certificate or a key cannot be used; says which file and why, and nothing of what is in it."""
+    """A certificate or key cannot be used; names the file and the reason, without its contents."""
 
 
 @attrs.frozen
@@ -32,21 +32,21 @@ class TlsIdentity:
 
 
 class ITls(Interface):
-    """Makes connections that only the certificates known beforehand pass.
+    """Creates TLS connections with pinned certificates.
 
     A pin is the SHA-256 fingerprint of a certificate, 64 hexadecimal digits in lower case.
     Its issuer and its name are not checked then; its validity period is.
     """
 
     def server(identity: TlsIdentity, pins: frozenset[str]) -> IOpenSSLServerConnectionCreator:
-        """What an endpoint that listens needs.
+        """The TLS options of a listening endpoint.
 
         @param pins: the certificates of accepted clients; empty to request no client certificate.
         @raise TlsError: a file cannot be used.
         """
 
     def client(identity: TlsIdentity | None, pins: frozenset[str]) -> IOpenSSLClientConnectionCreator:
-        """What an endpoint that connects needs.
+        """The TLS options of a connecting endpoint.
 
         @param identity: presented to a server that requests one; C{None} for none.
         @param pins: the certificates that the server may have, at least one.
@@ -55,11 +55,11 @@ class ITls(Interface):
 
 
 class IReloadableTls(Interface):
-    """What an endpoint that listens for TLS provides too, so that a certificate can be replaced meanwhile."""
+    """Provided by a TLS endpoint whose certificate can be replaced while it listens."""
 
     def read_again() -> Callable[[], None]:
         """Read the files again, and change nothing yet.
 
-        @return: has connections that begin from now on use what was read; those that are open stay.
+        @return: applies the files to later connections; open ones stay.
         @raise Exception: a file cannot be used; its text says why.
         """

@@ -1,1 +1,1 @@
-"""[MS-MQQB]: sessions and ping as pure cores that answer with effects."""
+"""[MS-MQQB]: pure cores of sessions and ping, which return effects."""

@@ -1,15 +1,14 @@
 """[MS-MQQB] 3.1.1.6, 3.1.1.7.2, 3.1.5.5, 3.1.6.3, 3.1.6.4: session acknowledgements, in both directions.
 
 Each side counts the user messages that it sent and received on the session.
-A SessionHeader states all four counts of its sender, alone in a SessionAck packet or riding at the
-end of a user message.
-Its AckSequenceNumber says how many messages were received: express messages up to that number are
-the receiver's now.
-Recoverable messages are numbered among themselves as well, and are named one by one when they are
-on disk: bit k of RecoverableMsgAckFlags stands for number RecoverableMsgAckSeqNumber + k.
+A SessionHeader states all four counts of its sender, either in a SessionAck packet or at the end of a user
+message.
+Its AckSequenceNumber says how many messages were received: express messages up to that number are received.
+Recoverable messages are also numbered separately, and are acknowledged individually when they are on disk:
+bit k of RecoverableMsgAckFlags stands for number RecoverableMsgAckSeqNumber + k.
 
-The counts are 16 bits wide and wrap, so a number is only ever compared with one that lies within
-half the circle of it (reading 36); the window is capped at 32767 for that reason.
+The counts are 16 bits wide and wrap, so numbers are compared only within half of the range (reading 36); the
+window is capped at 32767 for that reason.
 
 We acknowledge recoverable messages strictly in order, because a peer may follow the text literally and
 delete everything up to the base (reading 37), and never past what the store has committed,
@@ -46,7 +45,7 @@ An acknowledgement for each commit would cost a steady sender a packet and a rem
 
 
 def owe_acknowledgement(core: SessionCore, has_recoverable: bool, now: Moment) -> None:
-    """[MS-MQQB] 3.1.5.8.2 and 3.1.5.8.7: messages arrived; see that the timer runs.
+    """[MS-MQQB] 3.1.5.8.2 and 3.1.5.8.7: messages arrived; ensure that the timer runs.
 
     The first recoverable message shortens the timer and never lengthens it (reading 43).
     """
@@ -58,7 +57,7 @@ def owe_acknowledgement(core: SessionCore, has_recoverable: bool, now: Moment) -
 def acknowledge_at_once_if_due(core: SessionCore, now: Moment) -> None:
     """[MS-MQQB] 3.1.1.6.1: acknowledge now if half the smaller window has arrived (reading 42).
 
-    A peer whose window is full waits for nothing but this.
+    A peer with a full window waits for this.
     """
     is_due = core.unacked_received_message_count >= _acknowledged_together(core)
     if is_due or _nameable(core) >= MOST_RECOVERABLE:
@@ -66,7 +65,7 @@ def acknowledge_at_once_if_due(core: SessionCore, now: Moment) -> None:
 
 
 def until_acknowledgement(core: SessionCore) -> int:
-    """How many messages may come before the next acknowledgement is due, at least 1."""
+    """The number of messages until the next acknowledgement is due, at least 1."""
     return max(1, _acknowledged_together(core) - core.unacked_received_message_count)
 
 
@@ -81,10 +80,10 @@ def ack_send_expired(core: SessionCore, now: Moment) -> None:
 
 
 def send_session_ack(core: SessionCore, now: Moment) -> None:
-    """[MS-MQQB] 3.1.6.4: acknowledge in a packet of its own.
+    """[MS-MQQB] 3.1.6.4: acknowledge in a separate packet.
 
-    A peer that writes and does not read is acknowledged once, when it reads: what it would not have
-    taken before does not pile up here.
+    A peer that writes and does not read gets one acknowledgement when it reads again, so that none accumulate
+    here.
     """
     if core.is_congested:
         core.acknowledges_later = True
@@ -94,7 +93,7 @@ def send_session_ack(core: SessionCore, now: Moment) -> None:
 
 
 def congestion_ended(core: SessionCore, now: Moment) -> None:
-    """The peer reads again: say what fell due meanwhile."""
+    """The peer reads again: send the acknowledgement that became due meanwhile."""
     if core.acknowledges_later:
         core.acknowledges_later = False
         send_session_ack(core, now)
@@ -102,7 +101,7 @@ def congestion_ended(core: SessionCore, now: Moment) -> None:
 
 
 def is_worth_carrying(core: SessionCore, now: Moment) -> bool:
-    """[MS-MQQB] 3.1.7.11: whether a message that leaves now carries the acknowledgement."""
+    """[MS-MQQB] 3.1.7.11: whether a message that is sent now carries the acknowledgement."""
     running = core.timers.running(Timer.ACK_SEND)
     if running is None or core.unacked_received_message_count == 0:
         return False
@@ -139,7 +138,7 @@ def _is_all_stored(core: SessionCore) -> bool:
 
 
 def _name_many(core: SessionCore, now: Moment) -> None:
-    """Many may have become nameable at once, and the peer waits for the last of them."""
+    """Acknowledge many stored messages at once, since the peer waits for the last of them."""
     for _ in range(_nameable(core) // MOST_RECOVERABLE):
         send_session_ack(core, now)
 
@@ -150,7 +149,7 @@ def _nameable(core: SessionCore) -> int:
 
 
 def _take_acknowledgement(core: SessionCore, now: Moment) -> SessionHeader:
-    """Build the header that is true now, and take it as said."""
+    """Build the current header, and count it as sent."""
     named = min(_nameable(core), MOST_RECOVERABLE)
     header = SessionHeader(
         ack_sequence_number=core.message_received_count & 0xFFFF,
@@ -169,9 +168,10 @@ def _take_acknowledgement(core: SessionCore, now: Moment) -> SessionHeader:
 
 
 def apply_session_header(core: SessionCore, header: SessionHeader, now: Moment) -> bool:
-    """[MS-MQQB] 3.1.5.5.1 to 3.1.5.5.3: mark, then forget what the peer has; false if it claims too much.
+    """[MS-MQQB] 3.1.5.5.1 to 3.1.5.5.3: remove acknowledged messages; false if the peer acknowledges too
+    many.
 
-    An acknowledgement that is older than one already seen changes nothing.
+    An acknowledgement older than the last one has no effect.
     """
     newly = (header.ack_sequence_number - core.acknowledged_count) & 0xFFFF
     if newly >= 0x8000:
@@ -212,7 +212,7 @@ def _last(core: SessionCore, number: int) -> Effect | None:
 
 
 def _named(core: SessionCore, header: SessionHeader) -> list[OutgoingMessage]:
-    """Forget the recoverable messages that the flags name as stored (reading 37)."""
+    """Remove the recoverable messages that the flags acknowledge as stored (reading 37)."""
     flags = header.recoverable_msg_ack_flags
     named = []
     number = header.recoverable_msg_ack_seq_number
@@ -229,7 +229,7 @@ def _named(core: SessionCore, header: SessionHeader) -> list[OutgoingMessage]:
 
 
 def is_in_step(core: SessionCore, header: SessionHeader) -> bool:
-    """[MS-MQQB] 3.1.5.5.5: whether the peer sent as many messages as we received, modulo 65536."""
+    """[MS-MQQB] 3.1.5.5.5: whether the peer's sent count equals the received count, modulo 65536."""
     return (
         header.user_msg_sequence_number == core.message_received_count & 0xFFFF
         and header.recoverable_msg_seq_number == core.recoverable_message_received_count & 0xFFFF
@@ -239,7 +239,7 @@ def is_in_step(core: SessionCore, header: SessionHeader) -> bool:
 def take_window(core: SessionCore, window_size: int, now: Moment) -> None:
     """The peer's latest window replaces the one before ([MS-MQMQ] 2.2.20.4).
 
-    A window of 1 says that the peer is short of something; it is doubled back (note 15).
+    A window of 1 means that the peer is short of resources; it is doubled again (note 15).
     """
     core.received_window_size = window_size
     if window_size == 1:
@@ -249,7 +249,7 @@ def take_window(core: SessionCore, window_size: int, now: Moment) -> None:
 
 
 def window_recovery_expired(core: SessionCore, now: Moment) -> None:
-    """Double the window that the peer had cut to 1, up to the default ([MS-MQMQ] note 15)."""
+    """Double the window that the peer had reduced to 1, up to the default ([MS-MQMQ] note 15)."""
     core.received_window_size = min(core.received_window_size * 2, core.settings.window_size)
     if core.received_window_size < core.settings.window_size:
         core.timers.start(Timer.WINDOW_RECOVERY, core.settings.window_recovery, now)
@@ -257,7 +257,8 @@ def window_recovery_expired(core: SessionCore, now: Moment) -> None:
 
 
 def ack_wait_expired(core: SessionCore, duration: float, now: Moment) -> bool:
-    """[MS-MQQB] 3.1.6.3 Session Ack Wait Timer Event; false if the peer is silent and has to go.
+    """[MS-MQQB] 3.1.6.3 Session Ack Wait Timer Event; false if the peer is silent, so that the session has to
+    close.
 
     Only messages that the peer has not counted are awaited (reading 39).
     """

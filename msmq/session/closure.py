@@ -38,11 +38,11 @@ def close(
 
 
 def unacknowledged(core: SessionCore) -> Iterable[OutgoingMessage]:
-    """What was sent and may not be forgotten, in the order in which it was sent.
+    """Sent messages that were not acknowledged, in the order of sending.
 
     A recoverable message that was counted but not named as stored is older than any that is still
-    in flight, because counts are acknowledged in order; one that was named before it was counted
-    has been forgotten already.
+    in flight, because counts are acknowledged in order; one that was named before it was counted has been
+    removed already.
     """
     in_flight = {id(message) for message in core.in_flight}
     unnamed = {id(message) for message, _ in core.recoverable_in_flight.values()}
@@ -53,7 +53,7 @@ def unacknowledged(core: SessionCore) -> Iterable[OutgoingMessage]:
 
 
 def wait_for_reconnect(core: SessionCore, now: Moment) -> None:
-    """[MS-MQQB] 3.1.5.9: messages remain, so the Session Retry Connect Timer runs (3.1.2.3)."""
+    """[MS-MQQB] 3.1.5.9: messages are pending, so the Session Retry Connect Timer runs (3.1.2.3)."""
     wait = core.settings.session_retry if core.retry_time is None or core.was_open else core.retry_time
     core.timers.start(Timer.RETRY_CONNECT, wait, now)
 
@@ -68,10 +68,10 @@ def is_idle(core: SessionCore, now: Moment) -> bool:
 
 
 def stop_lingering(core: SessionCore) -> None:
-    """The connection of a closed session is gone, so nothing has to be cut."""
+    """The connection of a closed session has ended, so it need not be aborted."""
     core.timers.stop(Timer.LINGER)
 
 
 def stop_waiting(core: SessionCore) -> None:
-    """The session is not to be dialled again."""
+    """Do not dial the session again."""
     core.timers.stop(Timer.RETRY_CONNECT)

@@ -19,10 +19,10 @@ from msmq.token_bucket import TokenBucket
 from msmq.wire.addresses import AddressSet, counted_host, is_loopback
 
 PEERS_REMEMBERED: Final = 4096
-"""Hosts whose rate, and whose refusals, are known; the one unheard of for longest is forgotten first."""
+"""Limit on hosts with recorded rates and refusals; the least recent one is dropped first."""
 
 PEERS_SHOWN: Final = 20
-"""Hosts that are shown, the latest refused."""
+"""Limit on hosts in the status, the latest refused."""
 
 QUIET: Final = 60.0
 """Seconds between two lines of the log about the same host and the same reason."""
@@ -43,7 +43,7 @@ class ConnectionRefusal(enum.Enum):
 
 @attrs.define
 class _Refused:
-    """What one host was refused.
+    """The refusals of one host.
 
     @ivar told: the monotonic second of the last log line, by reason.
     """
@@ -69,10 +69,10 @@ class RefusedPeer:
 class ConnectionLimits:
     """Accepts or refuses each connection before anything is read from it, and counts refusals by host.
 
-    Memory is bounded however many hosts there are.
+    Memory is bounded for any number of hosts.
 
-    @param rate: connections that one host may open in a second, and as many at once after a quiet time; 0 for
-        any number.  Hosts on loopback may always open any number.
+    @param rate: connections that one host may open in a second, and the burst after an idle period; 0 for no
+    limit.  Hosts on loopback may always open any number.
         A host is a L{counted_host}.
     @param most: connections that one host may have at one time.
     @param allowed: the addresses from which connections are taken; C{None} for all.
@@ -95,10 +95,10 @@ class ConnectionLimits:
         self._buckets.clear()
 
     def judge(self, host: str, connections: int, now: Moment) -> ConnectionRefusal | None:
-        """Why a connection from this host is refused; C{None} if it may come in.
+        """Why a connection from this host is refused; C{None} if it is accepted.
 
-        @param host: its IP address; empty for a connection that has none, whose other end is on this machine.
-        @param connections: how many it has already.
+        @param host: its IP address; empty for a connection without one, from this machine.
+        @param connections: the number of its open connections.
         """
         if host and self._allowed is not None and host not in self._allowed:
             return ConnectionRefusal.NOT_ALLOWED
@@ -111,7 +111,7 @@ class ConnectionLimits:
     def note(self, host: str, refusal: ConnectionRefusal, now: Moment) -> bool:
         """Count a refusal.
 
-        @return: whether the log should say so; of many that are alike it says one a minute.
+        @return: whether to log it; similar refusals are logged once a minute.
         """
         self.refused[refusal] += 1
         host = counted_host(host)

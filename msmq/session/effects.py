@@ -42,7 +42,7 @@ class CloseReason(enum.Enum):
 
 
 class ConnectionProgress(enum.Enum):
-    """[MS-MQQB] 3.1.5.2 to 3.1.5.4: what an attempt writes into OutgoingQueue.ConnectionHistory."""
+    """[MS-MQQB] 3.1.5.2 to 3.1.5.4: the entries of an attempt in OutgoingQueue.ConnectionHistory."""
 
     IN_PROCESS = "InProcess"
     ESTABLISH_PACKET_RECEIVED = "EstablishPacketReceived"
@@ -58,7 +58,7 @@ class ConnectionProgress(enum.Enum):
 class Transmit:
     """Write these bytes to the connection.
 
-    @ivar is_awaited: the peer may be able to do nothing before it has them.
+    @ivar is_awaited: the peer may be waiting for them.
     """
 
     chunks: Sequence[bytes] = attrs.field(repr=False)
@@ -69,8 +69,8 @@ class Transmit:
 class Deliver:
     """These messages arrived, in this order.
 
-    Recoverable ones among them are numbered on from C{first_recoverable}; when they are stored,
-    or refused for good, L{msmq.session.session.Session.persisted} is told the last number.
+    Recoverable ones among them are numbered consecutively from C{first_recoverable}; when they are stored or
+    permanently refused, L{msmq.session.session.Session.persisted} is called with the last number.
     """
 
     messages: Sequence[UserMessageView] = attrs.field(repr=False)
@@ -79,7 +79,7 @@ class Deliver:
 
 @attrs.frozen
 class Acknowledged:
-    """The peer has these messages, and we may forget them."""
+    """The peer has acknowledged these messages."""
 
     messages: Sequence[OutgoingMessage] = attrs.field(repr=False)
 
@@ -100,17 +100,17 @@ class Opened:
 
 @attrs.frozen
 class WindowOpened:
-    """There is room for more messages than before."""
+    """More messages may be sent than before."""
 
 
 @attrs.frozen
 class Disconnect:
-    """Close the connection once what was written is out; no packet says goodbye ([MS-MQQB] 3.1.5.9)."""
+    """Close the connection after its buffer is written; there is no closing packet ([MS-MQQB] 3.1.5.9)."""
 
 
 @attrs.frozen
 class Abort:
-    """Cut the connection now: its peer does not take the last bytes."""
+    """Abort the connection now: its peer does not read the last bytes."""
 
 
 @attrs.frozen

@@ -23,12 +23,12 @@ _SERVER_GUID: Final = 36
 
 
 def start_accepted(core: SessionCore, now: Moment) -> None:
-    """[MS-MQQB] 3.1.5.10: a connection was accepted; its initiator has to speak first."""
+    """[MS-MQQB] 3.1.5.10: a connection was accepted; its initiator sends the first packet."""
     core.timers.start(Timer.INITIALIZATION, core.settings.session_initialization, now)
 
 
 def send_establish_connection(core: SessionCore, now: Moment) -> None:
-    """[MS-MQQB] 3.1.5.2.3: introduce ourselves to the queue manager that we dialled."""
+    """[MS-MQQB] 3.1.5.2.3: state the local identifier to the dialled queue manager."""
     core.is_direct = core.expected_identifier is None
     request = EstablishConnection(
         client_guid=core.identifier,
@@ -44,9 +44,9 @@ def send_establish_connection(core: SessionCore, now: Moment) -> None:
 
 
 def answer_establish_connection(core: SessionCore, request: EstablishConnection, now: Moment) -> bool:
-    """[MS-MQQB] 3.1.5.3.1: answer an initiator; whether it is accepted.
+    """[MS-MQQB] 3.1.5.3.1: answer an initiator; returns whether it is accepted.
 
-    A null ServerGuid accepts any answering queue manager (reading 11); any other has to be ours.
+    A null ServerGuid accepts any answering queue manager (reading 11); any other has to be the local one.
     The response is sent in both cases, so that a refused initiator learns the reason (reading 12).
     """
     core.remote_identifier = request.client_guid
@@ -81,7 +81,7 @@ def wrong_addressee(core: SessionCore, request: EstablishConnection) -> RemotePr
 def is_right_peer(core: SessionCore, response: EstablishConnection) -> bool:
     """[MS-MQQB] 3.1.5.3.2: whether the response is to our request, from its addressee.
 
-    On a direct format name anyone may answer, but with an identifier (reading 13).
+    For a direct format name any queue manager may answer, but with an identifier (reading 13).
     """
     if response.client_guid != core.identifier or response.server_guid == NULL_GUID:
         return False
@@ -89,7 +89,7 @@ def is_right_peer(core: SessionCore, response: EstablishConnection) -> bool:
 
 
 def send_connection_parameters(core: SessionCore, response: EstablishConnection, now: Moment) -> None:
-    """[MS-MQQB] 3.1.5.3.2: the peer accepted; propose how both sides acknowledge."""
+    """[MS-MQQB] 3.1.5.3.2: the peer accepted; propose the acknowledgement parameters."""
     core.remote_identifier = response.server_guid
     round_trip = ((now.milliseconds - response.time_stamp) & 0xFFFFFFFF) / 1000
     core.recoverable_ack_send_timeout = _limited(
@@ -106,9 +106,9 @@ def send_connection_parameters(core: SessionCore, response: EstablishConnection,
 
 
 def answer_connection_parameters(core: SessionCore, request: ConnectionParameters, now: Moment) -> None:
-    """[MS-MQQB] 3.1.5.4.1: take the initiator's times, give our window.
+    """[MS-MQQB] 3.1.5.4.1: take the initiator's times, send the local window.
 
-    Both times are echoed as they came, but none outside its range arms a timer (reading 14).
+    Both times are echoed unchanged, but a value outside its range is not used for a timer (reading 14).
     """
     core.received_window_size = request.window_size or 1
     core.ack_wait_timeout = _limited(request.ack_timeout / 1000, LEAST_ACK_WAIT, GREATEST_ACK_WAIT)

@@ -21,10 +21,10 @@ from msmq.wire.framer import Frame
 
 
 class Rejected(Exception):
-    """What came in ends the session.
+    """Received data closes the session.
 
     @ivar reason: why.
-    @ivar error: which rule a packet broke, if one did.
+    @ivar error: the violated rule of a packet, if any.
     """
 
     def __init__(self, reason: CloseReason, error: RemoteProtocolError | None = None) -> None:
@@ -34,13 +34,13 @@ class Rejected(Exception):
 
 
 def receive_user_messages(core: SessionCore, frames: Sequence[Frame], now: Moment) -> None:
-    """Count, judge and hand on user messages that arrived together.
+    """Count, check and deliver user messages that arrived together.
 
-    They are handed on in portions, each acknowledged at its end if an acknowledgement is due by then:
-    a sender whose window is full goes on while we are busy with the next portion.
+    They are delivered in portions, each acknowledged at its end if an acknowledgement is due: a sender with a
+    full window continues while the next portion is processed.
 
-    @raise Rejected: one of them ends the session; those before it have been handed on, and so
-        has one whose SessionHeader does not fit.
+    @raise Rejected: one of them closes the session; those before it have been delivered, and so has one whose
+    SessionHeader does not match.
     """
     core.session_active = True
     start = 0
@@ -51,9 +51,9 @@ def receive_user_messages(core: SessionCore, frames: Sequence[Frame], now: Momen
 
 
 def _receive_portion(core: SessionCore, frames: Sequence[Frame], now: Moment) -> None:
-    """Count, judge and hand on these messages as one.
+    """Count, check and deliver these messages as one batch.
 
-    Every message is counted, whatever becomes of it (readings 31, 33, 34), and the one that carries
+    Every message is counted, accepted or not (readings 31, 33, 34), and the one that carries
     a SessionHeader is counted before the header's own counts are compared ([MS-MQQB] 3.1.5.8.4).
     """
     first_recoverable = core.recoverable_message_received_count + 1

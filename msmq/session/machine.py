@@ -1,7 +1,7 @@
 """The state machine of a session: [MS-MQQB] 3.1.1.1.1.1 and 3.1.1.1.1.2 (figures 3 and 4).
 
-One machine serves both sides; which half of it a session walks is decided by its first input.
-It is total: each input has an answer in every state, and nothing that a peer sends raises.
+One machine serves both sides; the first input of a session decides which half of it applies.
+It is total: each input is handled in every state, and no input from a peer raises.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ P = ParamSpec("P")
 
 
 class SessionInputs(Protocol):
-    """All that can happen to a session."""
+    """The inputs of a session's state machine."""
 
     def accepted(self, now: Moment) -> None:
         """A connection was accepted ([MS-MQQB] 3.1.5.10)."""
 
     def connected(self, now: Moment) -> None:
-        """The connection that we dialled stands ([MS-MQQB] 3.1.5.2.3)."""
+        """The dialled connection is established ([MS-MQQB] 3.1.5.2.3)."""
 
     def connect_failed(self, progress: ConnectionProgress, now: Moment) -> None:
-        """No connection could be made ([MS-MQQB] 3.1.5.2)."""
+        """The connection could not be established ([MS-MQQB] 3.1.5.2)."""
 
     def establish_connection_received(self, packet: EstablishConnection, now: Moment) -> None:
         """[MS-MQQB] 3.1.5.3."""
@@ -72,16 +72,16 @@ class SessionInputs(Protocol):
         """[MS-MQQB] 3.1.6.1."""
 
     def linger_expired(self, now: Moment) -> None:
-        """The peer of a closing connection does not take its last bytes."""
+        """The peer of a closing connection does not read its last bytes."""
 
     def connection_lost(self, now: Moment) -> None:
-        """The connection is gone."""
+        """The connection is lost."""
 
     def fail(self, reason: CloseReason, error: RemoteProtocolError | None, now: Moment) -> None:
         """[MS-MQQB] 3.1.5.9: close, for this reason."""
 
     def messages_remain(self, now: Moment) -> None:
-        """A dialled session has ended and left messages behind ([MS-MQQB] 3.1.5.9)."""
+        """A dialled session has ended with pending messages ([MS-MQQB] 3.1.5.9)."""
 
 
 _WAITING = (
@@ -103,7 +103,7 @@ def unexpected(packet: str, state: SessionState) -> RemoteProtocolError:
 
 
 def take_acknowledgement(inputs: SessionInputs, core: SessionCore, packet: SessionAck, now: Moment) -> None:
-    """What a SessionAck does in OPEN; it stays there unless the acknowledgement does not fit."""
+    """Process a SessionAck in OPEN; the session closes if the acknowledgement is invalid."""
     if not acknowledging.apply_session_header(core, packet.session_header, now):
         inputs.fail(CloseReason.BAD_ACKNOWLEDGEMENT, None, now)
     elif not acknowledging.is_in_step(core, packet.session_header):
@@ -111,7 +111,7 @@ def take_acknowledgement(inputs: SessionInputs, core: SessionCore, packet: Sessi
 
 
 def take_messages(inputs: SessionInputs, core: SessionCore, frames: Sequence[Frame], now: Moment) -> None:
-    """What user messages do in OPEN; it stays there unless one of them ends the session."""
+    """Process user messages in OPEN; the session closes if one of them requires that."""
     try:
         receiving.receive_user_messages(core, frames, now)
     except receiving.Rejected as rejected:
@@ -119,7 +119,7 @@ def take_messages(inputs: SessionInputs, core: SessionCore, frames: Sequence[Fra
 
 
 def _entering(target: SessionState, body: _Body[P]) -> _Body[P]:
-    """The same, after the core has got the new state of the machine."""
+    """The same action, after the core's state was updated."""
 
     @wraps(body)
     def transition(inputs: SessionInputs, core: SessionCore, /, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -140,7 +140,9 @@ def _build() -> TypeMachineBuilder[SessionInputs, SessionCore]:
         *origins: SessionState,
         to: SessionState | None = None,
     ) -> Callable[[_Body[P]], _Body[P]]:
-        """What an input does in these states, and where it leads; without C{to} the state stays."""
+        """Define the action and target of an input in these states; without C{to} the state does not
+        change.
+        """
 
         def register(body: _Body[P]) -> _Body[P]:
             for origin in origins:
@@ -293,7 +295,7 @@ def _build() -> TypeMachineBuilder[SessionInputs, SessionCore]:
         closing.stop_waiting(core)
 
     def nothing(inputs: SessionInputs, core: SessionCore, *args: Any, **kwargs: Any) -> None:
-        """Late or early: a timer or a packet that no longer, or not yet, means anything."""
+        """Ignore an input that does not apply in this state."""
 
     on(SessionInputs.accepted, *_CONNECTED, SessionState.WAITING_RECONNECT)(nothing)
     on(SessionInputs.connected, *_CONNECTED, SessionState.WAITING_RECONNECT)(nothing)

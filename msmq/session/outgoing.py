@@ -1,4 +1,4 @@
-"""The simplest message that a session can send."""
+"""A packet as a message that a session can send."""
 
 from __future__ import annotations
 

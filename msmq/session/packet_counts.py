@@ -7,7 +7,7 @@ import attrs
 
 @attrs.define
 class KindCounts:
-    """Packets of one direction; OrderAcks and FinalAcks travel as user messages and count as such."""
+    """Packets of one direction; OrderAcks and FinalAcks are user messages and count as such."""
 
     establish_connection: int = 0
     connection_parameters: int = 0
@@ -17,7 +17,7 @@ class KindCounts:
 
 @attrs.define
 class PacketCounts:
-    """Packets that sessions wrote and packets that they took; those that broke a rule are in neither."""
+    """Packets that sessions sent and accepted; malformed ones are in neither."""
 
     sent: KindCounts = attrs.field(factory=KindCounts)
     received: KindCounts = attrs.field(factory=KindCounts)
@@ -25,12 +25,12 @@ class PacketCounts:
 
 @attrs.define
 class TrafficCounts(PacketCounts):
-    """The same, with what else is measured of the traffic.
+    """The same, with further measurements.
 
     @ivar recoverable_sent: user messages among C{sent} that the peer has to store.
     @ivar recoverable_received: user messages among C{received} that this queue manager has to store.
     @ivar bytes_sent: bytes of all packets, those of the handshake included.
-    @ivar bytes_received: bytes that peers sent, whatever became of them.
+    @ivar bytes_received: bytes that peers sent, accepted or not.
     """
 
     recoverable_sent: int = 0

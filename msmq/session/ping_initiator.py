@@ -25,8 +25,8 @@ class PingEnded:
     """The end of a request: what Send Ping Request returns, and why.
 
     @ivar cookie: the request's Cookie.
-    @ivar host: the address that was asked.
-    @ivar status: rStatus, whether the acceptor said that it would take a session.
+    @ivar host: the address that was pinged.
+    @ivar status: rStatus, whether the acceptor would accept a session.
     @ivar response: what it answered; C{None} when the timer expired first.
     @ivar seconds: from the request to its end.
     """
@@ -60,10 +60,10 @@ class PingRequest:
 
 
 class PingInputs(Protocol):
-    """What can happen to one request; every input is answered in every state."""
+    """The inputs of one request; every input is handled in every state."""
 
     def send_ping_request(self) -> None:
-        """[MS-MQQB] 3.1.7.6: the request leaves, and its timer starts."""
+        """[MS-MQQB] 3.1.7.6: the request is sent, and its timer starts."""
 
     def accepting_response(self, response: Ping, now: Moment) -> None:
         """[MS-MQQB] 3.1.7.9: a response of this request arrived with RF clear."""
@@ -124,7 +124,7 @@ def canonical_host(host: str) -> str:
 
     An IPv4 address that a socket for both families spells as IPv6 is given as IPv4.
 
-    @raise LocalProtocolError: it is no IP address; names are resolved before anyone is asked.
+    @raise LocalProtocolError: it is not an IP address; names are resolved by the caller.
     """
     try:
         address = ip_address(host)
@@ -138,13 +138,12 @@ def canonical_host(host: str) -> str:
 class PingInitiator:
     """[MS-MQQB] 3.1.7.6: sends Ping Requests and matches their responses; one per queue manager.
 
-    PingCookie lives as long as this object, starts at 0 and grows by 1 before each request, so the
-    first request bears 1 (note 27); it wraps after 0xFFFFFFFF.
+    PingCookie starts at 0 with this object and is incremented before each request, so the first request has 1
+    (note 27); it wraps after 0xFFFFFFFF.
 
     A response counts only if it bears the cookie of the newest request (2.2.7, 3.1.7.8) and comes
     from the host that this request went to.  An earlier request that still waits can therefore end
-    only by its own timer.  The document says nothing of the port that a response comes from, so
-    it is not looked at.
+    only by its own timer.  The document does not specify the source port of a response, so it is not checked.
 
     @ivar ping_cookie: the Cookie of the newest request.
     """
@@ -156,11 +155,11 @@ class PingInitiator:
         self.ping_cookie = ping_cookie
 
     def configure(self, settings: SessionSettings) -> None:
-        """Apply another Ping Response Timer to questions from now on."""
+        """Apply another Ping Response Timer to later requests."""
         self._settings = settings
 
     def ask(self, host: str, now: Moment) -> PingRequest:
-        """[MS-MQQB] 3.1.7.6: make the next request; the caller sends its datagram at once.
+        """[MS-MQQB] 3.1.7.6: create the next request; the caller sends its datagram at once.
 
         @param host: the IP address of the acceptor.
         @raise LocalProtocolError: C{host} is not an IP address.
@@ -176,7 +175,7 @@ class PingInitiator:
         return request
 
     def receive(self, datagram: bytes, host: str, now: Moment) -> PingEnded | None:
-        """[MS-MQQB] 3.1.7.8: take a datagram that came to the port that requests leave from.
+        """[MS-MQQB] 3.1.7.8: process a datagram that arrived at the source port of requests.
 
         @param host: the address that it came from.
         @return: the end of the request that it answers; C{None} when it is ignored.
@@ -209,11 +208,11 @@ class PingInitiator:
         return ends
 
     def deadline(self) -> float | None:
-        """The monotonic second at which L{expire} has something to do, if any request waits."""
+        """The monotonic second at which L{expire} is due; C{None} without pending requests."""
         return min((request.deadline for request, _ in self._waiting.values()), default=None)
 
     def abandon(self, cookie: int) -> None:
-        """Forget the request with this cookie, if it still waits; its response will be ignored."""
+        """Drop the pending request with this cookie; its response will be ignored."""
         waiting = self._waiting.pop(cookie, None)
         if waiting is not None:
             waiting[1].abandon()

@@ -32,17 +32,17 @@ from msmq.token_bucket import TokenBucket
 from msmq.wire.addresses import can_be_answered, counted_host
 
 REPEATS_ANSWERED = 10
-"""How often one cookie from one address and port is answered; networks duplicate datagrams too."""
+"""Limit on answers to one cookie from one address and port; networks also duplicate datagrams."""
 SILENCE = 10.0
-"""Seconds without a cookie from an address and port after which it is as good as new."""
+"""Seconds without a cookie from an address and port after which its count is reset."""
 SOURCES_REMEMBERED = 1024
-"""Hosts whose own rate is known; the one unheard of for longest is forgotten first."""
+"""Limit on hosts with a recorded rate; the least recent one is dropped first."""
 COOKIES_REMEMBERED = 4096
-"""Cookies whose repeats are counted; the one unheard of for longest is forgotten first."""
+"""Limit on recorded cookies; the least recent one is dropped first."""
 
 
 class Ignored(enum.Enum):
-    """Why a datagram was not answered; its sender learns nothing."""
+    """Why a datagram was not answered; its sender is not notified."""
 
     MALFORMED = "not 24 bytes, or another Signature"
     RESPONSE = "RF is set, which no request may do"
@@ -56,7 +56,7 @@ class Ignored(enum.Enum):
 class PingAnswer:
     """A request that is answered.
 
-    @ivar response: goes to the address and port that the request came from.
+    @ivar response: is sent to the source address and port of the request.
     """
 
     request: Ping
@@ -73,8 +73,8 @@ class PingResponder:
     """[MS-MQQB] 3.1.7.7 Receive Ping Request.
 
     At most C{settings.pings_per_second} requests are answered in a second over all, and half of these
-    to one host; what is more is dropped without an answer, and counted.
-    Memory is bounded however many sources there are.
+    to one host; further requests are dropped without an answer, and counted.
+    Memory is bounded for any number of sources.
 
     @param identifier: QueueManager.Identifier, the QMGuid of each response.
     @ivar answered: requests that were answered.
@@ -105,12 +105,12 @@ class PingResponder:
         *,
         refuses: Callable[[], bool] | bool = False,
     ) -> PingAnswer | Ignored:
-        """Take a datagram that came to the ping port.
+        """Process a datagram that arrived at the ping port.
 
         @param host: the IP address that it came from.
         @param port: the port that it came from.
-        @param refuses: whether a session from this initiator would be refused now (RF); a callable is
-            asked only for a request that is answered.
+        @param refuses: whether a session from this initiator would be refused now (RF); a callable is called
+        only for a request that is answered.
         """
         outcome = self._judge(datagram, host, port, now)
         if isinstance(outcome, Ignored):
@@ -129,7 +129,8 @@ class PingResponder:
             return Ignored.RESPONSE
         if not can_be_answered(host, port):
             return Ignored.NO_RETURN_ADDRESS
-        # The rate comes before a new cookie is remembered, so that a flood cannot push out what a loop uses.
+        # The rate is checked before a new cookie is recorded, so that a flood cannot displace the cookie of a
+        # loop.
         if self._comes_too_often(host, port, request.cookie, now):
             return Ignored.REPEATED
         exceeded = self._exceeded(host, now)

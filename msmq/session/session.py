@@ -1,4 +1,4 @@
-"""One session of [MS-MQQB], from the first byte to the last, without a socket and without a clock."""
+"""Pure core of one session of [MS-MQQB], without socket and clock."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ class Session:
     """[MS-MQQB] 3.1: a protocol session, on either side.
 
     Bytes, calls and the time go in; each call answers with the effects to perform, in order.
-    A session lives as long as one connection; after L{msmq.session.effects.Reconnect} a new one is
-    made.
+    A session lasts as long as one connection; after L{msmq.session.effects.Reconnect} a new one is created.
 
     @param identifier: QueueManager.Identifier of the local queue manager.
-    @param is_initiator: whether we dialled.
+    @param is_initiator: whether this side opened the connection.
     @param expected_identifier: the queue manager to reach; C{None} on a direct format name.
     @param was_pinged: whether this attempt began with a Ping Request.
-    @param accepts: asked when an initiator introduces itself: may it have a session now?
-    @param has_backlog: asked when a dialled session ends: do messages wait for this next hop?
+    @param accepts: called when an initiator states its identifier: whether it may open a session.
+    @param has_backlog: called when a dialled session ends: whether messages wait for this next hop.
     @param counts: where packets are counted; its own by default.
     @param retry_time: seconds from its failure to L{msmq.session.effects.Reconnect}, if it never opens; by
         default what the settings say.
@@ -74,7 +73,7 @@ class Session:
 
     @property
     def is_initiator(self) -> bool:
-        """Whether we dialled."""
+        """Whether this side opened the connection."""
         return self._core.is_initiator
 
     @property
@@ -84,7 +83,7 @@ class Session:
 
     @property
     def remote_identifier(self) -> UUID | None:
-        """RemoteQMGuid, once the peer has said it."""
+        """RemoteQMGuid, once the peer has stated it."""
         return self._core.remote_identifier
 
     @property
@@ -94,7 +93,7 @@ class Session:
 
     @property
     def statistics(self) -> SessionStatistics:
-        """What passed so far."""
+        """The packets sent and received so far."""
         core = self._core
         return SessionStatistics(
             sent=core.message_sent_count,
@@ -107,7 +106,7 @@ class Session:
 
     @property
     def capacity(self) -> int:
-        """How many messages may be sent now; 0 unless the session is open."""
+        """The number of messages that may be sent now; 0 unless the session is open."""
         if self._core.state is not SessionState.OPEN:
             return 0
         return self._core.room
@@ -123,7 +122,7 @@ class Session:
         return self._take_effects()
 
     def connected(self, now: Moment) -> list[Effect]:
-        """The connection that was dialled for this session stands."""
+        """The dialled connection of this session is established."""
         self._machine.connected(now)
         return self._take_effects()
 
@@ -136,14 +135,14 @@ class Session:
         self._core.was_pinged = True
 
     def connect_failed(self, progress: ConnectionProgress, now: Moment) -> list[Effect]:
-        """The connection that was dialled for this session could not be made."""
+        """The dialled connection of this session could not be established."""
         self._machine.connect_failed(progress, now)
         return self._take_effects()
 
     def receive(self, frames: Sequence[Frame], now: Moment) -> list[Effect]:
         """Whole packets arrived together, in this order.
 
-        A run of user messages is one step; what follows a packet that ends the session is dropped.
+        A run of user messages is one step; packets after one that closes the session are dropped.
         """
         if frames:
             self._core.received_ack = True
@@ -161,7 +160,7 @@ class Session:
         return self._take_effects()
 
     def _receive_user_messages(self, frames: Sequence[Frame], now: Moment) -> None:
-        # In OPEN the machine would do just this and stay; looking it up costs as much as several messages.
+        # In OPEN the machine would do the same; looking it up costs as much as several messages.
         if self._core.state is SessionState.OPEN:
             take_messages(self._machine, self._core, frames, now)
         else:
@@ -195,12 +194,12 @@ class Session:
             self._machine.fail(CloseReason.MALFORMED_PACKET, error, now)
 
     def malformed(self, error: RemoteProtocolError, now: Moment) -> list[Effect]:
-        """The byte stream cannot be cut into packets any more ([MS-MQQB] 3.1.5.1.3)."""
+        """The byte stream cannot be split into packets any more ([MS-MQQB] 3.1.5.1.3)."""
         self._machine.fail(CloseReason.MALFORMED_PACKET, error, now)
         return self._take_effects()
 
     def user_message_before_open(self, now: Moment) -> list[Effect]:
-        """A user message has begun to arrive although the handshake is not over."""
+        """A user message has begun to arrive before the handshake is complete."""
         if self._core.state is not SessionState.OPEN:
             self._machine.fail(CloseReason.OUT_OF_TURN, unexpected("UserMessage", self._core.state), now)
         return self._take_effects()
@@ -223,11 +222,11 @@ class Session:
         return self._take_effects()
 
     def resume(self) -> None:
-        """[MS-MQQB] 3.1.7.14: an outgoing queue of the session goes on."""
+        """[MS-MQQB] 3.1.7.14: an outgoing queue of the session is resumed."""
         pausing.resume(self._core)
 
     def narrow(self, now: Moment) -> list[Effect]:
-        """[MS-MQMQ] note 15: there is no memory for what the peer sends."""
+        """[MS-MQMQ] note 15: the receive memory is exhausted: reduce the peer's window."""
         if self._core.state is SessionState.OPEN:
             pausing.narrow(self._core, now)
         return self._take_effects()
@@ -239,18 +238,18 @@ class Session:
         return self._take_effects()
 
     def congested(self) -> None:
-        """The connection takes nothing more for now; acknowledgements wait until L{congestion_ended}."""
+        """The connection is congested; acknowledgements wait until L{congestion_ended}."""
         self._core.is_congested = True
 
     def congestion_ended(self, now: Moment) -> list[Effect]:
-        """The connection takes bytes again."""
+        """The connection accepts data again."""
         self._core.is_congested = False
         if self._core.state is SessionState.OPEN:
             acknowledging.congestion_ended(self._core, now)
         return self._take_effects()
 
     def expire(self, now: Moment) -> list[Effect]:
-        """Whatever timers are due by now have expired."""
+        """Process the timers that have expired by now."""
         for timer, running in self._core.timers.take_expired(now):
             match timer:
                 case Timer.INITIALIZATION:

@@ -20,7 +20,8 @@ MOST_UNNAMED: Final = 0x8000
 """Recoverable messages whose numbers are unambiguous: half the 16-bit range (reading 36)."""
 
 MOST_UNNAMED_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of recoverable messages that are kept until the peer names them as stored; a little more may go."""
+"""Limit on the bytes of recoverable messages that wait for their acknowledgement as stored; it may be
+slightly exceeded."""
 
 
 class SessionState(enum.Enum):
@@ -36,12 +37,12 @@ class SessionState(enum.Enum):
 
 
 def never() -> bool:
-    """The answer where there is nothing to ask."""
+    """The default callback, which returns false."""
     return False
 
 
 def always() -> bool:
-    """The answer where no limit is given."""
+    """The default callback without a limit, which returns true."""
     return True
 
 
@@ -49,7 +50,7 @@ def always() -> bool:
 class SessionCore:
     """The abstract data model elements of one session; the rule groups are functions over it.
 
-    Counts are kept whole and cut to their 16 bits only where they meet the wire.
+    Counts are unbounded, and truncated to 16 bits only in packets.
     """
 
     identifier: UUID
@@ -57,19 +58,19 @@ class SessionCore:
 
     settings: SessionSettings
     is_initiator: bool
-    """Whether we dialled."""
+    """Whether this side opened the connection."""
 
     accepts: Callable[[], bool]
-    """Asked when an initiator introduces itself: may it have a session?"""
+    """Called when an initiator states its identifier: whether it may open a session."""
 
     has_backlog: Callable[[], bool]
-    """Asked when a dialled session ends: do messages still wait for this next hop?"""
+    """Called when a dialled session ends: whether messages still wait for this next hop."""
 
     counts: TrafficCounts
     """Where packets are counted; usually shared by all sessions of a queue manager."""
 
     expected_identifier: UUID | None = None
-    """The queue manager that an initiator wants to reach; C{None} for a direct format name."""
+    """The queue manager that an initiator expects; C{None} for a direct format name."""
 
     was_pinged: bool = False
     """Whether this attempt began with a Ping Request (EstablishConnectionHeader SE)."""
@@ -81,16 +82,16 @@ class SessionCore:
     """Whether its handshake was ever complete."""
 
     state: SessionState = SessionState.CLOSED
-    """Where the machine stands; the machine alone sets it."""
+    """The state of the machine, set only by it."""
 
     timers: Timers = attrs.field(factory=Timers)
     effects: list[Effect] = attrs.field(factory=list)
 
     remote_identifier: UUID | None = None
-    """RemoteQMGuid, once the peer has said it."""
+    """RemoteQMGuid, once the peer has stated it."""
 
     is_direct: bool = False
-    """Whether the session was made for a direct format name: the request's ServerGuid was null."""
+    """Whether the session is for a direct format name: the request's ServerGuid was null."""
 
     window_size: int = 64
     received_window_size: int = 64
@@ -100,10 +101,10 @@ class SessionCore:
     session_active: bool = False
 
     is_congested: bool = False
-    """Whether the connection takes nothing more for now, because the peer does not read."""
+    """Whether the connection is congested, because the peer does not read."""
 
     acknowledges_later: bool = False
-    """Whether an acknowledgement fell due while the connection was congested."""
+    """Whether an acknowledgement became due while the connection was congested."""
 
     is_paused: bool = False
     """Whether an outgoing queue of the session is paused, so that the peer sends one message at a time."""
@@ -151,10 +152,11 @@ class SessionCore:
 
     @property
     def room(self) -> int:
-        """How many messages may be sent now: what the smaller window still lets out (3.1.7.1, reading 42).
+        """The number of messages that may be sent now: the free part of the smaller window (3.1.7.1, reading
+        42).
 
-        A peer that counts recoverable messages without ever naming them gets no more of any kind once the
-        oldest could be taken for a new one, or all of them are too large to be kept.
+        A peer that never acknowledges recoverable messages as stored gets no more messages once the numbers
+        would be ambiguous, or the total size is over the limit.
         """
         room = self.effective_window - len(self.in_flight)
         if self.recoverable_in_flight:

@@ -7,14 +7,14 @@ import attrs
 
 @attrs.frozen
 class SessionStatistics:
-    """User messages that passed on one session.
+    """Counts of user messages of one session.
 
-    @ivar sent: messages of ours.
+    @ivar sent: messages of this side.
     @ivar received: messages of the peer.
-    @ivar recoverable_sent: those of ours that the peer has to store.
-    @ivar recoverable_received: those of the peer that we have to store.
-    @ivar unacknowledged: messages of ours that the peer has not counted.
-    @ivar window: how many messages may be unacknowledged, the smaller of both windows.
+    @ivar recoverable_sent: those of C{sent} that the peer has to store.
+    @ivar recoverable_received: those of C{received} that this side has to store.
+    @ivar unacknowledged: sent messages that the peer has not acknowledged.
+    @ivar window: the smaller of both windows, in messages.
     """
 
     sent: int

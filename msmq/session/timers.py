@@ -18,9 +18,11 @@ class Timer(enum.Enum):
     @cvar ACK_WAIT: [MS-MQQB] 3.1.2.4, in which the peer has to acknowledge or send something.
     @cvar ACK_SEND: [MS-MQQB] 3.1.2.5, from the first message to its acknowledgement.
     @cvar ACK_IDLE: ours, from the commit of the last recoverable message to its acknowledgement (reading 42).
-    @cvar WINDOW_RECOVERY: [MS-MQMQ] note 15, from a window that the peer cut to the next doubling.
+    @cvar WINDOW_RECOVERY: [MS-MQMQ] note 15, from the reduction of the peer's window, or its last doubling,
+    to the next doubling.
     @cvar WINDOW_GROWTH: the same for the window of this side.
-    @cvar LINGER: ours, from the decision to close to the close, so that the peer reads what was sent.
+    @cvar LINGER: specific to this implementation, from the decision to close to the abort, so that the peer
+    can read what was sent.
     """
 
     INITIALIZATION = "Session Initialization Timer"
@@ -33,13 +35,13 @@ class Timer(enum.Enum):
     WINDOW_GROWTH = "Window Growth Timer"
     LINGER = "Linger Timer"
 
-    # There is one of each, and every packet uses some of them.
+    # Each is used by nearly every packet.
     __hash__ = object.__hash__
 
 
 @attrs.frozen
 class Running:
-    """A timer that runs: when it was started, for how many seconds.
+    """A running timer: start and duration.
 
     @ivar deadline: the monotonic second at which it expires.
     """
@@ -63,7 +65,7 @@ class Timers:
         self.deadline: float | None = None
 
     def start(self, timer: Timer, duration: float, now: Moment) -> None:
-        """Start, or start over."""
+        """Start or restart a timer."""
         deadline = now.monotonic + duration
         before, earliest = self._running.get(timer), self.deadline
         self._running[timer] = Running(now.monotonic, duration, deadline)
@@ -73,12 +75,12 @@ class Timers:
             self._refresh()
 
     def start_if_stopped(self, timer: Timer, duration: float, now: Moment) -> None:
-        """Start what does not run; leave alone what does."""
+        """Start a timer unless it runs."""
         if timer not in self._running:
             self.start(timer, duration, now)
 
     def shorten(self, timer: Timer, duration: float, now: Moment) -> None:
-        """Start over with this duration unless that would expire later than now planned."""
+        """Restart a timer with this duration, unless that would expire later."""
         running = self._running.get(timer)
         if running is None or now.monotonic + duration < running.deadline:
             self.start(timer, duration, now)
@@ -98,7 +100,7 @@ class Timers:
         return self._running.get(timer)
 
     def take_expired(self, now: Moment) -> list[tuple[Timer, Running]]:
-        """Stop and give the timers that are due, the earliest first."""
+        """Stop and return the expired timers, the earliest first."""
         if self.deadline is None or self.deadline > now.monotonic:
             return []
         due = [entry for entry in self._running.items() if entry[1].deadline <= now.monotonic]

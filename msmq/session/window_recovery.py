@@ -1,7 +1,7 @@
-"""[MS-MQQB] 3.1.7.13 and 3.1.7.14, [MS-MQMQ] note 15: the window makes the peer send one message at a time.
+"""[MS-MQQB] 3.1.7.13 and 3.1.7.14, [MS-MQMQ] note 15: reduction of the window to 1, and recovery.
 
-So it is while an outgoing queue of the session is paused, since what is not sent on is not to pile up either
-(reading 26), and when there is no memory for what the peer sends.
+The window is 1 while an outgoing queue of the session is paused, so that messages do not accumulate (reading
+26), and when the receive memory is exhausted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msmq.session.timers import Timer
 
 
 def pause(core: SessionCore, now: Moment) -> None:
-    """[MS-MQQB] 3.1.7.13 Pause Queue Event: say what has arrived, with a window of 1."""
+    """[MS-MQQB] 3.1.7.13 Pause Queue Event: acknowledge, with a window of 1."""
     core.is_paused = True
     send_session_ack(core, now)
     core.timers.stop(Timer.ACK_SEND)
@@ -22,13 +22,13 @@ def pause(core: SessionCore, now: Moment) -> None:
 
 
 def resume(core: SessionCore) -> None:
-    """[MS-MQQB] 3.1.7.14 Resume Queue Event: the next SessionHeader has the whole window again."""
+    """[MS-MQQB] 3.1.7.14 Resume Queue Event: the next SessionHeader has the full window again."""
     core.is_paused = False
     core.session_active = True
 
 
 def narrow(core: SessionCore, now: Moment) -> None:
-    """[MS-MQMQ] note 15: there is no memory for what the peer sends; the window is 1, and grows again.
+    """[MS-MQMQ] note 15: the receive memory is exhausted; the window is 1, and grows again.
 
     The peer is notified at once.
     """

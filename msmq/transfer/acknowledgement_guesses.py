@@ -2,8 +2,8 @@
 
 The identifier of a sequence consists of the start time of the queue manager and a counter, so an attacker
 with enough attempts guesses that of an active one.
-Legitimate acknowledgements of sequences that are not known come too, but few: after a restart, about what was
-sent before it.
+Legitimate acknowledgements of unknown sequences exist, but are few: after a restart, for messages sent before
+it.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from msmq.token_bucket import TokenBucket
 from msmq.wire.addresses import counted_host
 
 GUESSES: Final = 1000
-"""Acknowledgements of unknown sequences that a host may bring at once."""
+"""Burst of acknowledgements of unknown sequences that a host may send."""
 
 GUESSES_PER_SECOND: Final = 10.0
-"""How many more it may bring in each second after that."""
+"""The rate a second after that."""
 
 HOSTS_REMEMBERED: Final = 4096
-"""Hosts of which it is known how often they were wrong; the one unheard of for longest is forgotten first."""
+"""Limit on recorded hosts; the least recent one is dropped first."""
 
 
 class GuessLimit:
     """Counts the wrong acknowledgements of each host.
 
-    Acknowledgements of a host with too many errors are ignored for a while; else it would cost nothing to
-    go on.  So what he brings must not be acknowledged either, but has to come again.
+    Acknowledgements of a host with too many errors are ignored for a while, which slows an attacker.  They
+    must not be acknowledged on the session either, so that legitimate ones are sent again.
     """
 
     def __init__(self) -> None:
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def hears(self, address: str, now: Moment) -> bool:
-        """Whether an acknowledgement from this address is looked at."""
+        """Whether an acknowledgement from this address is processed."""
         bucket = self._buckets.get(counted_host(address))
         return bucket is None or bucket.has_one(now)
 

@@ -1,4 +1,4 @@
-r"""OrderAcks and FinalAcks as messages, and back. [MS-MQQB] 3.1.1.7.3 and 3.1.7.17."""
+r"""Builds and parses the messages of OrderAcks and FinalAcks. [MS-MQQB] 3.1.1.7.3 and 3.1.7.17."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def order_queue(answer_to: UUID | str) -> FormatName:
     r"""[MS-MQQB] 3.1.7.17 DestinationForAck: the private queue 4, or C{TCP:address\PRIVATE$\order_queue$}.
 
     @param answer_to: the GUID of a queue manager, or protocol and address as a direct name has them.
-    @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME, it is no address.
+    @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME for an invalid address.
     """
     if isinstance(answer_to, UUID):
         return PrivateFormatName(answer_to, ORDER_QUEUE_NUMBER)
@@ -64,7 +64,7 @@ def final_ack(
 ) -> FinalAck:
     """[MS-MQQB] 3.1.7.17 the FinalAck of a transactional message; it is sent recoverable.
 
-    @param message_class: ACK_RECEIVE, or why the message was refused or has left its queue.
+    @param message_class: ACK_RECEIVE, or why the message was refused or removed from its queue.
     @param answer_to: see L{IncomingStreams.answer_to}.
     @param source: QueueManager.Identifier.
     @param message_id: its own MessageID.
@@ -83,9 +83,10 @@ def final_ack(
 
 
 def wants_final_ack(view: UserMessageView) -> bool:
-    """[MS-MQQB] 3.1.7.2.2: whether a FinalAck is sent when this message leaves its queue (reading 58).
+    """[MS-MQQB] 3.1.7.2.2: whether a FinalAck is sent when this message is removed from its queue (reading
+    58).
 
-    A transactional message that is refused when it arrives draws one in any case.
+    A transactional message that is refused on arrival causes one in any case.
     """
     return view.is_transactional and wanted_of(view, place_of(view)[0]) != 0
 
@@ -93,7 +94,7 @@ def wants_final_ack(view: UserMessageView) -> bool:
 def read_acknowledgement(packet: bytes, queue_manager: UUID) -> OrderAck | FinalAck | None:
     """[MS-MQQB] 3.1.5.1.1: the acknowledgement in a user packet; C{None} if it is not one, or is for another.
 
-    For all but the packets to an order queue that costs one look at the destination.
+    For packets that are not for an order queue this only reads the destination.
 
     @raise RemoteProtocolError: it is malformed.
     """

@@ -1,9 +1,9 @@
-"""Messages that were handed over, and whose journal copy waits for their administration acknowledgement.
+"""Table of messages whose journal copy waits for an administration acknowledgement.
 
 The acknowledgement of arrival usually comes before the session acknowledgement, so the table keeps both:
-messages that wait, and answers about messages that are still in their outgoing queue. Each is stored with the
-change that brought it, a message with its move and an answer with the arrival of the acknowledgement, and
-stays until the store has settled its message; so a crash between any two commits loses neither.
+waiting messages, and answers for messages that are still in their outgoing queue. Each is stored with its
+cause, a message with its move and an answer with the arrival of the acknowledgement, and stays until its
+message is settled durably; so a crash between any two commits loses neither.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ from msmq.transfer.source_journaling import (
 from msmq.transfer.stream_changes import Disposal
 
 MESSAGES: Final = "source/awaiting/"
-"""Names of the values that hold messages begin so; a number follows."""
+"""Prefix of the names of stored messages; a number follows."""
 
 ANSWERS: Final = "source/answers/"
-"""The same for answers."""
+"""Prefix of the names of stored answers."""
 
 AFTER_START: Final = 600.0
-"""Seconds after a start in which no wait ends, so that acknowledgements in transit can arrive."""
+"""Seconds after a start during which no wait expires, so that acknowledgements in transit can arrive."""
 
 MOST_ANSWERS: Final = 4
-"""Answers about one message that are kept, the latest."""
+"""Limit on stored answers for one message; the latest are kept."""
 
 _SLACK: Final = 64
 
 Key: TypeAlias = tuple[str, int]
-"""Destination, in lower case, and MessageID: one message to several queues waits for each by itself."""
+"""Destination, in lower case, and MessageID: a message to several queues waits for each separately."""
 
 
 class WaitEnd(enum.Enum):
-    """Why a message waits no longer."""
+    """Why a wait has ended."""
 
     ANSWERED = "an acknowledgement came"
     EXPIRED = "no acknowledgement came in time"
-    EVICTED = "more messages wait than may"
+    EVICTED = "more messages wait than the limit"
 
 
 @attrs.define(eq=False)
 class AwaitingValue:
-    """Messages or answers that were added together, and are one value of the store; it is never rewritten.
+    """Messages or answers that were added in one batch, as one value of the store, which is never rewritten.
 
-    @ivar change: what has to be stored together with what brought them; C{None} if none is recoverable.
+    @ivar change: the change to store with their cause; C{None} if none is recoverable.
     @ivar left: how many of them still count.
-    @ivar evicted: the oldest messages that wait, where these are more than may; their wait is over.
-    @ivar early: what was settled before the value was stored.
+    @ivar evicted: the oldest waiting messages beyond the limit, whose wait has ended.
+    @ivar early: settlements from before the value was stored.
     """
 
     change: StateChange | None
@@ -75,11 +75,11 @@ class AwaitingValue:
 
 @attrs.frozen(eq=False)
 class SourceSettlement:
-    """A message whose wait is over, and where it goes.
+    """A message whose wait has ended, and its disposal.
 
-    @ivar lookup_id: where it waits; C{None} for one that is still in its outgoing queue.
+    @ivar lookup_id: its LookupIdentifier while it waits; C{None} for one that is still in its outgoing queue.
     @ivar message_class: of the acknowledgement; of the dead letter, if none came.
-    @ivar values: those that count it or its answers until this is stored.
+    @ivar values: the values that contain it or its answers until this is stored.
     """
 
     message: AwaitedMessage
@@ -105,13 +105,13 @@ class _Waiting:
 
 
 class AwaitingAcknowledgements:
-    """Joins messages with the acknowledgements about them, whichever comes first, over restarts.
+    """Matches messages with their acknowledgements, in either order, across restarts.
 
     The messages themselves are stored in a queue of their own, and are found there by LookupIdentifier.
 
-    @param limit: the most messages; when there are more the oldest wait no longer.
-    @param is_answered_for: whether another queue manager may acknowledge for this one, which is of a foreign
-        site for example.
+    @param limit: limit on messages; beyond it the wait of the oldest ends.
+    @param is_answered_for: whether another queue manager may acknowledge for this one, as for one of a
+    foreign site.
     """
 
     def __init__(self, limit: int, is_answered_for: Callable[[UUID], bool]) -> None:
@@ -130,7 +130,7 @@ class AwaitingAcknowledgements:
 
     @property
     def has_early(self) -> bool:
-        """Whether there are answers about messages that are still in their outgoing queues."""
+        """Whether there are answers for messages that are still in their outgoing queues."""
         return bool(self._early)
 
     @property
@@ -139,13 +139,13 @@ class AwaitingAcknowledgements:
         return bool(self._early or self._closed)
 
     def configure(self, limit: int) -> None:
-        """Apply another limit; messages beyond it wait no longer once another one is added."""
+        """Apply another limit; it takes effect when the next message is added."""
         self._limit = limit
 
     def load(
         self, state: Mapping[str, bytes], kept: Container[int], sending: Mapping[str, int], now: float
     ) -> None:
-        """Restore what the store holds; L{take_changes} has the values that are not needed any more.
+        """Restore the stored state; L{take_changes} returns the removal of obsolete values.
 
         @param kept: LookupIdentifiers of the messages in the queue where they wait.
         @param sending: how many messages are in the outgoing queue of each destination, in lower case.
@@ -174,9 +174,9 @@ class AwaitingAcknowledgements:
     # Messages
 
     def handed_over(self, message: AwaitedMessage) -> SourceSettlement | None:
-        """A message was acknowledged on the session; how it ends if the answer came before; else it waits.
+        """A message was acknowledged on the session: returns its settlement if the answer came before.
 
-        L{add} has to follow for one that waits.
+        Otherwise call L{add}, so that it waits.
         """
         key = _key(message)
         answers = self._early.get(key[0], {}).get(key[1], ())
@@ -192,9 +192,9 @@ class AwaitingAcknowledgements:
         return (destination.casefold(), message_id) in self._waiting
 
     def add(self, messages: Sequence[AwaitedMessage], lookup_ids: Sequence[int]) -> AwaitingValue:
-        """These messages wait from now on; the value is to be stored together with their moves.
+        """Add waiting messages; the value has to be stored with their moves.
 
-        @param lookup_ids: the LookupIdentifiers that they get.
+        @param lookup_ids: their new LookupIdentifiers.
         """
         kept = [pair for pair in zip(messages, lookup_ids, strict=True) if pair[0].is_recoverable]
         change = (self._name(MESSAGES), write_messages(kept)) if kept else None
@@ -209,24 +209,24 @@ class AwaitingAcknowledgements:
         return value
 
     def stored(self, value: AwaitingValue) -> list[SourceSettlement]:
-        """The value of L{add} is stored, with the moves; answers with what is settled by now."""
+        """The value of L{add} is stored, with the moves; returns messages that are settled by now."""
         value.is_stored = True
         early, value.early = value.early, []
         return [*early, *value.evicted]
 
     def forget(self, destination: str, message_id: int) -> None:
-        """A message has left its outgoing queue without waiting: answers about it count no longer."""
+        """A message was removed from its outgoing queue without waiting: drop its answers."""
         for answered in self._take_early((destination.casefold(), message_id)):
             self._release(answered.value)
 
     # Answers
 
     def concerns(self, answer: MessageAnswer) -> bool:
-        """Whether an answer is about a message that waits."""
+        """Whether an answer belongs to a waiting message."""
         return _key(answer) in self._waiting
 
     def answer(self, answers: Sequence[MessageAnswer]) -> AwaitingValue:
-        """These answers came; they count from L{answered} on.
+        """Add answers; they take effect with L{answered}.
 
         The value is to be stored together with the acknowledgements in their administration queues.
         """
@@ -235,9 +235,9 @@ class AwaitingAcknowledgements:
         return AwaitingValue(change, len(answers), answers=answers)
 
     def answered(self, value: AwaitingValue, sending: Mapping[str, int]) -> list[SourceSettlement]:
-        """The answers are stored; the messages that are settled by that.
+        """The answers are stored; returns the messages that they settle.
 
-        @param sending: as of L{load}; so many answers are kept of each destination.
+        @param sending: as of L{load}; the limit on answers for each destination.
         """
         value.is_stored = True
         settlements: list[SourceSettlement] = []
@@ -247,7 +247,7 @@ class AwaitingAcknowledgements:
         return settlements
 
     def sweep(self, sending: Mapping[str, int]) -> None:
-        """Forget answers about messages that have left their outgoing queues otherwise.
+        """Drop answers for messages that were removed from their outgoing queues otherwise.
 
         @param sending: as of L{load}.
         """
@@ -258,15 +258,15 @@ class AwaitingAcknowledgements:
 
     @property
     def due(self) -> float | None:
-        """When the next wait may end, in seconds since 1970-01-01 UTC; C{None} if nothing waits."""
+        """When the next wait may expire, in seconds since 1970-01-01 UTC; C{None} if no message waits."""
         while self._seconds and self._seconds[0] not in self._due:
             heapq.heappop(self._seconds)
         return max(self._seconds[0], self._not_before) if self._seconds else None
 
     def expire(self, now: float, most: int) -> list[SourceSettlement]:
-        """The messages whose wait is over by now without an answer.
+        """The messages whose wait has expired without an answer.
 
-        @param most: how many at once.
+        @param most: limit on one call.
         """
         settlements: list[SourceSettlement] = []
         while len(settlements) < most and (due := self.due) is not None and due <= now:
@@ -275,17 +275,17 @@ class AwaitingAcknowledgements:
         return settlements
 
     def settled(self, settlements: Iterable[SourceSettlement]) -> None:
-        """The store has what follows from these; only now nothing of them is needed any more."""
+        """These settlements are stored: drop their entries."""
         for settlement in settlements:
             for value in settlement.values:
                 self._release(value)
 
     def take_changes(self) -> list[StateChange]:
-        """Values that are not needed any more, to be removed with any commit that follows."""
+        """The removal of obsolete values, to be stored with any later commit."""
         closed, self._closed = self._closed, []
         return closed
 
-    # Within
+    # Private
 
     def _put(self, message: AwaitedMessage, lookup_id: int, value: AwaitingValue) -> _Waiting:
         key = _key(message)
@@ -294,7 +294,7 @@ class AwaitingAcknowledgements:
             self._due[message.due] = {}
             heapq.heappush(self._seconds, message.due)
             if len(self._seconds) > 2 * len(self._due) + _SLACK:
-                # Most that was due was settled before, and its seconds are still there.
+                # Most due messages were settled before, and their deadlines remain.
                 self._seconds = sorted(self._due)
         self._due[message.due][key] = None
         return waiting
@@ -313,7 +313,7 @@ class AwaitingAcknowledgements:
             self._trim(destination, sending)
 
     def _trim(self, destination: str, sending: Mapping[str, int]) -> None:
-        """There are no more answers for a destination than messages are in its outgoing queue."""
+        """Limit the answers for a destination to the number of messages in its outgoing queue."""
         messages = self._early[destination]
         for message_id in list(islice(messages, max(0, len(messages) - sending.get(destination, 0)))):
             self.forget(destination, message_id)
@@ -355,7 +355,7 @@ class AwaitingAcknowledgements:
         waiting = self._waiting[key]
         message = waiting.message
         has_arrived = any(self._is_credible(message, each.answer) for each in waiting.answers)
-        # What is left of the answers says only that it arrived.
+        # The remaining answers only report the arrival.
         message_class = (
             MessageClass.NACK_RECEIVE_TIMEOUT if has_arrived else MessageClass.NACK_REACH_QUEUE_TIMEOUT
         )
@@ -387,7 +387,7 @@ class AwaitingAcknowledgements:
         return f"{prefix}{next(self._numbers[prefix])}"
 
     def _values(self, state: Mapping[str, bytes], prefix: str) -> list[tuple[str, bytes]]:
-        """The values of one kind, oldest first; those that are added follow them."""
+        """The values of one kind, oldest first."""
         found = numbered(state, prefix)
         self._numbers[prefix] = count(found[-1][0] + 1 if found else 1)
         return [(name, data) for _, name, data in found]

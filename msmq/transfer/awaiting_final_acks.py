@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3.1 AwaitingFinalACKTable: messages that arrived, and are kept until their FinalAck."""
+"""[MS-MQQB] 3.1.1.3.1 AwaitingFinalACKTable: delivered messages that wait for their FinalAck."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from msmq.transfer.stream_changes import Disposal, M, SettledMessage, UnorderedM
 from msmq.wire.writer import Writer
 
 PREFIX: Final = "tx/awaiting/"
-"""Names of the values that hold the table begin so; a number follows."""
+"""Prefix of the names of stored values; a number follows."""
 
 _VERSION: Final = 1
 _RECORD: Final = Struct("<QIIBQ")
@@ -25,12 +25,12 @@ _RECORD: Final = Struct("<QIIBQ")
 
 @attrs.define(eq=False)
 class AwaitingPage:
-    """Entries that were added together, and are one value of the store.
+    """Entries that were added in one batch, as one value of the store.
 
-    It is never rewritten: an entry ends when its message is no longer in the queue.
+    It is never rewritten: an entry is obsolete when its message is no longer in the queue.
 
-    @ivar change: what has to be stored together with the moves of these messages.
-    @ivar evicted: the oldest entries, for which there is no room any more; they are waited for no longer.
+    @ivar change: the change to store with the moves of these messages.
+    @ivar evicted: the oldest entries beyond the limit, which are dropped.
     @ivar left: how many of the entries are still in the table.
     @ivar early: messages of the page whose FinalAcks came before it was stored.
     """
@@ -43,18 +43,18 @@ class AwaitingPage:
 
 
 class AwaitingFinalAcks:
-    """Finds the message that a FinalAck is about, among those that were order-acknowledged.
+    """Finds the message of a FinalAck among those that were order-acknowledged.
 
     The messages themselves are in a queue of its own, and are identified by their LookupIdentifiers
     there.
 
-    @param limit: the most entries; when there are more the oldest have to leave.
+    @param limit: limit on entries; beyond it the oldest are dropped.
     """
 
     def __init__(self, identifier: UUID, limit: int) -> None:
         self._identifier = identifier
         self._limit = limit
-        # There may be a million, so a key and an entry are one number each.
+        # There may be a million, so keys and entries are plain numbers.
         self._entries: dict[int, int] = {}
         self._pages: dict[int, AwaitingPage] = {}
         self._numbers = count(1)
@@ -65,7 +65,7 @@ class AwaitingFinalAcks:
         return len(self._entries)
 
     def in_sequence(self, sequence: int) -> int:
-        """How many messages of a sequence wait ([MS-MQQB] 3.1.5.6 EodNoReadCount)."""
+        """The number of waiting messages of a sequence ([MS-MQQB] 3.1.5.6 EodNoReadCount)."""
         return self._by_sequence.get(sequence, 0)
 
     def __contains__(self, sequence: object) -> bool:
@@ -77,7 +77,7 @@ class AwaitingFinalAcks:
         self._limit = limit
 
     def load(self, state: Mapping[str, bytes], kept: Container[int]) -> list[StateChange]:
-        """Take back what the store keeps; answers with values that say nothing any more.
+        """Load the stored state; returns the removal of obsolete values.
 
         @param kept: LookupIdentifiers of the messages in the queue.
         @raise StateError: a value is damaged.
@@ -100,9 +100,9 @@ class AwaitingFinalAcks:
         return changes
 
     def add(self, transfers: Sequence[UnorderedMessage[M]], lookup_ids: Sequence[int]) -> AwaitingPage:
-        """These messages were order-acknowledged and are about to be moved.
+        """Add messages that were order-acknowledged and are about to be moved.
 
-        @param lookup_ids: the LookupIdentifiers that they get.
+        @param lookup_ids: their new LookupIdentifiers.
         """
         number = next(self._numbers)
         writer = Writer()
@@ -122,7 +122,7 @@ class AwaitingFinalAcks:
         return page
 
     def stored(self, page: AwaitingPage) -> list[SettledMessage[int]]:
-        """The page and its moves are stored; answers with those whose FinalAcks came meanwhile."""
+        """The page and its moves are stored; returns messages whose FinalAcks came meanwhile."""
         page.is_stored = True
         if not page.left:
             self._close(page)
@@ -130,10 +130,10 @@ class AwaitingFinalAcks:
         return early
 
     def final_acknowledged(self, ack: FinalAck) -> list[SettledMessage[int]] | None:
-        """[MS-MQQB] 3.1.5.7: a FinalAck came; the message that it is about has to leave.
+        """[MS-MQQB] 3.1.5.7: a FinalAck came: returns its message, which is settled.
 
-        C{None} if it is about none (reading 59).
-        Nothing if its move is not stored yet; L{stored} reports it then.
+        C{None} if it matches no message (reading 59).
+        Empty if the move of the message is not stored yet; L{stored} reports it then.
         """
         key = ack.tx_sequence_id.value << 32 | ack.tx_sequence_number
         entry = self._entries.get(key)
@@ -142,7 +142,7 @@ class AwaitingFinalAcks:
         return self._settle(key, ack.message_class)
 
     def take_changes(self) -> list[StateChange]:
-        """Values that say nothing any more, to be stored together with the removal of their last messages."""
+        """The removal of obsolete values, to be stored with the removal of their last messages."""
         closed, self._closed = self._closed, []
         return closed
 

@@ -1,4 +1,4 @@
-"""How messages that wait for an acknowledgement, and acknowledgements about messages, are stored."""
+"""Stored form of messages that wait for an acknowledgement, and of their answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MESSAGE: Final = Struct("<IIQBQ")
 _ANSWER: Final = Struct("<IIH")
 
 _Context: TypeAlias = tuple[str, UUID, UUID]
-"""What messages, or answers, have in common: destination, owner or source, administration queue."""
+"""The common part of messages or answers: destination, owner or source, administration queue."""
 
 
 def write_messages(messages: Sequence[tuple[AwaitedMessage, int]]) -> bytes:
@@ -32,7 +32,7 @@ def write_messages(messages: Sequence[tuple[AwaitedMessage, int]]) -> bytes:
 
 
 def read_messages(name: str, data: bytes) -> list[tuple[AwaitedMessage, int]]:
-    """What L{write_messages} wrote.
+    """Read a value of L{write_messages}.
 
     @param name: of the value.
     @raise StateError: it is damaged.
@@ -59,7 +59,7 @@ def write_answers(answers: Sequence[MessageAnswer]) -> bytes:
 
 
 def read_answers(name: str, data: bytes) -> list[MessageAnswer]:
-    """What L{write_answers} wrote.
+    """Read a value of L{write_answers}.
 
     @param name: of the value.
     @raise StateError: it is damaged.

@@ -1,4 +1,4 @@
-"""Deadlines of many things, of which only the earliest matters."""
+"""Priority queue of the deadlines of many items."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _SLACK = 64
 
 
 class Deadlines(Generic[Thing]):
-    """Each thing has one deadline at most; moving it to a later one costs nothing.
+    """The deadlines of items, at most one each; moving one to a later time costs nothing.
 
-    Things are compared by identity, or as they compare themselves.
+    Items are compared by identity, or by their own equality.
     """
 
     __slots__ = ("_count", "_heap", "_of", "_queued")
 
     def __init__(self) -> None:
         self._of: dict[Thing, float] = {}
-        # Every thing with a deadline has an entry here, at that deadline or earlier; so have some without.
+        # Every item with a deadline has an entry here, at that deadline or earlier; so may others.
         self._heap: list[tuple[float, int, Thing]] = []
         self._queued: dict[Thing, float] = {}
         self._count = 0
@@ -29,7 +29,7 @@ class Deadlines(Generic[Thing]):
         return len(self._of)
 
     def get(self, thing: Thing) -> float | None:
-        """The deadline of a thing, in monotonic seconds; C{None} if it has none."""
+        """The deadline of an item, in monotonic seconds; C{None} without one."""
         return self._of.get(thing)
 
     def set(self, thing: Thing, when: float) -> None:
@@ -40,11 +40,11 @@ class Deadlines(Generic[Thing]):
             self._push(when, thing)
 
     def clear(self, thing: Thing) -> None:
-        """A thing has no deadline any more."""
+        """Remove the deadline of an item."""
         self._of.pop(thing, None)
 
     def things(self) -> list[Thing]:
-        """Everything that has a deadline, in no order."""
+        """All items with a deadline, in no order."""
         return list(self._of)
 
     @property
@@ -64,7 +64,7 @@ class Deadlines(Generic[Thing]):
         return None
 
     def take_expired(self, now: float) -> list[Thing]:
-        """The things whose deadline has come, the earliest first; they have none any more."""
+        """Remove and return the items whose deadline has passed, the earliest first."""
         expired: list[Thing] = []
         while (earliest := self.earliest) is not None and earliest <= now:
             _, _, thing = heapq.heappop(self._heap)

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3, 3.1.5.8.1 and 3.1.6.7: recoverable messages that came before are not delivered again."""
+"""[MS-MQQB] 3.1.1.3, 3.1.5.8.1 and 3.1.6.7: duplicate detection of recoverable messages."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from msmq.structures.packet.user_header import UserHeader
 from msmq.structures.packet.user_message_view import UserMessageView
 
 PREFIX: Final = "duplicates/"
-"""Names of the values that hold the history begin so; a number follows."""
+"""Prefix of the names of stored values; a number follows."""
 
 IDENTITY_SIZE: Final = 20
 
 MESSAGE_ID: Final = slice(56, 60)
-"""Where a packet holds UserHeader.MessageID."""
+"""The offset of UserHeader.MessageID in a packet."""
 
 _VERSION: Final = 1
 _U32: Final = 0xFFFFFFFF
@@ -32,9 +32,10 @@ _HEAD: Final = Struct("<BII")
 
 
 def duplicate_key(view: UserMessageView) -> bytes:
-    """Bytes that are the same only for copies of one message to one destination, 20 of them.
+    """The 20 bytes that identify a message and its destination.
 
-    That is its first sender and MessageID. The copies of a message to several queues share these, and two of
+    They are its original sender and MessageID. The copies of a message to several queues share these, and two
+    of
     them may be for queues of one queue manager, so there the name of the destination counts too.
     """
     identity = view.source_queue_manager + view.packet[MESSAGE_ID]
@@ -45,7 +46,7 @@ def duplicate_key(view: UserMessageView) -> bytes:
 
 @attrs.define(eq=False)
 class _Page:
-    """Entries that were stored together.
+    """Entries that were stored in one commit.
 
     @ivar left: how many of them are still in the table.
     @ivar time: when they were.
@@ -80,7 +81,7 @@ class DuplicateHistory:
 
     def __init__(self, settings: SessionSettings) -> None:
         self._settings = settings
-        # The oldest first; a duplicate makes an entry young again.
+        # The oldest first; a duplicate renews its entry.
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
         self._accepted: dict[bytes, None] = {}
         self._in_batch: dict[bytes, None] | None = None
@@ -120,10 +121,10 @@ class DuplicateHistory:
         self._evict()
         self._start_timer(now)
 
-    # Messages arrive
+    # Arrival
 
     def judge(self, views: Iterable[UserMessageView], now: Moment) -> list[bool]:
-        """[MS-MQQB] 3.1.5.8.1: of each message whether it is a duplicate.
+        """[MS-MQQB] 3.1.5.8.1: whether each message is a duplicate.
 
         Those that are not, and are recoverable and not transactional, count as accepted from now on, unless
         they are taken back.
@@ -155,7 +156,7 @@ class DuplicateHistory:
         return verdicts
 
     def knows(self, view: UserMessageView) -> bool:
-        """Whether L{judge} would call this recoverable message a duplicate now."""
+        """Whether this recoverable message would be a duplicate now."""
         identity = duplicate_key(view)
         return identity in self._entries or identity in self._accepted or identity in (self._in_batch or ())
 
@@ -167,7 +168,7 @@ class DuplicateHistory:
         for view in views:
             self._accepted.pop(duplicate_key(view), None)
 
-    # The store follows
+    # Commits
 
     @property
     def must_store(self) -> bool:
@@ -215,7 +216,7 @@ class DuplicateHistory:
         in_turn, self._in_batch = self._in_batch, None
         return in_turn
 
-    # Entries grow old
+    # Expiry
 
     @property
     def deadline(self) -> float | None:
@@ -223,7 +224,7 @@ class DuplicateHistory:
         return self._deadline
 
     def expire(self, now: Moment) -> None:
-        """[MS-MQQB] 3.1.6.7 MessageIDHistory Cleanup Timer Event: forget entries that are too old."""
+        """[MS-MQQB] 3.1.6.7 MessageIDHistory Cleanup Timer Event: remove expired entries."""
         if self._deadline is None or self._deadline > now.monotonic:
             return
         oldest = now.unix_seconds - self._settings.duplicate_lifetime

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.1: express messages that came before are not delivered again."""
+"""[MS-MQQB] 3.1.5.8.1: duplicate detection of express messages."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class ExpressDuplicates:
     It is kept in memory, as the messages are, apart from the history of recoverable ones, which a flood of
     express messages must not displace.
     Two generations of identifiers replace a time for each: the older one is dropped when the
-    younger one is full, or has lasted for the lifetime. So the latest C{duplicate_entries} are known, twice
-    as many at most, and each for its lifetime at least unless more came.
+    younger one is full, or has lasted for the lifetime. So at least the latest C{duplicate_entries} are kept,
+    at most twice as many, and each for its lifetime unless more came.
     """
 
     def __init__(self, settings: SessionSettings) -> None:
@@ -62,10 +62,10 @@ class ExpressDuplicates:
     def judge(
         self, views: Iterable[UserMessageView], own: Container[bytes], peer: bytes | None, now: Moment
     ) -> Container[UserMessageView]:
-        """Which of these messages came before; the others are known from now on, unless taken back.
+        """The duplicates among these messages; the others are recorded, unless taken back.
 
         @param views: in the order in which they came; all but express messages for this queue manager are
-            passed over.
+        ignored.
         @param own: the QueueManagerAddress of a message for this queue manager: one of these, 16 bytes each.
         @param peer: the GUID of the queue manager that brought them, 16 bytes. A message to a direct name
             that names another source is neither known from now on nor a duplicate, since nothing hands
@@ -91,14 +91,14 @@ class ExpressDuplicates:
             if identity in young or identity in old:
                 found = [] if found is None else found
                 found.append(view)
-                # It counts as young again: [MS-MQQB] 3.1.5.8.1 sets its TimeStamp anew.
+                # Renew it: [MS-MQQB] 3.1.5.8.1 updates its TimeStamp.
             young.add(identity)
         if len(young) >= self._limit:
             self._begin(now)
         return () if found is None else frozenset(found)
 
     def take_back(self, views: Iterable[UserMessageView]) -> None:
-        """These messages were not taken and not acknowledged: they come again."""
+        """These messages were not accepted and not acknowledged: they are sent again."""
         for view in views:
             if not view.is_recoverable:
                 identity = duplicate_key(view)

@@ -1,4 +1,4 @@
-"""What has arrived before: streams of transactional messages and duplicates of recoverable ones, as one.
+"""Arrival history: streams of transactional messages and duplicates of recoverable ones, stored as one.
 
 [MS-MQQB] 3.1.1.3.2: both survive a failure as one, and an arriving message is judged by both.
 """
@@ -23,11 +23,11 @@ from msmq.transfer.incoming_streams import IncomingStreams
 class IncomingHistory:
     """The state by which arriving messages are judged.
 
-    Judging moves it on; L{take_changes} begins a commit of what has moved, which ends with L{stored} or
+    Judging advances it; L{take_changes} begins a commit of the changes, which ends with L{stored} or
     L{failed}.
 
     @ivar streams: the incoming sequences.
-    @ivar duplicates: the recoverable messages that came lately.
+    @ivar duplicates: the recent recoverable messages.
     """
 
     streams: IncomingStreams
@@ -47,7 +47,7 @@ class IncomingHistory:
         self.duplicates.load(state, now)
 
     def has_passed(self, message: UserMessageView) -> bool:
-        """Whether a message would be found a duplicate now."""
+        """Whether a message would be a duplicate now."""
         if message.is_transactional:
             return self.streams.has_passed(message)
         return message.is_recoverable and self.duplicates.knows(message)
@@ -55,7 +55,7 @@ class IncomingHistory:
     def judge(
         self, messages: Sequence[UserMessageView], address: str, now: Moment
     ) -> dict[UserMessageView, Verdict]:
-        """Those of these messages that are not simply taken, and the transactional ones that are.
+        """The verdicts about messages that are not simply accepted, and about transactional ones.
 
         @param messages: for this queue manager, in the order in which they came over one connection.
         @param address: the textual address of the peer.
@@ -72,7 +72,7 @@ class IncomingHistory:
         return verdicts
 
     def take_changes(self, now: Moment) -> list[StateChange]:
-        """Begin a commit: what has to be stored with all messages that were judged so far."""
+        """Begin a commit: the changes to store with all messages that were judged so far."""
         return self.streams.take_changes() + self.duplicates.take_changes(now)
 
     def stored(self, now: Moment) -> tuple[float | None, float | None]:
@@ -86,7 +86,7 @@ class IncomingHistory:
         return self.deadlines()
 
     def failed(self) -> tuple[float | None, float | None]:
-        """End a commit that was not stored: its messages may come again; as L{stored}."""
+        """End a failed commit: its messages may be sent again; returns as L{stored}."""
         self.streams.failed()
         self.duplicates.failed()
         return self.deadlines()

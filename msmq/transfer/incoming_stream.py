@@ -21,10 +21,11 @@ _VERSION: Final = 1
 class Verdict(enum.Enum):
     """[MS-MQQB] 3.1.5.8.6: whether a transactional message is the next one.
 
-    ACCEPTED: it is, and the stream has passed it, whatever else may speak against it (reading 51).
+    ACCEPTED: it is, and the stream has advanced past it, even if it is refused for another reason (reading
+    51).
     DUPLICATE: the stream has passed it before.
     OUT_OF_ORDER: one before it is missing.
-    NO_ROOM: it would be the first of a new stream, and there are as many as there may be.
+    NO_ROOM: it would be the first of a new stream, and the limit on streams is reached.
     """
 
     ACCEPTED = "accepted"
@@ -40,20 +41,20 @@ def host_of(address: str) -> str:
 
 @attrs.define(eq=False)
 class IncomingStream:
-    """Runs ahead of the store, and is set back to what the store has when that fails.
+    """The state of one stream, ahead of the store; it is rolled back when a commit fails.
 
     @ivar index: the number in the name under which it is stored.
     @ivar source: the bytes of the GUID of the first sender.
     @ivar key: the bytes that identify their destination.
-    @ivar address: where OrderAcks and FinalAcks go if the messages come to a direct name: protocol and
-        address as a direct name has them; C{None} if they come to another name.
+    @ivar address: the destination of OrderAcks and FinalAcks for messages to a direct name: protocol and
+        address as a direct name has them; C{None} for another name.
     @ivar sequence: IncomingTxSequenceID, as a number.
     @ivar number: IncomingTxSequenceNumber; 0 if there was none.
-    @ivar stored_sequence: the same, as far as the store has followed.
+    @ivar stored_sequence: the same, as it is stored.
     @ivar reject_count: TxMessageRejectCount.
     @ivar last_access: seconds since 1970-01-01 UTC.
-    @ivar owes: whether an OrderAck would say something that was not said.
-    @ivar unsaid: how many messages were stored since the last OrderAck.
+    @ivar owes: whether an OrderAck is owed.
+    @ivar unsaid: messages that were stored since the last OrderAck.
     @ivar accepted: accepted messages that are not in a commit yet.
     @ivar last_order_ack: LastOrderAckSendTime, in monotonic seconds.
     @ivar connection: the address from which the last message came; C{None} once no connection with it is
@@ -79,7 +80,7 @@ class IncomingStream:
     host: str = ""
 
     def judge(self, sequence: int, number: int, previous: int) -> Verdict:
-        """[MS-MQQB] 3.1.5.8.6: whether this message is the next; if so it has been passed."""
+        """[MS-MQQB] 3.1.5.8.6: whether this message is the next; if so, advance past it."""
         if sequence == self.sequence:
             if number <= self.number:
                 verdict = Verdict.DUPLICATE
@@ -103,12 +104,14 @@ class IncomingStream:
 
     @property
     def answer_to(self) -> UUID | str:
-        """Where acknowledgements go (reading 60): a direct name of the peer, or the first sender."""
+        """The destination of acknowledgements (reading 60): a direct name of the peer, or the first
+        sender.
+        """
         return guid_from_bytes(self.source) if self.address is None else self.address
 
     @property
     def info(self) -> IncomingTransferInfo:
-        """What management shows."""
+        """The state for management."""
         return IncomingTransferInfo(
             guid_from_bytes(self.source),
             self.key,
@@ -119,7 +122,7 @@ class IncomingStream:
         )
 
     def to_bytes(self) -> bytes:
-        """What is stored."""
+        """The stored form."""
         writer = Writer()
         writer.u8(_VERSION, "Version")
         writer.bytes(self.source)
@@ -137,7 +140,7 @@ class IncomingStream:
 
     @classmethod
     def from_bytes(cls, index: int, name: str, value: bytes) -> IncomingStream:
-        """Take back what was stored under C{name}.
+        """Restore the value C{name}.
 
         @raise StateError: it is damaged.
         """

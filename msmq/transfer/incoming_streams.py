@@ -34,10 +34,10 @@ from msmq.transfer.transfer_info import IncomingTransferInfo
 from msmq.wire.guid import guid_from_bytes
 
 PREFIX: Final = "tx/incoming/"
-"""Names of the values that hold the streams begin so; a number follows."""
+"""Prefix of the names of stored values; a number follows."""
 
 LONGEST_KEY: Final = 512
-"""A longer key is kept as its SHA-256 digest."""
+"""A longer key is replaced by its SHA-256 digest."""
 
 _SPELLINGS: Final = 10_000
 _DIRECT: Final = QueueNameKind.DIRECT
@@ -46,10 +46,10 @@ _Step: TypeAlias = tuple[IncomingStream, int, int, int]
 
 
 def destination_key(view: UserMessageView) -> bytes:
-    """Bytes that are the same for all messages to one destination by one name, however that is spelled.
+    """The bytes that identify a destination name, in any spelling.
 
-    A sender has an outgoing queue, hence a sequence, for each name by which it knows a queue, so the name
-    identifies its sequences and the queue does not; the name also exists before the queue does.
+    A sender has an outgoing queue, hence a sequence, for each name of a queue, so sequences are identified by
+    the name and not by the queue, which may not exist yet.
     """
     key = view.destination_key
     if key[0] != _DIRECT:
@@ -62,9 +62,10 @@ def destination_key(view: UserMessageView) -> bytes:
 class OwedOrderAck:
     """An OrderAck that is due.
 
-    @ivar answer_to: where it goes: the GUID of a queue manager, or protocol and address as a direct name has
+    @ivar answer_to: its destination: the GUID of a queue manager, or protocol and address as a direct name
+    has
         them (reading 60).
-    @ivar source: the queue manager that sent the acknowledged messages first.
+    @ivar source: the original sender of the acknowledged messages.
     """
 
     answer_to: UUID | str
@@ -74,7 +75,7 @@ class OwedOrderAck:
 
 
 class IncomingStreams:
-    """The streams of a queue manager by the first sender and the destination (reading 49).
+    """The streams of a queue manager by the original sender and the destination (reading 49).
 
     @param key: identifies the destination of a message.
     """
@@ -84,7 +85,7 @@ class IncomingStreams:
     ) -> None:
         self._settings = settings
         self._key = key
-        # The stream that was used longest ago comes first.
+        # The least recently used stream comes first.
         self._streams: OrderedDict[bytes, IncomingStream] = OrderedDict()
         self._spellings: dict[bytes, IncomingStream] = {}
         self._by_host: Counter[str] = Counter()
@@ -116,26 +117,26 @@ class IncomingStreams:
         return len(self._streams)
 
     def infos(self) -> Iterator[IncomingTransferInfo]:
-        """What management shows of each stream from which something arrived."""
+        """The state for management of each stream with messages."""
         return (stream.info for stream in list(self._streams.values()) if stream.stored_number)
 
     def answer_to(self, view: UserMessageView) -> UUID | str | None:
         """The address of FinalAcks about a transactional message (reading 60); C{None} if unknown.
 
-        That is kept with the stream, so that it is known as long as the stream is.
+        The address is stored with the stream.
         """
         if view.destination_kind is not _DIRECT:
             return guid_from_bytes(view.source_queue_manager)
         stream = self._streams.get(view.source_queue_manager + self._key_of(view))
         return None if stream is None else stream.address
 
-    # Messages arrive
+    # Arrival
 
     def judge(self, views: Sequence[UserMessageView], address: str, now: Moment) -> list[Verdict]:
         """[MS-MQQB] 3.1.5.8.6: which of these transactional messages for this queue manager are next.
 
         @param views: in the order in which they came, over one connection.
-        @param address: from where, protocol and address as a direct name has them: C{TCP:10.0.0.5}.
+        @param address: the address of the peer, with its protocol as in a direct name: C{TCP:10.0.0.5}.
         """
         verdicts: list[Verdict] = []
         host = host_of(address)
@@ -174,7 +175,7 @@ class IncomingStreams:
         return stream is not None and (sequence, number) <= (stream.sequence, stream.number)
 
     def take_back(self) -> None:
-        """Undo the last decision, since there is no room for its messages, which are sent again.
+        """Undo the last decision, since a limit is reached for its messages, which are sent again.
 
         All of them have to be withdrawn unacknowledged.
         It has to be called before any other message is decided on, and before the next batch begins.
@@ -190,7 +191,7 @@ class IncomingStreams:
     def _find(
         self, spelling: bytes, view: UserMessageView, previous: int, host: str, now: Moment
     ) -> IncomingStream | Verdict:
-        """The stream of a message; it is made if the message may be the first of one."""
+        """The stream of a message, created if the message may be the first of one."""
         source, key = spelling[:16], self._key_of(view)
         stream = self._streams.get(source + key)
         if stream is None:
@@ -212,12 +213,12 @@ class IncomingStreams:
         return key if len(key) <= LONGEST_KEY else key[:1] + sha256(key).digest()
 
     def _has_room(self, host: str) -> bool:
-        """Whether a host may have one more: never more than are left for all others."""
+        """Whether a host may have one more stream: never more than are free for all others."""
         left = self._settings.incoming_streams - len(self._streams)
         return left > 0 and self._by_host[host] <= left
 
     def held_by(self, address: str) -> int:
-        """How many streams have come last from the host with this address, as L{judge} has it."""
+        """The number of streams whose last messages came from the host with this address."""
         return self._by_host[host_of(address)]
 
     def _leave(self, host: str) -> None:
@@ -226,7 +227,7 @@ class IncomingStreams:
             del self._by_host[host]
 
     def _forget_oldest(self, now: Moment) -> bool:
-        """Make room, if the stream that was used longest ago is so old that its sender has given up."""
+        """Drop the least recently used stream, if it is so old that its sender has given up."""
         oldest = next(iter(self._streams.values()))
         age = now.unix_seconds - oldest.last_access
         if age < self._settings.incoming_stream_idle or self._is_moving(oldest):
@@ -246,7 +247,7 @@ class IncomingStreams:
         self._advanced.pop(stream, None)
         self._refused.pop(stream, None)
 
-    # The store follows
+    # Commits
 
     @property
     def must_store(self) -> bool:
@@ -335,7 +336,7 @@ class IncomingStreams:
     def expire(self, now: Moment) -> list[OwedOrderAck]:
         """[MS-MQQB] 3.1.6.9 Order Ack Send Timer Event: the OrderAcks to be sent, one for each stream.
 
-        They say what is stored, and nothing is said of a stream of which nothing is.
+        They report stored messages; a stream without stored messages has none.
         """
         owed = []
         for stream in self._deadlines.take_expired(now.monotonic):
@@ -349,9 +350,9 @@ class IncomingStreams:
         return owed
 
     def disconnected(self, address: str) -> None:
-        """[MS-MQQB] 3.1.6.9: no connection with this address is left, so what came over it draws no OrderAck.
+        """[MS-MQQB] 3.1.6.9: no connection with this address is left, so its messages cause no OrderAck.
 
-        Its sender sends again what was not acknowledged, and draws a new one.
+        Its sender sends unacknowledged messages again, which causes a new one.
         """
         for stream in self._deadlines.things():
             if stream.connection == address:

@@ -9,8 +9,9 @@ A message goes through four states, always in the order of its number:
   flying      it was sent on the present connection;
   again       it was sent, and has to be sent again before any waiting one.
 
-An OrderAck takes messages from the front of all of them, expiry and FinalAcks from anywhere; what is taken
-out of the middle stays in its list as a tombstone until the front has passed, or until there are too many.
+An OrderAck takes messages from the front of all of them, expiry and FinalAcks from anywhere; an entry that is
+removed from the middle stays in its list as a tombstone until the front has passed it, or until there are too
+many.
 
 Only one sequence is ever active: the first message of the next one is held until no message of the previous
 sequence is left, not even in the store.
@@ -57,7 +58,7 @@ _SLACK = 64
 class OutgoingStream(Generic[M]):
     """The sequences of one outgoing queue; made by L{OutgoingStreams}.
 
-    Messages that others sent first, and messages that are not transactional, pass through untouched.
+    Messages of other senders, and messages that are not transactional, are not changed.
     """
 
     _shared: StreamContext[OutgoingStream[M]]
@@ -66,15 +67,15 @@ class OutgoingStream(Generic[M]):
     _assigned: deque[Assignment[M]] = attrs.field(factory=deque, init=False)
     _waiting: deque[M] = attrs.field(factory=deque, init=False)
     _unsent: set[M] = attrs.field(factory=set, init=False)
-    """What waits, and what waits behind an assignment that is not stored yet."""
+    """Waiting messages, and those after an assignment that is not stored yet."""
     _restored: set[M] = attrs.field(factory=set, init=False)
-    """What waits since the start; whether it is transactional shows when it is read."""
+    """Messages that wait since the start; whether they are transactional is known when they are read."""
     _flying: deque[UnorderedMessage[M]] = attrs.field(factory=deque, init=False)
     _again: deque[UnorderedMessage[M]] = attrs.field(factory=deque, init=False)
     _by_message: dict[M, UnorderedMessage[M]] = attrs.field(factory=dict, init=False)
     _by_number: dict[int, UnorderedMessage[M]] = attrs.field(factory=dict, init=False)
     _leaving: set[M] = attrs.field(factory=set, init=False)
-    """What has left, and is still in the store."""
+    """Removed messages that are still in the store."""
     _active: int | None = attrs.field(default=None, init=False)
     """The active sequence, or the last one."""
     _highest: int = attrs.field(default=0, init=False)
@@ -87,7 +88,7 @@ class OutgoingStream(Generic[M]):
     def __attrs_post_init__(self) -> None:
         self._transfer = OutgoingTransferSequence(self._shared.resend_timer_table)
 
-    # What there is
+    # State
 
     @property
     def is_empty(self) -> bool:
@@ -101,18 +102,18 @@ class OutgoingStream(Generic[M]):
 
     @property
     def unacknowledged(self) -> int:
-        """How many messages were sent and are not order-acknowledged."""
+        """The number of messages that were sent and are not order-acknowledged."""
         return len(self._by_message)
 
     @property
     def capacity(self) -> int:
-        """How many messages may be sent for the first time before more are acknowledged."""
+        """The number of messages that may be sent for the first time before more are acknowledged."""
         if self._is_barred:
             return 0
         return max(0, self._shared.settings.unacknowledged_messages - len(self._by_message))
 
     def due(self, limit: int) -> list[M]:
-        """The messages to be sent next, in their order, C{limit} at most.
+        """The messages to be sent next, in order, at most C{limit}.
 
         They are due until they are transmitted; those whose packets are not in memory have to be read first.
         """
@@ -131,7 +132,7 @@ class OutgoingStream(Generic[M]):
         return found
 
     def info(self, awaiting: int = 0) -> OutgoingTransferInfo:
-        """What management shows.
+        """The state for management.
 
         @param awaiting: how many messages of the sequence wait for their FinalAck.
         """
@@ -159,13 +160,13 @@ class OutgoingStream(Generic[M]):
             return NO_SEQUENCE
         return sequence_info(self._active, number, number - 1)
 
-    # Messages come
+    # Assignment
 
     def restore(self, messages: Iterable[M]) -> None:
-        """Before anything else: what the store kept for this queue, in the order of the queue.
+        """Restore the stored messages of this queue, in the order of the queue; call this first.
 
-        That has to be the order in which the messages were numbered; messages among them that have no
-        number of ours do no harm.
+        That has to be the order in which the messages were numbered; messages without a sequence number of
+        this queue manager are ignored.
         """
         self._waiting.extend(messages)
         self._restored.update(self._waiting)
@@ -193,7 +194,7 @@ class OutgoingStream(Generic[M]):
     def committed(self, assignment: Assignment[M], messages: Sequence[M]) -> None:
         """The messages that were stamped, in their order, are stored.
 
-        They may be sent once it is known what became of every assignment before this one.
+        They may be sent once every earlier assignment has ended.
 
         @raise LocalProtocolError: they are more or fewer than was said.
         """
@@ -214,9 +215,9 @@ class OutgoingStream(Generic[M]):
             self._waiting.extend(messages)
 
     def left(self, messages: Iterable[M]) -> None:
-        """These messages leave the queue without this stream having said so: expired, purged, removed.
+        """These messages were removed from the queue by others: expired, purged or deleted.
 
-        The gaps that they leave are bridged; messages that the stream does not know do no harm.
+        Their gaps are bridged; unknown messages are ignored.
         """
         for message in messages:
             transfer = self._by_message.get(message)
@@ -234,12 +235,12 @@ class OutgoingStream(Generic[M]):
         self._leaving.difference_update(messages)
         self._rest()
 
-    # Messages go
+    # Sending
 
     def transmit(self, messages: Iterable[M], now: Moment) -> Transmission[M]:
         """[MS-MQQB] 3.1.7.1.3: these messages of the queue are about to be sent on its connection.
 
-        A message that has to wait for another is held, whatever order they come in here.
+        A message that has to wait for another is held, regardless of the order of the argument.
 
         @param messages: locked for the session, with their packets in memory; no more than it takes now.
         @raise LocalProtocolError: a packet is not in memory, or a message was never committed.
@@ -292,7 +293,7 @@ class OutgoingStream(Generic[M]):
         return packet_at(view, transfer.sequence, transfer.number, previous)
 
     def _send(self, message: M, view: UserMessageView, leaving: AckOutcomeBuilder[M]) -> bytes | None:
-        """Send what waits, for the first time in this process; C{None} if it is not to be sent."""
+        """Send a waiting message for the first time in this process; C{None} if it is not to be sent."""
         flags, sequence, number, stated = place_of(view)
         if sequence != self._active:
             if self._by_message or self._leaving:
@@ -316,7 +317,7 @@ class OutgoingStream(Generic[M]):
         if len(self._by_message) >= self._shared.settings.unacknowledged_messages:
             return None
         self._take_from_waiting(message)
-        # What lay before a restored message is not all known; gaps are bridged once everything was sent.
+        # The predecessors of a restored message are not all known; gaps are bridged once everything was sent.
         previous = stated if is_restored else self._previous()
         if number > self._highest:
             self._highest = number
@@ -340,7 +341,7 @@ class OutgoingStream(Generic[M]):
         self._flying.clear()
         by_sequence[sequence] = self
 
-    # What the receiver says
+    # Acknowledgements
 
     def order_acknowledged(self, number: int, now: Moment, *, is_verified: bool = True) -> AckOutcome[M]:
         """[MS-MQQB] 3.1.5.6: an OrderAck of the active sequence, up to C{number}.
@@ -352,7 +353,7 @@ class OutgoingStream(Generic[M]):
         if self._active is None or number <= self._acknowledged:
             return AckOutcome()
         if number > self._highest and self._shared.identifiers.is_ours(self._active):
-            self._shared.ignored["acknowledges what was not sent"] += 1
+            self._shared.ignored["acknowledges messages that were not sent"] += 1
             return AckOutcome()
         if not is_verified:
             self._claimed = max(self._claimed, number)
@@ -418,7 +419,9 @@ class OutgoingStream(Generic[M]):
         self._transfer.connected(now)
 
     def disconnected(self) -> list[M]:
-        """The session is gone; these messages go back to their queue, and are due again, numbers and all."""
+        """The session was lost; these messages return to their queue, and are due again with their
+        numbers.
+        """
         self._shared.deadlines.clear(self)
         self._transfer.rest()
         return self._rewind()
@@ -437,7 +440,7 @@ class OutgoingStream(Generic[M]):
         self._flying.clear()
         if flying:
             again = [*flying, *(transfer for transfer in self._again if not transfer.is_gone)]
-            # What was restored may have flown in another order than that of its numbers.
+            # Restored messages may have been sent in another order than that of their numbers.
             again.sort(key=_number)
             self._again = deque(again)
         return [transfer.message for transfer in flying]
@@ -445,7 +448,7 @@ class OutgoingStream(Generic[M]):
     # Housekeeping
 
     def close(self) -> None:
-        """The outgoing queue no longer exists: nothing refers to its stream any more."""
+        """The outgoing queue was deleted: remove all references to its stream."""
         shared = self._shared
         shared.deadlines.clear(self)
         shared.forget_restoring(self)

@@ -19,15 +19,15 @@ from msmq.transfer.stream_context import StreamContext
 from msmq.transfer.transfer_sequence import resend_timer_table
 
 EARLY_FINAL_ACKS = 10_000
-"""FinalAcks that are remembered after a restart, until the messages they are about have been read."""
+"""Limit on early FinalAcks after a restart, kept until their messages have been read."""
 
 
 class OutgoingStreams(Generic[M]):
     """Keeps a stream for each outgoing queue that has transactional messages.
 
     @param identifier: QueueManager.Identifier.
-    @param state: what the store keeps.
-    @raise StateError: (by the constructor) what it keeps is damaged.
+    @param state: the stored state.
+    @raise StateError: (by the constructor) a stored value is damaged.
     """
 
     def __init__(
@@ -85,19 +85,19 @@ class OutgoingStreams(Generic[M]):
             stream.close()
 
     def reservation(self) -> StateChange | None:
-        """What has to be stored together with stamped messages; C{None} once it was."""
+        """The change to store with stamped messages; C{None} once it is stored."""
         return self._shared.identifiers.reservation()
 
     def reserved(self, change: StateChange) -> None:
-        """What L{reservation} gave is stored."""
+        """The change of L{reservation} is stored."""
         self._shared.identifiers.stored(change)
 
     def order_acknowledged(
         self, ack: OrderAck, now: Moment, *, is_verified: bool = True
     ) -> tuple[Hashable, AckOutcome[M]] | None:
-        """[MS-MQQB] 3.1.5.6: an OrderAck came; whose it is and what leaves for it.
+        """[MS-MQQB] 3.1.5.6: process an OrderAck; returns its queue and the released messages.
 
-        C{None} if it is not about an active sequence (reading 54).
+        C{None} if its sequence is not active (reading 54).
 
         @param is_verified: as for L{OutgoingStream.order_acknowledged}.
         """
@@ -109,10 +109,10 @@ class OutgoingStreams(Generic[M]):
         return self._keys[stream], outcome
 
     def final_acknowledged(self, ack: FinalAck) -> tuple[Hashable, AckOutcome[M]] | None:
-        """[MS-MQQB] 3.1.5.7: a FinalAck came that no message waits for which was order-acknowledged.
+        """[MS-MQQB] 3.1.5.7: process a FinalAck that matches no order-acknowledged message.
 
-        C{None} if no message that was sent fits it (reading 59).
-        One that came between a restart and the reading of its message is remembered until then.
+        C{None} if it matches no sent message (reading 59).
+        One that came between a restart and the reading of its message is kept until then.
         """
         shared = self._shared
         sequence, number = ack.tx_sequence_id.value, ack.tx_sequence_number
@@ -133,11 +133,13 @@ class OutgoingStreams(Generic[M]):
 
     @property
     def deadline(self) -> float | None:
-        """The monotonic second at which L{expire} is due; C{None} while nothing is waited for."""
+        """The monotonic second at which L{expire} is due; C{None} without pending waits."""
         return self._shared.deadlines.earliest
 
     def expire(self, now: Moment) -> list[tuple[Hashable, list[M]]]:
-        """[MS-MQQB] 3.1.6.5: whose messages are due again, and which go back to their queue for that."""
+        """[MS-MQQB] 3.1.6.5: the queues with messages that are due again, and the messages that return to
+        them.
+        """
         return [
             (self._keys[stream], stream.expired(now))
             for stream in self._shared.deadlines.take_expired(now.monotonic)

@@ -1,4 +1,4 @@
-"""Receivers of each sequence; acknowledgements are accepted from these alone. Reading 54."""
+"""Receivers of each sequence; acknowledgements are accepted only from these. Reading 54."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from msmq.wire.reader import Reader
 from msmq.wire.writer import Writer
 
 PREFIX: Final = "tx/receivers/"
-"""Names of the values that hold the receivers of a destination begin so; a number follows."""
+"""Prefix of the names of stored receivers of a destination; a number follows."""
 
 ANYWHERE: Final = ""
-"""The address of a receiver that is known by its identifier, and may be anywhere."""
+"""The address of a receiver that is identified only by its GUID."""
 
 SEQUENCE_PREFIX: Final = "tx/arrived/"
-"""The same for the receivers of a sequence whose messages arrived; the sequence follows."""
+"""Prefix of the names of stored receivers of a sequence with delivered messages; the sequence follows."""
 
 _VERSION: Final = 1
 
@@ -35,13 +35,13 @@ _RECEIVE: Final = 0x4000
 """The bit of message classes about the receipt of a message from its queue."""
 
 MOST_SEQUENCES: Final = 10_000
-"""Sequences whose receivers are remembered; those that were sent longest ago are forgotten first."""
+"""Limit on sequences with recorded receivers; the least recently sent are dropped first."""
 
 MOST_DESTINATIONS: Final = 10_000
-"""Destinations whose receivers are remembered; those that were used longest ago are forgotten first."""
+"""Limit on destinations with recorded receivers; the least recently used are dropped first."""
 
 SWEPT: Final = 16
-"""How many sequences that were waited for are looked at, whether they still are, when others come."""
+"""Limit on recorded sequences that one call checks for waiting messages."""
 
 MOST_RECEIVERS: Final = 16
 """Limit on the stored receivers of one sequence: one, unless another replaced it at its address."""
@@ -56,7 +56,7 @@ class RedirectedNames(Protocol):
 
 
 def _plainly(address: str) -> str:
-    """An address as it is compared: one of IPv4 may come as one of IPv6."""
+    """A normalized address: IPv4 may be mapped to IPv6."""
     found = read_address(address)
     return address if found is None else str(found)
 
@@ -66,7 +66,7 @@ class Receiver:
     """A queue manager as a session shows it.
 
     @ivar identifier: the one that it states, or that the name of its queue contains.
-    @ivar address: where it is, which it does not state itself; L{ANYWHERE} if only a queue manager is named.
+    @ivar address: the address of the session; L{ANYWHERE} if only a queue manager is named.
     """
 
     identifier: UUID
@@ -76,20 +76,21 @@ class Receiver:
 class Receivers:
     """The queue managers to which sequences were sent (reading 54).
 
-    A direct name says where a queue manager is and not which, so that is learned from the sessions.
-    Any other names a queue manager, or the directory does, and not where it is: its address is L{ANYWHERE}.
-    What is learned of a destination is stored before a message leaves for it, and what is known of a
-    sequence is stored with the messages of it that wait for FinalAcks only; so a restart forgets nothing.
+    A direct name contains an address and no identifier, so that is learned from sessions.
+    Any other name, or the directory, identifies a queue manager without an address: its address is
+    L{ANYWHERE}.
+    The receivers of a destination are stored before a message is sent to it, and those of a sequence only
+    with its messages that wait for FinalAcks; so a restart loses nothing.
 
-    @param redirects: names that go to another address: the receivers known under such a name before are at
-        the new address now, if the queue manager there states the same identifier.
-    @param trusts: whether an identifier is believed at whatever address.
+    @param redirects: redirected names: earlier receivers of such a name are accepted at the new address, if
+    the queue manager there states the same identifier.
+    @param trusts: whether an identifier is trusted at any address.
     """
 
     def __init__(self, redirects: RedirectedNames, *, trusts: bool) -> None:
         self._redirects = redirects
         self._trusts = trusts
-        # Of both the one that was used longest ago comes first.
+        # Of both, the least recently used one comes first.
         self._by_sequence: dict[int, dict[Receiver, None]] = {}
         self._by_destination: dict[str, dict[Receiver, None]] = {}
         self._names: dict[str, int] = {}
@@ -97,9 +98,9 @@ class Receivers:
         self._arrived: dict[int, None] = {}
 
     def load(self, state: Mapping[str, bytes], awaited: Container[int]) -> list[StateChange]:
-        """Take back what the store keeps; answers with values that say nothing any more.
+        """Load the stored state; returns the removal of obsolete values.
 
-        @param awaited: the sequences of which messages wait for FinalAcks.
+        @param awaited: the sequences with messages that wait for FinalAcks.
         @raise StateError: a value is damaged.
         """
         for number, name, value in numbered(state, PREFIX):
@@ -119,7 +120,7 @@ class Receivers:
         return stale
 
     def is_known(self, destination: str, places: Sequence[Receiver]) -> bool:
-        """Whether it is stored that messages for this destination go to this queue manager.
+        """Whether this queue manager is stored as a receiver of this destination.
 
         @param places: that queue manager, at each of its possible addresses.
         """
@@ -131,7 +132,9 @@ class Receivers:
         return bool(self._by_destination.get(destination))
 
     def introduce(self, destination: str, places: Sequence[Receiver]) -> list[StateChange]:
-        """Messages for this destination are about to go to this queue manager; what to store first."""
+        """Messages for this destination are about to be sent to this queue manager; returns the changes to
+        store first.
+        """
         receivers = self._by_destination.pop(destination, {})
         for receiver in places:
             _add(receivers, receiver)
@@ -151,12 +154,12 @@ class Receivers:
         return changes
 
     def withdraw(self, destination: str, places: Sequence[Receiver]) -> None:
-        """What L{introduce} gave could not be stored."""
+        """The changes of L{introduce} could not be stored."""
         for receiver in places:
             self._by_destination.get(destination, {}).pop(receiver, None)
 
     def sent(self, sequence: int, receiver: Receiver) -> None:
-        """Messages of a sequence go to this queue manager."""
+        """Messages of a sequence are sent to this queue manager."""
         receivers = self._by_sequence.pop(sequence, {})
         _add(receivers, receiver)
         self._by_sequence[sequence] = receivers
@@ -164,7 +167,8 @@ class Receivers:
             del self._by_sequence[next(iter(self._by_sequence))]
 
     def arrived(self, sequences: Iterable[int], awaited: Container[int]) -> list[StateChange]:
-        """Messages of these sequences are about to wait for FinalAcks; what has to be stored with that.
+        """Messages of these sequences are about to wait for FinalAcks; returns the changes to store with
+        that.
 
         @param awaited: the sequences of which messages wait.
         """
@@ -190,8 +194,8 @@ class Receivers:
     def may_acknowledge(self, sequence: int, destination: str | None, peer: Receiver) -> bool:
         """Whether a queue manager may acknowledge messages of a sequence.
 
-        @param destination: where they go, if that is a direct name that is known; otherwise a sequence of
-            which nothing is known may be acknowledged by any receiver of any other.
+        @param destination: their destination, if that is a known direct name; otherwise an unknown sequence
+        may be acknowledged by any receiver of any other.
         """
         receivers = self._by_sequence.get(sequence)
         if receivers is None and destination is not None:
@@ -205,7 +209,7 @@ class Receivers:
         return sequence in self._by_sequence
 
     def named(self, sequence: int) -> frozenset[UUID]:
-        """The queue managers to which a sequence was sent that may be anywhere."""
+        """The receivers of a sequence that are identified only by GUID."""
         known = self._by_sequence.get(sequence, ())
         return frozenset(receiver.identifier for receiver in known if receiver.address == ANYWHERE)
 
@@ -229,10 +233,10 @@ def direct_destination(name: FormatName) -> str | None:
 
 
 def receivers_at(name: FormatName, peer: Receiver | None) -> Sequence[Receiver]:
-    """The queue manager that gets messages for a direct name, at each address where it may be.
+    """The receiver of messages for a direct name, at each of its possible addresses.
 
-    That is where the session leads, and the address in the name: they differ where the route leads through
-    another host, as with C{[hosts]} for example, while its own sessions come straight from it.
+    These are the address of the session and the address in the name: they differ if connections are
+    redirected, with C{[hosts]} for example, while its own sessions come directly.
 
     @param peer: of the session on which the messages leave.
     """
@@ -250,7 +254,7 @@ def named_owners(name: FormatName | None) -> frozenset[UUID]:
 
 
 def addressees(views: Iterable[UserMessageView | None]) -> list[UUID]:
-    """The queue managers to which messages are addressed, as far as their packets contain that."""
+    """The queue managers to which messages are addressed, as far as packets contain them."""
     found = {view.queue_manager_address for view in views if view is not None}
     return [guid_from_bytes(address) for address in found if address != NULL_GUID.bytes_le]
 
@@ -258,7 +262,7 @@ def addressees(views: Iterable[UserMessageView | None]) -> list[UUID]:
 def receivers_of(
     name: FormatName, peer: Receiver | None, views: Iterable[UserMessageView | None]
 ) -> Sequence[Receiver]:
-    """The receivers to record for messages of a sequence that leave on a session.
+    """The receivers to record for messages of a sequence that are sent on a session.
 
     @param name: of their outgoing queue.
     @param peer: of the session.

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3.1 OutgoingTxSequenceID: identifiers that never come twice."""
+"""[MS-MQQB] 3.1.1.3.1 OutgoingTxSequenceID: sequence identifiers, never reused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msmq.persistence.state_records import StateChange, reading
 from msmq.wire.writer import Writer
 
 NAME = "tx/timestamp"
-"""Under which the time stamp is kept."""
+"""The name of the stored time stamp."""
 
 _VERSION = 1
 _LARGEST = 0xFFFFFFFF
@@ -20,12 +20,12 @@ _LARGEST = 0xFFFFFFFF
 
 @attrs.define
 class SequenceIdentifiers:
-    """Gives out TxSequenceIDs as the numbers that they are compared by, each larger than all before.
+    """Assigns TxSequenceIDs as numbers, each larger than all before.
 
     The time stamp is new at each start of the queue manager, and never goes back; the ordinals count
-    what was begun since, for all outgoing queues together.
-    So it is enough to store the time stamp once, and neither a crash nor a store that was put back from
-    a copy brings an identifier twice, as long as the clock goes forward in between.
+    sequences since then, for all outgoing queues together.
+    So storing the time stamp once suffices, and neither a crash nor a restored backup repeats an identifier,
+    as long as the clock advances in between.
     """
 
     timestamp: int
@@ -38,7 +38,7 @@ class SequenceIdentifiers:
 
     @classmethod
     def resume(cls, state: Mapping[str, bytes], now: Moment) -> SequenceIdentifiers:
-        """Begin behind everything that was given out before.
+        """Continue after all identifiers that were assigned before.
 
         @param state: what the store keeps.
         @raise StateError: the value in it is damaged.
@@ -52,7 +52,7 @@ class SequenceIdentifiers:
 
     @property
     def next(self) -> int:
-        """What L{take} would give."""
+        """The next identifier, without taking it."""
         if self.ordinal == _LARGEST:
             return self.timestamp + 1 << 32 | 1
         return self.timestamp << 32 | self.ordinal + 1
@@ -69,15 +69,15 @@ class SequenceIdentifiers:
         return sequence
 
     def is_ours(self, sequence: int) -> bool:
-        """Whether an identifier was given out since the start of the queue manager."""
+        """Whether an identifier belongs to this start of the queue manager."""
         return sequence >> 32 >= self._start
 
     def was_given(self, sequence: int) -> bool:
-        """Whether an identifier was given out since the start of the queue manager, and not only could be."""
+        """Whether an identifier was actually assigned since the start of the queue manager."""
         return self.is_ours(sequence) and sequence < self.next
 
     def reservation(self) -> StateChange | None:
-        """What has to be stored with every message that has an identifier, until it was once."""
+        """The change to store with messages that have an identifier, until it is stored once."""
         if self._stored == self.timestamp:
             return None
         writer = Writer()
@@ -86,6 +86,6 @@ class SequenceIdentifiers:
         return NAME, writer.getvalue()
 
     def stored(self, change: StateChange) -> None:
-        """The store keeps what L{reservation} gave."""
+        """The change of L{reservation} is stored."""
         if change == self.reservation():
             self._stored = self.timestamp

@@ -1,4 +1,5 @@
-"""When the journal of the sender gets its copy of a message: the rules. [MS-MQQB] 1.3.4.1, 3.1.5.5.4.
+"""Rules of source journaling: when the sender's journal gets the copy of a message. [MS-MQQB] 1.3.4.1,
+3.1.5.5.4.
 
 The document copies a message when the next hop has acknowledged it on the session, which proves that it was
 sent on and not that it arrived. With L{SourceJournaling.ACKNOWLEDGEMENT} the copy of a message that asked for
@@ -28,17 +29,17 @@ from msmq.wire.guid import NULL_GUID, guid_from_bytes
 
 
 class SourceJournaling(enum.Enum):
-    """C{[queues] journal_on}: what has to happen before a sent message is copied to the journal."""
+    """C{[queues] journal_on}: when a sent message is copied to the journal."""
 
     HANDOVER = "handover"
     ACKNOWLEDGEMENT = "acknowledgement"
 
 
 AWAITS_RECEIPT: Final = 1
-"""Of what a message waits for: the acknowledgement of its receipt, and not only of its arrival."""
+"""The message waits for the acknowledgement of its receipt, not only of its arrival."""
 
 KEEPS_DEAD_LETTER: Final = 2
-"""The message asked for a dead letter if it fails."""
+"""The message requests a dead letter if it fails."""
 
 ANSWER_CLASSES: Final = frozenset(MessageClass) - {
     MessageClass.NORMAL,
@@ -54,7 +55,7 @@ _POSITIVE: Final = MessagePropertiesHeader.PA | MessagePropertiesHeader.PR
 
 @attrs.frozen
 class MessageAnswer:
-    """What one administration acknowledgement says about one message that was sent here.
+    """An administration acknowledgement of a message that was sent here.
 
     @ivar message_id: MessageID of that message.
     @ivar destination: the format name of the queue that it was for.
@@ -95,7 +96,7 @@ class AwaitedMessage:
 
 
 def asks_for_proof(view: UserMessageView) -> bool:
-    """Whether a message asks for a journal copy and for a positive acknowledgement, outside a transaction.
+    """Whether a non-transactional message requests a journal copy and a positive acknowledgement.
 
     A transactional one waits for its FinalAck in any case ([MS-MQQB] 3.1.5.7). A missing negative
     acknowledgement proves nothing, so a message that requests only these is copied at the hand-over.
@@ -213,12 +214,14 @@ def answered_destination(view: UserMessageView, identifier: UUID) -> FormatName 
 
 
 def is_of_destination(message_class: int) -> bool:
-    """Whether only the receiver can say that; that a message did not arrive, a gate in between can too."""
+    """Whether only the receiver can report this class; a gate in between can also report that a message did
+    not arrive.
+    """
     return message_class == MessageClass.ACK_REACH_QUEUE or bool(message_class & _RECEIVE)
 
 
 def source_disposal(message_class: int, wanted: int) -> Disposal | None:
-    """What becomes of a message that waits, by an acknowledgement; C{None} if it waits on.
+    """The disposal of a waiting message by an acknowledgement; C{None} if it still waits.
 
     @param wanted: of the message.
     """
@@ -230,5 +233,5 @@ def source_disposal(message_class: int, wanted: int) -> Disposal | None:
 
 
 def failed_disposal(wanted: int) -> Disposal:
-    """What becomes of a message that was refused, or of which nothing was heard in time."""
+    """The disposal of a message that was refused, or not acknowledged in time."""
     return Disposal.DEAD_LETTER if wanted & KEEPS_DEAD_LETTER else Disposal.FORGET

@@ -1,4 +1,4 @@
-"""Values that enter and leave the streams of an outgoing queue."""
+"""Inputs and results of the streams of an outgoing queue."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _FINAL_ACK_SHIFT: Final = 1
 
 
 class Transferable(OutgoingMessage, Protocol):
-    """A message of an outgoing queue; the same object stands for it as long as it is there."""
+    """A message of an outgoing queue; it is the same object as long as it is in the queue."""
 
     @property
     def view(self) -> UserMessageView | None:
-        """The packet; C{None} while only the store has it."""
+        """The packet; C{None} while it is only in the store."""
 
 
 M = TypeVar("M", bound=Transferable)
@@ -54,9 +54,9 @@ def packet_at(view: UserMessageView, sequence: int, number: int, previous: int) 
 
 
 def wanted_of(view: UserMessageView, flags: int) -> int:
-    """What the sender of a transactional message wants to be done when its FinalAck has come.
+    """The actions that the sender of a transactional message requests for its FinalAck.
 
-    It is kept until then if that is anything (reading 58).
+    The message is kept until then if there are any (reading 58).
 
     @param flags: those of the TransactionHeader.
     @return: some of C{WANTS_DEAD_LETTER | WANTS_JOURNAL | WANTS_FINAL_ACK}.
@@ -66,11 +66,11 @@ def wanted_of(view: UserMessageView, flags: int) -> int:
 
 
 class Disposal(enum.Enum):
-    """[MS-MQQB] 3.1.5.7: where a message goes whose fate is known.
+    """[MS-MQQB] 3.1.5.7: the disposal of a message with its final result.
 
-    FORGET: nowhere.
-    JOURNAL: to the system journal, because it was received and its sender wanted that.
-    DEAD_LETTER: to the transactional dead-letter queue, because it failed and its sender wanted that.
+    FORGET: remove it.
+    JOURNAL: to the system journal, since it was received and its sender requested that.
+    DEAD_LETTER: to the transactional dead-letter queue, since it failed and its sender requested that.
     """
 
     FORGET = "forget"
@@ -87,7 +87,7 @@ class Disposal(enum.Enum):
 
 @attrs.define(eq=False)
 class UnorderedMessage(Generic[M]):
-    """[MS-MQQB] 3.1.1.3.1.2 a message that was sent and that no OrderAck has covered yet.
+    """[MS-MQQB] 3.1.1.3.1.2 a message that was sent and not order-acknowledged yet.
 
     @ivar sequence: TxSequenceID, as a number.
     @ivar number: TxSequenceNumber.
@@ -125,9 +125,9 @@ class Transmitted(Generic[M]):
 
 @attrs.frozen
 class SettledMessage(Generic[H]):
-    """A message whose FinalAck has come; it has to leave, and where it goes.
+    """A message whose FinalAck has come, with its disposal.
 
-    @ivar message_class: the class of the FinalAck; 0 if none came and none is waited for any longer.
+    @ivar message_class: the class of the FinalAck; 0 if the wait for it has ended without one.
     """
 
     message: H
@@ -137,7 +137,7 @@ class SettledMessage(Generic[H]):
 
 @attrs.frozen
 class AckOutcome(Generic[M]):
-    """Messages that leave their outgoing queue, because of what the receiver said.
+    """Messages that acknowledgements release from their outgoing queue.
 
     When that is stored, L{OutgoingStream.removed} has to be called.
 
@@ -175,17 +175,17 @@ class AckOutcomeBuilder(Generic[M]):
         self.settled.append(SettledMessage(transfer.message, message_class, disposal))
 
     def outcome(self) -> AckOutcome[M]:
-        """What it has come to."""
+        """The result."""
         return AckOutcome(self.delivered, self.awaiting, self.settled)
 
 
 @attrs.frozen
 class Transmission(Generic[M]):
-    """What became of messages that were to be sent.
+    """The result of L{OutgoingStream.transmit}.
 
     @ivar outgoing: send these, in this order.
-    @ivar held: give these back to their queue; they may not be sent before others.
-    @ivar outcome: these leave unsent, because the receiver has them.
+    @ivar held: return these to their queue; they have to wait for others.
+    @ivar outcome: these are removed unsent, since the receiver has them.
     """
 
     outgoing: Sequence[OutgoingMessage]
@@ -201,7 +201,7 @@ class Assignment(Generic[M]):
 
     @ivar sequence: TxSequenceID, as a number.
     @ivar first: TxSequenceNumber of the first; the others follow.
-    @ivar messages: what was stored, once it is.
+    @ivar messages: the stored messages, once they are.
     """
 
     sequence: int

@@ -17,14 +17,14 @@ S = TypeVar("S")
 
 @attrs.define(eq=False)
 class StreamContext(Generic[S]):
-    """What the streams of a queue manager share.
+    """The shared state of a queue manager's streams.
 
     @ivar source: the bytes of its identifier.
     @ivar resend_timer_table: ResendTimerTable, in seconds.
     @ivar by_sequence: the streams by their active sequences.
-    @ivar restoring: the streams that have not read all that the store kept for them.
+    @ivar restoring: the streams that have not read all of their stored messages.
     @ivar early: by sequence and number, MessageID and class of FinalAcks that came before those had.
-    @ivar ignored: acknowledgements that changed nothing, by the reason.
+    @ivar ignored: acknowledgements without effect, by reason.
     """
 
     source: bytes
@@ -38,7 +38,7 @@ class StreamContext(Generic[S]):
     ignored: Counter[str] = attrs.field(factory=Counter)
 
     def forget_restoring(self, stream: S) -> None:
-        """A stream has read all that the store kept for it."""
+        """A stream has read all of its stored messages."""
         self.restoring.discard(stream)
         if not self.restoring:
             self.early.clear()

@@ -11,21 +11,24 @@ from msmq.transfer.transfer_info import NO_SEQUENCE, sequence_info
 
 
 def resend_timer_table(settings: SessionSettings) -> tuple[float, ...]:
-    """[MS-MQQB] 3.1.3.1 ResendTimerTable: three short, three medium, three long waits, and one for ever."""
+    """[MS-MQQB] 3.1.3.1 ResendTimerTable: three short, three medium and three long waits, then the final one
+    repeatedly.
+    """
     short, medium, long = settings.resend_short, settings.resend_medium, settings.resend_long
     return (*3 * (short,), *3 * (medium,), *3 * (long,), settings.resend_final)
 
 
 @attrs.define
 class OutgoingTransferSequence:
-    """[MS-MQQB] 3.1.1.3.1.1 OutgoingTransferSequence; the list of unacknowledged messages is elsewhere.
+    """[MS-MQQB] 3.1.1.3.1.1 OutgoingTransferSequence; the list of unacknowledged messages is in
+    L{OutgoingStream<msmq.transfer.outgoing_stream.OutgoingStream>}.
 
     @ivar resend_timer_table: in seconds.
     @ivar last_ack: LastAck, as far as the present connection knows.
     @ivar time_of_last_ack: seconds since 1970-01-01 UTC.
     @ivar last_ack_count: OrderAcks on the present connection.
     @ivar resend_interval_index: from 0.
-    @ivar resend_time: seconds since 1970-01-01 UTC; 0 while nothing is waited for.
+    @ivar resend_time: seconds since 1970-01-01 UTC; 0 without a wait.
     """
 
     resend_timer_table: tuple[float, ...]
@@ -41,14 +44,14 @@ class OutgoingTransferSequence:
         return self.resend_timer_table[self.resend_interval_index]
 
     def connected(self, now: Moment) -> None:
-        """[MS-MQQB] 3.1.3.2: begin anew."""
+        """[MS-MQQB] 3.1.3.2: reset the state."""
         self.last_ack = NO_SEQUENCE
         self.time_of_last_ack = now.unix_seconds
         self.last_ack_count = 0
         self.rest()
 
     def heard(self, now: Moment) -> None:
-        """An OrderAck came, whatever it says."""
+        """An OrderAck came."""
         self.time_of_last_ack = now.unix_seconds
         self.last_ack_count += 1
 
@@ -63,10 +66,10 @@ class OutgoingTransferSequence:
         return now.monotonic + self.resend_interval
 
     def grow(self) -> None:
-        """No OrderAck came in time: the next wait is the next of the table, or the last for ever."""
+        """No OrderAck came in time: use the next wait of the table, or the last one repeatedly."""
         self.resend_interval_index = min(self.resend_interval_index + 1, len(self.resend_timer_table) - 1)
 
     def rest(self) -> None:
-        """Nothing is waited for."""
+        """No message waits for an OrderAck."""
         self.resend_interval_index = 0
         self.resend_time = 0

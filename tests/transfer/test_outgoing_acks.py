@@ -106,7 +106,7 @@ class OrderAckTests(SynchronousTestCase):
         sender.put(3)
         sender.sent(2)
         self.assertEqual(sender.order_ack(3), [])
-        self.assertEqual(sender.streams.ignored["acknowledges what was not sent"], 1)
+        self.assertEqual(sender.streams.ignored["acknowledges messages that were not sent"], 1)
         self.assertEqual(len(sender.order_ack(2)), 2)
 
     def test_a_repeated_acknowledgement_begins_no_sequence(self) -> None:

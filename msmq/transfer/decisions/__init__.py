@@ -1,1 +1,1 @@
-"""Decisions about messages that leave and about acknowledgements, each a function of facts."""
+"""Decisions about arriving and outgoing messages and acknowledgements, as functions of facts."""

@@ -1,9 +1,9 @@
-"""Decision about an OrderAck, FinalAck or administration acknowledgement that a session brought.
+"""Decision about an OrderAck, FinalAck or administration acknowledgement from a session.
 
 [MS-MQQB] 3.1.5.6 and 3.1.5.7 process the first two, 3.1.5.5.4 the last for journal copies that wait for it.
-Nothing proves which peer states an identifier, so the rules here say from which peer an acknowledgement is
-believed, how far it is, and what becomes of one that is not.
-What a believed one changes is in L{OutgoingStreams<msmq.transfer.outgoing_streams.OutgoingStreams>},
+The identifiers that peers state are not authenticated, so the rules here decide from which peer an
+acknowledgement is accepted, to what extent, and how others are handled.
+The effect of an accepted one is in L{OutgoingStreams<msmq.transfer.outgoing_streams.OutgoingStreams>},
 L{AwaitingFinalAcks<msmq.transfer.awaiting_final_acks.AwaitingFinalAcks>} and
 L{AwaitingAcknowledgements<msmq.transfer.awaiting_acknowledgements.AwaitingAcknowledgements>}.
 """
@@ -36,7 +36,7 @@ _NO_SEQUENCE: Final = -1
 
 
 class AcknowledgementEvidence(enum.Enum):
-    """What makes an acknowledgement credible, or what does not."""
+    """The evidence for or against an acknowledgement."""
 
     BY_RECEIVER = "it comes from the receiver of the messages, at its address"
     BY_IDENTIFIER = "it states the identifier of the queue manager that the messages were for"
@@ -46,7 +46,7 @@ class AcknowledgementEvidence(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class AcknowledgingPeer:
-    """What is known of the peer that brought an acknowledgement.
+    """Facts about the peer that sent an acknowledgement.
 
     @ivar receiver: its identifier and address; C{None} before it has stated an identifier.
     @ivar address: of the session, as text.
@@ -54,7 +54,7 @@ class AcknowledgingPeer:
     @ivar may_acknowledge: whether it may acknowledge messages to names without an address: C{[security]
         acknowledgements_from}.
     @ivar is_configured: whether the configuration lists that address.
-    @ivar has_guesses_left: whether fewer of its acknowledgements than the limit were about nothing.
+    @ivar has_guesses_left: whether its acknowledgements of unknown messages are within the limit.
     """
 
     receiver: Receiver | None
@@ -67,15 +67,15 @@ class AcknowledgingPeer:
 
 @attrs.frozen(kw_only=True)
 class SequenceFacts:
-    """What is known of the sequence that an OrderAck or FinalAck is about.
+    """Facts about the sequence of an OrderAck or FinalAck.
 
-    @ivar destination: of the outgoing queue whose active sequence it is; C{None} if there is none.
+    @ivar destination: the destination of the outgoing queue whose active sequence it is; C{None} without one.
     @ivar was_begun: the sequence is active, or began since the start.
     @ivar is_awaited: messages of it wait for FinalAcks.
-    @ivar is_answered_for: whether another queue manager may acknowledge for this one, as the connector of a
-        foreign site does.
-    @ivar sends_to_names: whether messages wait for names without an address; asked for an unknown sequence
-        only, since it looks at all outgoing queues.
+    @ivar is_answered_for: whether another queue manager may acknowledge for this one, such as the connector
+    of a foreign site.
+    @ivar sends_to_names: whether messages wait for names without an address; evaluated only for an unknown
+    sequence, since it iterates over all outgoing queues.
     """
 
     destination: FormatName | None
@@ -87,10 +87,10 @@ class SequenceFacts:
 
 @attrs.frozen
 class AcknowledgementRefusal:
-    """Why an acknowledgement is not believed.
+    """Why an acknowledgement is rejected.
 
     @ivar reason: its name in C{msmq status}.
-    @ivar text: what the log says after the address.
+    @ivar text: the text of the log line after the address.
     """
 
     reason: str
@@ -99,13 +99,12 @@ class AcknowledgementRefusal:
 
 @attrs.frozen(kw_only=True)
 class AcknowledgementDecision:
-    """What becomes of an OrderAck or FinalAck.
+    """The decision about an OrderAck or FinalAck.
 
-    @ivar is_believed: the messages that it covers leave.
+    @ivar is_believed: it is accepted, and releases its messages.
     @ivar is_verified: its peer is the receiver at its address, or one that the configuration lists. An
-        unverified OrderAck releases only what the receiver has stored.
-    @ivar is_wrong: it is about no sequence that is known, which counts against an address that is not
-        admitted.
+    unverified OrderAck releases only messages that the receiver has stored.
+    @ivar is_wrong: its sequence is unknown, which counts against an address that is not admitted.
     @ivar has_to_come_again: the session must not acknowledge it.
     """
 
@@ -126,11 +125,11 @@ _BY_ANOTHER: Final = AcknowledgementRefusal(
 def evidence_of(
     ack: OrderAck | FinalAck, peer: Receiver | None, sequence: SequenceFacts, receivers: Receivers
 ) -> AcknowledgementEvidence:
-    """What makes an OrderAck or FinalAck credible.
+    """The evidence for an OrderAck or FinalAck.
 
-    What was sent to a direct name is acknowledged by the queue manager that got it.
-    Any other name contains a queue manager and not its address: the acknowledgement may come by any router,
-    so only its identifier and its sequence can be compared.
+    Messages to a direct name are acknowledged by the queue manager that got them.
+    Any other name contains a queue manager without an address: the acknowledgement may come through any
+    router, so only its identifier and sequence can be checked.
     """
     if peer is None:
         return AcknowledgementEvidence.BY_ANOTHER
@@ -148,7 +147,7 @@ def evidence_of(
         if not sequence.was_begun and not sequence.is_awaited:
             return AcknowledgementEvidence.UNKNOWN
         if sequence.is_awaited or (sequence.destination is not None and direct is None):
-            # Its receiver is forgotten, or was never known.
+            # Its receiver was dropped, or was never known.
             return AcknowledgementEvidence.BY_IDENTIFIER
     if receivers.may_acknowledge(identifier, direct, peer):
         return AcknowledgementEvidence.BY_RECEIVER
@@ -172,7 +171,7 @@ def decide_acknowledgement(
                 "is not looked at, since too many from there were about nothing; it has to come again, "
                 f"unless [security] peers has {quoted(peer.address)}",
             ),
-            # Nothing sends a FinalAck twice, unless the session has not acknowledged it.
+            # A FinalAck is sent again only if the session has not acknowledged it.
             has_to_come_again=isinstance(ack, FinalAck),
         )
     is_unknown = evidence is AcknowledgementEvidence.UNKNOWN
@@ -188,7 +187,7 @@ def decide_acknowledgement(
 def _unknown_refusal(
     peer: AcknowledgingPeer, sequence: SequenceFacts, receivers: Receivers
 ) -> AcknowledgementRefusal | None:
-    """Only a peer that messages were sent to acknowledges a sequence that is not known, or not yet again."""
+    """The refusal of an acknowledgement of an unknown sequence, or of one that is not known again yet."""
     if peer.receiver is not None and receivers.may_acknowledge(_NO_SEQUENCE, None, peer.receiver):
         return None
     return None if peer.may_acknowledge and sequence.sends_to_names() else _BY_ANOTHER
@@ -211,11 +210,11 @@ def answer_refusal(
     receivers: Receivers,
     is_answered_for: Callable[[UUID], bool],
 ) -> AcknowledgementRefusal | None:
-    """Why an administration acknowledgement settles no journal copy; C{None} if it does. 3.1.5.5.4.
+    """Why an administration acknowledgement does not settle a journal copy; C{None} if it does. 3.1.5.5.4.
 
     The peers that may acknowledge are those of OrderAcks and FinalAcks.
 
-    @param destination: of the message that is acknowledged.
+    @param destination: the destination of the acknowledged message.
     @param is_answered_for: see L{SequenceFacts}.
     """
     if isinstance(destination, DirectFormatName):

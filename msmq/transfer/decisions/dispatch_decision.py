@@ -1,5 +1,5 @@
-"""Decisions about messages that are about to leave: which queue is next, how many messages, what they wait
-for. [MS-MQQB] 3.1.7.1 and 3.1.7.12, [MS-MQDMPR] 3.1.7.1.28, 3.1.7.1.29, 3.1.7.3.9.
+"""Decisions about dispatch: which queue is next, how many messages are sent, what they wait for. [MS-MQQB]
+3.1.7.1 and 3.1.7.12, [MS-MQDMPR] 3.1.7.1.28, 3.1.7.1.29, 3.1.7.3.9.
 
 The order of transactional messages, and the limit on those that are not acknowledged, are decided by
 L{OutgoingStream.transmit<msmq.transfer.outgoing_stream.OutgoingStream.transmit>}; which next hop a queue has
@@ -18,14 +18,14 @@ from msmq.structures.management import OutgoingState
 from msmq.transfer.decisions.outgoing_states import STILL
 
 BATCH_BYTES: Final = 1 << 20
-"""Roughly how much is handed to a connection before asking whether the peer keeps up."""
+"""Approximate bytes that are written to a connection before its capacity is checked again."""
 
 LOADED_AT_ONCE: Final = 64
-"""Messages that are read from the store together, to be sent."""
+"""Messages that are read from the store in one batch."""
 
 
 class QueueReadiness(enum.Enum):
-    """What is done about an outgoing queue in which something may wait."""
+    """Whether an outgoing queue can send."""
 
     PAUSED = "an operator has paused it, or its next hop"
     WAITS = "nothing is to be sent from it now"
@@ -37,10 +37,10 @@ def decide_readiness(
 ) -> QueueReadiness:
     """Decide whether an outgoing queue sends. [MS-MQQB] 3.1.7.12 Message Position Available Event.
 
-    @param is_paused: by its name, its next hop or with all others.
-    @param has_messages: messages wait that no session has.
+    @param is_paused: by its name, by its next hop, or with all queues.
+    @param has_messages: there are pending messages that are not on a session.
     @param is_stopped: the queue manager ends its sessions.
-    @param is_offline: the queue manager takes part in no sessions: by Take Offline, or hardened.
+    @param is_offline: the queue manager has no sessions: after Take Offline, or hardened.
     """
     if is_stopped:
         return QueueReadiness.WAITS
@@ -63,7 +63,7 @@ def dispatch_order(base_priority: int, oldest: int) -> int:
 
 
 def dispatch_count(capacity: int, *, is_alone: bool, is_in_memory: bool) -> int:
-    """How many messages of the queue that comes first are sent before the order is looked at again.
+    """The number of messages of the first queue that are sent before the order is evaluated again.
 
     @param capacity: of the session.
     @param is_alone: no other queue of the session has messages.
@@ -75,11 +75,11 @@ def dispatch_count(capacity: int, *, is_alone: bool, is_in_memory: bool) -> int:
 
 
 def portion_end(sizes: Sequence[int], start: int, room: int) -> int:
-    """The end of the portion of messages that a session gets before it is asked whether the peer keeps up.
+    """The end of the portion of messages that a session gets before its capacity is checked again.
 
     @param sizes: of all messages, in bytes.
-    @param start: the first message of the portion; it is sent however large it is.
-    @param room: how many messages the session takes.
+    @param start: the first message of the portion; it is included regardless of its size.
+    @param room: the number of messages that the session accepts.
     """
     end, size = start, 0
     last = min(len(sizes), start + room)
@@ -91,13 +91,13 @@ def portion_end(sizes: Sequence[int], start: int, room: int) -> int:
 
 @attrs.frozen(kw_only=True)
 class SendFacts:
-    """What is known of messages of one outgoing queue that a session is to send.
+    """The facts about messages of one outgoing queue that a session is to send.
 
-    @ivar is_transit: they are messages of others that pass through.
+    @ivar is_transit: they are messages of other queue managers in transit.
     @ivar is_in_memory: the packets of all are in memory.
     @ivar asks_for_privacy: one of them is to be encrypted.
     @ivar lacks_keys: a key for that has to be looked up first.
-    @ivar lacks_receiver: the peer has to be recorded as the receiver before they leave (reading 54).
+    @ivar lacks_receiver: the peer has to be stored as the receiver before they are sent (reading 54).
     """
 
     is_transit: bool
@@ -113,7 +113,7 @@ class SendDecision:
 
     @ivar waits: nothing more is sent on the session until they are read, their keys are known and their
         receiver is recorded.
-    @ivar is_encrypted: those that ask for it are encrypted.
+    @ivar is_encrypted: those that request it are encrypted.
     @ivar is_ordered: they are numbered, and sent in the order of their numbers.
     """
 

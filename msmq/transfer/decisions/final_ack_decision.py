@@ -1,5 +1,5 @@
-"""Decision about the FinalAck of a transactional message: when one is sent, to which address, and what a
-FinalAck that has come says of its message. [MS-MQQB] 3.1.7.2.2, 3.1.5.7.
+"""Decisions about FinalAcks of transactional messages: when one is sent, to which address, and the event of a
+received one. [MS-MQQB] 3.1.7.2.2, 3.1.5.7.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_UNVERIFIED: Final = 1000
 
 
 class UnsentFinalAck(enum.Enum):
-    """Why no FinalAck is sent."""
+    """Why a FinalAck is not sent."""
 
     NOT_REQUESTED = "its sender requested none, or its message has only reached its queue"
     OWN_MESSAGE = "this queue manager sent the message itself"
@@ -36,7 +36,7 @@ class UnsentFinalAck(enum.Enum):
 
 
 class AnswerAddresses(Protocol):
-    """Knows where acknowledgements of the messages of a stream go (reading 60)."""
+    """Has the addresses of acknowledgements for each stream (reading 60)."""
 
     def answer_to(self, view: UserMessageView, /) -> UUID | str | None:
         """The GUID of a queue manager, or protocol and address of a direct name; C{None} if unknown."""
@@ -44,15 +44,16 @@ class AnswerAddresses(Protocol):
 
 @attrs.frozen(kw_only=True)
 class FinalAckFacts:
-    """What is known of a message that was refused or leaves its queue.
+    """The facts about a message that was refused or is removed from its queue.
 
     @ivar own: bytes of the GUID of this queue manager.
     @ivar is_refusal: it was refused in sequence on arrival.
     @ivar is_final_destination: it is addressed to this queue manager, or to one of a foreign site for which
         it acknowledges.
-    @ivar only_at: the address that it came from, if nothing verifies its sender.
+    @ivar only_at: the address that it came from, if its sender is not authenticated.
     @ivar send_insecure: [MS-MQQB] 3.1.7.15 SendInsecureNacks.
-    @ivar pending: how many FinalAcks wait for an order queue; asked for unverified addresses only.
+    @ivar pending: the number of FinalAcks that wait for an order queue; evaluated only for unverified
+    addresses.
     """
 
     own: bytes
@@ -65,7 +66,7 @@ class FinalAckFacts:
 
 @attrs.frozen
 class FinalAckAddress:
-    """Where a FinalAck goes.
+    """The destination of a FinalAck.
 
     @ivar answer_to: the GUID of a queue manager, or protocol and address as a direct name has them.
     @ivar queue: the order queue there.
@@ -76,7 +77,7 @@ class FinalAckAddress:
 
 
 def may_be_answered(view: UserMessageView, message_class: MessageClass) -> bool:
-    """Whether a message of this class could have any acknowledgement; no FinalAck reports an arrival."""
+    """Whether a FinalAck may have this class; FinalAcks do not report arrivals."""
     if view.acknowledge:
         return True
     return message_class is not MessageClass.ACK_REACH_QUEUE and view.is_transactional
@@ -89,7 +90,7 @@ def decide_final_ack(
 
     The sender of a message that is refused in sequence gets one in any case (reading 51).
 
-    @param message_class: ACK_RECEIVE, or why the message was refused or has left its queue.
+    @param message_class: ACK_RECEIVE, or why the message was refused or removed from its queue.
     """
     if message_class is MessageClass.ACK_REACH_QUEUE or not view.is_transactional:
         return UnsentFinalAck.NOT_REQUESTED
@@ -110,13 +111,13 @@ def decide_final_ack(
 def _of_unverified(
     view: UserMessageView, facts: FinalAckFacts, address: str
 ) -> FinalAckAddress | UnsentFinalAck:
-    """A message whose sender nothing verifies: only the address that it came from is answered."""
+    """A message of an unauthenticated sender: a FinalAck is sent only to the address that it came from."""
     if view.destination_kind is not QueueNameKind.DIRECT or not facts.send_insecure:
         return UnsentFinalAck.SENDER_UNVERIFIED
     answer_to = f"TCP:{address}"
     queue = order_queue(answer_to)
     if facts.pending(queue) >= MOST_UNVERIFIED:
-        # The message is sent again, and draws its FinalAck then.
+        # The message is sent again, and causes its FinalAck then.
         return UnsentFinalAck.TOO_MANY
     return FinalAckAddress(answer_to, queue)
 
@@ -126,7 +127,7 @@ def settlement_event(
 ) -> AppendEvent | None:
     """The event of a message that was sent and whose FinalAck has come. [MS-MQQB] 3.1.5.7.
 
-    @param message_class: of the FinalAck; 0 if none came and none is waited for any longer.
+    @param message_class: of the FinalAck; 0 if the wait for it has ended without one.
     @return: C{None} if there is none to record: the journal copy itself says that the message was received.
     """
     if not message_class or disposal is Disposal.JOURNAL:

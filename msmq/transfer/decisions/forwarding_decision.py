@@ -1,4 +1,4 @@
-"""Decision about messages in transit: which are forwarded, how, and where a failed one becomes a dead letter.
+"""Decisions about messages in transit: which are forwarded, how, and when a failed one becomes a dead letter.
 
 [MS-MQQB] 3.1.5.8.2 and 3.1.5.8.5; reading 64.
 """
@@ -23,16 +23,16 @@ TOO_MANY_QUEUES: Final = "TOO_MANY_QUEUES"
 """The limit on outgoing queues created on behalf of peers is reached."""
 
 ENTERPRISE_UNKNOWN: Final = "ENTERPRISE_UNKNOWN"
-"""The directory was not read yet, so a message may be for a foreign site and its connector queue here."""
+"""The directory was not read yet, so a message may be for a local connector queue of a foreign site."""
 
 PASSING: Final = frozenset({TOO_MANY_QUEUES, ENTERPRISE_UNKNOWN})
-"""Reasons that pass: a recoverable message is not acknowledged, so that its sender keeps it."""
+"""Temporary reasons: a recoverable message is not acknowledged, so that its sender keeps it."""
 
 _KEPT_CLASSES: Final = dict.fromkeys((NOT_FOR_US, *PASSING), MessageClass.NACK_BAD_DST_Q)
-"""The classes of dead letters for reasons that have none on the wire."""
+"""The classes of dead letters for reasons without a class on the wire."""
 
 KEPT: Final = "; kept as a dead letter"
-"""What the event of a refusal says of a message that is kept where it failed."""
+"""The addition to the event of a refusal for a message that is kept as a dead letter."""
 
 
 def passing_refusal(
@@ -55,12 +55,12 @@ def passing_refusal(
 def route_obstacle(
     message: UserMessageView, *, is_enterprise_unknown: Callable[[], bool], has_room: Callable[[], bool]
 ) -> str | None:
-    """Why a message that may be forwarded gets no outgoing queue now; one of L{PASSING}, or C{None}.
+    """Why a message that may be forwarded has no outgoing queue now; one of L{PASSING}, or C{None}.
 
     @param is_enterprise_unknown: there are connector queues, and the directory was not read yet, so that a
         message may be for one of them; an express one does not wait for that.
-    @param has_room: whether one more outgoing queue may be created for the peer; asked last, since it makes
-        room.
+    @param has_room: whether one more outgoing queue may be created for the peer; evaluated last, since it
+    drops idle ones.
     """
     if message.is_recoverable and is_enterprise_unknown():
         return ENTERPRISE_UNKNOWN
@@ -68,10 +68,10 @@ def route_obstacle(
 
 
 def forwarded_packet(message: UserMessageView, *, keeps_dead_letter: bool) -> bytes:
-    """The packet of a message as it is sent on: as it came, but for one hop more.
+    """The packet of a forwarded message, with its hop count increased by one.
 
-    @param keeps_dead_letter: its sender asked for a dead letter where it fails, and its address is trusted:
-        it becomes one here if it fails here (reading 64).
+    @param keeps_dead_letter: its sender requested a dead letter, and its address is trusted: if it fails
+    here, it is kept here (reading 64).
     """
     packet = patch_hop_count(message.packet, message.hop_count + 1)
     return marked_for_dead_letters(packet) if keeps_dead_letter else packet
@@ -79,12 +79,12 @@ def forwarded_packet(message: UserMessageView, *, keeps_dead_letter: bool) -> by
 
 @attrs.frozen(kw_only=True)
 class RefusedFacts:
-    """What is known of a message that is refused for good, where its sender may want a dead letter.
+    """The facts about a permanently refused message that may become a dead letter.
 
-    @ivar asks_for_dead_letter: its sender asked for one where it fails: negative source journaling of a
-        message that is not transactional.
+    @ivar asks_for_dead_letter: its sender requested one: negative source journaling of a message that is not
+    transactional.
     @ivar is_admitted: it came from an address that the configuration trusts.
-    @ivar is_authenticated: whether a signature proves its sender.
+    @ivar is_authenticated: whether a signature authenticates its sender.
     @ivar keeps_over_quota: the configuration keeps messages that exceed the quota of their queue.
     """
 
@@ -99,7 +99,7 @@ class DeadLetterDecision:
     """Whether a refused message becomes a dead letter here.
 
     @ivar message_class: of the dead letter; C{None} if there is none.
-    @ivar note: what the event of the refusal says about it besides.
+    @ivar note: an addition to the event of the refusal.
     """
 
     message_class: MessageClass | None

@@ -1,8 +1,8 @@
 """Decisions about routes: the next hop of an outgoing queue, and the session that an acknowledgement takes.
 
-[MS-MQQB] 3.1.7.4, 3.1.7.5 and 3.1.7.17; [MS-MQBR] names the next hops of other names than direct ones.
-An identifier that a peer states proves nothing, so an acknowledgement for an address goes there and nowhere
-else, unless its addressee has certainly moved (readings 28 and 60).
+[MS-MQQB] 3.1.7.4, 3.1.7.5 and 3.1.7.17; [MS-MQBR] defines the next hops of names that are not direct.
+Stated identifiers are not authenticated, so an acknowledgement for an address is sent only there, unless its
+addressee is confirmed to have moved (readings 28 and 60).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import attrs
 from msmq.structures.names.format_name import FormatName
 
 Key: TypeAlias = str | UUID | tuple[UUID, ...]
-"""By what a next hop is known: an address, a queue manager, or those of which one will do."""
+"""The key of a next hop: an address, a queue manager, or several queue managers."""
 
 
 class NamedHop(Protocol):
-    """A queue manager that routing has named as a next hop."""
+    """A queue manager that routing returned as a next hop."""
 
     @property
     def identifier(self) -> UUID: ...
@@ -36,8 +36,8 @@ class NextHopChoice(Generic[H]):
     """The next hop of an outgoing queue; queues with equal keys share one.
 
     @ivar host: the address or computer name that is dialled; C{None} for other names than direct ones.
-    @ivar routed: the queue managers of which the first that can be reached will do; none where only a
-        session that the other side opens will do.
+    @ivar routed: the queue managers of which the first reachable one is used; empty if only a session that
+    the peer opens can be used.
     """
 
     key: Key
@@ -58,10 +58,10 @@ def routed_hop(
 ) -> NextHopChoice[H]:
     """The next hop of any other name. [MS-MQQB] 3.1.7.4, 3.1.7.5.
 
-    @param owner: the queue manager of the queue; C{None} while it is not known.
-    @param hops: the queue managers that routing named, the best first; none if there is no route, and then
-        only a session with the owner will do.
-    @param is_paused: whether an operator has paused a next hop: others are taken, if there are any.
+    @param owner: the queue manager of the queue; C{None} while it is unknown.
+    @param hops: the queue managers from routing, the best first; empty without a route, when only a session
+    with the owner is used.
+    @param is_paused: whether an operator has paused a next hop: others are used if possible.
     """
     if owner is None:
         return NextHopChoice(str(name))
@@ -73,12 +73,12 @@ def routed_hop(
 
 @attrs.frozen(kw_only=True)
 class MovedSenderFacts:
-    """What is known of a session whose peer states the identifier of a sender, at another address.
+    """The facts about a session whose peer states the identifier of a sender, at another address.
 
     @ivar is_stated: the peer states that identifier.
     @ivar is_listed: the directory knows that queue manager.
-    @ivar is_dialled: this queue manager has dialled the computer that the directory names for it.
-    @ivar is_named: the session is with the address that the directory names; C{None} if it names none.
+    @ivar is_dialled: this queue manager has dialled its computer, as named in the directory.
+    @ivar is_named: the session is with its address in the directory; C{None} if the directory has none.
     @ivar is_unanswered: the address from which the messages came was dialled without success, and has not
         answered since.
     @ivar is_trusted: the configuration lists the address of the session, or it is of this computer.
@@ -93,7 +93,7 @@ class MovedSenderFacts:
 
 
 def is_moved_sender(facts: MovedSenderFacts) -> bool:
-    """Whether a session at another address certainly leads to the sender (reading 60).
+    """Whether a session at another address is confirmed to lead to the sender (reading 60).
 
     The directory confirms it, or, where the directory names no address, the configuration.
     """
@@ -110,14 +110,14 @@ def is_moved_sender(facts: MovedSenderFacts) -> bool:
 class Carriers(Protocol[S_co]):
     """The open sessions that may carry one acknowledgement.
 
-    Each method answers C{None} if there is no such session.
+    Each method returns C{None} if there is no such session.
     """
 
     def at_address(self, addressee: UUID, address: str, /) -> S_co | None:
         """The one with the addressee at the address to which the acknowledgement is addressed."""
 
     def moved(self, addressee: UUID, /) -> S_co | None:
-        """One that leads to the addressee at another address for certain, by L{is_moved_sender}."""
+        """A session confirmed to lead to the addressee at another address, by L{is_moved_sender}."""
 
     def of_addressee(self, addressee: UUID, /) -> S_co | None:
         """The one whose peer states the identifier of the addressee."""
@@ -135,12 +135,12 @@ class Carriers(Protocol[S_co]):
 def carrier_of(
     addressee: UUID | None, address: str | None, carriers: Carriers[S], *, is_for_host: bool, trusts: bool
 ) -> S | None:
-    """The session on which an acknowledgement leaves; C{None} if it waits for one. [MS-MQQB] 3.1.7.17.
+    """The session on which an acknowledgement is sent; C{None} if it has to wait for one. [MS-MQQB] 3.1.7.17.
 
     @param addressee: the sender of the acknowledged message; C{None} if that is not known.
-    @param address: where the acknowledgement goes, if the name of its queue contains that.
+    @param address: the address in the name of its queue, if there is one.
     @param is_for_host: its next hop is a host, and not a queue manager.
-    @param trusts: C{trust_identifiers}: an identifier is believed at whatever address.
+    @param trusts: C{trust_identifiers}: an identifier is trusted at any address.
     """
     found: S | None = None
     if addressee is not None:
@@ -152,17 +152,17 @@ def carrier_of(
                 found = carriers.of_addressee(addressee) or carriers.of_router(addressee)
     if found is not None:
         return found
-    # What is for an address is not for an identifier that a peer there has stated.
+    # An acknowledgement for an address is not for an identifier that a peer there has stated.
     return carriers.dialled() if is_for_host and not trusts else carriers.of_next_hop()
 
 
 @attrs.frozen(kw_only=True)
 class CarriedFacts:
-    """What is known of an acknowledgement and of one session that may carry it.
+    """The facts about an acknowledgement and a session that may carry it.
 
     @ivar addressee: the sender of the acknowledged message; C{None} if that is not known.
     @ivar router: the queue manager that forwarded messages of the addressee last.
-    @ivar address: where the acknowledgement goes, if the name of its queue contains that.
+    @ivar address: the address in the name of its queue, if there is one.
     @ivar peer: the identifier that the peer of the session states.
     @ivar peer_address: the address of the session.
     @ivar trusts: as for L{carrier_of}.
@@ -177,9 +177,9 @@ class CarriedFacts:
 
 
 def is_carried(facts: CarriedFacts, is_moved: Callable[[], bool]) -> bool:
-    """Whether an acknowledgement may leave on a session: its peer is the addressee, or its router.
+    """Whether a session may carry an acknowledgement: its peer is the addressee, or its router.
 
-    @param is_moved: L{is_moved_sender} of the session; asked only if that decides.
+    @param is_moved: L{is_moved_sender} of the session; evaluated only if necessary.
     """
     if facts.addressee is None or facts.peer is None:
         return False

@@ -1,6 +1,6 @@
 """State of an outgoing queue after each event, as functions of the state before. [MS-MQDMPR] 3.1.1.3 State.
 
-A queue that is paused or locked stays so, whatever its sessions do; only an administrator ends that.
+A queue that is paused or locked stays so regardless of its sessions; only an administrator changes that.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 from msmq.structures.management import ConnectionStatus, OutgoingState
 
 STILL: Final = (OutgoingState.ON_HOLD, OutgoingState.LOCKED)
-"""The states in which nothing is sent from a queue."""
+"""The states in which a queue does not send."""
 
 _MISSED: Final = (
     ConnectionStatus.DNS_FAILURE,
@@ -28,7 +28,7 @@ def after_opening(state: OutgoingState) -> OutgoingState:
 
 
 def after_attempt(state: OutgoingState, status: ConnectionStatus) -> OutgoingState:
-    """An attempt to connect to its next hop has come so far. [MS-MQQB] 3.1.5.2."""
+    """An attempt to connect to its next hop has made progress. [MS-MQQB] 3.1.5.2."""
     if state in STILL or status is ConnectionStatus.ESTABLISHED:
         return state
     if status is ConnectionStatus.DNS_FAILURE:
@@ -44,7 +44,7 @@ def is_missed(status: ConnectionStatus) -> bool:
 def while_waiting(state: OutgoingState, *, can_dial: bool) -> OutgoingState:
     """Messages wait for a session. [MS-MQQB] 3.1.7.12.
 
-    @param can_dial: its next hop can be dialled; if not, only a session that the peer opens will do.
+    @param can_dial: its next hop can be dialled; if not, only a session that the peer opens can be used.
     """
     if can_dial:
         return OutgoingState.WAITING if state in _UNCONNECTED else state
@@ -62,7 +62,7 @@ def after_session(state: OutgoingState, *, is_served: bool) -> OutgoingState:
 
 
 def after_connection(state: OutgoingState) -> OutgoingState:
-    """The connection of the session that has ended is gone as well."""
+    """The connection of the ended session is closed."""
     return OutgoingState.DISCONNECTED if state is OutgoingState.DISCONNECTING else state
 
 

@@ -1,1 +1,1 @@
-"""Records of hand-overs to other queue managers, and of the acknowledgements that came back."""
+"""Delivery records: hand-overs to other queue managers, and their acknowledgements."""

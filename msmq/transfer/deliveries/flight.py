@@ -1,4 +1,4 @@
-"""Which message of its session each message on the way is, and when it was sent."""
+"""Messages in flight on a session: their numbers and times of sending."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Flight:
         self._times: list[float] = []
 
     def __len__(self) -> int:
-        """How many messages are on the way."""
+        """The number of messages in flight."""
         return len(self._numbers)
 
     def depart(self, messages: Sequence[object], now: float) -> None:
@@ -37,7 +37,7 @@ class Flight:
         self._times.append(now)
 
     def arrive(self, message: object) -> int:
-        """The number of a message that is acknowledged; 0 if it is not on the way."""
+        """The number of a message that is acknowledged; 0 if it is not in flight."""
         return self._numbers.pop(message, 0)
 
     def arrive_together(self, messages: Iterable[object], message_ids: Sequence[int]) -> list[MessageRun]:
@@ -83,7 +83,7 @@ class Flight:
         return self._times[index] if index >= 0 else 0.0
 
     def forget(self) -> None:
-        """Forget the times before the oldest message that is on the way."""
+        """Drop the times before the oldest message in flight."""
         oldest = next(iter(self._numbers.values()), self._sent + 1)
         gone = bisect_right(self._firsts, oldest) - 1
         if gone > 0:

@@ -1,8 +1,8 @@
-"""What is recorded of deliveries, and the bytes in which the store keeps it.
+"""Delivery records, and their stored form.
 
 A block has the records of one commit, a page those of many blocks, compressed.
-Both begin with an index, so that a start reads no record, and a search only the blocks that may have one of
-the message.
+Both begin with an index, so a start reads no records, and a search reads only blocks that may contain the
+message.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _RUN: Final = Struct("<IIIII")
 _SIZE: Final = Struct("<I")
 
 MOST_SOURCES: Final = 1_000
-"""Different queue managers whose messages one block has at most; a page has at most 65535."""
+"""Limit on the source queue managers of one block; a page has at most 65535."""
 
 LARGEST_PAGE: Final = 1 << 20
-"""Bytes that a page has at most before it is compressed."""
+"""Limit on the bytes of a page before compression."""
 
 _LONGEST_TEXT: Final = 2_000
 _LONGEST_WAIT: Final = 0xFFFFFFFF
@@ -48,12 +48,12 @@ NO_GUID: Final = bytes(16)
 
 
 class DeliveryStep(enum.IntEnum):
-    """What happened to a message that left for another queue manager.
+    """A step in the delivery of a message to another queue manager.
 
     HANDED_OVER: the next hop has it: the session's acknowledgement came ([MS-MQQB] 3.1.5.5.2).
     ORDERED: its receiver has it in order: an OrderAck came (3.1.5.6).
-    SETTLED: its receiver said what became of it: a FinalAck came (3.1.5.7).
-    ANSWERED: an administration acknowledgement about it came to a queue here (3.1.5.8.10).
+    SETTLED: its receiver reported its result: a FinalAck came (3.1.5.7).
+    ANSWERED: an administration acknowledgement of it arrived in a queue here (3.1.5.8.10).
     """
 
     HANDED_OVER = 1
@@ -64,7 +64,7 @@ class DeliveryStep(enum.IntEnum):
 
 @attrs.frozen
 class DeliveryPlace:
-    """Where messages went, or where an acknowledgement came from.
+    """The peer, session and queue of a hand-over or an acknowledgement.
 
     @ivar peer: the GUID of that queue manager as it stands in a packet; zeros if it is unknown.
     @ivar address: its address; empty if it is unknown.
@@ -115,11 +115,11 @@ class DeliveryRecord:
 
     @property
     def count(self) -> int:
-        """How many messages it is about."""
+        """The number of its messages."""
         return sum(run.count for run in self.runs)
 
     def about(self, message_id: int) -> Iterator[DeliveryRecord]:
-        """What of this is about one message; nothing, or a record of that message alone."""
+        """The record reduced to one message; C{None} if it does not contain that."""
         for run in self.runs:
             offset = message_id - run.first
             if 0 <= offset < run.count:
@@ -132,7 +132,7 @@ class DeliveryRecord:
 class DeliveryIndex:
     """What a block or a page has.
 
-    @ivar messages: how many steps of messages.
+    @ivar messages: the number of steps of messages.
     @ivar first: the time of the oldest, seconds since 1970-01-01 UTC.
     @ivar last: that of the newest.
     @ivar ranges: the smallest and the largest MessageID of each queue manager whose messages it has.
@@ -150,7 +150,7 @@ class DeliveryIndex:
 
     @classmethod
     def joined(cls, parts: Iterable[DeliveryIndex]) -> DeliveryIndex:
-        """That of all these together."""
+        """The joined index of several."""
         each = list(parts)
         ranges: dict[bytes, tuple[int, int]] = {}
         for part in each:

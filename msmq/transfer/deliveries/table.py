@@ -21,16 +21,16 @@ from msmq.transfer.deliveries.records import (
 )
 
 MERGED: Final = (64, 16)
-"""How many blocks become one page, and how many such pages one larger page."""
+"""The number of blocks that are merged into a page, and of pages that are merged into a larger one."""
 
 MERGED_BYTES: Final = 256 * 1024
-"""Bytes of blocks that become one page, however few they are; what is larger is merged no further."""
+"""Size in bytes at which blocks are merged regardless of their number; larger values are not merged again."""
 
 MOST_RANGES: Final = 0xFFFF
-"""Queue managers whose messages one page has at most."""
+"""Limit on the source queue managers of one page."""
 
 _OVERHEAD: Final = 200
-"""Bytes that a value takes beside its own, in memory and in a store, roughly."""
+"""Approximate overhead of a value in memory and in a store, in bytes."""
 
 
 @attrs.define(eq=False)
@@ -54,10 +54,9 @@ class DeliveryValue:
 
 
 class DeliveryTable:
-    """Keeps records of deliveries, the newest up to a number of bytes.
+    """Keeps the newest delivery records, up to a number of bytes.
 
-    A value whose commit failed is not lost as long as the process lives: it is still in memory, and the page
-    that it is merged into is stored.
+    A value whose commit failed stays in memory, and is stored with the page into which it is merged.
 
     @param prefix: of the names of its values in the store.
     @param limit: bytes, in memory and in the store, of what is complete; 0 to keep nothing.
@@ -79,7 +78,7 @@ class DeliveryTable:
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is kept."""
+        """Whether records are kept."""
         return self._limit > 0
 
     @property
@@ -109,7 +108,7 @@ class DeliveryTable:
         self._limit = limit
 
     def load(self, state: Mapping[str, bytes]) -> None:
-        """Take over what the store holds; a value that cannot be read is removed with the next L{take}."""
+        """Load the stored records; a value that cannot be read is removed with the next L{take}."""
         for number, name, data in numbered(state, self._prefix):
             self._next = number + 1
             try:
@@ -129,7 +128,7 @@ class DeliveryTable:
             self._pending_messages += record.count
 
     def take(self) -> list[StateChange]:
-        """What is to be stored: the added records, and what follows from merging and from the limit."""
+        """The changes to store: added records, merged pages, and removals by the limit."""
         changes: dict[str, bytes | None] = dict.fromkeys(self._damaged)
         self._damaged = []
         pending, self._pending = self._pending, []

@@ -1,1 +1,1 @@
-"""[MS-MQQB] 3.1.1.3 the caches of what secures messages, and what is chosen to secure them."""
+"""[MS-MQQB] 3.1.1.3 caches of keys and certificates, and the choice of ciphers."""

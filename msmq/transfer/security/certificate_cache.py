@@ -16,7 +16,7 @@ LIFETIME: Final = 1200.0
 """[MS-MQQB] 3.1.3.1 UserCertLifetime, in seconds."""
 
 _GRACE: Final = 60.0
-"""[MS-MQQB] 3.1.6.13: the minute for which the timer waits beyond the end of the oldest."""
+"""[MS-MQQB] 3.1.6.13: the minute between the expiry of the oldest entry and the timer."""
 
 
 @attrs.frozen
@@ -36,7 +36,7 @@ class CachedUserCert:
 class UserCertCache:
     """[MS-MQQB] 3.1.1.3 UserCertCache, with 3.1.2.13 UserCertCache Cleanup Timer.
 
-    An entry is worth something until the timer removes it, which is up to a minute after its end.
+    An entry is valid until the timer removes it, up to a minute after its expiry.
 
     @ivar deadline: when the timer expires, on the clock that never goes back; C{None} if it does not run.
     """
@@ -49,7 +49,7 @@ class UserCertCache:
         self.deadline: float | None = None
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of entries."""
         return len(self._entries)
 
     def find(self, certificate: bytes, security_id: bytes) -> CachedUserCert | None:
@@ -68,7 +68,7 @@ class UserCertCache:
             self.deadline = now.monotonic + self._lifetime
 
     def forget(self, security_id: bytes) -> None:
-        """What is known of a user is known to have changed."""
+        """Remove the entries of a user, whose certificates have changed."""
         for key in [key for key in self._entries if key[1] == security_id]:
             del self._entries[key]
 

@@ -57,12 +57,12 @@ WEAK_LINE: Final = "[security] weak_algorithms = true"
 
 
 class CannotEncryptError(MsmqError):
-    """[MS-MQQB] 3.1.7.1.5.1 a message cannot be encrypted; says why."""
+    """[MS-MQQB] 3.1.7.1.5.1 a message cannot be encrypted; has the reason."""
 
 
 @attrs.frozen(kw_only=True)
 class Preferences:
-    """[MS-MQQB] 3.1.1.3 what the documents leave to a queue manager, and what we allow.
+    """[MS-MQQB] 3.1.1.3 preferences of a queue manager, and allowed ciphers.
 
     @ivar advanced: PreferredAdvancedAlgorithm.
     @ivar enhanced: PreferredEnhancedAlgorithm.
@@ -101,7 +101,7 @@ class Preferences:
 
 @attrs.frozen
 class CipherChoice:
-    """What the body of a message is encrypted with.
+    """The cipher and key for the body of a message.
 
     @ivar level: what PrivacyLevel says of it; the level of the provider, not what was asked (reading 72).
     @ivar provider_name: UseCSP.
@@ -131,11 +131,11 @@ def public_key_of(keys: MqdsPublicKeys, provider_name: str) -> PublicKeyBlob | N
 def choose(keys: MqdsPublicKeys, level: int, preferences: Preferences) -> CipherChoice:
     """[MS-MQQB] 3.1.7.1.5: the best provider for which the receiver has published a key.
 
-    What was asked for is the least that is used: a key for AES is preferred whatever the level is.
+    The requested level is a minimum: a key for AES is preferred at any level.
 
     @param keys: PublicEncryptionKeyList of the receiver.
     @param level: Message.PrivacyLevel.
-    @raise CannotEncryptError: no key will do, or none that we may use.
+    @raise CannotEncryptError: no usable key, or none that is allowed.
     """
     if level not in PROVIDERS:
         raise CannotEncryptError(f"{level} is not a privacy level, which are 1, 3 and 5")

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3 SendSymmetricKeyCache and ReceiveSymmetricKeyCache: session keys that are used again."""
+"""[MS-MQQB] 3.1.1.3 SendSymmetricKeyCache and ReceiveSymmetricKeyCache: cached session keys."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CachedSymmetricKey:
 class SymmetricKeyCache:
     """[MS-MQQB] 3.1.1.3 symmetric key cache with its cleanup timer (3.1.2.10, 3.1.2.11, 3.1.6.10, 3.1.6.11).
 
-    It holds as many keys as fit, and none much longer than its lifetime.
+    It holds a limited number of keys, each for little more than its lifetime.
     The timer is L{deadline}, at which the caller calls L{expire}.  There is no cache of base keys (3.1.2.12,
     3.1.6.12). A key is used until that happens, even if it is a little older than its lifetime.
     """
@@ -64,7 +64,7 @@ class SymmetricKeyCache:
         self._lifetime = lifetime
         self._keys: dict[tuple[UUID, str, int, bytes | None], CachedSymmetricKey] = {}
         self.deadline: float | None = None
-        """When L{expire} has something to do, in seconds of the monotonic clock."""
+        """When L{expire} is due, in seconds of the monotonic clock."""
 
     def configure(self, size: int, lifetime: float) -> None:
         """Apply another size and lifetime to keys that are cached from now on."""
@@ -91,7 +91,7 @@ class SymmetricKeyCache:
         self._add((key.remote_queue_manager, key.provider_name, key.algorithm, None), key, now)
 
     def add_received(self, key: CachedSymmetricKey, now: Moment) -> None:
-        """[MS-MQQB] 3.1.5.8.3 remember what an encrypted key stands for."""
+        """[MS-MQQB] 3.1.5.8.3 cache a decrypted key."""
         self._add((key.remote_queue_manager, key.provider_name, key.algorithm, key.encrypted_key), key, now)
 
     def _add(self, place: tuple[UUID, str, int, bytes | None], key: CachedSymmetricKey, now: Moment) -> None:
@@ -104,7 +104,7 @@ class SymmetricKeyCache:
             self.deadline = now.monotonic + self._lifetime
 
     def forget(self, remote_queue_manager: UUID) -> None:
-        """Use no key of a queue manager any more: its own has changed."""
+        """Drop the keys of a queue manager, whose public key has changed."""
         for place in [place for place in self._keys if place[0] == remote_queue_manager]:
             del self._keys[place]
 

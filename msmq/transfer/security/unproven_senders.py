@@ -1,7 +1,7 @@
 """Cache of directory answers about senders that could not be authenticated, for a few seconds.
 
-The documents do not have it: without it, each message signed with a self-made certificate causes a query of
-the directory.
+It is not in the documents: without it, each message signed with a self-made certificate would cause a
+directory query.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import attrs
 from msmq.moment import Moment
 
 LIFETIME: Final = 3.0
-"""Seconds after which the directory is asked anew, and after which what was published meanwhile counts."""
+"""Seconds for which an answer is cached, and newly published certificates are not seen."""
 
 MOST: Final = 1000
 """The maximum number of cached senders."""
@@ -53,8 +53,8 @@ class UnprovenSender:
 class UnprovenSenders:
     """Senders that the directory did not confirm.
 
-    Only what it said is remembered, and never that it did not answer; a certificate that it has is none that
-    is refused because of others that were not.
+    Only answers are cached, never their absence; a registered certificate is not refused because of others
+    that were not registered.
     """
 
     def __init__(self, size: int = MOST, lifetime: float = LIFETIME) -> None:
@@ -68,7 +68,7 @@ class UnprovenSenders:
         return len(self._senders)
 
     def find(self, sender: Hashable, proof: bytes, now: Moment) -> UnprovenSender | None:
-        """What the directory has of a sender, if that does not prove that a message is from there."""
+        """The cached answer about a sender, if it does not confirm this certificate or key."""
         found = self._senders.get(sender)
         if found is None or found.until <= now.monotonic or found.has(proof):
             return None
@@ -88,7 +88,7 @@ class UnprovenSenders:
         return made
 
     def forget(self, sender: Hashable) -> None:
-        """What is known of a sender is known to have changed."""
+        """Drop the entry of a sender that has changed."""
         self._senders.pop(sender, None)
 
 
