@@ -19,7 +19,7 @@ from msmq.structures.status import MQError
 from msmq.transfer.decisions.final_ack_decision import may_be_answered
 
 Answer = tuple[Queue, UserMessageView]
-"""A packet of our own, and the queue that it goes to."""
+"""A packet of this queue manager, and its destination queue."""
 
 Answering = Callable[[UserMessageView, MessageClass, bool, "str | None"], Iterable[Answer]]
 """Makes the answers to one message; may raise L{MQError}. The flag says that it was refused on arrival, the
@@ -27,11 +27,12 @@ text where alone its sender may be."""
 
 
 class AcknowledgementBatch:
-    """[MS-MQQB] 3.1.7.15 and 3.1.7.17: the acknowledgements of some messages, of which none leaves alone.
+    """[MS-MQQB] 3.1.7.15 and 3.1.7.17: the acknowledgements of some messages, stored atomically with their
+    cause.
 
-    What happens to the messages and what is said about it are one batch of the store, so that a crash
-    neither swallows an acknowledgement nor lets one come twice.
-    One that cannot be made is dropped; the message that it is about is not affected.
+    The change of the messages and their acknowledgements are one batch of the store, so a crash neither loses
+    nor repeats an acknowledgement.
+    An acknowledgement that cannot be created is dropped; its message is not affected.
 
     After L{prepare} the changes are to be stored with those of the messages; then L{show} has to follow, or
     L{withdraw} if they were not stored.
@@ -54,12 +55,12 @@ class AcknowledgementBatch:
         is_refusal: bool = False,
         only_at: str | None = None,
     ) -> None:
-        """Answer these messages.
+        """Add the acknowledgements of these messages.
 
-        @param is_refusal: they were refused on arrival, and the sender of a transactional one hears of that
-            in any case (reading 51).
-        @param only_at: the address that they came from, if nothing else tells who sent them: no FinalAck goes
-            anywhere else.
+        @param is_refusal: they were refused on arrival; the sender of a transactional one is notified of that
+        in any case (reading 51).
+        @param only_at: the address that they came from, if nothing else authenticates their sender: FinalAcks
+        are sent only there.
         """
         for view in views:
             if not may_be_answered(view, message_class):
@@ -72,7 +73,7 @@ class AcknowledgementBatch:
                 self._drop(view, message_class, error)
 
     def prepare(self) -> Sequence[Change]:
-        """Enqueue the answers, still invisible; returns the changes to store."""
+        """Enqueue the acknowledgements, still invisible; returns the changes to store."""
         if not self._arrivals:
             return ()
         performer = self._performer
@@ -82,7 +83,7 @@ class AcknowledgementBatch:
         return admission.changes
 
     def show(self) -> None:
-        """The changes are stored: the answers may leave."""
+        """The changes are stored: make the acknowledgements available for sending."""
         admission = self._admission
         if admission is not None:
             performer = self._performer
@@ -90,14 +91,14 @@ class AcknowledgementBatch:
             performer.perform(performer.model.commit(admission, performer.clock.now()))
 
     def withdraw(self) -> None:
-        """The changes were not stored: there are no answers."""
+        """The changes were not stored: discard the acknowledgements."""
         admission = self._admission
         if admission is not None:
             self._performer.model.withdraw(admission)
             forget_queues(admission.overflow, admission.groups)
 
     def send(self) -> None:
-        """Store and show them by themselves, where nothing else is stored."""
+        """Store and show the acknowledgements in a commit of their own."""
         changes = self.prepare()
         if changes:
             Deferred.fromCoroutine(self._store(changes))

@@ -353,10 +353,10 @@ class Parts:
         )
 
     def _note(self, event: str, reason: str, queue: str = "") -> None:
-        """An event of the queue manager itself or of a queue, and not of a message."""
+        """Record an event of the queue manager itself or of a queue."""
         self.events.record(AppendEvent(self.clock.now().wall, b"", event, reason, queue=queue))
 
-    # Events: what a part reports to one that is made later, or that depends on it
+    # Events from parts to parts that are created later, or that depend on them
 
     def outgoing_ready(self, queue: OutgoingQueue) -> None:
         """See L{PerformerListener.outgoing_ready}."""
@@ -383,7 +383,7 @@ class Parts:
         self.transfer.route_changed(destination)
 
     def topology_changed(self) -> None:
-        """The router has read an enterprise that differs from the one before."""
+        """The router has read a changed enterprise."""
         self.ways.changed()
 
     async def ask_directory(self, procedure: Procedure[R]) -> R:
@@ -397,7 +397,7 @@ class Parts:
 
     @property
     def _with_directory(self) -> Integration:
-        assert self.integration is not None, "only parts of an integration ask"
+        assert self.integration is not None, "only parts of an integration query"
         return self.integration
 
 

@@ -15,9 +15,9 @@ _LOG: Final = Logger()
 
 
 def undivided(step: Coroutine[Deferred[Any], Any, T]) -> Deferred[T]:
-    """Begin a step that asks the store and then does what follows from its answer.
+    """Run a step that commits to the store and then performs the consequences.
 
-    Cancelling undoes nothing that the store was asked for, so what follows has to be done in any case.
+    Cancelling does not undo a commit, so its consequences have to be performed in any case.
     The canceller gets a CancelledError at once; the step continues, and a later failure is logged.
     """
     answer: Deferred[T] = Deferred()

@@ -12,19 +12,19 @@ from msmq.persistence.changes import AppendEvent, Change, TrimEvents
 from msmq.structures.status import MQError
 
 PENDING = 10_000
-"""Events that wait for the store at most; of more than these the oldest are dropped, and counted."""
+"""Limit on events that wait for the store; beyond it the oldest are dropped, and counted."""
 
 PORTION = 1_000
-"""Events that are stored together at most."""
+"""Limit on events in one commit."""
 
 
 class EventLog:
-    """Appends to the event log of the store, and keeps it bounded.
+    """Appends to the event log of the store, and trims it.
 
     @param keep: how many events the store keeps.
-    @ivar counts: events since the process began, by their word, stored or not.
-    @ivar dropped: events that were not stored: they came faster than they can be, or when the store had
-        failed for too long.
+    @ivar counts: events since the process began, by name, stored or not.
+    @ivar dropped: events that were not stored: they came faster than the store could write them, or it failed
+    for too long.
     """
 
     def __init__(self, performer: Performer, keep: int) -> None:
@@ -32,13 +32,13 @@ class EventLog:
         self._keep = keep
         self._pending: deque[AppendEvent] = deque()
         self._is_storing = False
-        # What was appended before this process began is not known, so the first portion trims as well.
+        # The number of earlier events is unknown, so the first commit trims too.
         self._appended = keep
         self.dropped = 0
         self.counts: Counter[str] = Counter()
 
     def configure(self, keep: int) -> None:
-        """Keep another number of events from the next portion on."""
+        """Keep another number of events from the next commit on."""
         self._keep = keep
 
     def record(self, event: AppendEvent) -> None:
@@ -53,7 +53,7 @@ class EventLog:
             Deferred.fromCoroutine(self._store())
 
     def trim(self, changes: Sequence[Change]) -> list[Change]:
-        """These changes, with another that keeps the log bounded if it is time for it."""
+        """These changes, with a trim of the log if one is due."""
         for change in changes:
             if isinstance(change, AppendEvent):
                 self.counts[change.event] += 1
@@ -61,7 +61,7 @@ class EventLog:
 
     def _bounded(self, changes: Sequence[Change]) -> list[Change]:
         self._appended += sum(isinstance(change, AppendEvent) for change in changes)
-        # Seldom, so that it costs little; so much more than wanted may be there in between.
+        # Rarely, since it has a cost; the log may exceed its limit in between.
         if self._appended < max(self._keep // 16, PORTION):
             return list(changes)
         self._appended = 0
@@ -79,7 +79,7 @@ class EventLog:
     async def _append(self, attempt: int) -> None:
         """Store the oldest of the events that wait.
 
-        @raise MQError: they are not stored; as many of them wait again as the limit allows.
+        @raise MQError: they are not stored; they wait again, within the limit.
         """
         portion = [self._pending.popleft() for _ in range(min(PORTION, len(self._pending)))]
         try:

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.2.5 and 3.1.7.2.6 Flow Control: nothing comes in while the store is full."""
+"""[MS-MQDMPR] 3.1.7.2.5 and 3.1.7.2.6 Flow Control: no messages are accepted while the store is full."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from msmq.manager.performer import Performer
 from msmq.persistence.changes import PutState, RemoveState
 
 FIRST_INTERVAL: Final = 0.5
-"""Seconds after which the store is asked for the first time whether there is space again.
+"""Seconds until the store is first probed for space.
 
-It may have been one batch that was too large, or a reader may have made room meanwhile.
+A single batch may have been too large, or a reader may have freed space meanwhile.
 """
 
 LONGEST_INTERVAL: Final = 5.0
-"""Up to this the intervals become twice as long each time; a full disk is asked no more often for long."""
+"""The interval doubles up to this many seconds."""
 
 CALM_SECONDS: Final = 5.0
-"""So long there has to be space before the intervals begin anew: it may be there for small things only."""
+"""Seconds for which there has to be space before the interval is reset."""
 
 PROBE_BYTES: Final = 1024 * 1024
-"""Bytes that the store has to have room for before it is taken to have space again."""
+"""Bytes that a probe writes to find out whether the store has space again."""
 
 _NAME: Final = "space_probe"
 
 
 class FlowControl:
-    """Raises and lowers QueueManager.Throttled as the store says (reading 54)."""
+    """Sets and clears QueueManager.Throttled when the store is full (reading 54)."""
 
     log: ClassVar[Logger] = Logger()
 
@@ -51,11 +51,11 @@ class FlowControl:
             self._timer = None
 
     def failed(self, error: StorageError) -> None:
-        """The store failed; when it is full, nothing more comes in until it has space."""
+        """The store failed; if it is full, accept no messages until it has space."""
         storage = self._performer.model.storage
         if isinstance(error, StorageFull) and not storage.throttled and not self._is_stopped:
             storage.throttled = True
-            self.log.error("the store is full, nothing more is taken: {error}", error=error)
+            self.log.error("the store is full, no messages are accepted: {error}", error=error)
             if self._reactor.seconds() - self._calm_since >= CALM_SECONDS:
                 self._interval = FIRST_INTERVAL
             self._wait()

@@ -1,4 +1,4 @@
-"""Life of a queue manager: the order in which its parts are opened, started and stopped."""
+"""Lifecycle of a queue manager: opens, starts and stops its parts in order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ManagerLifecycle:
         self._parts = parts
 
     async def open(self) -> None:
-        """Open the store and take over what it holds."""
+        """Open the store and load its contents."""
         parts = self._parts
         try:
             snapshot = await parts.store.open()
@@ -61,11 +61,11 @@ class ManagerLifecycle:
         try:
             await parts.performer.commit(claim(parts.store, snapshot, parts.model.identifier))
         except MQError as error:
-            # A store without space opens all the same; the next start does it.
-            self.log.error("whose the store is was not stored: {error}", error=error)
+            # A full store opens all the same; the next start stores the owner.
+            self.log.error("the owner of the store was not recorded: {error}", error=error)
 
     def start(self) -> None:
-        """Begin to send what waits."""
+        """Begin to send pending messages."""
         parts = self._parts
         parts.outbox.start()
         parts.logs.start()
@@ -80,7 +80,9 @@ class ManagerLifecycle:
         self._mend_descriptors()
 
     def _mend_descriptors(self) -> None:
-        """Look at the lists in the directory that an earlier version has written, so that they are mended."""
+        """Read the access lists that an earlier version has written to the directory, so that they are
+        corrected.
+        """
         parts = self._parts
         if parts.integration is None or parts.permissions is None:
             return
@@ -97,7 +99,7 @@ class ManagerLifecycle:
                     )
 
     def stop(self) -> Deferred[Any]:
-        """End the sessions and the waits, then close the store."""
+        """End the sessions and pending reads, then close the store."""
         parts = self._parts
         parts.logs.stop()
         parts.sequences.stop()

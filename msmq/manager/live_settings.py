@@ -1,4 +1,4 @@
-"""What of a running queue manager can be changed without a restart."""
+"""Settings of a running queue manager that can be changed without a restart."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from msmq.transfer.security.cipher_choice import Preferences
 class LiveSettings:
     """Values that L{msmq.manager.service.QueueManagerService.configure} applies, all of them together.
 
-    @ivar session: of what concerns the transfer of messages; sessions have theirs of their factory.
+    @ivar session: settings of message transfer; sessions get theirs from their factory.
     @ivar limits: of the queues.
     @ivar events: how many events the event log keeps.
-    @ivar delivery_records: how many kilobytes of records of deliveries are kept.
-    @ivar send_keys: how many keys of messages are kept.
-    @ivar send_key_lifetime: for how many seconds.
+    @ivar delivery_records: the limit on delivery records in kilobytes.
+    @ivar send_keys: the limit on message keys.
+    @ivar send_key_lifetime: their lifetime in seconds.
     @ivar send_insecure_nacks: [MS-MQQB] 3.1.7.15 SendInsecureNacks.
     @ivar gate: the addresses that may send unauthenticated messages.
     @ivar encryption: the ciphers.
@@ -40,7 +40,7 @@ class LiveSettings:
     signing: SigningPolicy
 
     def apply(self, parts: Parts) -> None:
-        """Have each part use these values from now on; nothing is checked here, so this does not fail."""
+        """Apply these values to each part; they are not checked, so this does not fail."""
         parts.model.configure(self.limits)
         parts.events.configure(self.events)
         parts.deliveries.configure(self.delivery_records)

@@ -1,4 +1,4 @@
-"""Rate-limited log lines about peers: texts that they choose, and refusals."""
+"""Rate-limited log lines about refused messages, with texts that peers choose."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import attrs
 from msmq.line_limit import LineLimit
 
 LINES: Final = 10
-"""Lines of the log in a minute about messages that are not taken; the event log has all of them."""
+"""Log lines in a minute about refused messages; the event log has all of them."""
 
 
 @attrs.frozen
 class RefusalLog:
-    """Messages and acknowledgements that were not taken.
+    """Counts and log lines of refused messages and acknowledgements.
 
-    @ivar counts: how many, by the name of the reason.
-    @ivar lines: how much of that the log of the process gets.
+    @ivar counts: their numbers, by the name of the reason.
+    @ivar lines: the limit on log lines.
     """
 
     counts: Counter[str] = attrs.field(factory=Counter)

@@ -26,7 +26,7 @@ from msmq.transfer.source_journaling import SourceJournaling
 
 @attrs.frozen(kw_only=True)
 class ManagerRuntime:
-    """The machine on which a queue manager runs: addresses, names, clock.
+    """The runtime of a queue manager: reactor, clock, threads, identifiers.
 
     @ivar reactor: delays calls.
     @ivar in_thread: calls a function in a worker thread, as C{deferToThread}.
@@ -43,16 +43,16 @@ class ManagerRuntime:
 class TransferPolicy:
     """How messages are transferred, reported and recorded, where the documents leave it open.
 
-    @ivar session: what the behaviour notes of [MS-MQQB] leave open.
-    @ivar send_insecure_nacks: [MS-MQQB] 3.1.7.15: whether unauthenticated peers learn that there is no such
-        queue.
+    @ivar session: settings from the behaviour notes of [MS-MQQB].
+    @ivar send_insecure_nacks: [MS-MQQB] 3.1.7.15: whether negative acknowledgements tell unauthenticated
+    peers that a queue does not exist.
     @ivar report_messages: [MS-MQQB] 3.1.5.8.9, [MS-MQMQ] note 23: whether reports of traced messages are
         sent.
-    @ivar dead_letter_over_quota: [MS-MQQB] 3.1.5.8.8: whether a message that its queue has no room for
-        becomes a dead letter here if its sender asks for one.
-    @ivar source_journaling: what has to happen before the journal of the sender gets its copy.
+    @ivar dead_letter_over_quota: [MS-MQQB] 3.1.5.8.8: whether a message over the quota of its queue becomes a
+    dead letter here if its sender requests one.
+    @ivar source_journaling: when the journal of the sender gets its copy.
     @ivar events: how many events the event log keeps.
-    @ivar delivery_records: how many kilobytes of records of deliveries are kept; 0 for none.
+    @ivar delivery_records: the limit on delivery records in kilobytes; 0 keeps none.
     """
 
     session: SessionSettings
@@ -70,10 +70,11 @@ class EnterprisePlace:
 
     @ivar host: its computer.
     @ivar directory: where it is published, with its public queues; C{None} in workgroup mode.
-    @ivar changes: what is done about changes that others make there.
+    @ivar changes: how changes that others make there are handled.
     @ivar router: finds the routes of messages to other queue managers; C{None} has the directory queried.
-    @ivar routing_server: [MS-MQDMPR] 3.1.1.1 RoutingServer: whether it forwards messages between others.
-    @ivar site: [MS-MQDMPR] 3.1.3 iProvisioning: the site that it belongs to where it publishes itself.
+    @ivar routing_server: [MS-MQDMPR] 3.1.1.1 RoutingServer: whether it forwards messages between other queue
+    managers.
+    @ivar site: [MS-MQDMPR] 3.1.3 iProvisioning: the site in which it publishes itself.
     """
 
     host: HostIdentity
@@ -88,12 +89,12 @@ class EnterprisePlace:
 class ManagerSecurity:
     """Trust, access control, and the keys and certificates of a queue manager.
 
-    @ivar gate: the addresses whose messages are accepted although nothing verifies their sender.
+    @ivar gate: the addresses that may send unauthenticated messages.
     @ivar access: controls access to queues by their descriptors; with C{None} the gate is the only check.
-    @ivar ciphers: encrypts and decrypts bodies, with keys that others find in the directory; C{None} refuses
-        encrypted messages.
-    @ivar encryption: what the documents leave open about that.
-    @ivar providers: what signs messages and verifies signatures.
+    @ivar ciphers: encrypts and decrypts bodies, with keys that are published in the directory; C{None}
+    refuses encrypted messages.
+    @ivar encryption: settings of encryption.
+    @ivar providers: sign messages and verify signatures.
     """
 
     gate: TrustedPeers

@@ -33,15 +33,15 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 
 _REFUSALS = {
-    EnqueueStatus.QUEUE_QUOTA_EXCEEDED: "the quota of the queue is used up",
-    EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED: "the quota of all queues is used up, or the store is full",
+    EnqueueStatus.QUEUE_QUOTA_EXCEEDED: "the quota of the queue is exceeded",
+    EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED: "the quota of all queues is exceeded, or the store is full",
     EnqueueStatus.TIMED_OUT_IN_TRANSIT: "its time to reach the queue has expired",
     EnqueueStatus.QUEUE_DELETED: "the queue was deleted",
 }
 
 
 def refuse(refusals: Sequence[EnqueueRefusal], count: int) -> None:
-    """The error that a message, of several, was refused.
+    """Raise the error for the first refused message.
 
     @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES; nothing if there is no refusal.
     """
@@ -54,15 +54,14 @@ def refuse(refusals: Sequence[EnqueueRefusal], count: int) -> None:
 
 
 class Outbox:
-    """Numbers messages, makes their packets, and puts them into queues, those of others included.
+    """Numbers messages, builds their packets, and puts them into local or outgoing queues.
 
-    @param signer: has packets name their sender, and signs them.
+    @param signer: adds sender identifiers to packets, and signs them.
     @param answer_room: the limits on outgoing queues that are created for names that a peer chose.
     @param final_acks: the FinalAcks of transactional messages.
     @param send_insecure: [MS-MQQB] 3.1.7.15 SendInsecureNacks: whether negative acknowledgements that would
         reveal which queues exist are sent.
-    @ivar acknowledgements: those that were made since the process began: C{administration}, C{final} and
-        C{order}.
+    @ivar acknowledgements: those created since the process began: C{administration}, C{final} and C{order}.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -96,12 +95,12 @@ class Outbox:
         messages: Sequence[Message],
         also: Callable[[int], Sequence[Change]] = lambda first: (),
     ) -> int:
-        """[MS-MQDMPR] 3.1.7.1.9: take these messages for each target, all or none.
+        """[MS-MQDMPR] 3.1.7.1.9: accept these messages for each target, all or none.
 
-        Done once everything recoverable is on disk.
+        Done once every recoverable message is on disk.
 
         @param also: changes to store with them; called with the first MessageID.
-        @return: the first MessageID; the others follow.
+        @return: the first MessageID; the others are consecutive.
         @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES over a quota, or that the store failed.
         """
         performer = self._performer
@@ -150,17 +149,17 @@ class Outbox:
         effects = performer.model.commit(admission, performer.clock.now())
         if answers is not None:
             answers.show()
-        # What happens to the messages in their queues comes after their arrival.
+        # Effects in their queues come after their arrival.
         performer.perform(effects)
 
     def send_in(
         self, transaction: Transaction, targets: Sequence[SendTarget], messages: Sequence[Message]
     ) -> int:
-        """[MS-MQDMPR] 3.1.7.1.9: take these messages for each target when a transaction commits.
+        """[MS-MQDMPR] 3.1.7.1.9: accept these messages for each target when a transaction commits.
 
         @return: the first MessageID; the others are consecutive. They are valid once it has committed.
         @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES over a quota, MQ_ERROR_TRANSACTION_SEQUENCE if the
-            transaction takes nothing more; nothing was taken.
+        transaction has ended; no message was accepted.
         """
         self._performer.check_running()
         first, arrivals = self.build(targets, messages)
@@ -172,7 +171,7 @@ class Outbox:
     ) -> int:
         """The same for a transaction that continues: the numbers are valid at once.
 
-        They do not come again, be it committed or not.
+        They are not reused, whether it commits or not.
 
         @raise MQError: as L{send_in}, or that the store failed.
         """
@@ -189,10 +188,10 @@ class Outbox:
         refuse(performer.model.transacting.send(transaction, arrivals, performer.clock.now()), len(arrivals))
 
     def start(self) -> None:
-        """Reserve numbers before they are needed, so that senders need not wait for it."""
+        """Reserve MessageIDs in advance, so that senders do not wait for that."""
         changes = self._performer.model.reservations()
         Deferred.fromCoroutine(self._reserve(changes)).addErrback(
-            lambda failure: self.log.error("no numbers could be reserved: {error}", error=failure.value)
+            lambda failure: self.log.error("MessageIDs could not be reserved: {error}", error=failure.value)
         )
 
     async def _reserve(self, changes: Sequence[Change]) -> None:
@@ -200,14 +199,14 @@ class Outbox:
         self._performer.model.stored(changes)
 
     def check(self, messages: Iterable[Message], targets: Iterable[SendTarget]) -> None:
-        """See that these queues take such messages.
+        """Check that these queues accept such messages.
 
-        @raise MQError: MQ_ERROR_TRANSACTION_USAGE for a kind of message that the queue does not take;
+        @raise MQError: MQ_ERROR_TRANSACTION_USAGE for a kind of message that the queue does not accept;
             MQ_ERROR_UNSUPPORTED_OPERATION for a recoverable message without a durable store;
             MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a class of the system's own;
-            MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a body that is to be encrypted for a direct name,
-            of which is unknown whose key it needs ([MS-MQQB] 5.1); MQ_ERROR_CERTIFICATE_NOT_PROVIDED for
-            one that is not signed, or not by a user, and a queue of ours that demands it.
+            MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a body to be encrypted for a direct name, which does
+            not identify a key ([MS-MQQB] 5.1); MQ_ERROR_CERTIFICATE_NOT_PROVIDED for one that is not signed
+            by a user, for a local queue that requires it.
         """
         store = self._performer.store
         is_durable = store.durable
@@ -218,7 +217,7 @@ class Outbox:
             if not is_durable and message.is_recoverable:
                 raise MQError(
                     Status.MQ_ERROR_UNSUPPORTED_OPERATION,
-                    f"a recoverable message needs a durable store; {store.name} keeps nothing over a restart",
+                    f"a recoverable message needs a durable store; {store.name} does not survive a restart",
                 )
             if message.message_class and not is_application_class(message.message_class):
                 raise MQError(
@@ -228,7 +227,8 @@ class Outbox:
             if message.privacy_level and direct:
                 raise MQError(
                     Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION,
-                    f"{direct[0]} is a direct name, for which nothing is encrypted; use PUBLIC= or PRIVATE=",
+                    f"{direct[0]} is a direct name, for which encryption is not possible; use PUBLIC= "
+                    "or PRIVATE=",
                 )
             for definition in own:
                 if definition.transactional != message.transactional:
@@ -237,22 +237,23 @@ class Outbox:
                         if message.transactional
                         else "transactional messages only"
                     )
-                    raise MQError(Status.MQ_ERROR_TRANSACTION_USAGE, f"{definition.path} takes {kind}")
+                    raise MQError(Status.MQ_ERROR_TRANSACTION_USAGE, f"{definition.path} accepts {kind}")
                 if definition.authenticate and not message.authentication_level:
                     raise MQError(
                         Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED,
-                        f"{definition.path} takes only authenticated messages, and this one is not signed",
+                        f"{definition.path} accepts only authenticated messages, and this one is not signed",
                     )
                 if definition.authenticate and message.sender_identifier_type not in (None, SenderIdType.SID):
                     raise MQError(
                         Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED,
-                        f"{definition.path} takes only authenticated messages, and this one names no user",
+                        f"{definition.path} accepts only authenticated messages, and this one has no "
+                        "user as its sender",
                     )
 
     def build(
         self, targets: Sequence[SendTarget], messages: Sequence[Message]
     ) -> tuple[int, list[tuple[Queue, UserMessageView]]]:
-        """Number messages and make their packets, for each target; answers with the first number as well.
+        """Number messages and build their packets, for each target; also returns the first number.
 
         @raise MQError: one cannot be signed; as L{msmq.manager.securing.signatures.Signer.secure}.
         """
@@ -271,20 +272,20 @@ class Outbox:
         return first, arrivals
 
     def answers(self) -> AcknowledgementBatch:
-        """Acknowledgements and reports about some messages, to be stored with their changes."""
+        """A batch for acknowledgements and reports, to be stored with the changes of their messages."""
         return AcknowledgementBatch(self._performer, self._answer)
 
     async def send_own(self, name: FormatName, message: Message, source: bytes) -> None:
-        """Send a message of our own making, a report for example, to a queue that a peer chose.
+        """Send a message of this queue manager, such as a report, to a queue that a peer chose.
 
-        @param source: the queue manager that sent the message in which that is said.
+        @param source: the queue manager whose message names the queue.
         @raise MQError: that queue cannot be sent to, or takes transactional messages only; there are too
             many outgoing queues; or as L{put}.
         """
         await self.put([await self._learned(name, source)], [message])
 
     async def _learned(self, name: FormatName, source: bytes) -> SendTarget:
-        """The queue that a peer chose; a public one is looked for, if need be."""
+        """The queue that a peer chose; a public one is looked up if necessary."""
         try:
             return self._target(name, source)
         except UnknownPublicQueue as unknown:
@@ -292,7 +293,7 @@ class Outbox:
             return self._target(name, source)
 
     def _answer_later(self, answer: Acknowledgement, about: UserMessageView) -> None:
-        """Send an acknowledgement to a public queue that has to be looked for first."""
+        """Send an acknowledgement to a public queue that has to be looked up first."""
 
         def dropped(failure: Failure) -> None:
             failure.trap(MQError)
@@ -308,9 +309,9 @@ class Outbox:
         Deferred.fromCoroutine(sending).addErrback(dropped)
 
     async def put_packet(self, name: FormatName, packet: bytes, source: bytes = b"") -> None:
-        """Send a packet of our own making to a queue of another queue manager.
+        """Send a packet of this queue manager to a remote queue.
 
-        @param source: the queue manager because of which that is; none for one of our own.
+        @param source: the queue manager on whose behalf it is sent; C{None} for this one.
         @raise MQError: there are too many outgoing queues, or the store failed.
         """
         model = self._performer.model
@@ -353,7 +354,7 @@ class Outbox:
         if not self._answer_room.make(name, source, None):
             raise MQError(
                 Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
-                "there are too many outgoing queues, or too many because of messages from one host",
+                "the limit on outgoing queues, in total or on behalf of one host, is reached",
             )
 
     def _target(self, name: FormatName, source: bytes) -> SendTarget:
@@ -361,5 +362,5 @@ class Outbox:
             self._see_room(name, source)
         target = self._destinations.one(name)
         if target.is_local and target.queue.definition.transactional:
-            raise MQError(Status.MQ_ERROR_TRANSACTION_USAGE, f"{name} takes transactional messages only")
+            raise MQError(Status.MQ_ERROR_TRANSACTION_USAGE, f"{name} accepts only transactional messages")
         return target

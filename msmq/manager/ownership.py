@@ -12,16 +12,16 @@ from msmq.persistence.snapshot import Snapshot
 from msmq.wire.guid import braced
 
 OWNER: Final = "queue_manager"
-"""Under this name a durable store keeps the 16 bytes of its owner's GUID, as they are printed."""
+"""Name of the stored value with the 16 bytes of the owner's GUID, in the order in which they are printed."""
 
 
 async def check_owner(store: IMessageStore, snapshot: Snapshot, identifier: UUID) -> None:
     """Check that a store that was just opened belongs to this queue manager, or is new.
 
-    Another queue manager would give numbers that ours has given, and acknowledge what was sent to ours.
+    Another queue manager would reuse MessageIDs, and acknowledge messages that were not sent to it.
 
     @param identifier: [MS-MQDMPR] 3.1.1.1 QueueManager.Identifier.
-    @raise StorageError: it is another's; it is closed, and nothing that counts was changed.
+    @raise StorageError: it belongs to another; it is closed, and nothing relevant was changed.
     """
     owner = snapshot.state.get(OWNER)
     if owner is None or owner == identifier.bytes:
@@ -29,12 +29,12 @@ async def check_owner(store: IMessageStore, snapshot: Snapshot, identifier: UUID
     await store.close()
     raise StorageError(
         f"the store {store.name} is that of queue manager {_named(owner)}, and this is {braced(identifier)}:"
-        " bring back the identity.json that belongs to it, or use another store"
+        " restore its identity.json, or use another store"
     )
 
 
 async def check_migration(store: IMessageStore, snapshot: Snapshot) -> None:
-    """See that a store that was just opened is neither moved to another one, nor being filled from one.
+    """Check that a store that was just opened is neither the source nor the incomplete target of a migration.
 
     @raise StorageError: it is; it is closed, and nothing was changed.
     """

@@ -21,7 +21,7 @@ from msmq.membership.requests import Outcome
 from msmq.structures.names.format_name import PublicFormatName
 
 AT_ONCE: Final = 200
-"""How many queues are compared before other work of the reactor is done."""
+"""Queues that are compared in one iteration of the reactor."""
 
 _ATTRIBUTES: Final = ("identifier", "pathname", "label", "type", "transactional", "authentication")
 _WILDCARDS: Final = frozenset("*?")
@@ -36,11 +36,11 @@ async def find_public_queues(
     application_type: UUID | None,
     path: str | None,
 ) -> list[PublicQueueSummary]:
-    """The public queues that match all of what is given, in order of their paths.
+    """The public queues that match all criteria, in the order of their paths.
 
     @param run: runs the procedures of C{access}.
-    @param label: without regard to case, as is C{path}; C{*} and C{?} stand for any characters.
-    @raise MQError: the directory is away, or refuses.
+    @param label: case-insensitive, as is C{path}; C{*} and C{?} are wildcards.
+    @raise MQError: the directory is unreachable, or refuses.
     """
     filters: list[AttributeFilter] = []
     if application_type is not None:
@@ -71,7 +71,7 @@ def _check(outcome: Outcome) -> None:
 
 
 def _matches(value: str, wanted: str | None) -> bool:
-    """Whether a text has a pattern in which only C{*} and C{?} have a meaning."""
+    """Whether a text matches a pattern with the wildcards C{*} and C{?}."""
     return wanted is None or fnmatchcase(value.casefold(), wanted.casefold().replace("[", "[[]"))
 
 

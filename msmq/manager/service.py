@@ -51,16 +51,16 @@ class QueueManagerService(Service):
     asked of it.
 
     @param model: the queues.
-    @param store: keeps what has to survive.
-    @param sessions: creates the sessions; it is passed to the session endpoint.
-    @param runtime: the machine that it runs on.
+    @param store: stores queues, messages and state.
+    @param sessions: creates the sessions; passed to the session endpoint.
+    @param runtime: its reactor, clock and threads.
     @param policy: how messages are transferred, reported and recorded.
-    @param place: its names, and its place in an enterprise.
-    @param security: the peers and users that it trusts, and what it signs and encrypts with.
-    @param send_keys: the keys of messages that are remembered.
+    @param place: its names, and its membership in an enterprise.
+    @param security: trusted peers, access control, signatures and encryption.
+    @param send_keys: the stored message keys.
     @param addresses: the addresses at which it listens, for C{msmq status}.
     @ivar access: the access rights and the certificates.
-    @ivar inspection: the state of queues, sessions, transactions and of the whole.
+    @ivar inspection: the state of queues, sessions, transactions and the queue manager.
     @ivar message_administration: removes, moves, copies and requeues messages of its queues.
     @ivar state: [MS-MQDMPR] 3.1.1.1 QueueManagerState.
     """
@@ -108,7 +108,7 @@ class QueueManagerService(Service):
 
     @property
     def _work(self) -> Parts:
-        """What it is made of, as long as it does anything.
+        """Its parts, while it is open.
 
         @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE before L{open} and after L{stopService}.
         """
@@ -116,7 +116,7 @@ class QueueManagerService(Service):
         return self._parts
 
     async def open(self) -> None:
-        """Open the store and take over what it holds."""
+        """Open the store and load its contents."""
         self.state = ServiceState.INITIALIZING
         try:
             await self._life.open()
@@ -132,7 +132,7 @@ class QueueManagerService(Service):
         self._subscriptions.tell(QueueManagerEvent.STARTED)
 
     def stopService(self) -> Deferred[None]:
-        """[MS-MQQB] 3.1.4.2 Queue Manager Stopped: end the sessions and the waits, then close the store."""
+        """[MS-MQQB] 3.1.4.2 Queue Manager Stopped: end the sessions and all waits, then close the store."""
         Service.stopService(self)
         self.state = ServiceState.STOPPING
         return self._life.stop().addBoth(self._stopped)
@@ -143,26 +143,26 @@ class QueueManagerService(Service):
         return result
 
     def configure(self, settings: LiveSettings) -> None:
-        """Apply other settings while it runs; messages and sessions that are there stay."""
+        """Apply other settings while it runs; messages and sessions stay."""
         settings.apply(self._parts)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """[MS-MQDMPR] 3.1.4: subscribe to events of the queue manager, across starts.
 
-        @return: ends that.
+        @return: ends the subscription.
         """
         return self._subscriptions.add(subscriber)
 
     def take_offline(self) -> None:
-        """[MS-MQDMPR] 3.1.4.12 Take Offline: end the sessions, and let none begin.
+        """[MS-MQDMPR] 3.1.4.12 Take Offline: end the sessions, and refuse new ones.
 
-        What is sent to others waits; local queues work as always. A restart is online.
+        Messages to others wait; local queues are not affected. After a restart it is online.
         """
         self._work.transfer.take_offline()
         self._subscriptions.tell(QueueManagerEvent.TAKEN_OFFLINE)
 
     def bring_online(self) -> None:
-        """[MS-MQDMPR] 3.1.4.13 Bring Online: take part in sessions again, and send what waits."""
+        """[MS-MQDMPR] 3.1.4.13 Bring Online: accept and dial sessions again, and send pending messages."""
         self._work.transfer.bring_online()
         self._subscriptions.tell(QueueManagerEvent.BROUGHT_ONLINE)
 
@@ -192,13 +192,13 @@ class QueueManagerService(Service):
         transaction: ITransaction | None = None,
         keys: Sequence[str | None] | None = None,
     ) -> list[MessageIdentifier]:
-        """[MS-MQDMPR] 3.1.7.1.9: take these messages, all or none, and answer one identifier each.
+        """[MS-MQDMPR] 3.1.7.1.9: accept these messages, all or none, and return one identifier each.
 
-        See L{IMessaging.send}. A key belongs to its destination, and is remembered over restarts.
+        See L{IMessaging.send}. A key belongs to its destination, and is kept across restarts.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_ILLEGAL_FORMATNAME and its like for names;
             MQ_ERROR_INSUFFICIENT_RESOURCES over a quota; MQ_ERROR_TRANSACTION_SEQUENCE if the transaction
-            has ended; MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if another one is to send a key; or as
+            has ended; MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if another one holds a key; or as
             L{Outbox.check}.
         """
         parts = self._work
@@ -215,7 +215,7 @@ class QueueManagerService(Service):
         peek: bool = False,
         transaction: ITransaction | None = None,
     ) -> Reservation:
-        """[MS-MQDMPR] 3.1.7.1.10 and 3.1.7.1.15: lock what is there, or wait for the first message.
+        """[MS-MQDMPR] 3.1.7.1.10 and 3.1.7.1.15: lock available messages, or wait for the first one.
 
         See L{IMessaging.reserve}.
 
@@ -231,7 +231,7 @@ class QueueManagerService(Service):
     async def receive(
         self, queue: str, *, timeout: float | None = None, transaction: ITransaction | None = None
     ) -> UserMessageView:
-        """Receive one message: reserved, and removed for good before it is answered.
+        """Receive one message: locked, and durably removed before it is returned.
 
         In a transaction it is removed when that commits.
 
@@ -242,7 +242,7 @@ class QueueManagerService(Service):
         return reservation.messages[0].view
 
     async def peek(self, queue: str, *, timeout: float | None = None) -> UserMessageView:
-        """Look at the first message without taking it.
+        """Peek at the first message without removing it.
 
         @raise MQError: as L{reserve}.
         """
@@ -252,13 +252,13 @@ class QueueManagerService(Service):
     # Open queues
 
     async def format_name(self, destination: str) -> str:
-        """The format names of a destination as of L{send}, with commas.
+        """The format names of a destination of L{send}, separated by commas.
 
-        The directory is asked for a public queue elsewhere, and for the members of distribution lists, which
-        L{open_queue} does not wait for.
+        Remote public queues and the members of distribution lists are looked up in the directory, for which
+        L{open_queue} does not wait.
 
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_NO_DS for a path while the directory is away, or
-            that the name cannot be sent to.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_NO_DS for a path while the directory is
+        unreachable, or that the name is not a valid destination.
         """
         return ",".join(str(target.name) for target in await self._work.destinations.find(destination))
 
@@ -272,7 +272,7 @@ class QueueManagerService(Service):
 
         @param name: the path or format name of a queue of this queue manager, or for sending of any;
             several with commas for sending. Outgoing queues can be opened by administrators too.
-            A public queue elsewhere is opened by its format name, and looked for when it is sent to;
+            A remote public queue is opened by its format name, and looked up when it is sent to;
             L{format_name} returns that of a path.
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_NO_DS, MQ_ERROR_SHARING_VIOLATION,
             MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, MQ_ERROR_UNSUPPORTED_ACCESS_MODE, or that the name is
@@ -285,7 +285,9 @@ class QueueManagerService(Service):
         return self._work.transactions.begin(self._new_identifier())
 
     def enlist(self, identifier: uuid.UUID) -> TransactionHandle:
-        """Take part in a transaction of a coordinator: MQ_ERROR_DTC_CONNECT, as there is none."""
+        """Enlist in a transaction of a coordinator: always MQ_ERROR_DTC_CONNECT, since DTC is not
+        supported.
+        """
         return self._work.transactions.enlist(identifier)
 
     async def move(
@@ -297,21 +299,21 @@ class QueueManagerService(Service):
     # IAdministration
 
     async def create_queue(self, path: str, **properties: Unpack[QueueProperties]) -> QueueSummary:
-        """[MS-MQDMPR] 3.1.7.1.3 Create Queue; answers what L{queue} would.
+        """[MS-MQDMPR] 3.1.7.1.3 Create Queue; returns the same as L{queue}.
 
         @raise MQError: as L{Administration.create}.
         """
         return await self._work.administration.create(path, **properties)
 
     async def set_queue(self, path: str, properties: Mapping[str, Any]) -> QueueSummary:
-        """[MS-MQDMPR] 3.1.1.2 give a queue other properties; answers what L{queue} would.
+        """[MS-MQDMPR] 3.1.1.2 change the properties of a queue; returns the same as L{queue}.
 
         @raise MQError: as L{Administration.set}.
         """
         return await self._work.administration.set(path, properties)
 
     async def purge_queue(self, path: str) -> int:
-        """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: remove what is in it now, and answer how many these were.
+        """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: remove the messages in it now, and return their number.
 
         @raise MQError: as L{Administration.purge}.
         """
@@ -350,9 +352,9 @@ class QueueManagerService(Service):
         until: float | None = None,
         in_clear: bool = False,
     ) -> int:
-        """Send copies of what the message log of a queue holds, and answer how many these were.
+        """Send copies of the entries of a queue's message log, and return their number.
 
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or as L{send}; what was sent before stays sent.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or as L{send}; copies sent before stay sent.
         """
         logs = self._work.logs
         queue = own_queue(self.model, path)
@@ -400,7 +402,7 @@ class QueueManagerService(Service):
         return Deferred.fromCoroutine(self._work.outgoing_holds.hold_all(False))
 
     def pause_next_hop(self, host: str) -> Deferred[list[OutgoingQueueSummary]]:
-        """See L{IAdministration.pause_next_hop}; messages take other gates if there are any."""
+        """See L{IAdministration.pause_next_hop}; messages use other gates if possible."""
         return Deferred.fromCoroutine(self._work.outgoing_holds.hold_next_hop(host, True))
 
     def resume_next_hop(self, host: str) -> Deferred[list[OutgoingQueueSummary]]:

@@ -1,4 +1,4 @@
-"""The state of the queue manager, and the one that it keeps of its sessions."""
+"""States of the queue manager, and stored values as changes."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ class ServiceState(enum.Enum):
 
 
 def as_changes(changes: Iterable[StateChange]) -> list[Change]:
-    """Names and bytes, C{None} for nothing any more, in the words of the store."""
+    """Named values as changes of the store; C{None} removes a value."""
     return [RemoveState(name) if value is None else PutState(name, value) for name, value in changes]

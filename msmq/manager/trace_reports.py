@@ -26,8 +26,8 @@ class Reports:
     A message that is sent again is reported again. A report is sent like any express message; one
     whose queue cannot be opened is discarded.
 
-    @ivar sent: reports that are in transit, or delivered.
-    @ivar discarded: reports whose queue could not be opened, or had no room.
+    @ivar sent: reports that were sent.
+    @ivar discarded: reports whose queue could not be opened, or was full.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -39,7 +39,7 @@ class Reports:
         self.discarded = 0
 
     def arrived(self, messages: Iterable[UserMessageView]) -> None:
-        """These messages of other queue managers have arrived, and are stored if they have to be."""
+        """These messages of other queue managers have arrived, and are stored if recoverable."""
         for view in messages:
             if view.base_flags & BaseHeader.TR:
                 self._report(view, None)

@@ -102,12 +102,13 @@ class SessionProtocol(Protocol):
     # Hooks
 
     def connection_accepted(self) -> None:
-        """An initiator's connection was accepted; it has said nothing yet."""
+        """Hook: an initiator's connection was accepted; nothing was received yet."""
 
     def may_open(self) -> bool:
-        """Whether the initiator that has just introduced itself may have a session ([MS-MQQB] 2.2.1).
+        """Hook: whether an initiator, which has just stated its identifier, may open a session ([MS-MQQB]
+        2.2.1).
 
-        By default: as long as there are fewer than C{max_sessions}.
+        By default, if fewer than C{max_sessions} are open.
         """
         return not self._factory.is_full
 
@@ -119,11 +120,11 @@ class SessionProtocol(Protocol):
     def messages_arriving(
         self, messages: Sequence[UserMessageView], first_recoverable: int
     ) -> Deferred[None] | None:
-        """These messages arrived together, in this order; by default the broker takes them.
+        """Hook: these messages arrived together, in this order; by default they are passed to the broker.
 
-        A Deferred suspends the session, in order, until it fires: nothing further is read, and no
-        acknowledgement of these messages leaves before.
-        Recoverable messages are numbered on from C{first_recoverable}; call L{persisted} when they
+        A Deferred suspends the session until it fires: nothing further is read, and these messages are not
+        acknowledged before.
+        Recoverable messages are numbered consecutively from C{first_recoverable}; call L{persisted} when they
         are stored.
         """
         if self._factory.broker is None:
@@ -137,20 +138,20 @@ class SessionProtocol(Protocol):
         """One message was written to the connection."""
 
     def messages_acknowledged(self, messages: Sequence[OutgoingMessage]) -> None:
-        """The peer has these messages; by default the broker forgets them."""
+        """Hook: the peer has acknowledged these messages; by default the broker removes them."""
         if self._factory.broker is not None:
             self._factory.broker.messages_acknowledged(self, messages)
 
     def message_acknowledged(self, message: OutgoingMessage) -> None:
-        """The peer has this message; called for each after L{messages_acknowledged}."""
+        """Hook: the peer has acknowledged this message; called for each after L{messages_acknowledged}."""
 
     def room_for_messages(self) -> None:
-        """L{capacity} may have grown; by default the broker sends what waits."""
+        """Hook: L{capacity} may have grown; by default the broker sends pending messages."""
         if self._factory.broker is not None:
             self._factory.broker.room_for_messages(self)
 
     def message_rejected(self, message: UserMessageView, reason: str) -> None:
-        """The broker did not take a message that arrived; C{reason} says why."""
+        """Hook: the broker refused a message that arrived, for this C{reason}."""
 
     def session_closed(
         self,
@@ -158,20 +159,22 @@ class SessionProtocol(Protocol):
         unacknowledged: Sequence[OutgoingMessage],
         error: RemoteProtocolError | None,
     ) -> None:
-        """The session has ended; C{unacknowledged} were sent, and the peer may or may not have them."""
+        """Hook: the session has ended; the peer may or may not have received the C{unacknowledged}
+        messages.
+        """
         if self._factory.broker is not None:
             self._factory.broker.session_closed(self, reason, unacknowledged, error)
 
-    # What brokers call
+    # Called by brokers
 
     @property
     def is_initiator(self) -> bool:
-        """Whether we dialled."""
+        """Whether this side opened the connection."""
         return self.session.is_initiator
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether the connection is one of TLS."""
+        """Whether the connection uses TLS."""
         return ISSLTransport.providedBy(self.transport)
 
     @property
@@ -186,17 +189,19 @@ class SessionProtocol(Protocol):
 
     @property
     def statistics(self) -> SessionStatistics:
-        """What passed on it so far."""
+        """The packets sent and received so far."""
         return self.session.statistics
 
     @property
     def remote_identifier(self) -> UUID | None:
-        """The peer's queue manager identifier, once it has said it."""
+        """The peer's queue manager identifier, once it has stated it."""
         return self.session.remote_identifier
 
     @property
     def capacity(self) -> int:
-        """How many messages L{send} takes now: what the windows leave, 0 while the peer reads slowly."""
+        """The number of messages that L{send} accepts now: the free part of the window, 0 while the peer
+        reads slowly.
+        """
         return 0 if self._is_write_paused else self.session.capacity
 
     def send(self, messages: Sequence[OutgoingMessage]) -> None:
@@ -214,11 +219,11 @@ class SessionProtocol(Protocol):
         self._perform(self.session.pause(self._now()))
 
     def resume(self) -> None:
-        """[MS-MQQB] 3.1.7.14: an outgoing queue of the session goes on."""
+        """[MS-MQQB] 3.1.7.14: an outgoing queue of the session is resumed."""
         self.session.resume()
 
     def persisted(self, through: int) -> None:
-        """Recoverable messages that arrived here are stored, up to this number."""
+        """The broker has stored the recoverable messages that arrived here, up to this number."""
         self._perform(self.session.persisted(through, self._now()))
 
     def close(self, reason: CloseReason = CloseReason.STOPPED) -> None:
@@ -231,7 +236,7 @@ class SessionProtocol(Protocol):
         self._perform_one(Abort())
 
     def attempt_failed(self, progress: ConnectionProgress) -> None:
-        """The connection for which this protocol was made could not be made."""
+        """The connection for this protocol could not be established."""
         self._perform(self.session.connect_failed(progress, self._now()))
 
     # Called by Twisted
@@ -251,7 +256,7 @@ class SessionProtocol(Protocol):
             self._perform(self.session.accepted(self._now()))
 
     def dataReceived(self, data: bytes) -> None:
-        """Cut the bytes into packets and let the session judge them, all in one step."""
+        """Split the bytes into packets and pass them to the session."""
         now = self._now()
         if self.session.state in _OVER:
             return
@@ -288,12 +293,12 @@ class SessionProtocol(Protocol):
             self._guarded(self._factory.broker.connection_lost, self)
 
     def pauseProducing(self) -> None:
-        """The peer reads more slowly than we write."""
+        """The transport's buffer is full: the peer reads more slowly than this side writes."""
         self._is_write_paused = True
         self.session.congested()
 
     def resumeProducing(self) -> None:
-        """The peer has caught up."""
+        """The transport's buffer has been written."""
         if self._is_write_paused:
             self._is_write_paused = False
             self._perform(self.session.congestion_ended(self._now()))
@@ -306,29 +311,29 @@ class SessionProtocol(Protocol):
 
     @property
     def is_suspended(self) -> bool:
-        """Whether a hook has not finished with what arrived."""
+        """Whether a hook is still processing messages."""
         return self._waits_for is not None
 
     def stop_reading(self) -> None:
-        """The receive memory is exhausted: the peer is told by its window to send one message at a time."""
+        """The receive memory is exhausted: stop reading, and advertise a window of 1."""
         self._pauses.add("memory", self.transport)
         self._perform(self.session.narrow(self._now()))
 
     def go_on_reading(self) -> None:
-        """There is room again."""
+        """Receive memory is available again."""
         self._pauses.end("memory", self.transport, is_over=self.session.state in _OVER)
 
     def end_stalled(self) -> None:
-        """Others have no room, because the peer does not finish its packet."""
+        """Close the session: its incomplete packet keeps memory from others."""
         self.close(CloseReason.STALLED)
         self._account()
 
-    # The rest is private
+    # Private
 
     def _account(self) -> None:
         """Report the bytes of received packets that are incomplete or not processed yet."""
         if self.session.state in _OVER:
-            # What is left of the stream means nothing any more.
+            # The rest of the stream is meaningless.
             self._framer = StreamFramer(measure_user_message, internal_only=True)
             self._in_hand = 0
         elif self._waits_for is None:
@@ -350,7 +355,7 @@ class SessionProtocol(Protocol):
             self.room_for_messages()
 
     def _perform(self, effects: Iterable[Effect]) -> None:
-        """Perform effects in order, each after all that came before it, even if they come from within."""
+        """Perform effects in order, including those that are caused by other effects."""
         self._effects.extend(effects)
         if self._is_performing:
             return
@@ -394,7 +399,7 @@ class SessionProtocol(Protocol):
                     self._guarded(self._factory.broker.session_progress, self, status)
             case Disconnect():
                 if self.transport is not None:
-                    # A transport that has a producer waits for it before it closes.
+                    # A transport with a producer does not close before that has finished.
                     unregister = getattr(self.transport, "unregisterProducer", None)
                     if unregister is not None:
                         unregister()
@@ -430,7 +435,7 @@ class SessionProtocol(Protocol):
             waits_for.addErrback(self._fail)
 
     def _suspend(self, waits_for: Deferred[None]) -> None:
-        """Read no further, and perform nothing further, until the hook is done."""
+        """Suspend reading and effects until the hook is done."""
         self._waits_for = waits_for
         self._pauses.add("hook", self.transport)
         waits_for.addErrback(self._fail)
@@ -447,9 +452,9 @@ class SessionProtocol(Protocol):
         self._effects.extend(self._end(CloseReason.INTERNAL_ERROR))
 
     def _end(self, reason: CloseReason) -> list[Effect]:
-        """End the session from this side, and drop what it was still to hand on or to write.
+        """End the session from this side, and discard effects that were not performed.
 
-        Otherwise the very messages over which a hook has closed it would be acknowledged.
+        Otherwise messages for which a hook has closed the session would be acknowledged.
         """
         if self.session.state not in _OVER:
             kept = [effect for effect in self._effects if not isinstance(effect, Transmit | Deliver)]
@@ -458,7 +463,7 @@ class SessionProtocol(Protocol):
         return self.session.close(reason, self._now())
 
     def _guarded(self, hook: Callable[..., object], *args: object) -> None:
-        """Call a hook; what it raises ends this session and nothing else."""
+        """Call a hook; an exception in it ends only this session."""
         try:
             hook(*args)
         except Exception:

@@ -1,4 +1,4 @@
-"""What a session needs of the factory that made it."""
+"""Interface between a session and its factory."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ S = TypeVar("S", contravariant=True)
 
 
 class SessionOwner(Protocol[S]):
-    """What a session of a class needs of its factory, the L{session factory<msmq.net.session_factory>}.
+    """The part of its factory that a session uses; see the L{session factory<msmq.net.session_factory>}.
 
     @ivar broker: notified by the default hooks; C{None} for no broker.
-    @ivar receive_memory: the bound on what all sessions hold of unfinished packets.
+    @ivar receive_memory: the limit on unprocessed packets of all sessions.
     @ivar counts: the packets and bytes of all its sessions.
     """
 
@@ -41,7 +41,7 @@ class SessionOwner(Protocol[S]):
         """Count a connection that did not become a session; whether the log may say so."""
 
     def peer_line(self, kind: str) -> str | None:
-        """What to write behind a log line about something that peers cause; C{None} to leave the line out."""
+        """Rate limit for a log line that peers cause: its suffix, or C{None} if it is omitted."""
 
     def handshake_done(self, connection: S) -> None:
         """The handshake of a session is complete."""

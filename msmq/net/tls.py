@@ -1,11 +1,12 @@
 """TLS endpoints between queue managers with pinned certificates.
 
-A server listens on C{tls:PORT:certificate=FILE:privateKey=FILE}, and with C{pins=} lets only those
-connect whose certificates are named there.
-A client connects to C{tls:HOST:PORT:pins=FINGERPRINT}; C{certificate=} and C{privateKey=} are what it shows.
+A server listens on C{tls:PORT:certificate=FILE:privateKey=FILE}, and with C{pins=} accepts only clients with
+these certificates.
+A client connects to C{tls:HOST:PORT:pins=FINGERPRINT}; C{certificate=} and C{privateKey=} are its client
+certificate.
 Without C{pins=} such a client description is Twisted's own, which trusts the CA certificates of the system.
 
-Every function that reads raises L{ValueError} with what is wrong, in words that finish "the value ...".
+Parsers raise L{ValueError} with the fault, in words that finish "the value ...".
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ CLIENT_ARGUMENTS = ("host", "port", "pins", "certificate", "privateKey", "bindAd
 
 
 def read_identity(arguments: Mapping[str, str]) -> TlsIdentity | None:
-    """The files of a description; C{None} where it names none.
+    """The certificate files of a description; C{None} without any.
 
     @raise ValueError: it names only one of them.
     """
@@ -65,7 +66,7 @@ def read_identity(arguments: Mapping[str, str]) -> TlsIdentity | None:
 
 
 def check_server(arguments: Mapping[str, str]) -> TlsIdentity:
-    """Whose the connections of a server are, and that its pins can be read.
+    """Check that a server description has a certificate, and valid pins.
 
     @raise ValueError: something is missing or malformed.
     """
@@ -79,12 +80,12 @@ def check_server(arguments: Mapping[str, str]) -> TlsIdentity:
 
 @attrs.frozen
 class TlsClient:
-    """What a client description with pins says.
+    """A client description with pins.
 
     @ivar host: a computer name or an IP address.
-    @ivar pins: the certificates that the server may have.
-    @ivar identity: what is shown to it; C{None} for nothing.
-    @ivar bind_address: where connections leave from; C{None} where the description leaves it open.
+    @ivar pins: the accepted certificates of the server.
+    @ivar identity: the client certificate; C{None} without one.
+    @ivar bind_address: the source address; C{None} if the description has none.
     """
 
     host: str
@@ -95,7 +96,7 @@ class TlsClient:
 
     @classmethod
     def of(cls, positional: tuple[str, ...], named: Mapping[str, str]) -> TlsClient:
-        """Read the arguments of a description, its kind left out.
+        """Read the arguments of a description, without its kind.
 
         @raise ValueError: something is missing or malformed.
         """
@@ -133,7 +134,8 @@ class _Refusing(Protocol):
 
 @implementer(IProtocolFactory)
 class NeverNone:
-    """A factory for what cannot bear that a connection is refused, as Twisted's C{ssl:} endpoint.
+    """A factory that never returns C{None}, for callers that cannot refuse a connection, as Twisted's C{ssl:}
+    endpoint.
 
     Such a connection ends at once.
     """
@@ -154,7 +156,7 @@ class NeverNone:
 
 
 class _Encrypting(TLSMemoryBIOFactory):
-    """As Twisted's, but a connection that the factory refuses never begins TLS."""
+    """As Twisted's class, but a refused connection never begins TLS."""
 
     def buildProtocol(self, addr: IAddress | None) -> TLSMemoryBIOProtocol | None:  # type: ignore[override]
         protocol = self.wrappedFactory.buildProtocol(addr)
@@ -164,7 +166,7 @@ class _Encrypting(TLSMemoryBIOFactory):
 @implementer(IOpenSSLServerConnectionCreator)
 @attrs.define(eq=False)
 class _CurrentCreator:
-    """Makes each connection with the certificate that is current when it begins."""
+    """Creates each connection with the current certificate."""
 
     current: IOpenSSLServerConnectionCreator
 
@@ -175,7 +177,7 @@ class _CurrentCreator:
 @implementer(IStreamServerEndpoint, IReloadableTls)
 @attrs.define(eq=False)
 class TlsServerEndpoint:
-    """Listens for TLS where another endpoint listens for TCP."""
+    """Server endpoint for TLS over another endpoint for TCP."""
 
     reactor: IReactorTime
     tls: ITls
@@ -215,13 +217,13 @@ class SslFiles:
         self._current = read()
 
     def getContext(self) -> Any:
-        """What OpenSSL makes a connection with."""
+        """The context with which OpenSSL creates a connection."""
         return self._current.getContext()
 
     def read_again(self) -> Callable[[], None]:
         """See L{IReloadableTls.read_again}."""
         read = self._read()
-        # OpenSSL looks at key and certificate together only here.
+        # OpenSSL compares key and certificate only here.
         read.getContext()
 
         def use() -> None:
@@ -232,7 +234,7 @@ class SslFiles:
 
 @implementer(IStreamServerEndpoint, IReloadableTls)
 class SslServerEndpoint:
-    """C{ssl:}, as Twisted describes it, with files that can be read again."""
+    """Twisted's endpoint C{ssl:} with files that can be read again."""
 
     def __init__(
         self,
@@ -246,7 +248,7 @@ class SslServerEndpoint:
         self._listening = SSL4ServerEndpoint(reactor, port, self._files, backlog, interface)
 
     def listen(self, protocolFactory: IProtocolFactory) -> Deferred[IListeningPort]:
-        """Listen with the files as they were when the endpoint was made."""
+        """Listen with the files as they were read when the endpoint was created."""
         listening: Deferred[IListeningPort] = self._listening.listen(protocolFactory)
         return listening
 
@@ -256,10 +258,11 @@ class SslServerEndpoint:
 
 
 def read_ssl_files(arguments: Mapping[str, str]) -> CertificateOptions:
-    """What the arguments C{privateKey}, C{certKey}, C{extraCertChain} and C{dhParameters} of C{ssl:} name.
+    """Read the files that the arguments C{privateKey}, C{certKey}, C{extraCertChain} and C{dhParameters} of
+    C{ssl:} name.
 
     @raise OSError: a file cannot be read.
-    @raise Exception: as OpenSSL has it, if a file does not hold what it should.
+    @raise Exception: as OpenSSL raises it, if the contents of a file are invalid.
     """
     key = Path(arguments.get("privateKey", "server.pem"))
     certificate = Path(arguments.get("certKey", key))
@@ -285,7 +288,7 @@ _CERTIFICATE = re.compile(b"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE--
 @implementer(IStreamClientEndpoint)
 @attrs.frozen(eq=False)
 class TlsClientEndpoint:
-    """Connects by TLS to where another endpoint connects by TCP."""
+    """Client endpoint for TLS over another endpoint for TCP."""
 
     reactor: IReactorTime
     tls: ITls
@@ -293,7 +296,7 @@ class TlsClientEndpoint:
     tcp: IStreamClientEndpoint
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
-        """Read the files anew, and connect; the certificate is judged when the connection stands.
+        """Read the files again, and connect; the certificate is verified after the handshake.
 
         @raise TlsError: they cannot be used.
         """

@@ -7,11 +7,11 @@ from typing import Any, Final
 from twisted.internet.interfaces import IPushProducer, IWriteDescriptor
 
 READ_SIZE: Final = 0x40000
-"""Bytes that are read from a connection at once; the limit on receive memory may be exceeded by as many."""
+"""Bytes of one read from a connection; the limit on receive memory may be exceeded by this amount."""
 
 
 def prepare_transport(transport: Any, producer: IPushProducer) -> None:
-    """Set on a new transport what sessions need of it, as far as it has that.
+    """Set the socket options of a new transport, as far as it supports them.
 
     @param producer: is paused while the peer reads more slowly than is written.
     """
@@ -19,7 +19,7 @@ def prepare_transport(transport: Any, producer: IPushProducer) -> None:
     if register is not None:
         register(producer, True)
     if hasattr(transport, "bufferSize"):
-        # Twisted reads 64 KiB at once otherwise, which a message of that size does not fit in.
+        # Twisted's default is 64 KiB, less than a packet with a body of that size.
         transport.bufferSize = READ_SIZE
     no_delay = getattr(transport, "setTcpNoDelay", None)
     if no_delay is not None:
@@ -28,24 +28,26 @@ def prepare_transport(transport: Any, producer: IPushProducer) -> None:
 
 
 def flush_written(transport: Any) -> None:
-    """Have the kernel take what was written, now instead of in the next turn of the reactor.
+    """Write buffered data to the kernel now, not in the next iteration of the reactor.
 
     The reactor reads before it writes: without this a peer whose window is full would wait until everything
-    that it has sent already is processed, and both sides would take turns instead of working at once.
-    A transport that is not a descriptor of its own writes when it will; an error is the reactor's to find.
+    that it has sent already is processed, and the two sides would alternate instead of working concurrently.
+    A transport without a file descriptor is left alone; errors are handled by the reactor.
     """
     if IWriteDescriptor.providedBy(transport) and not getattr(transport, "disconnecting", False):
         transport.doWrite()
 
 
 class ReadingPauses:
-    """The reasons for which a transport is not read; it is read again when the last has ended."""
+    """Pauses reading from a transport while there is any reason, and resumes it when the last reason has
+    ended.
+    """
 
     def __init__(self) -> None:
         self._reasons: set[str] = set()
 
     def add(self, reason: str, transport: Any) -> None:
-        """Stop reading, for one reason more."""
+        """Add a reason, and stop reading."""
         if not self._reasons:
             pause = getattr(transport, "pauseProducing", None)
             if pause is not None:

@@ -39,8 +39,8 @@ class AccessRefusalTests(SynchronousTestCase):
         self.start(DENYING)
         self.assertEqual(
             self.refused(b"1")["reason"],
-            f"NACK_ACCESS_DENIED from {self.alpha.address}: nothing verifies who sent it;"
-            ' unauthenticated = "loopback" under [security] in the configuration would admit it',
+            f"NACK_ACCESS_DENIED from {self.alpha.address}: its sender is not authenticated;"
+            ' unauthenticated = "loopback" under [security] in the configuration would accept it',
         )
 
     def test_the_descriptor(self) -> None:

@@ -32,6 +32,6 @@ class LineTests(SynchronousTestCase):
         said = server.log[before:]
         # Of the sessions a quarter of the limit, and what comes back to it while the test runs.
         self.assertLess(said.count(" closed: "), lines // 2, said)
-        self.assertLess(said.count("not taken: "), 20, said)
+        self.assertLess(said.count("not accepted: "), 20, said)
         self.assertLess(len(said.splitlines()), 100, said)
         self.assertLess(len(said), 20_000)

@@ -94,7 +94,7 @@ class PlainInitiatorTests(SynchronousTestCase):
         self.assertEqual(peer.read(36), session_ack(session_header(received=32)))
         self.assertEqual(server.bodies(31), [bytes(range(256))] * 31)
         self.assertEqual(server.client.status()["refused"], {"NACK_BAD_DST_Q": 1})
-        self.assertEqual(server.logged("not taken: NACK_BAD_DST_Q"), 1)
+        self.assertEqual(server.logged("not accepted: NACK_BAD_DST_Q"), 1)
         [session] = server.client.sessions()
         self.assertEqual(session["remote_identifier"], "557358D1-9150-9595-4997-B6E611EA26C6")
         self.assertEqual((session["state"], session["direction"]), ("OPEN", "incoming"))

@@ -126,7 +126,7 @@ class SignedMessagesTests(SynchronousTestCase):
         refused: list[tuple[str, str]] = []
         for name, options, reason in (
             ("GAMMA", ("--sign", "3.0"), f"is not one of the 1 that the directory has for {ALICE}"),
-            ("ALPHA", (), "takes only authenticated messages, and it is not signed"),
+            ("ALPHA", (), "accepts only authenticated messages, and it is not signed"),
         ):
             [one] = self.msmq(name, "send", TO_BETA, *common, *options, "--body", "forged")
             [letter] = self.msmq(name, "receive", ".\\system$;deadxact", "--timeout", str(DEADLINE), "--peek")

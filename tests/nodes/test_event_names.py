@@ -26,7 +26,7 @@ class RefusedNameTests(NodesTestCase):
         [stored] = self.successResultOf(self.beta.store.read_events(self.seen, 100))
         self.seen = stored.sequence
         lines = [formatEvent(event) or "" for event in events]
-        self.assertTrue(any(stored.event.queue in line and "not taken" in line for line in lines), lines)
+        self.assertTrue(any(stored.event.queue in line and "not accepted" in line for line in lines), lines)
         for text in (stored.event.queue, stored.event.reason, *lines):
             self.assertNotIn("FormatName", text)
             self.assertNotIn("UUID(", text)

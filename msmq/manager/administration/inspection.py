@@ -51,7 +51,7 @@ from msmq.structures.status import MQError, Status
 
 
 class Condition(Protocol):
-    """How a queue manager is, as a whole."""
+    """The overall state of a queue manager."""
 
     @property
     def state(self) -> ServiceState:
@@ -66,10 +66,11 @@ class Condition(Protocol):
 class ManagerInspection:
     """Reads the state of one queue manager, and changes nothing.
 
-    Of a queue manager that does not run only the status and the sessions are known: all else raises MQError
+    While the queue manager does not run only the status and the sessions are available: all else raises
+    MQError
     with MQ_ERROR_SERVICE_NOT_AVAILABLE.
 
-    @param addresses: where the queue manager listens.
+    @param addresses: the addresses on which the queue manager listens.
     @ivar identity: its identifier, names and version.
     @ivar measurements: its figures, for monitoring.
     """
@@ -218,7 +219,7 @@ class ManagerInspection:
         """See L{IInspection.browse}."""
         found = any_queue(self._model, queue, self._parts.clock.now())
         page = await self._parts.browser.page(found, after, count)
-        # A subqueue that is not there was made to be looked into.
+        # A missing subqueue was created for this browse.
         self._parts.performer.forget_empty((found,))
         return page
 

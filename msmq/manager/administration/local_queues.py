@@ -1,4 +1,4 @@
-"""Changes and deletions of queues in the model and the store, whatever a directory says of them."""
+"""Changes and deletions of queues in the model and the store, without the directory."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class LocalQueues:
         """[MS-MQDMPR] 3.1.1.2 give a queue other properties.
 
         @param values: attributes of L{msmq.persistence.definition.QueueDefinition}.
-        @param also: what is stored with it.
+        @param also: changes to store in the same commit.
         """
         await undivided(self._alter_in_turn(queue, values, also))
 
     async def _alter_in_turn(self, queue: Queue, values: Mapping[str, Any], also: Sequence[Change]) -> None:
-        # One after the other, so that what is stored last has the changes of all.
+        # One at a time, so that the last stored definition has all changes.
         await self._altering.run(self._alter, queue, values, also)
 
     async def _alter(self, queue: Queue, values: Mapping[str, Any], also: Sequence[Change]) -> None:
@@ -60,7 +60,7 @@ class LocalQueues:
     async def remove(self, queue: Queue, also: Sequence[Change] = ()) -> None:
         """[MS-MQDMPR] 3.1.7.1.4 delete a queue with all that is in it.
 
-        @param also: what is stored with it.
+        @param also: changes to store in the same commit.
         """
         deletion = self._performer.model.delete_queue(queue)
         deletion = attrs.evolve(deletion, changes=[*deletion.changes, *also])
@@ -73,7 +73,7 @@ class LocalQueues:
         self._performer.perform(deletion.effects)
         told: Deferred[None] = Deferred()
         Deferred.fromCoroutine(self._finish_deletion(deletion, told)).addErrback(
-            lambda failure: self.log.failure("a queue was not deleted to the end", failure)
+            lambda failure: self.log.failure("the deletion of a queue was not completed", failure)
         )
         await told
 
@@ -82,8 +82,8 @@ class LocalQueues:
 
         Pending enqueues and removals report their messages themselves.
 
-        @param told: fires when all of it is stored, or fails as soon as something could not be; that is tried
-            again, until it is.
+        @param told: fires when all of it is stored, or fails at the first failure of the store; the deletion
+        is retried until it is complete.
         """
         performer = self._performer
         gone = deletion.positions
@@ -91,7 +91,7 @@ class LocalQueues:
             slice_of_it = [gone.popleft() for _ in range(min(SLICE, len(gone)))]
             resting = [position for position in slice_of_it if position.is_at_rest]
             await self._read(resting)
-            # Messages whose removal has begun since are reported by that removal.
+            # Messages whose removal has begun meanwhile are reported by that removal.
             resting = [position for position in resting if position.is_at_rest]
             removal = performer.model.delete_messages(slice_of_it, performer.clock.now())
             answers = self._outbox.answers()

@@ -1,4 +1,4 @@
-"""Figures of a queue manager, as values, for whatever exports them."""
+"""Measurements of a queue manager, for metrics and status."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ NAMED_OUTGOING: Final = 1000
 """Outgoing queues that are measured one by one; the others of each state are measured together."""
 
 TRANSIT: Final = "transit"
-"""Stands for all outgoing queues with messages of other queue managers."""
+"""Label for all outgoing queues with messages of other queue managers."""
 
 ANSWERS: Final = "answers"
-"""Stands for all outgoing queues whose names peers chose: administration and order queues."""
+"""Label for all outgoing queues whose names peers chose: administration and order queues."""
 
 OTHERS: Final = "others"
-"""Stands for the outgoing queues beyond L{NAMED_OUTGOING}."""
+"""Label for the outgoing queues beyond L{NAMED_OUTGOING}."""
 
 NEGATIVE_CLASSES: Final = tuple(each.name for each in MessageClass if each.name.startswith("NACK_"))
 """Why a message was refused or became a dead letter; each is counted from 0 on."""
@@ -46,7 +46,7 @@ class QueueMeasurement:
 
     @ivar path: C{.\\private$\\orders}.
     @ivar oldest: when the oldest message arrived, in seconds since 1970-01-01 UTC; C{None} without one.
-    @ivar arrived: messages that came into it since the process began.
+    @ivar arrived: messages that arrived in it since the process began.
     @ivar received: messages that were received from it since then.
     @ivar poisoned: messages that were moved to its subqueue C{poison} since then.
     @ivar quota_used: the used part of its quota, 1.0 for all of it; C{None} without a quota.
@@ -70,7 +70,7 @@ class OutgoingMeasurement:
     """One outgoing queue, or several that are measured together.
 
     @ivar queue: its format name, or L{TRANSIT}, L{ANSWERS}, L{OTHERS}.
-    @ivar unacknowledged: messages that were sent and that no acknowledgement has released.
+    @ivar unacknowledged: messages that were sent and not acknowledged.
     """
 
     queue: str
@@ -82,7 +82,7 @@ class OutgoingMeasurement:
 
 @attrs.frozen
 class StorageMeasurement:
-    """What all queues hold, and may hold.
+    """Use and quota of all queues together.
 
     @ivar quota: bytes; C{None} without a limit.
     @ivar throttled: the store is full, and no message is accepted.
@@ -97,9 +97,9 @@ class StorageMeasurement:
 
 
 class Measurements:
-    """Reads the figures of one queue manager at the time of each call.
+    """Reads the current measurements of one queue manager.
 
-    Nothing here waits, and no figure needs the store to be asked.
+    No method waits or queries the store.
     Counters begin with the process and never fall.
     """
 
@@ -108,7 +108,9 @@ class Measurements:
 
     @property
     def is_running(self) -> bool:
-        """Whether the queue manager is open: before that, and after it has stopped, nothing is there."""
+        """Whether the queue manager is open: before L{open} and after it has stopped there are no
+        measurements.
+        """
         return not self._parts.performer.is_stopped
 
     @property
@@ -125,7 +127,7 @@ class Measurements:
         return [*self._parts.model.names.system_queues(), *self._parts.model.queues()]
 
     def queue(self, queue: Queue) -> QueueMeasurement:
-        """One of L{local_queues}; messages of open transactions count where they were sent to."""
+        """One of L{local_queues}; messages of open transactions count in their destination."""
         journal, quota = queue.journal, queue.quota_bytes
         held = queue.total_bytes + queue.subqueue_bytes
         return QueueMeasurement(
@@ -143,7 +145,7 @@ class Measurements:
         )
 
     def outgoing(self) -> list[OutgoingMeasurement]:
-        """The outgoing queues, so that no peer decides how many entries there are.
+        """The outgoing queues, in a number of entries that peers cannot increase.
 
         Those of applications have an entry each, up to L{NAMED_OUTGOING}; the others share an entry for each
         state under L{TRANSIT}, L{ANSWERS} or L{OTHERS}.
@@ -175,14 +177,14 @@ class Measurements:
         return {queue_path(queue): queue.message_count for queue in queues}
 
     def dead_letter_counts(self) -> Mapping[str, int]:
-        """Messages that came into a dead-letter queue, by the name of their class."""
+        """Messages that were put into a dead-letter queue, by the name of their class."""
         counts = Counter(dict.fromkeys(NEGATIVE_CLASSES, 0))
         for number, n in self._parts.model.dead_letter_counts.items():
             counts[_class_name(number)] += n
         return counts
 
     def sessions(self) -> Mapping[tuple[str, str], int]:
-        """Sessions by direction (C{incoming}, C{outgoing}) and state; every pair is there."""
+        """Sessions by direction (C{incoming}, C{outgoing}) and state; every pair is included."""
         found = {(way, state.value): 0 for way in ("incoming", "outgoing") for state in SessionState}
         for session in self._parts.sessions.connections:
             found["outgoing" if session.is_initiator else "incoming", session.state.value] += 1
@@ -190,7 +192,7 @@ class Measurements:
 
     @property
     def packets(self) -> TrafficCounts:
-        """What all sessions have sent and received, those that have ended included."""
+        """Packets that all sessions have sent and received, ended ones included."""
         return self._parts.sessions.counts
 
     def acknowledgements(self) -> Mapping[str, int]:
@@ -220,7 +222,7 @@ class Measurements:
         return {**dict.fromkeys(EXPIRY_CLASSES, 0), **self._parts.departures.expired}
 
     def events(self) -> Mapping[str, int]:
-        """Events for the event log, by their word, stored or not."""
+        """Events for the event log, by name, stored or not."""
         return Counter(self._parts.events.counts)
 
     @property
@@ -256,7 +258,7 @@ class Measurements:
         return None if integration is None else integration.health.measure()
 
     def directory_status(self) -> DirectoryStatus | None:
-        """What L{ManagerStatus.directory} is."""
+        """The value of L{ManagerStatus.directory}."""
         integration = self._parts.integration
         return None if integration is None else integration.health.status
 

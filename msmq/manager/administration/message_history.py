@@ -25,11 +25,11 @@ EVENTS_OF_STEPS: Final = {
     DeliveryStep.SETTLED: "final_acknowledged",
     DeliveryStep.ANSWERED: "acknowledged",
 }
-"""The words of the steps of a delivery as events."""
+"""Event names of the steps of a delivery."""
 
 
 class MessageHistory:
-    """Joins what the queues, the event log and the records of deliveries have of a message."""
+    """Joins the copies, events and delivery records of a message."""
 
     def __init__(self, search: Search, deliveries: DeliveryLog, peers: Peers) -> None:
         self._search = search
@@ -94,7 +94,7 @@ def _summary(
     deliveries: Sequence[DeliveryRecord],
     since: float | None,
 ) -> str:
-    """What all that comes to, in one sentence."""
+    """The summary of a message's history, in one sentence."""
     held = [place for place in places if not _is_copy(place)]
     if held:
         waiting = [place.queue for place in held]
@@ -118,23 +118,23 @@ def _summary(
         return f"failed: {name}"
     steps = [record for record in deliveries if record.step is DeliveryStep.HANDED_OVER]
     if any(record.step is DeliveryStep.ORDERED for record in deliveries):
-        return "arrived at its queue manager, in order; what became of it then is known there"
+        return "arrived at its queue manager, in order; its later history is known there"
     if steps:
         where = steps[-1].where
         return (
             f"was handed over to {where.address}, which acknowledged it {unix_time(steps[-1].time)};"
-            " what became of it then is known there (msmq explain --ask)"
+            " its later history is known there (msmq explain --ask)"
         )
     if events:
         return f"the last event is {events[-1].event}, {unix_time(events[-1].time)}"
     if places:
         return f"a copy of it is in {places[0].queue}"
-    began = "there are none of hand-overs"
+    began = "there are no records of hand-overs"
     if since is not None:
-        began = f"those of hand-overs begin {unix_time(since)}"
+        began = f"records of hand-overs begin {unix_time(since)}"
     return (
-        "unknown: no copy and no record of a message with this identifier is here;"
-        f" {began}, and a message that was received from a queue here leaves none"
+        "unknown: no copy and no record of a message with this identifier exists here;"
+        f" {began}, and a message that was received from a local queue leaves none"
     )
 
 

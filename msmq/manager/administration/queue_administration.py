@@ -35,10 +35,10 @@ PURGED_AT_ONCE = 200
 
 
 class Administration:
-    """What an administrator does to the queues of a queue manager.
+    """Creates, changes, purges and deletes the queues of a queue manager.
 
     @param directory: creates, changes and deletes public queues; C{None} in workgroup mode.
-    @param descriptors: makes those of new queues; C{None} if access is not controlled.
+    @param descriptors: creates the descriptors of new queues; C{None} if access is not controlled.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -65,10 +65,10 @@ class Administration:
     async def create(
         self, path: str, *, creator: bytes | None = None, **chosen: Unpack[QueueProperties]
     ) -> QueueSummary:
-        """[MS-MQDMPR] 3.1.7.1.3 Create Queue; answers with its summary.
+        """[MS-MQDMPR] 3.1.7.1.3 Create Queue; returns its summary.
 
         @param path: C{.\\private$\\orders}.
-        @param creator: the SID in whose name it is made; by default the owner of the queue manager.
+        @param creator: the SID of its creator; by default the owner of the queue manager.
         @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, MQ_ERROR_QUEUE_EXISTS, MQ_ERROR_NO_DS for a
             public queue, MQ_ERROR_ACCESS_DENIED for a name of the system's own,
             MQ_ERROR_ILLEGAL_PROPERTY_VALUE, MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR.
@@ -96,7 +96,8 @@ class Administration:
             raise MQError(Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR, "access control is not configured")
         model = self._performer.model
         if self._directory is not None and name.kind is PathKind.PUBLIC:
-            # What is given by default is for us alone: it may let everybody change the entry there.
+            # The default descriptor applies only locally: in the directory it may let everyone change the
+            # entry.
             is_told = supplied is not None and supplied.dacl is not None
             listed = b""
             if is_told and self._descriptors is not None:
@@ -118,12 +119,12 @@ class Administration:
         self._performer.model.created(creation)
 
     async def set(self, path: str, properties: Mapping[str, Any]) -> QueueSummary:
-        """[MS-MQDMPR] 3.1.1.2 give a queue other properties; answers with its summary.
+        """[MS-MQDMPR] 3.1.1.2 change the properties of a queue; returns its summary.
 
-        @param properties: those of L{create} that are to change. Whether a queue is transactional
-            is decided once.
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_PROPERTY_NOTALLOWED for a property that does
-            not change, MQ_ERROR_ILLEGAL_PROPERTY_VALUE, MQ_ERROR_LABEL_TOO_LONG.
+        @param properties: those of L{create} that are to change. Whether a queue is transactional cannot be
+        changed.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_PROPERTY_NOTALLOWED for a property that cannot be
+        changed, MQ_ERROR_ILLEGAL_PROPERTY_VALUE, MQ_ERROR_LABEL_TOO_LONG.
         """
         queue = own_queue(self._performer.model, path)
         values: dict[str, Any] = {}
@@ -132,7 +133,7 @@ class Administration:
             if read is None:
                 raise MQError(
                     Status.MQ_ERROR_PROPERTY_NOTALLOWED,
-                    f"{name} of a queue does not change; {', '.join(_SETTABLE)} do",
+                    f"{name} of a queue cannot be changed; {', '.join(_SETTABLE)} can",
                 )
             try:
                 values[name] = read(value)
@@ -157,9 +158,9 @@ class Administration:
         return self._directory
 
     async def purge(self, path: str) -> int:
-        """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: remove what is in it now, and answer how many these were.
+        """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: remove the messages in it now, and return their number.
 
-        What readers have leaves too, whatever they decide; it is not counted.
+        Messages that readers hold are removed too, whether confirmed or released, and are not counted.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or MQ_ERROR_MESSAGE_STORAGE_FAILED if the store could not
             remove the messages; the remaining ones return to their positions.
@@ -169,8 +170,8 @@ class Administration:
     async def purge_messages(self, queue: Queue) -> int:
         """The same for a queue that was found already.
 
-        A purge waits for one that runs: what that lets leave is not there for the second, which may not say
-        so before it is stored.
+        Concurrent purges run one after the other: the second must not report messages as removed before the
+        first has stored that.
         """
         through = self._performer.model.last_sequential
         lock = self._purging.setdefault(queue, DeferredLock())
@@ -188,7 +189,8 @@ class Administration:
             if len(departure.positions) == PURGED_AT_ONCE:
                 await deferLater(self._reactor, 0)
         if queue.main.is_deleted:
-            # What was left goes with it, but may be there again if the process dies before that.
+            # Its remaining messages are removed with it, but return if the process dies before that is
+            # stored.
             raise MQError(
                 Status.MQ_ERROR_QUEUE_DELETED, f"{queue.definition.path} was deleted while it was purged"
             )
@@ -207,7 +209,7 @@ class Administration:
         """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, with all that is in it; its waiting readers fail.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, that the name is malformed, or that the store failed: the
-            queue is gone all the same, and the store is asked again until it has forgotten it.
+        queue is deleted all the same, and the store is retried until it has removed it.
         """
         queue = own_queue(self._performer.model, path)
         if self._needs_directory(queue):
@@ -241,4 +243,4 @@ _SETTABLE: Final[Mapping[str, Callable[[Any], Any]]] = {
     "authenticate": bool,
     "privacy": _privacy,
 }
-"""The properties of a queue that may change, and how each is read."""
+"""The properties of a queue that can be changed, with their parsers."""

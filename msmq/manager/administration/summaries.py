@@ -78,7 +78,7 @@ def optional_type(kind: UUID) -> UUID | None:
 
 
 def queue_path(queue: Queue) -> str:
-    """The path of a queue of this queue manager, or the format name of an outgoing queue."""
+    """The path of a local queue, or the format name of an outgoing queue."""
     path = queue.definition.path
     return path if isinstance(queue, OutgoingQueue) else f".\\{path}"
 
@@ -109,7 +109,7 @@ def summarize_outgoing(
 ) -> OutgoingQueueSummary:
     """One outgoing queue.
 
-    @param uncommitted: what open transactions have sent to it.
+    @param uncommitted: messages that open transactions have sent to it.
     @param next_attempt: when its next hop is dialled again.
     """
     messages = max(0, queue.message_count - uncommitted.messages)

@@ -24,17 +24,19 @@ from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError
 
 PATIENCE = 10
-"""How often the packets of messages that leave are asked for, before they leave without."""
+"""Attempts to read the packets of messages that are removed, before they are removed without."""
 
 NAMED = 5
-"""Messages that one line of the log names; the event log has all of them."""
+"""Messages that one log line names; the event log has all of them."""
 
 _PURGED = (MessageClass.NACK_Q_PURGED, MessageClass.NACK_DELETED)
 _TIMEOUTS = (MessageClass.NACK_RECEIVE_TIMEOUT, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
 
 
 class UnreadRemovals:
-    """[MS-MQDMPR] 3.1.7.2.1 and [MS-MQQB] 3.1.7.1.2, 3.1.7.2: what follows when messages leave unread."""
+    """[MS-MQDMPR] 3.1.7.2.1 and [MS-MQQB] 3.1.7.1.2, 3.1.7.2: the consequences of removing messages
+    unread.
+    """
 
     log: ClassVar[Logger] = Logger()
 
@@ -45,10 +47,10 @@ class UnreadRemovals:
         self._sequences = sequences
         self._lines = LineLimit.a_minute(LINES)
         self.expired: Counter[str] = Counter()
-        """Messages that were not received, or not delivered, in time, by the class that says which."""
+        """Messages that were not received, or not delivered, in time, by class."""
 
     def let_go(self, departure: Departure) -> None:
-        """Remove these messages, which are locked meanwhile."""
+        """Begin to remove these messages, which are locked meanwhile."""
         if any(position.is_stored for position in departure.positions):
             Deferred.fromCoroutine(self._persist(departure))
             return
@@ -60,7 +62,7 @@ class UnreadRemovals:
                 self._events.record(change)
             else:
                 others.append(change)
-        performer.commit_later(others, "what follows from messages that left")
+        performer.commit_later(others, "removing messages failed")
         answers = self._answers(departure)
         self._gone(settlement)
         answers.send()
@@ -68,9 +70,9 @@ class UnreadRemovals:
     async def finish(self, departure: Departure, *, is_patient: bool = False) -> None:
         """Remove these messages durably, with their events and acknowledgements.
 
-        @param is_patient: not before their packets could be read, without which nobody can be told, and there
-            are no dead letters.
-        @raise MQError: the store could not forget them; they are still leaving.
+        @param is_patient: retry until their packets can be read, which acknowledgements and dead letters
+        need.
+        @raise MQError: the store could not remove them; the removal is pending.
         """
         performer = self._performer
         await self._read(departure, is_patient)
@@ -99,7 +101,7 @@ class UnreadRemovals:
             await performer.load(departure.positions)
             return
         except MQError:
-            # One that cannot be read costs the others nothing.
+            # A message that cannot be read does not affect the others.
             pass
         for position in departure.positions:
             try:
@@ -114,10 +116,10 @@ class UnreadRemovals:
                 )
 
     async def _persist(self, departure: Departure) -> None:
-        """Let these messages leave, however often the store has to be asked."""
+        """Store the removal of these messages, with retries."""
         await self._performer.retry(
             lambda attempt: self.finish(departure, is_patient=attempt < PATIENCE),
-            f"that messages left {shown(departure.queue.definition.path)}",
+            f"the removal of messages from {shown(departure.queue.definition.path)}",
         )
 
     def _gone(self, settlement: DepartureCommit) -> None:
@@ -133,7 +135,7 @@ class UnreadRemovals:
         if omitted is not None:
             names = [*map(_name, positions[:NAMED]), *(["..."] if len(positions) > NAMED else [])]
             self.log.info(
-                "{count} message(s) left {queue} unread, {reason}: {messages}{omitted}",
+                "{count} message(s) removed from {queue} unread, {reason}: {messages}{omitted}",
                 count=len(positions),
                 queue=shown(departure.queue.definition.path),
                 reason=reason.name,

@@ -38,8 +38,8 @@ class Destinations:
     """Resolves the names that messages are sent to.
 
     A queue of another queue manager resolves to its outgoing queue, which is created if there is none.
-    What only the directory knows has to be learned first: L{resolve} raises L{UnknownPublicQueue}, L{learn}
-    asks the directory, and L{find} does both.
+    Names that need the directory have to be looked up first: L{resolve} raises L{UnknownPublicQueue},
+    L{learn} queries the directory, and L{find} does both.
 
     @param names: public queues of other queue managers, and distribution lists; C{None} in workgroup mode,
         where such a name is refused.
@@ -51,7 +51,7 @@ class Destinations:
         self._names = names
 
     async def find(self, text: str) -> list[SendTarget]:
-        """As L{resolve}, after what the directory has to be asked for.
+        """As L{resolve}, with directory queries where needed.
 
         @raise MQError: as L{resolve}, and L{learn}.
         """
@@ -62,7 +62,7 @@ class Destinations:
                 await self.learn(unknown)
 
     async def learn(self, unknown: UnknownPublicQueue) -> None:
-        """Have a public queue or a distribution list looked up in the directory.
+        """Look up a public queue or a distribution list in the directory.
 
         @raise MQError: as L{PublicNames.learn}; MQ_ERROR_NO_DS without a directory.
         """
@@ -76,10 +76,10 @@ class Destinations:
         Several names are in alphabetical order, each queue once (reading 58).
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND for a local queue that does not exist;
-            MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a kind of name that cannot be sent to;
+            MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a kind of name that cannot be a destination;
             MQ_ERROR_NO_DS for a public name without a directory; or that a name is malformed.
-        @raise UnknownPublicQueue: a public queue of another queue manager, or what is in a distribution list,
-            has to be learned first.
+        @raise UnknownPublicQueue: a public queue of another queue manager, or the members of a distribution
+        list, have to be looked up first.
         """
         return self.all(self._expanded(_parse_destinations(text)))
 
@@ -105,11 +105,11 @@ class Destinations:
         ]
 
     def names(self, text: str) -> list[FormatName]:
-        """The format names of L{resolve}, whose queues exist; the directory is not asked for public ones yet.
+        """The format names of L{resolve}, whose queues exist; the directory is not queried for public ones.
 
         @raise MQError: as L{resolve}.
-        @raise UnknownPublicQueue: a path names a public queue, whose format name has to be learned first, or
-            a name is a distribution list, whose members have to.
+        @raise UnknownPublicQueue: the format name of a public queue, or the members of a distribution list,
+        have to be looked up first.
         """
         model = self._model
         found: dict[FormatName, None] = {}
@@ -144,7 +144,7 @@ class Destinations:
         if isinstance(name, PathName):
             return self._path(name)
         if model.is_local(name):
-            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no queue {name}")
+            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"queue {name} does not exist")
         match name:
             case DirectFormatName():
                 if name.protocol not in _OFFERED:
@@ -161,18 +161,18 @@ class Destinations:
         return SendTarget(name, outgoing, self._builder(name, owner), False, owner)
 
     def _path(self, name: PathName) -> SendTarget:
-        """A path that is the path of no queue here."""
+        """The error for a path without a local queue."""
         if not self._model.is_local(name):
             if name.kind is PathKind.PUBLIC and self._names is not None:
                 return self._public(name, self._names)
             direct = f"DIRECT={'TCP' if _is_address(name.computer) else 'OS'}:{name}"
             if name.kind is PathKind.PRIVATE:
-                # No directory knows private queues, so the name of the computer has to lead to it.
+                # Directories do not hold private queues, so the computer name is used as the address.
                 return self.one(parse_format_name(direct))
             raise _unsupported(f"{name} is on another computer; send to {direct}")
         if name.kind is PathKind.PUBLIC:
             raise _no_directory(name)
-        raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no queue {name}")
+        raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"queue {name} does not exist")
 
     def _public(self, name: PublicFormatName | PathName, names: PublicNames | None) -> SendTarget:
         """A public queue of another queue manager, whose GUID is written into the packets for it."""
@@ -208,7 +208,7 @@ class Destinations:
 
 @lru_cache(maxsize=1024)
 def _parse_destinations(text: str) -> tuple[FormatName | PathName, ...]:
-    """Applications send to the same few names again and again."""
+    """Cached, since applications send to the same few names repeatedly."""
     if not is_format_name(text):
         return (parse_path_name(text),)
     names = parse_format_names(text)
@@ -221,7 +221,7 @@ def _parse_destinations(text: str) -> tuple[FormatName | PathName, ...]:
 def _built(
     name: FormatName, source: UUID, owner: UUID, destinations: bytes, time_to_reach_queue: int
 ) -> PacketBuilder:
-    """What packets to one destination have in common is laid out once."""
+    """The common part of packets to one destination is built once."""
     return PacketBuilder(
         name,
         source=source,

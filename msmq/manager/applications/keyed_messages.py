@@ -24,10 +24,10 @@ _OPEN: Final = frozenset({TransactionState.ACTIVE, TransactionState.PREPARED})
 class KeyReservation:
     """Keys whose messages are being sent, reserved against concurrent sends.
 
-    @ivar transaction: in which they are sent, if they are in one.
-    @ivar is_of_application: whether an application ends that.
-    @ivar numbers: the MessageIDs that they stand for, as far as these are known.
-    @ivar page: what is being stored.
+    @ivar transaction: the transaction in which they are sent, if any.
+    @ivar is_of_application: whether an application ends the transaction.
+    @ivar numbers: their MessageIDs, as far as these are known.
+    @ivar page: the page that is being stored.
     """
 
     transaction: Transaction | None
@@ -39,15 +39,15 @@ class KeyReservation:
 
     @property
     def ends_by_itself(self) -> bool:
-        """Whether it is not for an application to say when it ends."""
+        """Whether it ends without an action of an application."""
         return self.transaction is None or not self.is_of_application or self.transaction.state not in _OPEN
 
     def holds_for(self, transaction: Transaction | None, digest: bytes) -> bool:
-        """Whether this key is part of that transaction already, which can use its number."""
+        """Whether this key was already used in that transaction, whose number applies."""
         return transaction is not None and self.transaction is transaction and digest in self.numbers
 
     def wait(self) -> Deferred[None]:
-        """Fires when it has ended; it may be cancelled."""
+        """Wait for its end; the Deferred may be cancelled."""
         waiting: Deferred[None] = Deferred()
         self._waiting.append(waiting)
         return waiting
@@ -60,9 +60,9 @@ class KeyReservation:
 
 
 class KeyedMessages:
-    """The keys of a queue manager: which are remembered, and which are being sent.
+    """The message keys of a queue manager: stored ones, and those of sends in progress.
 
-    @ivar keys: those that are remembered.
+    @ivar keys: the stored keys.
     """
 
     def __init__(self, clock: IClock, keys: SendKeys) -> None:
@@ -72,7 +72,7 @@ class KeyedMessages:
         self._in_transactions: dict[Transaction, KeyReservation] = {}
 
     def digests(self, targets: Sequence[SendTarget], keys: Iterable[str | None]) -> list[bytes | None]:
-        """What stands for each of these keys.
+        """The digests of these keys.
 
         @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE.
         """
@@ -83,10 +83,10 @@ class KeyedMessages:
         return [None if key is None else digest_of(key, scope) for key in keys]
 
     def busy(self, digests: Iterable[bytes | None], transaction: Transaction | None) -> Deferred[None] | None:
-        """Fires when a concurrent send of one of these has ended; C{None} if there is none.
+        """Wait for a concurrent send of one of these keys; C{None} if there is none.
 
-        @raise MQError: MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is being sent in a transaction that
-            an application may yet commit or abort.
+        @raise MQError: MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is part of a transaction that an
+        application has not ended.
         """
         for digest in digests:
             claim = None if digest is None else self._claims.get(digest)
@@ -101,20 +101,20 @@ class KeyedMessages:
         return None
 
     def known(self, digest: bytes) -> int | None:
-        """The number of the message that was sent under a key, or is in the same transaction."""
+        """The MessageID of the message that was sent under a key, or is in the same transaction."""
         claim = self._claims.get(digest)
         return self.keys.find(digest, self._clock.now()) if claim is None else claim.numbers.get(digest)
 
     # Without a transaction of an application
 
     def claim(self, digests: Iterable[bytes]) -> KeyReservation:
-        """Send these, which are neither known nor busy; L{stored} or L{failed} has to follow."""
+        """Reserve keys that are neither known nor busy; call L{stored} or L{failed} afterwards."""
         return self._claim(KeyReservation(None), digests)
 
     def changes(
         self, claim: KeyReservation, numbers: Mapping[bytes, int], express: Set[bytes] = frozenset()
     ) -> list[Change]:
-        """What has to be stored together with the messages, whose numbers are known now.
+        """The changes to store with the messages, whose numbers are known now.
 
         @param express: the keys of express messages, which are not stored.
         """
@@ -129,7 +129,7 @@ class KeyedMessages:
         self._end(claim)
 
     def failed(self, claim: KeyReservation) -> None:
-        """They were not sent."""
+        """The messages were not sent."""
         if claim.page is not None:
             self.keys.failed(claim.page)
         self._end(claim)
@@ -139,9 +139,10 @@ class KeyedMessages:
     def claim_in(
         self, transaction: Transaction, digests: Iterable[bytes], *, is_of_application: bool = True
     ) -> KeyReservation:
-        """Send these in a transaction.
+        """Reserve keys in a transaction.
 
-        @param is_of_application: whether it goes on until its application ends it; else it ends with them.
+        @param is_of_application: whether an application ends the transaction; otherwise it ends with this
+        send.
         """
         claim = self._in_transactions.setdefault(transaction, KeyReservation(transaction, is_of_application))
         return self._claim(claim, digests)
@@ -151,18 +152,18 @@ class KeyedMessages:
         claim.numbers.update(numbers)
 
     def given_up(self, claim: KeyReservation, digests: Iterable[bytes]) -> None:
-        """They are not."""
+        """The messages are not part of the transaction."""
         for digest in digests:
             claim.digests.discard(digest)
             self._release(claim, digest)
 
     def committing(self, transaction: Transaction) -> list[Change]:
-        """What has to be stored when a transaction commits."""
+        """The changes to store when a transaction commits."""
         claim = self._in_transactions.get(transaction)
         return self.changes(claim, {}) if claim is not None and claim.numbers else []
 
     def uncommitted(self, transaction: Transaction) -> None:
-        """That was not stored; the transaction goes on."""
+        """The commit failed; the transaction continues."""
         claim = self._in_transactions.get(transaction)
         if claim is not None and claim.page is not None:
             self.keys.failed(claim.page)
@@ -170,13 +171,13 @@ class KeyedMessages:
             claim.end()
 
     def committed(self, transaction: Transaction) -> None:
-        """That was stored."""
+        """The commit is stored."""
         claim = self._in_transactions.pop(transaction, None)
         if claim is not None:
             self.stored(claim)
 
     def ended(self, transaction: Transaction) -> None:
-        """A transaction has ended; if it was not committed, what it was to send may be sent by others."""
+        """A transaction has ended; if it was aborted, its keys are free again."""
         claim = self._in_transactions.pop(transaction, None)
         if claim is not None:
             self.failed(claim)

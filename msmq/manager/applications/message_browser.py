@@ -19,13 +19,13 @@ _GONE = (PositionState.REMOVING, PositionState.LEAVING, PositionState.DELETED)
 
 
 class MessageBrowser:
-    """Reads pages; between two pages the queue may change, and nothing is held for the reader."""
+    """Reads pages; between two pages the queue may change, and no state is kept for the reader."""
 
     def __init__(self, performer: Performer) -> None:
         self._performer = performer
 
     async def page(self, queue: Queue, after: int, count: int) -> MessagePage:
-        """The first C{count} messages behind a LookupIdentifier that a receive or a session could take.
+        """The first C{count} available messages after a LookupIdentifier.
 
         @raise MQError: MQ_ERROR_MESSAGE_STORAGE_FAILED if the store cannot be read at all.
         """
@@ -36,7 +36,7 @@ class MessageBrowser:
             views = await self._performer.load(positions)
             messages += map(_received, positions, views)
         except MQError:
-            # One that cannot be read hides none of the others.
+            # A message that cannot be read does not affect the others.
             for position in positions:
                 try:
                     [view] = await self._performer.load([position])
@@ -49,7 +49,7 @@ class MessageBrowser:
         return MessagePage(messages, unreadable, last, not queue.page(last, 1))
 
     async def message(self, queue: Queue, lookup_id: int) -> ReceivedMessage:
-        """The message of a LookupIdentifier, whatever its state.
+        """The message with a LookupIdentifier, in any state.
 
         @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND; MQ_ERROR_MESSAGE_STORAGE_FAILED if it cannot be read.
         """
@@ -71,7 +71,7 @@ def _is_there(position: MessagePosition) -> bool:
 
 
 def _up_to(limit: int, positions: list[MessagePosition]) -> list[MessagePosition]:
-    """The first of these messages that have no more than so many bytes together; at least one."""
+    """The first of these messages, up to a total size; at least one."""
     size = 0
     for number, position in enumerate(positions):
         size += position.size

@@ -1,4 +1,4 @@
-"""The message logs of queues: kept within their limits, and sent again."""
+"""Message logs of queues: retention limits and replay."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 
 TRIM_INTERVAL: Final = 60.0
-"""Seconds between two looks at what message logs hold beyond their limits."""
+"""Seconds between two checks of the retention limits."""
 
 PAGE: Final = 200
-"""Entries that are read, and sent, together."""
+"""Entries of a replay that are read and sent in one batch."""
 
 
 @attrs.frozen
 class LogPart:
     """A part of a message log.
 
-    @ivar first: the smallest sequence number, as C{last} is the largest.
-    @ivar since: the earliest arrival, as C{until} is the latest, seconds since 1970-01-01 UTC.
+    @ivar first: the first sequence number; C{last} is the last.
+    @ivar since: the earliest arrival time; C{until} is the latest; seconds since 1970-01-01 UTC.
     """
 
     first: int = 0
@@ -41,12 +41,12 @@ class LogPart:
     until: float | None = None
 
     def has(self, arrived: float) -> bool:
-        """Whether what arrived then is within the times."""
+        """Whether an arrival time is within the bounds."""
         return (self.since is None or arrived >= self.since) and (self.until is None or arrived <= self.until)
 
 
 class MessageLogs:
-    """What the store keeps of everything that arrived in queues with a message log."""
+    """The message logs of a queue manager."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class MessageLogs:
         self._timer = DeadlineTimer(reactor, performer.clock, self._trim)
 
     def start(self) -> None:
-        """Begin to keep the logs within their limits."""
+        """Begin to enforce the limits."""
         self._timer.set(self._performer.clock.now().monotonic + TRIM_INTERVAL)
 
     def stop(self) -> None:
@@ -71,7 +71,7 @@ class MessageLogs:
         self.trim()
 
     def trim(self) -> None:
-        """Forget what the limits do not allow; a log that was switched off keeps what it has by them."""
+        """Remove entries beyond the limits; they also apply to a log that was switched off."""
         now = self._performer.clock.now().wall
         changes = []
         for queue in self._performer.model.queues():
@@ -80,22 +80,22 @@ class MessageLogs:
             keep = quota_in_bytes(definition.log_size)
             if before is not None or keep is not None:
                 changes.append(TrimLog(definition.identifier, before, keep))
-        self._performer.commit_later(changes, "that message logs are shorter")
+        self._performer.commit_later(changes, "the trimming of message logs")
 
     async def extent(self, queue: Queue) -> LogExtent:
-        """What the log of a queue holds."""
+        """The extent of a queue's log."""
         try:
             return await self._performer.store.log_extent(queue.definition.identifier)
         except StorageError as error:
             raise _failed(error) from error
 
     async def replay(self, queue: Queue, into: str, part: LogPart, in_clear: bool = False) -> int:
-        """Send copies of a part of the log, and answer how many these were.
+        """Send copies of a part of the log, and return their number.
 
-        They ask for no acknowledgements and no copies, and expire no more.
+        They request no acknowledgements and no copies, and do not expire.
 
-        @param in_clear: nor do they ask to be encrypted.
-        @raise MQError: as sending does; what was sent before stays sent.
+        @param in_clear: send them unencrypted.
+        @raise MQError: as sending does; copies sent before stay sent.
         """
         # An invalid name is reported even if there is nothing to send.
         self._copies.check_name(into)

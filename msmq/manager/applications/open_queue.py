@@ -1,4 +1,4 @@
-"""Open queues and cursors, as applications that embed a queue manager hold them."""
+"""Open queues and cursors, as embedding applications use them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class OpenQueue:
     """[MS-MQDMPR] 3.1.1.16 a queue, or several to send to, open with one access mode until it is closed.
 
     As an asynchronous context manager it closes when the block ends.
-    Everything raises L{MQError}: MQ_ERROR_INVALID_HANDLE once it is closed, MQ_ERROR_ACCESS_DENIED for what
-    it is not open for, MQ_ERROR_QUEUE_NOT_AVAILABLE once the queue is deleted.
+    Everything raises L{MQError}: MQ_ERROR_INVALID_HANDLE once it is closed, MQ_ERROR_ACCESS_DENIED for an
+    operation outside its access mode, MQ_ERROR_QUEUE_NOT_AVAILABLE once the queue is deleted.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class OpenQueue:
 
     @property
     def is_open(self) -> bool:
-        """Whether it was not closed."""
+        """Whether it is still open."""
         return self._descriptor.is_open
 
     @property
@@ -79,12 +79,13 @@ class OpenQueue:
         """[MS-MQDMPR] 3.1.7.1.9: take these messages, all or none; as L{QueueManagerService.send}.
 
         @raise MQError: for a public queue that the directory does not have also
-            MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, and MQ_ERROR_QUEUE_NOT_FOUND for one that it has here.
+            MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, and MQ_ERROR_QUEUE_NOT_FOUND for one that it assigns to
+            this queue manager.
         """
         return await self._sender.send(self._targets, messages, transaction, keys)
 
     async def _targets(self) -> list[SendTarget]:
-        """Where its messages go; public queues of others are looked for, if need be."""
+        """The destinations of its messages; remote public queues are looked up if necessary."""
         while True:
             self._descriptors.queues_for(self._descriptor, QueueOperation.SEND)
             try:
@@ -99,10 +100,10 @@ class OpenQueue:
         timeout: float | None = None,
         transaction: ITransaction | None = None,
     ) -> Reservation:
-        """[MS-MQDMPR] 3.1.7.1.10: lock what is there, up to C{count} messages, or wait for the first.
+        """[MS-MQDMPR] 3.1.7.1.10: lock up to C{count} available messages, or wait for the first.
 
         @param timeout: seconds; C{None} waits without a limit.
-        @param transaction: decides about the messages; the reservation does not.
+        @param transaction: confirms or releases the messages in place of the reservation.
         @raise MQError: MQ_ERROR_IO_TIMEOUT if nothing came, MQ_ERROR_OPERATION_CANCELLED if it was closed.
         """
         core = self._core(transaction)
@@ -125,14 +126,14 @@ class OpenQueue:
     async def receive(
         self, *, timeout: float | None = None, transaction: ITransaction | None = None
     ) -> ReceivedMessage:
-        """Receive one message; it is durably removed before it is answered, or when the transaction commits.
+        """Receive one message; it is durably removed before it is returned, or when the transaction commits.
 
         @raise MQError: as L{reserve}.
         """
         return await _one(await self.reserve(timeout=timeout, transaction=transaction))
 
     async def peek(self, *, timeout: float | None = None) -> ReceivedMessage:
-        """[MS-MQDMPR] 3.1.7.1.15: look at the first message, or wait for one.
+        """[MS-MQDMPR] 3.1.7.1.15: peek at the first message, or wait for one.
 
         @raise MQError: as L{reserve}.
         """
@@ -153,9 +154,10 @@ class OpenQueue:
         peek: bool = False,
         transaction: ITransaction | None = None,
     ) -> ReceivedMessage:
-        """[MS-MQDMPR] 3.1.7.1.13: the message of a LookupIdentifier, or its neighbour, without waiting.
+        """[MS-MQDMPR] 3.1.7.1.13: the message with a LookupIdentifier, or the next or previous one, without
+        waiting.
 
-        @param lookup_id: has no meaning for FIRST and LAST.
+        @param lookup_id: ignored for FIRST and LAST.
         @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND; of CURRENT also MQ_ERROR_TRANSACTION_USAGE for a message
             that is locked, and MQ_ERROR_MESSAGE_ALREADY_RECEIVED.
         """
@@ -182,7 +184,7 @@ class OpenQueue:
         """[MS-MQDMPR] 3.1.7.1.16: move a message of this queue to a queue that is open for moving.
 
         @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND, MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION,
-            MQ_ERROR_INVALID_PARAMETER for queues that have nothing to do with each other.
+            MQ_ERROR_INVALID_PARAMETER for unrelated queues.
         """
         model = self._performer.model
         [source] = self._descriptors.queues_for(self._descriptor, QueueOperation.RECEIVE)
@@ -198,7 +200,7 @@ class OpenQueue:
             model.transacting.lock_and_move(core, position, into)
 
     async def purge(self) -> int:
-        """[MS-MQDMPR] 3.1.7.1.7: remove what is in it now, and answer how many messages these were."""
+        """[MS-MQDMPR] 3.1.7.1.7: remove the messages in it now, and return their number."""
         [queue] = self._descriptors.queues_for(self._descriptor, QueueOperation.PURGE)
         return await self._administration.purge_messages(queue)
 
@@ -210,7 +212,7 @@ class OpenQueue:
         return QueueCursor(self, cursor, self._performer, self._reads)
 
     def close(self) -> None:
-        """[MS-MQDMPR] 3.1.7.1.6: end its cursors and all that wait; closing again does nothing."""
+        """[MS-MQDMPR] 3.1.7.1.6: end its cursors and pending reads; closing again does nothing."""
         queue = self._descriptor.queue
         self._performer.perform(self._descriptors.close(self._descriptor))
         if queue is not None:
@@ -236,8 +238,8 @@ class OpenQueue:
 class QueueCursor:
     """[MS-MQDMPR] 3.1.1.18 a position in a queue that moves from message to message.
 
-    As an asynchronous iterator it looks at one message after the other, and ends with the last that is there;
-    the message that it has come to may be received meanwhile.
+    As an asynchronous iterator it peeks at one message after the other until the last one; the current
+    message may be received by another reader meanwhile.
     As an asynchronous context manager it closes when the block ends.
     """
 
@@ -250,7 +252,7 @@ class QueueCursor:
     async def peek(self, *, timeout: float | None = 0) -> ReceivedMessage:
         """[MS-MQDMPR] 3.1.7.1.15: peek the message at its position, or the first after it.
 
-        @param timeout: seconds to wait for one; C{None} for as long as it takes.
+        @param timeout: seconds to wait for one; C{None} without a limit.
         @raise MQError: MQ_ERROR_IO_TIMEOUT if there is none, MQ_ERROR_MESSAGE_ALREADY_RECEIVED if the
             message at its position is locked.
         """
@@ -259,8 +261,8 @@ class QueueCursor:
     async def peek_next(self, *, timeout: float | None = 0) -> ReceivedMessage:
         """[MS-MQDMPR] 3.1.7.1.14: the next message.
 
-        @raise MQError: MQ_ERROR_IO_TIMEOUT if there is none, MQ_ERROR_ILLEGAL_CURSOR_ACTION if nothing was
-            looked at before, or since a message was received.
+        @raise MQError: MQ_ERROR_IO_TIMEOUT if there is none, MQ_ERROR_ILLEGAL_CURSOR_ACTION if there was no
+        peek before, or a message was received since.
         """
         return await self._look(timeout, is_next=True)
 
@@ -285,7 +287,8 @@ class QueueCursor:
     ) -> ReceivedMessage:
         """[MS-MQDMPR] 3.1.7.1.10: receive the message at its position, or the first after it.
 
-        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if there is none and it does not wait, MQ_ERROR_IO_TIMEOUT
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if there is none and the read does not wait,
+        MQ_ERROR_IO_TIMEOUT
             if none came, MQ_ERROR_MESSAGE_ALREADY_RECEIVED if the message at its position is locked.
         """
         deadline = None if timeout is None else self._performer.clock.now().monotonic + timeout
@@ -313,7 +316,7 @@ class QueueCursor:
 
     async def __anext__(self) -> ReceivedMessage:
         try:
-            # After a receive, and at the end, there is no position yet that has a next message.
+            # After a receive, and at the end, there is no current position.
             return await (self.peek_next() if self._cursor.state is CursorState.READ else self.peek())
         except MQError as error:
             if error.status is Status.MQ_ERROR_IO_TIMEOUT:

@@ -77,7 +77,7 @@ class QueueOpener:
         try:
             return readable_queue(model, name, self._performer.clock.now())
         except MQError as error:
-            # Administrators look into outgoing queues as well.
+            # Administrators can open outgoing queues as well.
             if access.is_admin and error.status is Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION:
                 return outgoing_queue(model, name)
             raise

@@ -1,4 +1,4 @@
-"""Reads that may wait, as coroutines: what they find is locked, or shown, and its packets are read."""
+"""Waiting reads as coroutines: messages are locked or peeked, and their packets loaded."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from msmq.transfer.acknowledgements import wants_final_ack
 
 @attrs.frozen
 class Lock:
-    """How a read locks what it finds.
+    """How a read locks messages.
 
-    @ivar tag: by which the effects name it.
-    @ivar owner: whose locks they are.
+    @ivar tag: identifies the read in effects.
+    @ivar owner: the owner of the locks.
     @ivar on_taken: called with the messages at the moment they are locked.
     """
 
@@ -56,10 +56,11 @@ class Reads:
         self._tags = itertools.count()
 
     async def run(self, read: Read, *, is_peek: bool, transaction: Transaction | None = None) -> Reservation:
-        """What a read finds; cancelling the wait loses nothing.
+        """Run a read, and return its messages; cancelling it loses no message.
 
         @param transaction: confirms or releases the messages; otherwise the holder of the reservation does.
-        @raise MQError: as the read has it, or MQ_ERROR_TRANSACTION_SEQUENCE if the transaction has ended, or
+        @raise MQError: as the read raises it, or MQ_ERROR_TRANSACTION_SEQUENCE if the transaction has ended,
+        or
             MQ_ERROR_MESSAGE_STORAGE_FAILED if a packet could not be read.
         """
         if is_peek:
@@ -68,7 +69,7 @@ class Reads:
             transaction.check_active()
         positions, views = await self._find(read, is_peek, transaction)
         if transaction is not None:
-            # A long transaction must not fill memory with what the store has, unless it is needed at the end.
+            # A long transaction must not fill memory with stored packets, unless they are needed at the end.
             self._performer.model.holdings.cache(
                 position
                 for position, view in zip(positions, views, strict=True)
@@ -96,7 +97,7 @@ class Reads:
             try:
                 views = await performer.load(positions)
                 if transaction is not None:
-                    # It covers the messages that its reader has received, and none in transit to it.
+                    # It covers the messages that the reader has received, not those on their way to it.
                     model.transacting.receive(transaction, positions)
                 return positions, views
             except MQError as error:
@@ -107,11 +108,11 @@ class Reads:
                     continue
                 self._give_back(positions, is_peek)
                 if isinstance(error.__cause__, MessageNotStored):
-                    # That one has left; what is behind it may be read.
+                    # That message was removed; the next one may be read.
                     continue
                 raise
             except Exception:
-                # The caller has gone, and cannot take the result.
+                # The caller has cancelled, and does not get the result.
                 self._give_back(positions, is_peek)
                 raise
 
@@ -128,5 +129,5 @@ class Reads:
 
 
 def _check_active(transaction: Transaction, positions: Sequence[MessagePosition]) -> None:
-    """Nothing is found for a transaction that is ending."""
+    """Refuse a read in a transaction that is ending."""
     transaction.check_active()

@@ -20,11 +20,11 @@ from msmq.structures.packet.user_message_view import UserMessageView
 class Reservation:
     """[MS-MQDMPR] 3.1.7.1.11 and 3.1.7.1.12: locked messages, to be confirmed or released.
 
-    One that is dropped without a decision keeps its messages locked until the queue manager stops;
+    A reservation that is dropped keeps its messages locked until the queue manager stops;
     code that creates reservations for others has to ensure that each is confirmed or released.
 
     @param views: the packets, in the same order.
-    @param is_held: the decision is made here; false for a peek, and for what a transaction decides about.
+    @param is_held: the reservation holds locks; false for a peek, and for reads in a transaction.
     @param answers: the acknowledgements for their senders, sent when they are durably removed.
     """
 
@@ -48,7 +48,7 @@ class Reservation:
     async def confirm(self) -> None:
         """Remove the messages; done once the removal is stored.
 
-        Those whose queue was purged meanwhile leave for that reason.
+        Those whose queue was purged meanwhile are removed as purged.
         Cancelling it undoes nothing: the messages are removed all the same.
 
         @raise msmq.structures.status.MQError: it could not be stored; the messages are back in the
@@ -95,8 +95,8 @@ class Reservation:
     def reject(self) -> None:
         """[MS-MQDMPR] 3.1.1.12 NackReceiveRejected: reject the messages, which are removed.
 
-        They leave the queue, each with its event, and with an acknowledgement and a dead letter if its sender
-        requested these. No effect if they were confirmed, released, or are in a transaction.
+        Each has an event, and an acknowledgement and a dead letter if its sender requested these. No effect
+        if they were confirmed, released, or are in a transaction.
         """
         positions, self._positions = self._positions, ()
         if positions:

@@ -53,9 +53,9 @@ EVENTS = 1_000
 
 
 class Search:
-    """Finds messages, wherever they are.
+    """Finds messages by identifier in all queues.
 
-    Nothing is held up: memory is looked through in slices, the store by itself.
+    Memory is searched in slices, the store concurrently, so that other work is not delayed.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Search:
                     yield position
 
     async def explain(self, message: MessageIdentifier) -> Explanation:
-        """All that is known of a message."""
+        """Everything known about a message."""
         places = await self.places(await self.find(message))
         try:
             events = await self._performer.store.read_events(0, EVENTS, message.to_bytes())
@@ -120,7 +120,7 @@ class Search:
         return Explanation(message, places, [entry.event for entry in events], await self._reports(message))
 
     async def _reports(self, message: MessageIdentifier) -> list[FoundReport]:
-        """What lies here of the reports of a message; they are express ones."""
+        """The reports of a traced message that are stored here; they are express messages."""
         found: list[FoundReport] = []
         async for position in self._in_memory():
             view = position.view
@@ -132,7 +132,7 @@ class Search:
         return sorted(found, key=lambda report: report.view.sent_time)
 
     async def places(self, positions: Iterable[MessagePosition]) -> list[MessageLocation]:
-        """These messages with their packets, as far as they are still there when those were read."""
+        """The positions of these messages with their packets, as far as they still exist."""
         places: list[MessageLocation] = []
         for found in positions:
             try:
@@ -159,7 +159,7 @@ class Search:
         return places
 
     async def dead_letters(self, limit: int) -> list[MessageLocation]:
-        """What lies in both dead-letter queues, the first so many of each."""
+        """The first messages of both dead-letter queues."""
         return [place async for place in self.each_dead_letter(limit)]
 
     async def each_dead_letter(self, limit: int) -> AsyncIterator[MessageLocation]:
@@ -173,8 +173,8 @@ class Search:
     async def available(self, message: MessageIdentifier, target: Queue) -> MessagePosition:
         """The position of an available message; if there are several, the one nearest to C{target}.
 
-        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND; MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is only
-            where it is locked.
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND; MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if every
+        position of it is locked.
         """
         found = [
             position for position in await self.find(message) if not isinstance(position.queue, OutgoingQueue)
@@ -188,7 +188,7 @@ class Search:
                 Status.MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION,
                 f"message {message} in {queue_path(found[0].queue)} is {found[0].state.value}",
             )
-        raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"there is no message {message}")
+        raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"message {message} does not exist")
 
     async def move(self, message: MessageIdentifier, target: str, transaction: ITransaction | None) -> None:
         """[MS-MQDMPR] 3.1.7.1.16 Move Message, found by its identifier.
@@ -212,9 +212,9 @@ class Search:
         performer.forget_empty((source,))
 
     async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
-        """Send a dead letter again and remove it, as one change of the store.
+        """Send a dead letter again and remove it, atomically.
 
-        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if it is no dead letter,
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if it is not a dead letter,
             MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is locked; or as sending does.
         """
         return await self.requeue_at(await self._dead_letter(message))
@@ -244,7 +244,7 @@ class Search:
         return await undivided(self._requeue(position, view, target, copy))
 
     async def destination_of(self, message: MessageIdentifier) -> FormatName:
-        """The queue that a dead letter was for.
+        """The original destination of a dead letter.
 
         @raise MQError: as L{requeue}.
         """
@@ -286,7 +286,7 @@ class Search:
                 Status.MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION,
                 f"dead letter {message} is {found[0].state.value}",
             )
-        raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"there is no dead letter {message}")
+        raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"dead letter {message} does not exist")
 
     async def _requeue(
         self, position: MessagePosition, view: UserMessageView, target: SendTarget, copy: Message
@@ -337,7 +337,7 @@ class Search:
     def _told(
         self, view: UserMessageView, sent: MessageIdentifier, position: MessagePosition
     ) -> list[Change]:
-        """What the event log has to tell of a dead letter that is sent again."""
+        """The event of a dead letter that is sent again."""
         now = self._performer.clock.now().wall
         path = position.queue.definition.path
         return self._events.trim(
@@ -349,10 +349,10 @@ _LEAVING = (PositionState.REMOVING, PositionState.LEAVING, PositionState.DELETED
 
 
 def message_of(view: UserMessageView) -> Message:
-    """What a sender would hand over to send this message again: all that is not of one journey.
+    """The message to send this one again: all properties but those of its transfer.
 
-    Its time to reach a queue is without end, and its time to be received begins anew. Where a text that names
-    no queue stands for one there is none: whoever sent it chose the text, and nobody can answer there.
+    Its time to reach a queue is unlimited, and its time to be received begins again. An invalid response
+    queue is omitted: no message could be sent to it.
     """
     return Message(
         body=bytes(view.body),
@@ -384,7 +384,7 @@ def _named(resolve: Callable[[], FormatName | None]) -> FormatName | None:
 
 
 def _privacy_level(view: UserMessageView) -> PrivacyLevel:
-    """What the sender asked for; of a number that means nothing, nothing."""
+    """The requested privacy level; none for an unknown number."""
     try:
         return PrivacyLevel(view.privacy_level)
     except ValueError:

@@ -16,16 +16,16 @@ from msmq.persistence.send_key import check_key
 from msmq.persistence.state_records import StateChange, numbered, reading
 
 PREFIX: Final = "send_keys/"
-"""Names of the values that hold keys begin so; a number follows."""
+"""Prefix of the names of stored values; a number follows."""
 
 DEFAULT_KEYS: Final = 200_000
-"""Keys that are remembered."""
+"""Default limit on stored keys."""
 
 DEFAULT_LIFETIME: Final = 86_400.0
-"""Seconds for which they are."""
+"""Default lifetime of a key in seconds."""
 
 _CLOSED_AT_ONCE: Final = 256
-"""Pages that are removed in one commit: more than one, so that a backlog of them shrinks."""
+"""Pages that one commit removes: more than one, so that a backlog shrinks."""
 
 _VERSION: Final = 1
 _HEAD: Final = Struct("<BII")
@@ -34,7 +34,7 @@ _ENTRY: Final = Struct(f"<{_DIGEST_SIZE}sI")
 
 
 def digest_of(key: str, scope: Iterable[str]) -> bytes:
-    """What is remembered of a key: it stands for one message to these destinations.
+    """The stored digest of a key and its destinations.
 
     @raise MQError: as L{check_key}.
     """
@@ -49,11 +49,11 @@ def digest_of(key: str, scope: Iterable[str]) -> bytes:
 class KeyPage:
     """Keys that are stored together, with their messages.
 
-    @ivar time: when they are, seconds since 1970-01-01 UTC.
-    @ivar numbers: the MessageID that each key stands for.
-    @ivar unstored: those of them whose messages are express: they are kept in memory, as the messages are,
-        so that a restart loses both.
-    @ivar closed: the names of older pages of which nothing is remembered any more.
+    @ivar time: when they were stored, seconds since 1970-01-01 UTC.
+    @ivar numbers: the MessageID of each key.
+    @ivar unstored: the keys of express messages: they are kept in memory, as the messages are, so that a
+    restart loses both.
+    @ivar closed: the names of older pages without remaining keys.
     """
 
     number: int
@@ -63,7 +63,7 @@ class KeyPage:
     closed: tuple[str, ...] = ()
 
     def changes(self) -> list[StateChange]:
-        """What has to be stored in one commit with the messages; nothing if all of these are express."""
+        """The changes to store with the messages; none if all of these are express."""
         stored = {digest: number for digest, number in self.numbers.items() if digest not in self.unstored}
         if not stored:
             return []
@@ -75,7 +75,7 @@ class KeyPage:
 
 @attrs.frozen(eq=False)
 class _Kept:
-    """A page that is remembered.
+    """A page of keys that are kept.
 
     @ivar is_stored: whether the store has a value for it.
     """
@@ -87,14 +87,14 @@ class _Kept:
 
 
 class SendKeys:
-    """The keys that are remembered, and the numbers of the messages that they stand for.
+    """The keys that are kept, with the MessageIDs of their messages.
 
     The key of a recoverable message is stored in one commit with it; that of an express message is kept in
-    memory, so that it never outlives the message. A key is forgotten when it is too old, or the oldest of
-    too many, with the page that it is in.
+    memory, so that it never outlives the message. Keys are removed by pages, when they are too old, or the
+    oldest beyond the limit.
 
-    @param limit: keys that are remembered at most; a single page may hold more.
-    @param lifetime: seconds for which they are.
+    @param limit: limit on keys; a single page may exceed it.
+    @param lifetime: of a key, in seconds.
     """
 
     def __init__(self, limit: int = DEFAULT_KEYS, lifetime: float = DEFAULT_LIFETIME) -> None:
@@ -107,7 +107,7 @@ class SendKeys:
         self._numbers = count(1)
 
     def configure(self, limit: int, lifetime: float) -> None:
-        """Apply another limit and lifetime, to the keys that are there as well."""
+        """Apply another limit and lifetime, also to existing keys."""
         self._limit = limit
         self._lifetime = lifetime
 
@@ -115,7 +115,7 @@ class SendKeys:
         return len(self._found)
 
     def load(self, state: Mapping[str, bytes], now: Moment) -> None:
-        """Before anything else: take back what the store keeps.
+        """Load the stored state; call this first.
 
         @raise StateError: a value is damaged.
         """
@@ -133,13 +133,13 @@ class SendKeys:
         self._forget(now)
 
     def find(self, digest: bytes, now: Moment) -> int | None:
-        """The number of the message that was sent under a key; C{None} if it is not remembered."""
+        """The number of the message that was sent under a key; C{None} if it is unknown."""
         self._forget(now)
         found = self._found.get(digest)
         return None if found is None else found[0]
 
     def page(self, numbers: Mapping[bytes, int], now: Moment, unstored: Set[bytes] = frozenset()) -> KeyPage:
-        """Keys that are to be remembered once their messages are sent; L{stored} or L{failed} has to follow.
+        """A page for keys whose messages are about to be sent; call L{stored} or L{failed} afterwards.
 
         @param unstored: those of express messages.
         """
@@ -150,7 +150,7 @@ class SendKeys:
         return KeyPage(next(self._numbers), now.unix_seconds, dict(numbers), unstored, tuple(closed))
 
     def stored(self, page: KeyPage, now: Moment) -> None:
-        """A page is stored as far as it has to be, and its messages are sent."""
+        """A page is stored, as far as it is durable, and its messages are sent."""
         self._keep(page)
         self._forget(now)
 
@@ -165,7 +165,7 @@ class SendKeys:
             self._found[digest] = (message, page.number)
 
     def _forget(self, now: Moment) -> None:
-        """Forget what is too old, and the oldest of what is too much."""
+        """Remove expired keys, and the oldest beyond the limit."""
         pages = self._pages
         oldest = now.unix_seconds - self._lifetime
         while pages and (pages[0].time <= oldest or (len(self._found) > self._limit and len(pages) > 1)):

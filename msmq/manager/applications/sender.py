@@ -23,9 +23,9 @@ from msmq.structures.status import MQError, Status
 class _Batch:
     """The messages of one call, of which some may have been sent before.
 
-    @ivar digests: of the key of each message; C{None} for a message without one.
-    @ivar known: the numbers of those that were sent before.
-    @ivar fresh: the indices of those that have to be sent: of several with one key the first.
+    @ivar digests: the digest of each message's key; C{None} without a key.
+    @ivar known: the MessageIDs of those that were sent before.
+    @ivar fresh: the indices of those that have to be sent; of several with one key the first.
     """
 
     messages: Sequence[Message]
@@ -53,7 +53,7 @@ class _Batch:
 
     @property
     def new_digests(self) -> list[bytes]:
-        """Of those of them that have keys."""
+        """The digests of those of them that have keys."""
         return [digest for index in self.fresh if (digest := self.digests[index]) is not None]
 
     @property
@@ -66,7 +66,7 @@ class _Batch:
         )
 
     def numbers(self, first: int) -> dict[bytes, int]:
-        """The numbers that the new keys stand for, if C{first} is that of the first message that is sent."""
+        """The MessageIDs of the new keys, given that of the first message that is sent."""
         return {
             digest: number
             for number, index in enumerate(self.fresh, first)
@@ -94,7 +94,7 @@ class Sender:
         keyed: KeyedMessages,
         new_identifier: Callable[[], UUID],
     ) -> None:
-        """Send as a queue manager.
+        """Create a sender.
 
         @param identifier: its own.
         @param new_identifier: makes those of transactions.
@@ -112,15 +112,15 @@ class Sender:
         transaction: ITransaction | None,
         keys: Sequence[str | None] | None = None,
     ) -> list[MessageIdentifier]:
-        """Take these messages for each target, all or none, and answer one identifier each.
+        """Accept these messages for each target, all or none, and return one identifier each.
 
         @param find: resolves the destination; called again after a wait.
-        @param keys: one for each message; a message whose key is remembered is not sent, and has the
-            identifier of the one that was.
+        @param keys: one for each message; a message whose key is known is not sent, and gets the identifier
+        of the earlier one.
         @raise MQError: as L{Outbox.check} and L{Outbox.put}; MQ_ERROR_TRANSACTION_USAGE if some are
-            transactional and others not, or if the transaction is to send one that is not;
-            MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a key that is none, MQ_ERROR_INVALID_PARAMETER for too few or
-            too many; MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if another transaction that has not ended
+            transactional and others not, or if one that is not transactional is sent in a transaction;
+            MQ_ERROR_ILLEGAL_PROPERTY_VALUE for an invalid key, MQ_ERROR_INVALID_PARAMETER for a wrong number
+            of keys; MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if another transaction that has not ended
             sends one of them.
         """
         targets = await find()

@@ -23,7 +23,7 @@ class Subscriptions:
     def add(self, subscriber: Subscriber) -> Callable[[], None]:
         """Subscribe to all further events, in the order of subscription.
 
-        @return: ends that; calling it again does nothing.
+        @return: ends the subscription; calling it again does nothing.
         """
         # A callback that subscribes twice can unsubscribe once.
         key = object()
@@ -44,7 +44,7 @@ class Subscriptions:
         self.tell(ended, transaction.identifier)
 
     def tell(self, event: QueueManagerEvent, transaction: UUID | None = None) -> None:
-        """Something has happened."""
+        """Notify the subscribers of an event."""
         occurrence = Occurrence(event, transaction)
         for subscriber in list(self._subscribers.values()):
             with self.log.failureHandler("a subscriber failed"):

@@ -30,10 +30,10 @@ _OFFERED = (DirectProtocol.TCP, DirectProtocol.OS)
 class SendTarget:
     """A queue that messages are sent to.
 
-    @ivar name: the name of it that messages bear.
+    @ivar name: its name in messages.
     @ivar queue: a queue of this queue manager, or the outgoing queue of another's.
-    @ivar builder: makes the packets for it.
-    @ivar owner: the queue manager that hosts it, as far as packets say that.
+    @ivar builder: builds its packets.
+    @ivar owner: the queue manager that hosts it, as far as packets state it.
     """
 
     name: FormatName
@@ -44,17 +44,17 @@ class SendTarget:
 
     @property
     def has_no_key(self) -> bool:
-        """Whether nothing is encrypted for it: its direct name does not tell whose key it needs
+        """Whether encryption for it is impossible: a direct name does not identify the key
         ([MS-MQQB] 5.1).
         """
         return not self.is_local and isinstance(self.name, DirectFormatName)
 
 
 def own_queue(model: QueueManagerModel, text: str) -> Queue:
-    """The queue of this queue manager that a path or format name means.
+    """The local queue of a path or format name.
 
-    @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND; MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a queue of
-        another queue manager, which only sending reaches; or that the name is malformed.
+    @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND; MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a queue of another
+    queue manager, which can only be sent to; or that the name is malformed.
     """
     name = _parse(text)
     queue = model.find(name)
@@ -63,9 +63,9 @@ def own_queue(model: QueueManagerModel, text: str) -> Queue:
     if not model.is_local(name):
         raise MQError(
             Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION,
-            f"{text} is not a queue of this queue manager; only sending reaches others",
+            f"{text} is not a queue of this queue manager; remote queues can only be sent to",
         )
-    raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no queue {text}")
+    raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"queue {text} does not exist")
 
 
 def outgoing_queue(model: QueueManagerModel, text: str) -> OutgoingQueue:
@@ -80,7 +80,7 @@ def outgoing_queue(model: QueueManagerModel, text: str) -> OutgoingQueue:
         return queue
     if model.is_local(name):
         raise MQError(Status.MQ_ERROR_ILLEGAL_OPERATION, f"{text} is a queue of this queue manager")
-    raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no outgoing queue {text}")
+    raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"outgoing queue {text} does not exist")
 
 
 def any_queue(model: QueueManagerModel, text: str, now: Moment) -> Queue:
@@ -94,7 +94,7 @@ def any_queue(model: QueueManagerModel, text: str, now: Moment) -> Queue:
 
 
 def name_of_outgoing(model: QueueManagerModel, text: str) -> FormatName:
-    """The format name of an outgoing queue, be there one of that name or not.
+    """The format name of an outgoing queue, which need not exist.
 
     @raise MQError: MQ_ERROR_ILLEGAL_OPERATION for a queue of this queue manager;
         MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a path, or a name that no outgoing queue has; or that

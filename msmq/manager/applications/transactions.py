@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 SHOWN: Final = 1_000
-"""Messages of a transaction that are shown."""
+"""Limit on messages of a transaction in C{transaction show}."""
 
 POISONED: Final = "poisoned"
 """The event of a message that C{[queues] poison_after} has moved to the subqueue C{poison}."""
@@ -135,14 +135,14 @@ class Transactions:
         )
 
     def find(self, identifier: UUID) -> Transaction:
-        """The transaction of this identifier.
+        """The transaction with this identifier.
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it has ended.
         """
         return self._performer.model.transacting.transactions.find(identifier)
 
     def core(self, transaction: ITransaction) -> Transaction:
-        """What L{begin} made.
+        """The transaction of a handle from L{begin}.
 
         @raise MQError: as L{find}, for one that was not begun here.
         """
@@ -195,14 +195,14 @@ class Transactions:
         self._ended(transaction, left)
 
     async def _let_go(self, transaction: Transaction) -> None:
-        """Have messages leave that it was to move, and whose queue was purged or deleted meanwhile."""
+        """Remove messages that it was to move and whose queue was purged or deleted meanwhile."""
         performer = self._performer
         while departures := performer.model.transacting.unmoved(transaction):
             while departures:
                 try:
                     await self._departures.finish(departures[0])
                 except Exception:
-                    # They leave all the same.
+                    # They are removed all the same.
                     performer.perform(departures)
                     raise
                 del departures[0]
@@ -244,7 +244,7 @@ class Transactions:
         self._listener.transaction_ended(transaction)
 
     async def _move_aside(self, abortion: Abortion) -> None:
-        """Move poisonous messages to their subqueue; those that cannot be moved go back."""
+        """Move poison messages to their subqueue; those that cannot be moved return to their positions."""
         performer = self._performer
         for relocation in performer.model.transacting.poison(abortion, performer.clock.now()):
             positions = [position for position, _ in relocation.moves]
@@ -333,7 +333,7 @@ async def _move(performer: Performer, relocation: Relocation) -> None:
 
 
 def _queues(transaction: Transaction) -> set[Queue]:
-    """The queues from which and to which it moves, and from which it receives."""
+    """The queues that its receives and moves affect."""
     received = (position.queue for position in transaction.received())
     moved = (queue for move in transaction.moved() for queue in (move.position.queue, move.target))
     return {*received, *moved}
@@ -350,11 +350,12 @@ def _identifier(position: MessagePosition) -> str | None:
 
 
 def check_usage(path: str, queue: Queue) -> None:
-    """See that a queue may be read in a transaction: it is transactional.
+    """Check that a queue is transactional, so that it may be read in a transaction.
 
     @raise MQError: MQ_ERROR_TRANSACTION_USAGE.
     """
     if not queue.definition.transactional:
         raise MQError(
-            Status.MQ_ERROR_TRANSACTION_USAGE, f"{path} is not transactional, and no transaction reads it"
+            Status.MQ_ERROR_TRANSACTION_USAGE,
+            f"{path} is not transactional and cannot be read in a transaction",
         )

@@ -1,4 +1,4 @@
-"""What procedures of the directory core ask of this queue manager: store, create, update, delete, report."""
+"""Performs the effects of directory procedures: store, create, update, delete, report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class DirectoryEffects:
     Without ciphers there are no keys, so a queue manager publishes none, and peers cannot encrypt for it.
 
     @param access: the directory core.
-    @param divergences: where changes that others make to our objects in the directory are reported.
+    @param divergences: receives reports of changes that others make to our objects in the directory.
     @param served: finds servers of the directory; C{None} if it has none.
     @param ciphers: has the keys of this queue manager.
     """
@@ -71,7 +71,7 @@ class DirectoryEffects:
         return self._ciphers is not None
 
     def keys(self) -> QueueManagerKeys:
-        """The keys that there are; which those are is decided by the configuration."""
+        """The existing keys; the configuration decides which kinds there are."""
         ciphers = self._ciphers
         if ciphers is None:
             return QueueManagerKeys(NO_KEYS, NO_KEYS)
@@ -79,7 +79,7 @@ class DirectoryEffects:
 
     @contextmanager
     def creating(self, path: str, own: Mapping[str, Any]) -> Iterator[None]:
-        """Give a public queue that is created meanwhile properties that the directory does not have.
+        """Set properties that the directory does not have on a public queue that is being created.
 
         @param path: its path without the computer name.
         @param own: attributes of L{msmq.persistence.definition.QueueDefinition}.
@@ -92,7 +92,7 @@ class DirectoryEffects:
             self._unpublished.pop(key, None)
 
     async def perform(self, effect: DirectoryEffect) -> Any:
-        """Do what a procedure asks of this queue manager, as L{DirectoryRunner} wants it."""
+        """Perform an effect of a procedure, for L{DirectoryRunner}."""
         match effect:
             case Store(changes):
                 await self._performer.commit(changes)
@@ -132,7 +132,7 @@ class DirectoryEffects:
             raise MQError(
                 Status.MQ_ERROR_DS_ERROR,
                 f"the directory calls this queue manager {format_guid(changed.identifier)},"
-                f" which is {format_guid(former)} and stays so",
+                f" whose identifier {format_guid(former)} cannot change",
             )
         self.limit(changed)
 
@@ -159,13 +159,13 @@ class DirectoryEffects:
             await self._local.remove(self.found(held), changes)
         except MQError as error:
             if error.status is not Status.MQ_ERROR_QUEUE_NOT_FOUND:
-                # It is deleted all the same, and will be so in the store; the directory is updated later.
+                # It is deleted all the same, and the store is retried; the directory is updated later.
                 local = self._access.local
                 local.deletions[held.identifier] = local.public_queues.pop(held.identifier, held)
             raise
 
     def found(self, held: QueueObject) -> Queue:
-        """The public queue of ours that an object of the directory describes.
+        """The local public queue of a directory object.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, it was deleted.
         """

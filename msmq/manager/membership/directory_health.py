@@ -14,7 +14,7 @@ from msmq.interfaces.directory import DirectoryCondition, IDirectory, IObservedD
 from msmq.interfaces.summaries import DirectoryStatus
 
 Note = Callable[[str, str], None]
-"""Appends to the event log: a word, and a text for people."""
+"""Appends to the event log: an event name, and a text."""
 
 LOST = "directory_lost"
 REACHED = "directory_reached"
@@ -34,10 +34,10 @@ class DirectoryMeasurement:
 
 
 class DirectoryHealth:
-    """Follows the condition of one directory.
+    """Tracks whether one directory is reachable.
 
-    A directory that observes itself (L{IObservedDirectory}) is believed; of another it is known whether the
-    last request reached it.
+    A directory that monitors itself (L{IObservedDirectory}) reports its state; for others the last request
+    decides.
     Each change is one line in the log and one event.
 
     @param note: appends to the event log.
@@ -57,11 +57,11 @@ class DirectoryHealth:
 
     @property
     def condition(self) -> DirectoryCondition:
-        """What is known of it now."""
+        """The current state."""
         return self._condition if self._observed is None else self._observed.condition
 
     def asked(self, is_reached: bool) -> None:
-        """A request has reached the directory, or has not."""
+        """Record whether a request has reached the directory."""
         before = self._condition
         if self._observed is not None or (before.since is not None and before.is_reached == is_reached):
             return
@@ -74,18 +74,18 @@ class DirectoryHealth:
         self._changed(self._condition)
 
     def read(self, when: float) -> None:
-        """What is known of the enterprise is what the directory held at this time."""
+        """Record the time at which the data in use was read."""
         self._condition = attrs.evolve(self._condition, read=when)
 
     def measure(self) -> DirectoryMeasurement:
-        """Its condition now, and when the data in use was read."""
+        """The current state, and the time at which the data in use was read."""
         condition = self.condition
         read = condition.read if condition.read is not None else self._condition.read
         return DirectoryMeasurement(self._name, condition, read)
 
     @property
     def status(self) -> DirectoryStatus:
-        """What is known of the directory, for people."""
+        """The state of the directory, for C{msmq status}."""
         found = self.measure()
         condition, read = found.condition, found.read
         age = None if read is None else max(0, int(self._clock.now().wall - read))
@@ -103,15 +103,13 @@ class DirectoryHealth:
         if condition.is_reached:
             if self._is_lost:
                 self._is_lost = False
-                self.log.info("directory {source} is reached again", source=condition.source)
-                self._note(REACHED, f"directory {condition.source} is reached again")
+                self.log.info("directory {source} is reachable again", source=condition.source)
+                self._note(REACHED, f"directory {condition.source} is reachable again")
             return
         self._is_lost = True
         read = condition.read if condition.read is not None else self._condition.read
-        known = (
-            "nothing is known of it" if read is None else f"what it held at {unix_time(_whole(read))} is used"
-        )
-        reason = f"directory {condition.source} is not reached: {condition.problem}; {known}"
+        known = "there is no data of it" if read is None else f"its data of {unix_time(_whole(read))} is used"
+        reason = f"directory {condition.source} is unreachable: {condition.problem}; {known}"
         self.log.error("{reason}", reason=reason)
         self._note(LOST, reason)
 

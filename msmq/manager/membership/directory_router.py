@@ -50,18 +50,19 @@ class ProcedureRunner(Protocol):
     """L{msmq.manager.membership.procedure_runner.DirectoryRunner.run}."""
 
     def __call__(self, procedure: Procedure[R]) -> Awaitable[R]:
-        """What the procedure returns."""
+        """Run a procedure; the result is what it returns."""
 
 
 @implementer(IRouter)
 class DirectoryRouter:
-    """[MS-MQBR] for one queue manager: reads the enterprise in time, and answers from what it read.
+    """[MS-MQBR] for one queue manager: reads the enterprise periodically, and routes by that topology.
 
-    @ivar core: what is known, and when it is read anew.
+    @ivar core: the topology, and when it is read again.
     @param own: QueueManager.Identifier of the queue manager.
     @param run: runs the procedures of C{access}.
-    @param kept: what was read before the last restart, used until the directory can be read.
-    @param was_read: called with the time, in seconds since 1970-01-01 UTC, at which what is used was read.
+    @param kept: the topology of the last run, used until the directory can be read.
+    @param was_read: called with the time at which the topology in use was read, in seconds since 1970-01-01
+    UTC.
     @param tell: passes objects of the directory to a builder.
     @param changed: called after routes have changed, so that waiting messages are tried again.
     @param beside: calls a function in a worker thread.
@@ -107,7 +108,7 @@ class DirectoryRouter:
         return self.core.snapshot.enterprise.topology
 
     def open(self) -> Deferred[None]:
-        """See L{IRouter.open}: fires when the enterprise was read, or could not be."""
+        """See L{IRouter.open}: fires when the enterprise was read, or reading it failed."""
         return Deferred.fromCoroutine(self._perform(self.core.start(self._clock.now())))
 
     def next_hops(
@@ -134,16 +135,16 @@ class DirectoryRouter:
     # More
 
     def refresh(self) -> Deferred[None]:
-        """Read the enterprise now; it fires when that is done, or at once if it is being read already."""
+        """Read the enterprise now; fires when that is done, or at once if a read is in progress."""
         return Deferred.fromCoroutine(self._perform(self.core.refresh(self._clock.now())))
 
     def refresh_later(self) -> None:
         """As L{refresh}, without waiting for it; a failure is logged."""
         self.refresh().addErrback(
-            lambda failure: self.log.failure("the enterprise could not be read anew", failure)
+            lambda failure: self.log.failure("the enterprise could not be read again", failure)
         )
 
-    # What the core wants
+    # Effects of the core
 
     def _next_hops(self, source: UUID, destination: UUID) -> Sequence[QueueManager]:
         topology = self.core.snapshot.enterprise.topology
@@ -155,7 +156,7 @@ class DirectoryRouter:
         except NoRoute:
             self._start(self.core.route_missing(self._clock.now()))
             raise
-        # Each is known: a builder leaves out servers and gates that there are not.
+        # All are known: a builder leaves out unknown servers and gates.
         found = [topology.queue_manager(identifier) for identifier in identifiers]
         return [machine for machine in found if machine is not None]
 
@@ -185,7 +186,7 @@ class DirectoryRouter:
     def _start(self, effects: Sequence[RoutingEffect]) -> None:
         if effects:
             Deferred.fromCoroutine(self._perform(effects)).addErrback(
-                lambda failure: self.log.failure("routing came to an end", failure)
+                lambda failure: self.log.failure("the router has stopped", failure)
             )
 
     async def _perform(self, effects: Sequence[RoutingEffect]) -> None:
@@ -224,7 +225,7 @@ class DirectoryRouter:
         return self.core.topology_read(snapshot, self._clock.now())
 
     async def _restore(self) -> None:
-        """Route by what was known before the restart, while the directory is away."""
+        """Use the stored topology while the directory is unreachable."""
         held = await self._kept.load()
         if held is None:
             return
@@ -235,7 +236,7 @@ class DirectoryRouter:
             await self._perform(effects)
 
     async def _read_objects(self) -> list[DirectoryObject] | Outcome:
-        """All of each type, or the outcome of the first that fails.
+        """All objects of each type, or the outcome of the first read that fails.
 
         Connected networks, which a directory that speaks LDAP does not hold, are not needed.
         """
@@ -251,7 +252,7 @@ class DirectoryRouter:
     async def _get_directory_data(self, of: type[DirectoryObject]) -> list[DirectoryObject] | Outcome:
         """[MS-MQBR] 3.1.5.9 GetDirectoryData, without a filter; instead of Nothing the failed result.
 
-        A directory that answers at once is not let hold up the reactor.
+        A directory that answers synchronously must not block the reactor.
         """
         begun = await self._run(self._access.read_directory_begin(of))
         if not begun.succeeded:

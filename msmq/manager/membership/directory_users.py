@@ -22,9 +22,9 @@ class DirectoryUsers:
         return await self.integration.read(UserObject, [equals("security_identifier", sid)])
 
     async def write(self, user: UserObject, former: DirectoryEntry[UserObject] | None) -> Outcome:
-        """Have the directory hold these certificates of a user.
+        """Write the certificates of a user to the directory.
 
-        @param former: what was read of the user; C{None} if the directory does not have the user yet.
+        @param former: the user as it was read; C{None} if the directory does not have the user yet.
         @return: the value is false if another client has changed them since that was read.
         """
         access = self.integration.access

@@ -8,20 +8,20 @@ from typing import ClassVar, Final
 from twisted.logger import Logger
 
 MOST_SHOWN: Final = 100
-"""How many differences C{msmq status} shows; their number is always whole."""
+"""Limit on the differences that C{msmq status} shows; their count is complete."""
 
 EVENT: Final = "directory_difference"
-"""The event of a difference that is not taken over."""
+"""The event of a difference that is not applied."""
 
 TAKEN_EVENT: Final = "directory_change"
-"""The event of a change in the directory that is taken over."""
+"""The event of a change in the directory that is applied."""
 
 Note = Callable[[str, str, str], None]
 """Appends to the event log: the event, its reason, and the path of the queue."""
 
 
 class DirectoryDivergences:
-    """Knows how the objects in the directory differ from ours; each difference is reported once.
+    """Records differences between directory objects and local ones; each is reported once.
 
     @param note: appends an event.
     """
@@ -33,7 +33,7 @@ class DirectoryDivergences:
         self._known: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def report(self, path: str, subject: str, texts: tuple[str, ...]) -> None:
-        """Replace what is known of one subject of a queue.
+        """Replace the differences of one subject of a queue.
 
         @param path: of the queue; empty for the queue manager itself.
         @param subject: C{object} or C{list}.
@@ -67,7 +67,7 @@ class DirectoryDivergences:
         self._note(TAKEN_EVENT, text, path)
 
     def forget(self, path: str) -> None:
-        """Forget a queue that is gone."""
+        """Remove the differences of a deleted queue."""
         for key in [key for key in self._known if key[0] == path]:
             del self._known[key]
 

@@ -1,4 +1,4 @@
-"""A queue manager in a directory: it is published there, and so are its public queues."""
+"""Directory integration of a queue manager: publishes it and its public queues."""
 
 from __future__ import annotations
 
@@ -63,11 +63,10 @@ _KEYS: Final = "public_encryption_key_list"
 class Integration:
     """[MS-MQDMPR] 3.1.1.1 DirectoryIntegrated: runs the procedures of the directory core.
 
-    A directory that gives objects identifiers of its own cannot be used, since ours is in what peers have
-    heard of us.
+    A directory that assigns another identifier cannot be used, since peers already know ours.
 
     @ivar access: the directory core.
-    @ivar health: whether the directory is reached.
+    @ivar health: whether the directory is reachable.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -88,12 +87,12 @@ class Integration:
         routing_server: bool,
         site: UUID | None,
     ) -> None:
-        """Follow a directory that is not open yet.
+        """Create the integration with a directory that is not open yet.
 
-        @param effects: does what procedures ask of this queue manager.
-        @param public_names: look again for public queues when the directory is back.
+        @param effects: performs the effects of procedures.
+        @param public_names: looks up public queues again when the directory is back.
         @param router: is notified when the directory has changed; C{None} if routes do not come from it.
-        @param kept: what that router read last; restored when the directory is opened.
+        @param kept: the stored topology of that router; restored when the directory is opened.
         @param divergences: where changes that others make to our objects in the directory are reported.
         """
         self.access = client.access
@@ -126,12 +125,12 @@ class Integration:
             returned=self._returned,
         )
 
-    # Life
+    # Lifecycle
 
     async def open(self, state: Mapping[str, bytes]) -> None:
-        """[MS-MQDMPR] 3.1.3 find, or make, the queue manager's own object; at the first start it is made.
+        """[MS-MQDMPR] 3.1.3 find the queue manager's own object; at the first start, create it.
 
-        @param state: what the store kept.
+        @param state: the stored state.
         @raise MQError: the directory does not know this queue manager, or refuses it.
         """
         await self._directory.open()
@@ -141,7 +140,7 @@ class Integration:
         if self._served is not None:
             self._served.add_servers(self.access.local.directory_server_list)
         if QUEUE_MANAGER in state:
-            # What the directory said last holds, be it away or of the same mind.
+            # The last known values hold if the directory is unreachable or unchanged.
             self._effects.limit(self.access.local.object)
         provisioning = None if QUEUE_MANAGER in state else Provisioning(self._site)
         await self._run(initialize(self.access, self._host, self._performer.clock.now(), provisioning))
@@ -156,12 +155,13 @@ class Integration:
         await self._publish_roles()
 
     async def _publish_roles(self) -> None:
-        """Have other members find this queue manager by its roles, or say why they cannot."""
+        """Publish the roles of this queue manager, or log why that fails."""
         own = self.access.local.object
         if self._routing_server and not own.routing_server:
             self.log.warn(
-                "routing_server is true in the configuration and not in the directory, so that no other queue"
-                " manager sends by way of this one; an administrator sets it with msmq enterprise role {name}"
+                "routing_server is true in the configuration and not in the directory, so other queue "
+                "managers do not route messages through this one; an administrator sets it with msmq "
+                "enterprise role {name}"
                 " --routing",
                 name=own.computer_name,
             )
@@ -177,7 +177,8 @@ class Integration:
     async def encryption_keys(self, queue_manager: UUID) -> MqdsPublicKeys:
         """[MS-MQQB] 3.1.7.1.5 RemoteQMPublicKey of a queue manager.
 
-        The directory is asked even if it was away a moment ago, for a message is lost over its answer.
+        The directory is queried even if it was unreachable a moment ago, since a message would be lost
+        without an answer.
 
         @raise MQError: the directory does not know it, or cannot be reached.
         """
@@ -191,7 +192,7 @@ class Integration:
         return keys
 
     def _changed(self) -> None:
-        """The directory has other contents, or it is reached again; what was known without it is old."""
+        """The directory has changed, or is reachable again; cached data is outdated."""
         if self.access.local.directory_offline:
             self._start([ask_again(self.access, self._performer.clock.now())])
         else:
@@ -202,14 +203,14 @@ class Integration:
             self._router.refresh_later()
 
     def stop(self) -> Deferred[None]:
-        """Ask nothing more."""
+        """Stop querying the directory."""
         self._timer.stop()
         self._online.stop()
         return self._directory.close()
 
     @property
     def membership(self) -> Membership:
-        """What the directory said last."""
+        """The membership as last read from the directory."""
         local = self.access.local
         enterprise = local.enterprise_reference
         return Membership(
@@ -225,7 +226,7 @@ class Integration:
         filters: Sequence[AttributeFilter],
         attributes: tuple[str, ...] | None = None,
     ) -> Outcome:
-        """[MS-MQDMPR] 3.1.7.1.20 Read Directory: what the directory, or what is known of it, says."""
+        """[MS-MQDMPR] 3.1.7.1.20 Read Directory: read from the directory, or from cached data."""
         return await self.ask(self.access.read_directory(of, filters, attributes))
 
     async def find_queues(
@@ -247,7 +248,7 @@ class Integration:
         """[MS-MQDMPR] 3.1.7.1.3 Create Queue, for a public queue: in the directory, then here.
 
         @param properties: attributes of L{msmq.persistence.definition.QueueDefinition}.
-        @param security: what the directory is to hold as its Security; nothing if it may choose.
+        @param security: its Security in the directory; empty to let the directory choose.
         @raise MQError: as L{PublicQueues.create}.
         """
         published, own = split_properties(properties)
@@ -260,10 +261,10 @@ class Integration:
         return self._effects.found(queue)
 
     async def read_security(self, identifier: UUID) -> bytes:
-        """[MS-MQQB] 3.1.5.8.3 the Security that the directory has for a queue; nothing if it has none.
+        """[MS-MQQB] 3.1.5.8.3 the Security of a queue in the directory; empty if it has none.
 
-        While it does not tell, what it said last holds, over restarts too: if its silence opened a queue that
-        it has closed, whoever can silence it could open the queue.
+        While the directory is unreachable the last answer holds, across restarts too: otherwise an attacker
+        who blocks the directory could open a queue that it has closed.
         """
         outcome = await self.read(QueueObject, [equals("identifier", identifier)])
         held = self.access.local.public_queues.get(identifier)
@@ -278,19 +279,21 @@ class Integration:
         return security
 
     async def write_security(self, queue: Queue, security: bytes) -> None:
-        """Have the directory hold another Security for a public queue of ours.
+        """Write the Security of a local public queue to the directory.
 
-        @raise MQError: it does not take it.
+        @raise MQError: the directory refuses it.
         """
         now = self._performer.clock.now()
         await undivided(self.ask(self._queues.alter(self._object(queue), now, security=security)))
 
     async def machine_sid(self) -> bytes:
-        """[MS-MQDMPR] 3.1.7.1.3.1 MachineSid: what the directory has of this computer; empty if nothing."""
+        """[MS-MQDMPR] 3.1.7.1.3.1 MachineSid: the SID of this computer in the directory; empty without
+        one.
+        """
         return await self._run(read_machine_sid(self.access, self._host.computer_name))
 
     async def alter(self, queue: Queue, properties: Mapping[str, Any]) -> None:
-        """[MS-MQDMPR] 3.1.7.1.24 give a public queue other properties: in the directory, then here.
+        """[MS-MQDMPR] 3.1.7.1.24 change the properties of a public queue: in the directory, then here.
 
         @raise MQError: as L{PublicQueues.alter}.
         """
@@ -324,7 +327,7 @@ class Integration:
     # Procedures
 
     async def ask(self, procedure: Procedure[R]) -> R:
-        """Run a procedure that needs the directory, which is asked again first if it was away."""
+        """Run a procedure that needs the directory, after a check if that was unreachable."""
         await self._online.look()
         return await self._run(procedure)
 
@@ -352,7 +355,7 @@ class Integration:
 
     def _start(self, procedures: Sequence[Procedure[None]]) -> None:
         Deferred.fromCoroutine(self._keep_up(procedures)).addErrback(
-            lambda failure: self.log.failure("what is known of the directory is not kept up", failure)
+            lambda failure: self.log.failure("the periodic updates from the directory have stopped", failure)
         )
 
     async def _keep_up(self, procedures: Sequence[Procedure[None]]) -> None:
@@ -360,7 +363,7 @@ class Integration:
             try:
                 await self._run(procedure)
             except MQError as error:
-                self.log.error("the directory is not used: {error}; it is asked again", error=error)
+                self.log.error("the directory is not used: {error}; it is checked again", error=error)
 
     def _note_servers(self) -> None:
         """Store the servers that were found, for a start without discovery."""
@@ -375,7 +378,7 @@ class Integration:
 def directory_access(
     model: QueueManagerModel, host: HostIdentity, changes: DirectoryChanges, *, routing_server: bool
 ) -> DirectoryAccess:
-    """What is known of the directory before it is opened: this queue manager, as the configuration has it."""
+    """The directory core before the directory is opened: this queue manager, from the configuration."""
     own = QueueManagerObject(
         identifier=model.identifier,
         computer_name=host.computer_name,

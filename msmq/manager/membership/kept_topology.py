@@ -1,4 +1,4 @@
-"""The enterprise as routing read it last, for a start while the directory is away. [MS-MQOD] 2.7.4."""
+"""Stored copy of the routing topology, for a start while the directory is unreachable. [MS-MQOD] 2.7.4."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOPOLOGY_READ: Final = "directory.topology_read"
 """The name in the store of the time at which they were read, in seconds since 1970-01-01 UTC."""
 
 LARGEST: Final = 256 * 1024 * 1024
-"""Bytes of JSON that a kept topology may have: about half a million queue managers."""
+"""Limit on the JSON of a stored topology in bytes: about half a million queue managers."""
 
 _ATTRIBUTES: Final[Mapping[type[DirectoryObject], tuple[str, ...]]] = {
     SiteObject: ("identifier", "name", "foreign_site", "full_path"),
@@ -47,7 +47,7 @@ _ATTRIBUTES: Final[Mapping[type[DirectoryObject], tuple[str, ...]]] = {
     ),
     ConnectedNetworkObject: ("identifier", "name"),
 }
-"""What routing looks at (L{msmq.interfaces.topology.add_objects}); nothing else is kept."""
+"""The attributes that routing uses (L{msmq.interfaces.topology.add_objects}); only these are stored."""
 
 _TYPES: Final = {of.TYPE: of for of in _ATTRIBUTES}
 
@@ -64,9 +64,9 @@ class ReadTopologyObjects:
 
 
 class KeptTopology:
-    """Keeps in the store what routing has read, and has it for the next start.
+    """Stores the topology that routing has read, and loads it at the next start.
 
-    Only a change is written, and the time at which it was read last.
+    Only changes are written, and the time of the last read.
 
     @param store: L{msmq.manager.performer.Performer.commit_later}.
     @param beside: calls a function in a worker thread.
@@ -83,11 +83,11 @@ class KeptTopology:
         self._read = b""
 
     def restore(self, state: Mapping[str, bytes]) -> None:
-        """Have what the store kept."""
+        """Take the stored values."""
         self._packed, self._read = state.get(TOPOLOGY, b""), state.get(TOPOLOGY_READ, b"")
 
     async def load(self) -> ReadTopologyObjects | None:
-        """What was kept last; C{None} if nothing was, or it cannot be read, which is logged."""
+        """The stored topology; C{None} without one, or if it cannot be read, which is logged."""
         if not self._packed or not self._read:
             return None
         try:
@@ -98,7 +98,7 @@ class KeptTopology:
             return None
 
     async def keep(self, objects: Iterable[DirectoryObject], read: float) -> None:
-        """Have these in the store for the next start; it is not waited for that.
+        """Store a topology for the next start, without waiting for the commit.
 
         @param read: when they were read.
         """
@@ -107,7 +107,7 @@ class KeptTopology:
         if packed != self._packed:
             changes.append(PutState(TOPOLOGY, packed))
         self._packed, self._read = packed, to_json(read)
-        self._store(changes, "the enterprise, for a start without the directory, was")
+        self._store(changes, "the copy of the enterprise for a start without the directory")
 
 
 def _packed(objects: Iterable[DirectoryObject]) -> bytes:
@@ -123,7 +123,7 @@ def _packed(objects: Iterable[DirectoryObject]) -> bytes:
 def _unpacked(packed: bytes) -> tuple[DirectoryObject, ...]:
     """The opposite of L{_packed}.
 
-    @raise ValueError: it is not what was kept; its text is the reason.
+    @raise ValueError: the value is damaged; the text is the reason.
     """
     stream = zlib.decompressobj()
     try:
@@ -131,7 +131,7 @@ def _unpacked(packed: bytes) -> tuple[DirectoryObject, ...]:
     except zlib.error as error:
         raise ValueError(str(error)) from error
     if stream.unconsumed_tail or not stream.eof:
-        raise ValueError(f"it is cut off, or has more than {LARGEST} bytes")
+        raise ValueError(f"it is truncated, or has more than {LARGEST} bytes")
     found = []
     for entry in from_json(TOPOLOGY, data):
         values = dict(entry)

@@ -10,12 +10,12 @@ import attrs
 
 @attrs.frozen
 class Membership:
-    """What a queue manager belongs to, as its directory says.
+    """The enterprise and sites of a queue manager, from its directory.
 
     @ivar enterprise: Enterprise.Identifier; C{None} as long as no enterprise was read.
     @ivar sites: SiteIdentifierList.
     @ivar connected_networks: ConnectedNetworkIdentifierList, which not every directory has.
-    @ivar directory_servers: DirectoryServerList; without names where the directory is on no server.
+    @ivar directory_servers: DirectoryServerList; empty if the directory is not on a server.
     """
 
     enterprise: UUID | None

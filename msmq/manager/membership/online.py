@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.25 Check Directory Online as soon as something needs a directory that was away."""
+"""[MS-MQDMPR] 3.1.7.1.25 Check Directory Online when a request needs an unreachable directory."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ PATIENCE: Final = 1.0
 """Seconds that requests wait for a check, from its beginning; then they are answered as offline."""
 
 POLLING: Final = 1.0
-"""Seconds between checks while messages wait for the directory and no request asks for it."""
+"""Seconds between checks while messages wait for the directory without a request."""
 
 
 class OnlineChecks:
     """Checks whether a directory that was away is back, when a request needs it.
 
-    The Directory Online Timer of a minute ([MS-MQDMPR] 3.1.2.5) runs as well, for a queue manager that needs
-    nothing of the directory for that long.
+    The Directory Online Timer of a minute ([MS-MQDMPR] 3.1.2.5) runs as well, for a queue manager that does
+    not query the directory for that long.
     There is one check at a time, and requests that arrive meanwhile wait for it; a directory that takes
     longer than L{PATIENCE} delays no request further.
 
     @param run: runs the procedures of C{access}, and calls L{note} after each.
     @param is_needed: whether messages wait for information from the directory.
-    @param returned: called when the directory has answered again, whatever asked it.
+    @param returned: called when the directory has answered again.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -101,7 +101,7 @@ class OnlineChecks:
         return self._is_under_way
 
     def note(self) -> None:
-        """Take into account whether the directory is away, after every procedure that has asked it."""
+        """Record whether the directory is unreachable, after every procedure that has queried it."""
         was_offline, self._was_offline = self._was_offline, self._access.local.directory_offline
         if not self._was_offline:
             if was_offline and not self._is_stopped:
@@ -125,7 +125,7 @@ class OnlineChecks:
             else:
                 await self._run(ask_again(access, self._clock.now()))
         except MQError as error:
-            self.log.error("the directory is not used: {error}; it is asked again", error=error)
+            self.log.error("the directory is not used: {error}; it is checked again", error=error)
         finally:
             self._is_under_way = False
             self._next = self._clock.now().monotonic + SPACING

@@ -39,17 +39,17 @@ from msmq.membership.requests import (
 
 R = TypeVar("R")
 
-NO_DIRECTORY = Outcome(DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, detail="there is no directory")
+NO_DIRECTORY = Outcome(DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, detail="no directory is configured")
 
 
 class DirectoryRunner:
-    """Performs what the procedures ask for, one effect of a procedure after the other.
+    """Performs the effects of procedures, one after the other.
 
     Change notifications ([MS-MQCN]) are not sent.
 
     @param directory: C{None} without one; requests then fail as if it were unreachable.
-    @param perform: does what is not for a directory to do, and answers with the value that the effect names.
-        What it raises is thrown into the procedure.
+    @param perform: performs the local effects, and returns their result. An exception is thrown into the
+    procedure.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -65,9 +65,9 @@ class DirectoryRunner:
         self._perform = perform
 
     async def run(self, procedure: Procedure[R]) -> R:
-        """What the procedure returns.
+        """Run a procedure, and return its result.
 
-        @raise Exception: what the procedure raises.
+        @raise Exception: the exception of the procedure.
         """
         try:
             effect = next(procedure)
@@ -111,9 +111,9 @@ class DirectoryRunner:
 class DirectoryClient:
     """A directory as one queue manager uses it.
 
-    @ivar access: what is cached of it, and the procedures of [MS-MQDMPR] 3.1.7.
+    @ivar access: its cached data, and the procedures of [MS-MQDMPR] 3.1.7.
     @ivar runner: runs those procedures.
-    @ivar health: whether it is reached, and what was read of it when.
+    @ivar health: whether it is reachable, and when its data was read.
     """
 
     directory: IDirectory

@@ -1,4 +1,6 @@
-"""[MS-MQDMPR] 3.1.7.1.5 and [MS-MQQB] 3.1.7.4: public queues of others, and lists, by the directory."""
+"""[MS-MQDMPR] 3.1.7.1.5 and [MS-MQQB] 3.1.7.4: look-up of remote public queues and distribution lists in the
+directory.
+"""
 
 from __future__ import annotations
 
@@ -26,24 +28,25 @@ from msmq.structures.status import MQError, Status
 from msmq.wire.guid import NULL_GUID
 
 REMEMBERED: Final = 10_000
-"""Public queues of which it is remembered where they are."""
+"""Limit on cached locations of public queues."""
 
 REMEMBERED_LISTS: Final = 1000
-"""Distribution lists of which it is remembered what is in them."""
+"""Limit on cached distribution lists."""
 
 FRESH: Final = 600.0
 """Seconds after which opening a queue again queries the directory for its owner again."""
 
 RETRY: Final = 60.0
-"""Seconds after which a queue for which messages wait is looked for again."""
+"""Seconds after which a queue with pending messages is looked up again."""
 
 
 LOOK_UPS_AT_ONCE: Final = 64
 LOOK_UPS_APART: Final = 0.05
-"""How many queues are looked for at once when the directory is back, and the seconds until the next ones."""
+"""The number of queues that are looked up in one batch when the directory is back, and the seconds between
+batches."""
 
 PublicName: TypeAlias = PublicFormatName | DistributionListFormatName | PathName
-"""What only a directory knows."""
+"""The kind of a directory look-up."""
 
 
 LINES: Final = 2
@@ -51,21 +54,21 @@ LINES: Final = 2
 
 
 class UnknownPublicQueue(MQError):
-    """A public queue, or a list of queues, that was not looked for yet; see L{PublicNames.learn}.
+    """A public queue, or a distribution list, that was not looked up yet; see L{PublicNames.learn}.
 
-    @ivar name: what it was called.
+    @ivar name: its format name or path.
     """
 
     def __init__(self, name: PublicName) -> None:
-        super().__init__(Status.MQ_ERROR_NO_DS, f"{name} was not looked for in the directory yet")
+        super().__init__(Status.MQ_ERROR_NO_DS, f"{name} was not looked up in the directory yet")
         self.name = name
 
 
 @attrs.frozen
 class PublicQueue:
-    """What is known of a public queue of another queue manager.
+    """A public queue of another queue manager, as far as it is known.
 
-    @ivar owner: that queue manager; the null GUID while the directory cannot be asked.
+    @ivar owner: that queue manager; the null GUID while the directory is unreachable.
     @ivar base_priority: BasePriority, -32768 to 32767.
     """
 
@@ -78,7 +81,7 @@ class PublicQueueListener(Protocol):
     """Is notified of the public queues that messages wait for."""
 
     def owner_found(self, identifier: UUID) -> None:
-        """A public queue that was looked for was found, or is on another queue manager than before.
+        """A public queue was found, or has moved to another queue manager.
 
         It is also called some time after the directory did not find one, so that it is looked up again if
         needed.
@@ -86,10 +89,10 @@ class PublicQueueListener(Protocol):
 
 
 class PublicNames:
-    """Remembers where the public queues of others are, and which queues a distribution list has.
+    """Caches the owners of remote public queues, and the members of distribution lists.
 
-    A public queue that cannot be looked up, because the directory is unreachable, has no queue manager for
-    the time being, so that what is sent to it waits (reading 21).
+    A public queue that cannot be looked up, because the directory is unreachable, has no known owner, and
+    messages for it wait (reading 21).
     """
 
     log: ClassVar[Logger] = Logger()
@@ -102,7 +105,7 @@ class PublicNames:
         reactor: IReactorTime,
         listener: PublicQueueListener,
     ) -> None:
-        """Ask a directory.
+        """Create the cache of a directory.
 
         @param run: runs the procedures of C{access}.
         """
@@ -123,14 +126,14 @@ class PublicNames:
         self._asked: set[UUID] = set()
 
     def owner_of(self, identifier: UUID) -> UUID | None:
-        """The queue manager of a public queue; if that is not known it is looked for."""
+        """The queue manager of a public queue; if unknown, a look-up begins."""
         known = self._known.get(identifier)
         if known is not None:
             return known[0].owner
         if identifier not in self._asked and identifier not in self._retries and not self._is_stopped:
             self._asked.add(identifier)
             Deferred.fromCoroutine(self._look_for(identifier)).addErrback(
-                lambda failure: self.log.failure("a public queue could not be looked for", failure)
+                lambda failure: self.log.failure("a public queue could not be looked up", failure)
             )
         known = self._known.get(identifier)
         return None if known is None else known[0].owner
@@ -138,7 +141,7 @@ class PublicNames:
     def find(self, name: PublicFormatName | PathName) -> PublicQueue:
         """A public queue, by its format name or its path.
 
-        @raise UnknownPublicQueue: it has to be learned first, or again.
+        @raise UnknownPublicQueue: it has to be looked up first, or again.
         """
         identifier = name.queue if isinstance(name, PublicFormatName) else self._paths.get(_key(name))
         known = None if identifier is None else self._known.get(identifier)
@@ -150,9 +153,9 @@ class PublicNames:
         raise UnknownPublicQueue(name)
 
     def members(self, name: DistributionListFormatName) -> tuple[FormatName, ...]:
-        """[MS-MQDMPR] 3.1.7.3.8 the queues that a distribution list stands for.
+        """[MS-MQDMPR] 3.1.7.3.8 the members of a distribution list.
 
-        @raise UnknownPublicQueue: it has to be learned first, or again.
+        @raise UnknownPublicQueue: it has to be looked up first, or again.
         """
         known = self._lists.get(name)
         if known is None or known[1] < self._clock.now().monotonic:
@@ -160,10 +163,9 @@ class PublicNames:
         return known[0]
 
     async def learn(self, name: PublicName) -> None:
-        """Ask the directory where a public queue is, or which queues a distribution list has.
+        """Query the directory for a public queue, or for the members of a distribution list.
 
-        What was known before holds as long as the directory cannot be reached; of a public queue of which
-        nothing is known it is known then that it has to be looked for later.
+        Cached data holds while the directory is unreachable; an unknown public queue is then looked up later.
 
         @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a format name that is not in the
             directory, MQ_ERROR_QUEUE_NOT_FOUND for a path; MQ_ERROR_NO_DS for a path if the directory cannot
@@ -201,11 +203,11 @@ class PublicNames:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether messages wait for a public queue that was not found in the directory yet."""
+        """Whether messages wait for a public queue that is still to be found in the directory."""
         return bool(self._retries)
 
     def look_again(self) -> None:
-        """Have every queue that messages wait for looked for now, a few at a time; the directory is back."""
+        """The directory is back: look up every queue with pending messages, in batches."""
         self._unplaced.clear()
         for count, call in enumerate(self._retries.values()):
             call.reset(count // LOOK_UPS_AT_ONCE * LOOK_UPS_APART)
@@ -215,7 +217,7 @@ class PublicNames:
         self._listener.owner_found(identifier)
 
     def stop(self) -> None:
-        """Look for nothing more."""
+        """Stop all look-ups."""
         self._is_stopped = True
         for call in self._retries.values():
             call.cancel()
@@ -265,12 +267,14 @@ class PublicNames:
         self._remember(PublicQueue(name, host.value["identifier"], outcome.value["base_priority"]), path)
 
     def _is_away(self, outcome: Outcome) -> bool:
-        """Whether the directory was asked at all; while it is away only what is our own is found."""
+        """Whether the directory was unreachable, so that only local queues were found."""
         return outcome.is_disconnected or self._access.local.directory_offline
 
     def _refused(self, outcome: Outcome, what: str) -> MQError:
         if self._is_away(outcome):
-            return MQError(Status.MQ_ERROR_NO_DS, f"{what}: {outcome.detail or 'the directory is away'}")
+            return MQError(
+                Status.MQ_ERROR_NO_DS, f"{what}: {outcome.detail or 'the directory is unreachable'}"
+            )
         if outcome.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
             return MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"{what} is not in the directory")
         return MQError(Status.MQ_ERROR_DS_ERROR, f"{what}: {outcome.detail or 'the directory refuses'}")

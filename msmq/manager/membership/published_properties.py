@@ -15,7 +15,7 @@ ATTRIBUTES: Final[Mapping[str, str]] = {
     "privacy": "privacy_level",
     "application_type": "type",
 }
-"""The properties of a queue that a directory has too, and what they are called there."""
+"""The properties of a queue that a directory has too, with their names there."""
 
 FROM_THE_DIRECTORY: Final = (
     "label",
@@ -30,6 +30,6 @@ FROM_THE_DIRECTORY: Final = (
 
 
 def split_properties(properties: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a directory has of these, by its names for it, and what is for us alone."""
+    """Split properties into those of the directory, by its names, and local ones."""
     published = {ATTRIBUTES[name]: value for name, value in properties.items() if name in ATTRIBUTES}
     return published, {name: value for name, value in properties.items() if name not in ATTRIBUTES}

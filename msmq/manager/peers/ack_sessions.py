@@ -17,28 +17,28 @@ from msmq.transfer.acknowledgements import is_order_queue
 from msmq.wire.guid import NULL_GUID, guid_from_bytes
 
 READ_AT_HEAD: Final = 16
-"""Messages at the head of a queue that are read to learn whether they are administration acknowledgements."""
+"""Limit on messages at the head of a queue that are read to find administration acknowledgements."""
 
 LARGEST_READ: Final = 65536
-"""Bytes of the largest packet that is read for that."""
+"""Limit on the size of a packet that is read for that, in bytes."""
 
 MOST_SOURCES: Final = 10_000
-"""Acknowledgements of either kind whose addressee is cached, the latest."""
+"""Limit on cached addressees of acknowledgements of either kind."""
 
 LOOKED_AT: Final = 64
-"""Acknowledgements at the head of a queue that are looked at together."""
+"""Acknowledgements at the head of a queue that are examined in one batch."""
 
 _SOURCE: Final = slice(16, 32)
 
 
 class AckSessions:
-    """Knows the addressee of each acknowledgement, and the queue managers that may carry it.
+    """Finds the addressee of each acknowledgement, and the queue managers that may carry it.
 
     Those are the sender of the acknowledged message and the router that forwarded it, whichever side opened
     the session; L{carrier_of<msmq.transfer.decisions.next_hop_decision.carrier_of>} decides between sessions.
     Several queue managers may be at one address, behind one name of C{order_queue$}; each gets its own.
 
-    @param redirects: queues that go to another address than their names contain.
+    @param redirects: queues that are sent to another address than the one in their names.
     """
 
     def __init__(self, peers: Peers, redirects: Redirects) -> None:
@@ -47,11 +47,11 @@ class AckSessions:
         self._sources: dict[int, UUID] = {}
         self._read: dict[int, UUID] = {}
         self._requesters: dict[int, UUID] = {}
-        # By the peer that can carry the acknowledgements in them.
+        # By the peer that can carry their acknowledgements.
         self._queues: dict[UUID, dict[OutgoingQueue, None]] = {}
 
     def order_ack(self, message_id: int, source: UUID) -> None:
-        """An OrderAck of ours is for this queue manager, which its packet does not say.
+        """Record the addressee of an OrderAck, which its packet does not contain.
 
         @param message_id: its own MessageID.
         """
@@ -75,7 +75,7 @@ class AckSessions:
         return _requester(position.view)
 
     def unread(self, queue: OutgoingQueue) -> list[MessagePosition]:
-        """Messages at the head of a queue of which L{requester} knows nothing without reading them."""
+        """Messages at the head of a queue that L{requester} has to read."""
         return [
             position
             for position in queue.peek(READ_AT_HEAD)
@@ -85,7 +85,7 @@ class AckSessions:
         ]
 
     def learn(self, position: MessagePosition, view: UserMessageView) -> UUID | None:
-        """The queue manager for which an acknowledgement is that was read."""
+        """Record the addressee of an acknowledgement that was read."""
         queue = position.queue
         if isinstance(queue, OutgoingQueue) and not is_order_queue(queue.destination):
             found = _requester(view)
@@ -106,7 +106,7 @@ class AckSessions:
                     self._queues.setdefault(carrier, {})[queue] = None
 
     def queues(self, carrier: UUID | None) -> list[OutgoingQueue]:
-        """The queues in which something waits that this queue manager may carry."""
+        """The queues with pending acknowledgements that this queue manager may carry."""
         queues = self._queues.get(carrier) if carrier is not None else None
         if not queues or carrier is None:
             return []
@@ -117,14 +117,14 @@ class AckSessions:
         return list(queues)
 
     def forget(self, queue: OutgoingQueue) -> None:
-        """A queue is deleted."""
+        """Remove the records of a deleted queue."""
         for carrier, queues in list(self._queues.items()):
             queues.pop(queue, None)
             if not queues:
                 del self._queues[carrier]
 
     def address(self, position: MessagePosition) -> str | None:
-        """Where an acknowledgement goes, if the name of its queue says that."""
+        """The address of an acknowledgement, if the name of its queue contains one."""
         queue = position.queue
         name = queue.destination if isinstance(queue, OutgoingQueue) else None
         return self._redirects.dialled(name) if isinstance(name, DirectFormatName) else None

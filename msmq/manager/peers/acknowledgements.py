@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.6 and 3.1.5.7: OrderAcks and FinalAcks that sessions bring."""
+"""[MS-MQQB] 3.1.5.6 and 3.1.5.7: received OrderAcks and FinalAcks."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from msmq.transfer.receivers import Receivers
 class Acknowledgements:
     """Gathers the facts about acknowledgements of messages that were sent from here; performs the decision.
 
-    @param receivers: of the sequences that were sent.
-    @param peers: what is known of the peers that bring acknowledgements.
-    @param guesses: the limit on acknowledgements about nothing.
-    @param refusals: what is not believed.
+    @param receivers: the receivers of the sequences that were sent.
+    @param peers: facts about the peers that send acknowledgements.
+    @param guesses: the limit on acknowledgements of unknown messages.
+    @param refusals: logs rejected acknowledgements.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -49,7 +49,7 @@ class Acknowledgements:
         self._lines = refusals.lines
 
     def take(self, batch: ArrivalBatch, message: UserMessageView) -> bool:
-        """Take a message that is for no queue of ours; false if it is no acknowledgement."""
+        """Process a message for an internal queue; false if it is not an acknowledgement."""
         address = batch.session.remote_address
         try:
             ack = read_acknowledgement(message.packet, self._performer.model.identifier)

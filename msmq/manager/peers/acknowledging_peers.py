@@ -1,4 +1,4 @@
-"""What is known of the peers that bring acknowledgements: their sessions, addresses and errors."""
+"""Facts about the peers that send acknowledgements: their sessions, addresses and errors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from msmq.transfer.receivers import Receiver
 class AcknowledgingPeers:
     """Gathers the facts about a peer for decisions about its acknowledgements.
 
-    @param gate: the addresses that are trusted, and those that may acknowledge.
-    @param guesses: the limit on acknowledgements about nothing.
+    @param gate: the trusted addresses, and those that may acknowledge.
+    @param guesses: the limit on acknowledgements of unknown messages.
     """
 
     def __init__(self, clock: IClock, gate: TrustedPeers, guesses: GuessLimit) -> None:
@@ -23,7 +23,7 @@ class AcknowledgingPeers:
         self._guesses = guesses
 
     def of_session(self, session: ISession) -> AcknowledgingPeer:
-        """The peer of a session, as it is now."""
+        """The current facts about the peer of a session."""
         address, gate = session.remote_address, self._gate
         return AcknowledgingPeer(
             receiver=peer_of(session),
@@ -36,6 +36,6 @@ class AcknowledgingPeers:
 
 
 def peer_of(session: ISession) -> Receiver | None:
-    """The peer of a session, as it is recorded; C{None} before it has stated its identifier."""
+    """The recorded peer of a session; C{None} before it has stated its identifier."""
     identifier = session.remote_identifier
     return None if identifier is None else Receiver(identifier, session.remote_address)

@@ -28,14 +28,14 @@ from msmq.transfer.decisions.peer_queue_decision import (
 from msmq.wire.addresses import counted_host
 
 LINES: Final = 1
-"""Lines of the log in a second about queues that are not made."""
+"""Log lines in a minute about refused queues."""
 
 
 class ForgottenQueueListener(Protocol):
-    """Is notified of outgoing queues that are forgotten to make room for others."""
+    """Is notified of outgoing queues that are dropped at the limit."""
 
     def outgoing_forgotten(self, queue: OutgoingQueue) -> None:
-        """This queue, in which nothing waits, is about to go."""
+        """This empty queue is about to be dropped."""
 
 
 class AnswerLimits:
@@ -57,10 +57,11 @@ class AnswerLimits:
         self._lines = LineLimit.a_minute(LINES)
 
     def make(self, name: FormatName, source: bytes, address: str | None = None) -> bool:
-        """Make room for an outgoing queue of this name; false if the limit is reached, which is logged.
+        """Admit an outgoing queue of this name, dropping idle ones; false if the limit is reached, which is
+        logged.
 
-        @param source: the queue manager that sent the message because of which it would be made.
-        @param address: where that came from, if it is known better than by C{source}.
+        @param source: the queue manager whose message requires the queue.
+        @param address: the address that the message came from, if known.
         """
         collection = self._performer.model.collection
         if collection.find_outgoing(name) is not None:
@@ -85,7 +86,7 @@ class AnswerLimits:
         return True
 
     def is_answered(self, name: FormatName) -> bool:
-        """Whether a peer chose this name: an order queue, or a name that L{make} was asked for."""
+        """Whether a peer chose this name: an order queue, or a name passed to L{make}."""
         return name in self._hosts or is_order_queue(name)
 
     def _drop_idle(
@@ -122,11 +123,11 @@ class AnswerLimits:
         self._refused[host] = now.monotonic
         if (others := self._lines.take(now)) is not None:
             self.log.warn(
-                "nothing is sent to {name}: there are too many outgoing queues, in {busy} of which something "
-                "waits because of what came from {host}{others}",
+                "nothing is sent to {name}: there are too many outgoing queues, {busy} of them with "
+                "pending messages on behalf of {host}{others}",
                 name=shown(str(name)),
                 busy=busy,
-                host=host or "who is not known any more",
+                host=host or "an unknown host",
                 others=others,
             )
 
@@ -135,7 +136,7 @@ class AnswerLimits:
         self._hosts[name] = host
         self._by_host.setdefault(host, {})[name] = None
         if has_too_many_names(len(self._hosts)):
-            # Of some no queue was made in the end.
+            # For some of them no queue was created.
             find = self._performer.model.collection.find_outgoing
             for each in [each for each in self._hosts if find(each) is None]:
                 self._lose(each)

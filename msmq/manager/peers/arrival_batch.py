@@ -1,4 +1,4 @@
-"""Messages that arrived together on one session, while they are decided and stored."""
+"""Messages that arrived together on one session, with their decision, until they are stored."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ class ArrivalBatch:
     """Messages that arrived together on one session.
 
     @ivar first_recoverable: the number of the first recoverable one.
-    @ivar last_recoverable: the number of the last one that may be acknowledged once all is stored.
+    @ivar last_recoverable: the number of the last one that may be acknowledged after the commit.
     @ivar answers: the acknowledgements for their senders.
-    @ivar peer: the bytes of the GUID of the peer; C{None} if messages of others are accepted from it
-        by direct names as well.
-    @ivar dead_letters: dead letters of refused messages; they are stored and shown with the others.
-    @ivar changes: what has to be stored for those, with the events of the stored ones.
-    @ivar express: messages of which the express ones are known as duplicates from now on.
-    @ivar is_judged: they have to be stored with what judged them.
-    @ivar acknowledgements: what follows from OrderAcks and FinalAcks among them.
+    @ivar peer: the bytes of the GUID of the peer; C{None} if it may also forward messages of others to direct
+    names.
+    @ivar dead_letters: dead letters of refused messages, stored and shown with the batch.
+    @ivar changes: the changes for those, and the events of stored messages.
+    @ivar express: messages whose express ones are recorded for duplicate detection.
+    @ivar is_judged: they have to be stored with the changed history.
+    @ivar acknowledgements: the results of OrderAcks and FinalAcks among them.
     @ivar proofs: administration acknowledgements among them that journal copies wait for.
-    @ivar refused: which of them their security forbids to take.
-    @ivar unverified: recoverable ones whose sender nothing verifies, from an address that is not trusted.
-    @ivar is_cut: an acknowledgement among them is not looked at, and nothing from it on may be acknowledged.
-    @ivar is_short_of_streams: one of them needs a stream beyond the limit of its host.
-    @ivar close: why the session closes, if it does.
+    @ivar refused: which of them the security checks refuse.
+    @ivar unverified: recoverable ones from unauthenticated senders at untrusted addresses.
+    @ivar is_cut: an acknowledgement among them was not processed; it and all later messages are not
+    acknowledged.
+    @ivar is_short_of_streams: one of them needs a stream over the limit of its host.
+    @ivar close: the reason for closing the session, if any.
     """
 
     session: ISession

@@ -30,7 +30,7 @@ class _Waiting:
     """Messages that arrived together.
 
     @ivar now: when they arrived.
-    @ivar done: fires with the time at which they are stored; C{None} if they are not.
+    @ivar done: fires with the time of the commit, or C{None} if it failed.
     """
 
     changes: Sequence[Change]
@@ -43,7 +43,7 @@ class ArrivalCommits:
 
     Both survive a failure as one (3.1.1.3.2).
 
-    @ivar history: by which arriving messages are judged.
+    @ivar history: the state of duplicate detection and streams.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class ArrivalCommits:
         self.history.load(state, self._performer.clock.now())
 
     def store(self, changes: Sequence[Change], now: Moment) -> Deferred[Moment | None]:
-        """Store what follows from messages that were judged; fires with the time when it is.
+        """Store arrivals with the changed history; fires with the time of the commit.
 
-        If it fires with C{None} they are not stored: none of them was acknowledged and all come again.
+        If it fires with C{None} they are not stored: none is acknowledged, and all are sent again.
         """
         done: Deferred[Moment | None] = Deferred()
         self._waiting.append(_Waiting(changes, now, done))
@@ -92,7 +92,7 @@ class ArrivalCommits:
                 except MQError:
                     stored_at = None
                     self._schedule(*self.history.failed())
-                    # What came meanwhile was judged by a state that never was.
+                    # Messages that arrived meanwhile were judged by a state that was rolled back.
                     turn += self._waiting
                     self._waiting = []
                 else:
@@ -104,11 +104,11 @@ class ArrivalCommits:
             self._is_storing = False
 
     def start(self) -> None:
-        """Forget duplicates, and send the OrderAcks that are owed, in time from now on."""
+        """Start the timers of duplicate detection and OrderAcks."""
         self._schedule(*self.history.deadlines())
 
     def stop(self) -> None:
-        """Forget nothing any more."""
+        """Stop the timers."""
         self._timer.stop()
 
     def _schedule(self, order_ack: float | None, duplicate: float | None) -> None:

@@ -22,11 +22,11 @@ from msmq.transfer.decisions.arrival_decision import Fate
 
 
 class ArrivalRefusals:
-    """Leaves a record of each message that is not accepted, even where the protocol forbids an answer.
+    """Records each refused message, even where the protocol forbids a negative acknowledgement.
 
-    @param express: forgets express messages that are sent again.
+    @param express: removes express messages that will be sent again from the history.
     @param refusals: counts, and the limit on log lines.
-    @ivar counts: messages that were not accepted, by the name of their reason.
+    @ivar counts: refused messages, by the name of the reason.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -47,9 +47,9 @@ class ArrivalRefusals:
         self._lines = refusals.lines
 
     def no_stream(self, batch: ArrivalBatch, message: UserMessageView, held: int) -> None:
-        """The limit on streams is reached for one host; the log has the first message of a batch.
+        """The limit on streams is reached for one host; the first message of a batch is logged.
 
-        @param held: how many streams come from that host.
+        @param held: the number of streams of that host.
         """
         if batch.is_short_of_streams:
             self.counts[Fate.NO_ROOM.name] += 1
@@ -59,15 +59,15 @@ class ArrivalRefusals:
             batch,
             message,
             Fate.NO_ROOM.name,
-            f": {held} streams come from there, and no host may have more than are left of [limits] "
+            f": {held} streams come from there, and a host may not have more than are free of [limits] "
             "incoming_streams; it is sent again",
         )
 
     def of_admission(self, batch: ArrivalBatch, admission: Admission) -> bool:
-        """Trace what was refused; whether the queue manager itself is full.
+        """Record refusals by quotas; the result is whether the queue manager itself is full.
 
-        Over the queue manager's quota nothing is acknowledged: the session closes, and the sender
-        tries again later ([MS-MQQB] 3.1.5.8.8, reading 67).
+        Over the queue manager's quota messages are not acknowledged: the session closes, and the sender tries
+        again later ([MS-MQQB] 3.1.5.8.8, reading 67).
         """
         is_full = False
         for refusal in admission.refusals:
@@ -89,10 +89,10 @@ class ArrivalRefusals:
         *,
         is_sent_again: bool = False,
     ) -> None:
-        """Leave a trace of a message that is not taken, even where the protocol forbids an answer.
+        """Record a refused message, even where the protocol forbids a negative acknowledgement.
 
-        @param why: the class of the negative acknowledgement, or a name of our own if there is none.
-        @param addition: an addition to the event.
+        @param why: the class of the negative acknowledgement, or a name of this project if there is none.
+        @param addition: an addition to the event's reason.
         @param is_sent_again: it is not acknowledged, so its sender keeps it.
         """
         kept = "" if is_sent_again else self._dead_letters.keep(batch, message, why)
@@ -114,13 +114,14 @@ class ArrivalRefusals:
             destination,
         )
         if message.is_recoverable and isinstance(why, MessageClass) and not is_sent_again:
-            # It is acknowledged, so its trace is stored with that, and neither lost by a crash nor repeated.
+            # It is acknowledged, so its event is stored in the same commit, and a crash neither loses nor
+            # repeats it.
             batch.changes += self._events.trim([event])
         else:
             self._events.record(event)
         if (others := self._lines.take(self._performer.clock.now())) is not None:
             self.log.warn(
-                "message {message} for {destination} from {address} not taken: {reason}{others}",
+                "message {message} for {destination} from {address} not accepted: {reason}{others}",
                 message=message.identifier,
                 destination=destination,
                 address=session.remote_address,

@@ -48,14 +48,14 @@ from msmq.transfer.decisions.forwarding_decision import passing_refusal
 from msmq.wire.guid import NULL_GUID
 
 GATHERED_OF_ONE = 1024 * 1024
-"""Bytes of a session's messages in commits after which it has to wait."""
+"""Limit on the bytes of one session in pending commits, beyond which it waits."""
 
 GATHERED_OF_ALL = 16 * 1024 * 1024
-"""The same of all sessions."""
+"""The same limit for all sessions together."""
 
 
 class Arrivals:
-    """[MS-MQQB] 3.1.5.8: takes what arrives on the sessions into the queues."""
+    """[MS-MQQB] 3.1.5.8: accepts messages from sessions into the queues."""
 
     log: ClassVar[Logger] = Logger()
 
@@ -77,15 +77,16 @@ class Arrivals:
         *,
         trusts_identifiers: bool,
     ) -> None:
-        """Take messages by these rules.
+        """Create the part, with its policies.
 
         @param refusals: records messages that are not accepted.
-        @param gate: the addresses whose messages are taken although nothing verifies their sender.
+        @param gate: the addresses that may send unauthenticated messages.
         @param reports: reports of traced messages; C{None} if none are sent.
-        @param connectors: find the queues of messages for foreign sites.
+        @param connectors: finds the queues of messages for foreign sites.
         @param source_journal: gets the administration acknowledgements among the messages.
         @param deliveries: records them.
-        @param trusts_identifiers: whether a peer may bring messages of another queue manager by direct names.
+        @param trusts_identifiers: whether a peer may forward messages of another queue manager to direct
+        names.
         """
         self._express = express
         self._inspector = inspector
@@ -102,7 +103,7 @@ class Arrivals:
         self._reports = reports
         self._refusals = refusals
         self.refused = refusals.counts
-        """Messages that were not taken, by the name of their reason."""
+        """Refused messages, by the name of the reason."""
         self._acknowledgements = acknowledgements
         self._gathering: dict[ISession, int] = {}
         self._gathered = 0
@@ -115,11 +116,11 @@ class Arrivals:
         peer: bytes | None,
         now: Moment,
     ) -> Deferred[None] | None:
-        """Take messages that arrived together; a Deferred only while others are at work on them.
+        """Accept a batch of messages; a Deferred only while a check or commit is pending.
 
-        @param peer: the bytes of the GUID of the queue manager that brings them, if it has stated one.
+        @param peer: the bytes of the GUID of the peer, if it has stated one.
 
-        A recoverable message that no store can keep closes its session unacknowledged, so that its
+        A recoverable message that cannot be stored closes its session without an acknowledgement, so that its
         sender keeps it.
         """
         peer = None if self._trusts_identifiers else peer
@@ -132,7 +133,7 @@ class Arrivals:
         return inspected.addCallback(lambda inspection: self._take_inspected(batch, inspection, queues))
 
     def _locate(self, messages: Sequence[UserMessageView]) -> list[Queue | None]:
-        """The queues of ours that these messages are for."""
+        """The local queues of these messages."""
         queue_for = self._performer.model.queue_for
         connector_queue = self._connectors.queue_for
         own = self._own_addresses
@@ -144,13 +145,13 @@ class Arrivals:
     def _take_inspected(
         self, batch: ArrivalBatch, inspection: Inspection, inspected: Sequence[Queue | None]
     ) -> Deferred[None] | None:
-        """Take messages whose security was looked at; that may have lasted.
+        """Accept messages after their security checks, which may have taken time.
 
-        @param inspected: the queues whose demands they were held against; into another that is there by now
-            nothing comes that was not.
+        @param inspected: the queues against which they were checked; a queue that was created meanwhile gets
+        none of them.
         """
         if self._performer.is_stopped:
-            # They are not acknowledged, so they come again.
+            # They are not acknowledged, so they are sent again.
             return None
         batch.refused = inspection.refused
         queues = [
@@ -168,10 +169,10 @@ class Arrivals:
         free: int,
         now: Moment,
     ) -> Deferred[None] | None:
-        """Gather the facts about messages, and perform what is decided.
+        """Gather the facts about messages, and perform the decision.
 
-        @param queues: those of this queue manager that they are for.
-        @param free: bytes that this queue manager may store.
+        @param queues: their local queues.
+        @param free: bytes that are free in the queue manager's quota.
         """
         routes: dict[UserMessageView, OutgoingQueue] = {}
         facts = self._facts(batch, messages, queues, routes, free, now)
@@ -188,14 +189,14 @@ class Arrivals:
         free: int,
         now: Moment,
     ) -> ArrivalFacts:
-        """What L{decide} has to know.
+        """The facts for L{decide}.
 
-        @param routes: gets the outgoing queue of each message that may be forwarded.
+        @param routes: filled with the outgoing queue of each message that may be forwarded.
         """
         own = self._own_addresses
         session = batch.session
         destinations = [
-            # A connector queue is one of ours, though its messages are for another.
+            # A connector queue is local, though its messages are for another queue manager.
             (Destination.MISSING if message.queue_manager_address in own else Destination.ELSEWHERE)
             if queue is None
             else (Destination.TRANSACTIONAL_QUEUE if queue.definition.transactional else Destination.QUEUE)
@@ -226,7 +227,7 @@ class Arrivals:
         routes: dict[UserMessageView, OutgoingQueue],
         now: Moment,
     ) -> Mapping[UserMessageView, str]:
-        """The outgoing queues of messages that pass through; answers which get none now, and why."""
+        """Find the outgoing queues of messages in transit; returns which have none now, and why."""
         without: dict[UserMessageView, str] = {}
         is_routing = self._forwarding.is_routing_server
         for message, destination in zip(messages, destinations, strict=True):
@@ -249,7 +250,7 @@ class Arrivals:
         routes: Mapping[UserMessageView, OutgoingQueue],
         decision: ArrivalDecision,
     ) -> list[tuple[Queue, UserMessageView]]:
-        """Refuse, count and acknowledge as decided; answers what enters its queue."""
+        """Refuse, count and acknowledge as decided; returns the messages that enter their queues."""
         batch.unverified = decision.unverified
         batch.is_judged = decision.is_judged
         if decision.closure is not None:
@@ -295,7 +296,7 @@ class Arrivals:
         arrivals: Sequence[tuple[Queue, UserMessageView]],
         now: Moment,
     ) -> Deferred[None] | None:
-        """Put messages into their queues as far as quotas allow, then store and show them."""
+        """Enqueue messages within the quotas, then store and show them."""
         session = batch.session
         performer = self._performer
         admission = performer.model.admit(arrivals, now)
@@ -319,7 +320,7 @@ class Arrivals:
             changes += self._deliveries.changes()
         is_behind = session in self._gathering
         if batch.is_judged or changes or drained is not None or is_behind:
-            # Messages behind others that wait for a commit are stored in order, too.
+            # Messages after others that wait for a commit are stored in order, too.
             batch.is_judged |= is_behind
             stored = Deferred.fromCoroutine(self._store(batch, admission, changes, drained, now))
             if drained is not None or batch.acknowledgements or batch.close is not None:
@@ -331,7 +332,7 @@ class Arrivals:
     def _gather(self, session: ISession, size: int, stored: Deferred[None]) -> Deferred[None] | None:
         """Accept more messages while these are stored, so that they share the next commit with others.
 
-        @return: what the session has to wait for, because much is being stored already.
+        @return: the commit for which the session has to wait, if the limit is exceeded.
         """
         if stored.called:
             return stored
@@ -351,7 +352,7 @@ class Arrivals:
         return result
 
     def _failed(self, failure: Failure, session: ISession) -> None:
-        self.log.failure("messages from {address} were not taken", failure, address=session.remote_address)
+        self.log.failure("messages from {address} were not accepted", failure, address=session.remote_address)
         session.close(CloseReason.INTERNAL_ERROR)
 
     def disconnected(self, address: str) -> None:
@@ -366,7 +367,7 @@ class Arrivals:
         drained: Deferred[None] | None,
         now: Moment,
     ) -> None:
-        """Store, show, and only then let the session acknowledge."""
+        """Store and show the messages, and only then let the session acknowledge them."""
         performer = self._performer
         if batch.is_judged:
             stored_at = await self._turns.store(changes, now)
@@ -379,8 +380,10 @@ class Arrivals:
         if stored_at is None:
             batch.answers.withdraw()
             self._express.take_back(batch.express)
-            # The store may have what memory had no room for.
-            performer.insist_later(performer.model.withdraw(admission), "that express messages did not come")
+            # Express messages over the memory limit may be in the store.
+            performer.insist_later(
+                performer.model.withdraw(admission), "the removal of express messages that were not accepted"
+            )
             if (others := performer.peer_line("not stored")) is not None:
                 self.log.error(
                     "messages from {address} were not stored{others}",
@@ -390,7 +393,7 @@ class Arrivals:
             batch.session.close(CloseReason.NO_RESOURCES)
             return
         self._show(batch, admission, stored_at)
-        # A FinalAck is sent once, so its consequences have to be stored first.
+        # A FinalAck is sent only once, so its consequences have to be stored first.
         for acknowledgement in batch.acknowledgements:
             if not await acknowledgement:
                 return
@@ -400,7 +403,7 @@ class Arrivals:
             await drained
 
     def _show(self, batch: ArrivalBatch, admission: Admission, now: Moment) -> None:
-        """The messages have reached their queues."""
+        """Make stored messages available in their queues."""
         reached: list[UserMessageView] = []
         if self._reports is not None:
             reached += (position.view for position in admission.positions if position.view is not None)
@@ -410,5 +413,5 @@ class Arrivals:
         batch.answers.show()
         if batch.proofs is not None:
             self._source_journal.answered(batch.proofs)
-        # What happens to the messages in their queues comes after their arrival.
+        # Effects in their queues come after their arrival.
         self._performer.perform(effects, now)

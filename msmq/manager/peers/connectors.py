@@ -15,10 +15,10 @@ from msmq.wire.guid import guid_from_bytes
 class Connectors:
     """Finds the connector queue of a message for a queue manager of a foreign site.
 
-    A message that has one is stored there as in a queue of its own: it is acknowledged when it has arrived
-    and when the connector program has received it, on behalf of the foreign system.
+    A message for a connector queue is treated like one for a local queue: its arrival, and its receipt by the
+    connector program, are acknowledged on behalf of the foreign system.
 
-    @param router: knows the sites; without one there are no foreign sites.
+    @param router: has the sites; without a router there are no foreign sites.
     """
 
     def __init__(self, model: QueueManagerModel, router: IRouter | None) -> None:
@@ -26,8 +26,8 @@ class Connectors:
         self._router = router
 
     def queue_for(self, message: UserMessageView) -> Queue | None:
-        """The connector queue of a message; C{None} if it is for no site that is served here, or there is no
-        such queue, and it is in transit to another queue manager.
+        """The connector queue of a message; C{None} if no such queue serves its site here, so that it is in
+        transit to another queue manager.
         """
         if self._router is None:
             return None
@@ -38,7 +38,7 @@ class Connectors:
         return self._model.find(ConnectorFormatName(site, message.is_transactional))
 
     def is_undecided(self) -> bool:
-        """Whether there are connector queues, and it is not known yet which queue managers are foreign."""
+        """Whether there are connector queues while the foreign queue managers are still unknown."""
         if self._router is None or self._router.topology.sites:
             return False
         return any(is_connector_path(queue.definition.path) for queue in self._model.queues())

@@ -1,4 +1,4 @@
-"""The record of hand-overs to other queue managers, and of what came back about them."""
+"""Delivery records: hand-overs to other queue managers, and their acknowledgements."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ from msmq.transfer.deliveries.table import DeliveryTable
 from msmq.transfer.stream_changes import Transmitted
 
 STORED_AFTER: Final = 1.0
-"""Seconds after which records are stored that no other commit has taken along."""
+"""Seconds after which records are stored in a commit of their own."""
 
 STORED_AT_ONCE: Final = 4_096
-"""Steps of messages that are stored without waiting for that."""
+"""Number of records that are stored without waiting for that."""
 
 RETRY: Final = 5.0
-"""Seconds after which it is tried again while the store is full."""
+"""Seconds between attempts while the store is full."""
 
 SEARCHED_AT_ONCE: Final = 4
-"""Values that are searched in one iteration of the reactor."""
+"""Stored values that are searched in one iteration of the reactor."""
 
 OWN: Final = "deliveries/own/"
 OTHERS: Final = "deliveries/others/"
@@ -65,7 +65,7 @@ _KILOBYTE: Final = 1024
 class _Session:
     """The messages in flight on one session.
 
-    @ivar places: the place of what goes there from each outgoing queue; C{None} for one that is not recorded.
+    @ivar places: the delivery place of each outgoing queue; C{None} for one that is not recorded.
     """
 
     flight: Flight = attrs.field(factory=Flight)
@@ -73,11 +73,11 @@ class _Session:
 
 
 class DeliveryLog:
-    """Records which next hop has which message, and the acknowledgements about it.
+    """Records which next hop has acknowledged which message, and later acknowledgements.
 
-    Records are stored with the commit that follows from the same acknowledgement, as that of the removal of
-    recoverable messages, so that a crash leaves both or neither. What has no commit, as of express messages,
-    is stored within L{STORED_AFTER} seconds.
+    Records are stored in the commit that the same acknowledgement causes, such as the removal of a
+    recoverable message, so a crash leaves both or neither. Records without such a commit, as of express
+    messages, are stored within L{STORED_AFTER} seconds.
 
     Messages of other queue managers, and administration acknowledgements, which peers can send at will, have
     a table of their own, so that they do not displace the records of this queue manager's messages.
@@ -111,25 +111,25 @@ class DeliveryLog:
     # Life
 
     def configure(self, limit: int) -> None:
-        """Keep another number of kilobytes."""
+        """Apply another limit."""
         for table in (self._mine, self._others):
             table.configure(limit * _KILOBYTE // 2)
 
     def load(self, state: Mapping[str, bytes]) -> None:
-        """Take over what the store holds."""
+        """Load the stored records."""
         for table in (self._mine, self._others):
             table.load(state)
             for damage in table.damage:
-                self.log.warn("records of deliveries are left out: {damage}", damage=damage)
+                self.log.warn("delivery records are left out: {damage}", damage=damage)
 
     def stop(self) -> None:
-        """Store no records by themselves any more."""
+        """Stop storing records in commits of their own."""
         self._timer.stop()
 
-    # What happens to messages
+    # Events of messages
 
     def sent(self, session: ISession, messages: Sequence[OutgoingMessage], now: Moment) -> None:
-        """A session sends these messages, and no others between two calls. [MS-MQQB] 3.1.7.1.3."""
+        """A session sends these messages. [MS-MQQB] 3.1.7.1.3."""
         if not self._mine.is_on:
             return
         known = self._sessions.get(session)
@@ -138,11 +138,11 @@ class DeliveryLog:
         known.flight.depart(messages, now.wall)
 
     def closed(self, session: ISession) -> None:
-        """A session has ended: its messages in flight are sent again."""
+        """A session has ended: its unacknowledged messages will be sent again."""
         self._sessions.pop(session, None)
 
     def acknowledged(self, session: ISession, messages: Sequence[OutgoingMessage], now: Moment) -> None:
-        """The peer of a session has these messages. [MS-MQQB] 3.1.5.5.2."""
+        """The peer of a session has acknowledged these messages. [MS-MQQB] 3.1.5.5.2."""
         known = self._sessions.get(session)
         if known is None or not self._mine.is_on:
             return
@@ -221,7 +221,7 @@ class DeliveryLog:
         table.add(DeliveryRecord(DeliveryStep.HANDED_OVER, now.wall, where, source, found, sequence))
 
     def _place(self, session: ISession, known: _Session, queue: Queue, packet: bytes) -> DeliveryPlace | None:
-        """Where the messages of a queue go on a session; C{None} for OrderAcks and FinalAcks."""
+        """The delivery place of a queue's messages on a session; C{None} for OrderAcks and FinalAcks."""
         if queue in known.places:
             return known.places[queue]
         where = None
@@ -243,7 +243,7 @@ class DeliveryLog:
 
         @param sequence: its TxSequenceID as a number.
         @param peer: the GUID of its SourceQueueManager.
-        @param address: of the session that brought it.
+        @param address: the address of the session on which it came.
         """
         if not self._mine.is_on:
             return
@@ -263,7 +263,7 @@ class DeliveryLog:
     def settled(self, ack: FinalAck, address: str, now: Moment) -> None:
         """A FinalAck has come about a message of this queue manager. [MS-MQQB] 3.1.5.7.
 
-        @param address: of the session that brought it.
+        @param address: the address of the session on which it came.
         """
         if not self._mine.is_on:
             return
@@ -283,7 +283,7 @@ class DeliveryLog:
         self._schedule(now)
 
     def answered(self, arrived: Mapping[Queue, Sequence[MessagePosition]], address: str, now: Moment) -> bool:
-        """Messages have come to queues here; administration acknowledgements are recorded.
+        """Record the administration acknowledgements among messages that arrived in queues here.
 
         @param address: where they came from.
         @return: whether there were any.
@@ -295,7 +295,7 @@ class DeliveryLog:
             for position in positions
             if position.view is not None and position.view.message_class in _CLASSES
         ]
-        # Nearly every arrival ends here, at the cost of no call.
+        # Nearly every arrival ends here, without a call.
         if not answers or not self._others.is_on:
             return False
         before = self._others.pending
@@ -319,7 +319,7 @@ class DeliveryLog:
     # Storing
 
     def changes(self) -> list[Change]:
-        """What is to be stored with the commit that is about to be made."""
+        """The changes to store with the next commit."""
         self._is_due = False
         changes = as_changes(self._mine.take())
         if self._others.pending:
@@ -350,7 +350,8 @@ class DeliveryLog:
         stored.addErrback(self._not_stored).addBoth(self._stored)
 
     def _not_stored(self, failure: Failure) -> None:
-        # What failed stays in memory, and is stored with the page that it is merged into.
+        # Records that were not stored stay in memory, and are stored with the page into which they are
+        # merged.
         failure.trap(MQError)
 
     def _stored(self, result: object) -> object:
@@ -362,7 +363,7 @@ class DeliveryLog:
     # Searching
 
     async def find(self, message: MessageIdentifier) -> list[DeliveryRecord]:
-        """What is recorded of a message, the oldest first; each record is about this message alone."""
+        """The records of a message, the oldest first; each is reduced to this message."""
         identity = message.to_bytes()
         found: list[DeliveryRecord] = []
         for table in (self._mine, self._others):

@@ -36,18 +36,18 @@ from msmq.transfer.decisions.dispatch_decision import (
 from msmq.transfer.decisions.outgoing_states import STILL
 
 READ_RETRY = 5.0
-"""Seconds after which messages that could not be read are asked for again; their session waits for it."""
+"""Seconds after which reading messages is retried; their session waits for it."""
 
 
 class Dispatcher:
-    """Sends on a session what may leave on it, in the order that is decided.
+    """Sends eligible messages on a session, in the order of the decision.
 
-    Each session is a dispatcher of its own, and paused and locked queues take no part (reading 52).
+    Each session is dispatched separately; paused and locked queues are skipped (reading 52).
 
-    @param deliveries: records what is sent.
+    @param deliveries: records sent messages.
     @param listener: is notified of queues from which more may be sent.
     @param reports: reports of traced messages; C{None} if none are sent.
-    @ivar is_stopped: nothing is sent any more.
+    @ivar is_stopped: sending has stopped.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -76,11 +76,11 @@ class Dispatcher:
         self.is_stopped = False
 
     def stop(self) -> None:
-        """Send nothing any more."""
+        """Stop sending."""
         self.is_stopped = True
 
     def take_carried(self, session: ISession) -> Iterable[OutgoingQueue]:
-        """The queues of which a session that has ended carried transactional messages."""
+        """The queues whose transactional messages an ended session carried."""
         return self._carried.pop(session, ())
 
     def dispatch(self, session: ISession, queues: Iterable[OutgoingQueue]) -> None:
@@ -92,7 +92,7 @@ class Dispatcher:
             for queue in queues
             if queue.has_available and queue.state not in STILL and self._hops.has_part(session, queue)
         ]
-        # There may be thousands, so the next one is not looked for among all of them each time.
+        # There may be thousands, so the next one is not searched among all of them each time.
         waiting = [
             (_order(queue) if len(found) > 1 else 0, number, queue) for number, queue in enumerate(found)
         ]
@@ -119,9 +119,9 @@ class Dispatcher:
     def _send(
         self, session: ISession, queue: OutgoingQueue, positions: list[MessagePosition], now: Moment
     ) -> bool:
-        """Send locked messages in portions, and release those for which the peer is too slow.
+        """Send locked messages in portions, and release the rest when the window is full.
 
-        @return: whether some of them may not be sent before others are acknowledged.
+        @return: whether some of them have to wait for the acknowledgement of others.
         """
         self._hops.address(queue, positions)
         stream = self._sequences.find(queue)
@@ -202,7 +202,7 @@ class Dispatcher:
         failed: Mapping[Failure, Sequence[MessagePosition]],
         now: Moment,
     ) -> None:
-        """[MS-MQQB] 3.1.7.1.5.1 Handling Encryption Errors: these messages leave, and are not sent."""
+        """[MS-MQQB] 3.1.7.1.5.1 Handling Encryption Errors: these messages are removed unsent."""
         for failure, positions in failed.items():
             entry = ConnectionHistoryEntry(
                 ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE,
@@ -216,7 +216,7 @@ class Dispatcher:
             )
 
     def _release(self, positions: Iterable[MessagePosition], now: Moment) -> None:
-        """Return messages that were not sent; the next free window dispatches them."""
+        """Return messages that were not sent; they are dispatched when the window has space."""
         effects = self._performer.model.release(positions, now)
         self._performer.perform(effect for effect in effects if not isinstance(effect, OutgoingReady))
 
@@ -238,7 +238,7 @@ class Dispatcher:
         if not positions:
             self._listener.outgoing_ready(queue)
             return
-        # Those that left meanwhile, because they had arrived long ago for example, are not ours any more.
+        # Messages that were removed meanwhile, for example expired ones, are not sent.
         locked = _held_by(session, positions)
         if self.is_stopped or not session.is_open:
             performer.perform(performer.model.release(locked, performer.clock.now()))
@@ -249,7 +249,7 @@ class Dispatcher:
         if not self._send(session, queue, locked, performer.clock.now()):
             self.dispatch(session, self._hops.busy_of(session))
         if others:
-            # Now that they were read it is known where they belong.
+            # The next hop of each is known only after reading.
             self._listener.outgoing_ready(queue)
 
 

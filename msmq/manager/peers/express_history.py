@@ -19,9 +19,9 @@ class ExpressHistory:
     """The history of express messages of one queue manager; which are recorded is L{is_recorded}."""
 
     def __init__(self, identifier: UUID, gate: TrustedPeers, settings: SessionSettings) -> None:
-        """Know nothing yet.
+        """Create an empty history.
 
-        @param identifier: of this queue manager.
+        @param identifier: that of this queue manager.
         @param gate: the addresses whose messages are trusted without a signature.
         """
         self._own = (NULL_GUID.bytes_le, identifier.bytes_le)
@@ -39,9 +39,9 @@ class ExpressHistory:
         queues: Sequence[Queue | None],
         now: Moment,
     ) -> Container[UserMessageView]:
-        """The express messages among these that came before; the others are known from now on.
+        """The express messages among these that are duplicates; the others are recorded.
 
-        @param queues: the queue of this queue manager that each message is for.
+        @param queues: the local queue of each message.
         """
         if None in queues or batch.refused:
             is_trusted = self._gate.admits(batch.session.remote_address)
@@ -62,5 +62,5 @@ class ExpressHistory:
         return self._duplicates.judge(express, self._own, batch.peer, now)
 
     def take_back(self, views: Iterable[UserMessageView]) -> None:
-        """Messages that were not taken and not acknowledged: they come again."""
+        """Remove messages that were not accepted and not acknowledged: they are sent again."""
         self._duplicates.take_back(views)

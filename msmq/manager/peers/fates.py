@@ -1,4 +1,4 @@
-"""Lock of a message that leaves its queue by its acknowledgement, while the store removes it."""
+"""Locks an acknowledged message while the store removes it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from msmq.queues.position import PositionState
 from msmq.queues.queue import MessagePosition
 
 LEAVING: Final = object()
-"""The owner of a message whose fate is known, while the store forgets it."""
+"""The lock owner of acknowledged messages until the store has removed them."""
 
 
 def hold(position: MessagePosition) -> bool:
-    """Lock a message that is about to leave; false if it is leaving already."""
+    """Lock a message for removal; false if it is being removed already."""
     if position.queue.is_deleted:
         return False
     if position.state is PositionState.AVAILABLE:
         position.queue.let_go(position)
         position.state = PositionState.LOCKED_READER
     elif position.state is PositionState.PURGE_PENDING:
-        # It had arrived before its queue was purged.
+        # It was acknowledged before its queue was purged.
         position.state = PositionState.LOCKED_READER
     if position.state is not PositionState.LOCKED_READER:
         return False

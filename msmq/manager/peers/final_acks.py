@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.2.2: the FinalAcks that the senders of transactional messages get."""
+"""[MS-MQQB] 3.1.7.2.2: FinalAcks to the senders of transactional messages."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from msmq.wire.guid import NULL_GUID
 
 
 class FinalAcks:
-    """Makes the FinalAck of a message that has left its queue or was refused, as it is decided.
+    """Creates the FinalAck of a message that was removed from its queue or refused.
 
-    @param streams: know the addresses of the senders of sequences.
-    @param connectors: know the messages for foreign sites that this queue manager acknowledges.
-    @param send_insecure: [MS-MQQB] 3.1.7.15 SendInsecureNacks: whether refusals are sent to an address at
-        which nothing verifies the sender.
+    @param streams: has the addresses of the senders of sequences.
+    @param connectors: finds the messages for foreign sites that this queue manager acknowledges.
+    @param send_insecure: [MS-MQQB] 3.1.7.15 SendInsecureNacks: whether refusals are sent to the address of an
+    unauthenticated sender.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -53,7 +53,7 @@ class FinalAcks:
         """The FinalAck of a message, and the queue it goes to; C{None} if none is sent.
 
         @param is_refusal: the message was refused in sequence.
-        @param only_at: the address that it came from, if nothing verifies its sender.
+        @param only_at: the address that it came from, if its sender is not authenticated.
         """
         facts = FinalAckFacts(
             own=self._own,

@@ -11,7 +11,7 @@ from msmq.routing.foreign_sites import is_answered_for
 class ForeignSites:
     """Decides for which queue managers another one may acknowledge messages.
 
-    @param router: knows the sites; without one there is no foreign site.
+    @param router: has the sites; without a router there is no foreign site.
     """
 
     def __init__(self, router: IRouter | None) -> None:

@@ -19,10 +19,10 @@ from msmq.wire.guid import guid_from_bytes
 
 @attrs.frozen
 class RoutingRole:
-    """[MS-MQDMPR] 3.1.1.1 RoutingServer: whether messages between other queue managers pass through this one.
+    """[MS-MQDMPR] 3.1.1.1 RoutingServer: whether this queue manager forwards messages between others.
 
-    @ivar is_configured: the configuration says so.
-    @ivar directory: what the directory says; C{None} in workgroup mode.
+    @ivar is_configured: the role is set in the configuration.
+    @ivar directory: the role in the directory; C{None} in workgroup mode.
     """
 
     is_configured: bool
@@ -30,19 +30,18 @@ class RoutingRole:
 
     @property
     def is_routing_server(self) -> bool:
-        """As it is now: the directory may change it."""
+        """The current role, which the directory may change."""
         return self.is_configured or (
             self.directory is not None and self.directory.local.object.routing_server
         )
 
 
 class Forwarding:
-    """Outgoing queues of messages that pass through to other queue managers.
+    """Outgoing queues of messages in transit to other queue managers.
 
     All messages to one queue manager wait in one outgoing queue, apart from those of this queue manager;
-    their packets are sent on as they came, but for the hop count.
-    Transactional messages keep their numbers, and nothing here waits for their acknowledgements, which go to
-    the first sender.
+    their packets are forwarded unchanged, but for the hop count.
+    Transactional messages keep their sequence numbers, and their acknowledgements go to the original sender.
     """
 
     def __init__(
@@ -53,11 +52,11 @@ class Forwarding:
         answer_room: AnswerLimits,
         connectors: Connectors,
     ) -> None:
-        """Forward, as long as this queue manager is a routing server.
+        """Create the part; it forwards while this queue manager is a routing server.
 
-        @param role: whether it is one.
+        @param role: whether this queue manager is a routing server.
         @param gate: the addresses whose messages become dead letters here if they fail here (reading 64).
-        @param answer_room: the limits on outgoing queues that peers cause.
+        @param answer_room: the limits on outgoing queues created on behalf of peers.
         @param connectors: determine whether a message may be for a connector queue.
         """
         self._performer = performer
@@ -68,7 +67,7 @@ class Forwarding:
 
     @property
     def is_routing_server(self) -> bool:
-        """[MS-MQDMPR] 3.1.1.1 RoutingServer, as it is now."""
+        """[MS-MQDMPR] 3.1.1.1 RoutingServer, the current value."""
         return self._role.is_routing_server
 
     def queue_for(self, message: UserMessageView, address: str, now: Moment) -> OutgoingQueue | str:
@@ -88,7 +87,7 @@ class Forwarding:
         return self._performer.model.collection.outgoing(name, now)
 
     def forwarded(self, message: UserMessageView, address: str) -> UserMessageView:
-        """The packet of a message as it is sent on.
+        """The packet of a forwarded message.
 
         @param address: where it came from.
         """

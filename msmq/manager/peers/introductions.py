@@ -1,4 +1,4 @@
-"""Records the receivers of messages for direct names, before the first of them leaves. Reading 54."""
+"""Stores the receivers of messages for direct names before the first message is sent. Reading 54."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from msmq.transfer.receivers import Receivers, direct_destination, receivers_at
 
 
 class Introductions:
-    """Stores the receivers of messages whose acknowledgements release or settle them.
+    """Stores the receivers whose acknowledgements release messages.
 
     These are transactional messages, and those whose journal copy waits for an acknowledgement.
 
@@ -40,7 +40,7 @@ class Introductions:
         *,
         is_ordered: bool,
     ) -> bool:
-        """Whether messages of a queue have to stay until their receiver is stored.
+        """Whether messages of a queue have to wait until their receiver is stored.
 
         @param is_ordered: some of them are transactional.
         """

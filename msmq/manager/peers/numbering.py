@@ -19,25 +19,25 @@ from msmq.transfer.stream_changes import Assignment
 
 
 class SequenceNumbers:
-    """[MS-MQMQ] 2.2.20.5 numbers what transactions send."""
+    """[MS-MQMQ] 2.2.20.5 sequence numbers of messages that transactions send."""
 
     def __init__(self, model: QueueManagerModel, clock: IClock, sequences: Sequences) -> None:
         self.model = model
         self.clock = clock
         self.sequences = sequences
-        # 20 bits, which only distinguish transactions that follow each other closely.
+        # 20 bits, which only distinguish transactions shortly after each other.
         self._transactions = itertools.count(clock.now().unix_seconds)
 
     def begin(self) -> Numbering:
-        """The numbers of one transaction."""
+        """Begin the numbering of one transaction."""
         return Numbering(self, next(self._transactions) & 0xFFFFF)
 
 
 class Numbering:
-    """The numbers of what one transaction sends, to each queue in its sequence.
+    """The sequence numbers of the messages of one transaction, for each queue.
 
-    To a queue of this queue manager each transaction is a sequence of its own; to those of others the
-    sequence is that of the outgoing queue.
+    For a local queue each transaction is a separate sequence; for a remote queue it is the sequence of the
+    outgoing queue.
     """
 
     def __init__(self, numbers: SequenceNumbers, transaction_id: int) -> None:
@@ -46,7 +46,7 @@ class Numbering:
         self._assigned: list[tuple[Stream, Assignment[MessagePosition], Sequence[MessagePosition]]] = []
 
     def give(self, queue: Queue, positions: Sequence[MessagePosition]) -> Sequence[Change]:
-        """Patch the packets of these messages; answers with what has to be stored for it."""
+        """Patch the packets of these messages; returns the changes to store."""
         numbers = self._numbers
         if isinstance(queue, OutgoingQueue):
             stream, assignment = numbers.sequences.assign(queue, positions)

@@ -23,7 +23,7 @@ from msmq.transfer.incoming_streams import IncomingStreams, OwedOrderAck
 class OrderAcks:
     """Sends OrderAcks, over any session that leads to the sender.
 
-    They are express messages to C{order_queue$}, since the loss of one is made good by the next.
+    They are express messages to C{order_queue$}, since a later OrderAck replaces a lost one.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -43,11 +43,11 @@ class OrderAcks:
         self._acks = acks
 
     def schedule(self, deadline: float | None) -> None:
-        """The streams have changed: an OrderAck is owed at this monotonic second, C{None} for never."""
+        """Schedule the next OrderAck at this monotonic second; C{None} for none."""
         self._timer.set(deadline)
 
     def stop(self) -> None:
-        """Send no OrderAck any more."""
+        """Stop sending OrderAcks."""
         self._timer.stop()
 
     def _expire(self, now: Moment) -> None:

@@ -14,14 +14,13 @@ from msmq.transfer.decisions.forwarding_decision import RefusedFacts, decide_dea
 
 
 class PeerDeadLetters:
-    """Keeps a message that is refused on arrival, if its sender asked for a dead letter and is trusted.
+    """Keeps a message that is refused on arrival, if its sender requested a dead letter and is trusted.
 
-    Trusted is what comes from an address that the configuration trusts, and what a signature proves to be
-    from its sender.
+    Trusted are messages from trusted addresses, and messages with a valid signature.
     """
 
     def __init__(self, performer: Performer, gate: TrustedPeers, *, over_quota: bool) -> None:
-        """Keep what fails here.
+        """Create the part, with its policies.
 
         @param gate: the addresses that are trusted without a signature.
         @param over_quota: whether a message over the quota of its queue is kept as well.
@@ -31,10 +30,10 @@ class PeerDeadLetters:
         self._over_quota = over_quota
 
     def keep(self, batch: ArrivalBatch, message: UserMessageView, why: MessageClass | str) -> str:
-        """Put a dead letter of a refused message into the batch, if it is to be kept.
+        """Add a dead letter of a refused message to the batch, if it is to be kept.
 
-        @param why: the reason of the refusal, after which the message does not come again.
-        @return: what the event of the refusal says about it, to be appended to the reason.
+        @param why: the reason of a refusal after which the message is not sent again.
+        @return: an addition to the reason in the event of the refusal.
         """
         facts = RefusedFacts(
             asks_for_dead_letter=wants_local_dead_letter(message),
@@ -55,7 +54,7 @@ def _is_authenticated(batch: ArrivalBatch, message: UserMessageView) -> bool:
     """Whether a signature authenticates the sender of a message."""
     refused = batch.refused.get(message)
     if refused is not None:
-        # Its packet is as it came, and so is what it says of its own signature.
+        # Its packet is unchanged, including the claim about its own signature.
         return refused.is_authenticated
     if not message.flags & UserHeader.SH:
         return False

@@ -32,23 +32,23 @@ LINES: Final = 5
 """Lines of the log in a minute about identifiers and clocks of peers."""
 
 MOST_PEERS: Final = 10_000
-"""Queue managers that are remembered; those without a session that were met longest ago go first."""
+"""Limit on recorded queue managers; the oldest without a session are dropped first."""
 
 MOST_ADDRESSES: Final = 16
-"""Other addresses of one identifier that are remembered; the latest."""
+"""Limit on recorded other addresses of one identifier; the latest are kept."""
 
 
 @attrs.define(eq=False)
 class Peer:
-    """A queue manager that was met.
+    """A queue manager that had a session here.
 
-    @ivar address: where it is known.
-    @ivar sessions: those that are open, the oldest first.
+    @ivar address: its known address.
+    @ivar sessions: its open sessions, the oldest first.
     @ivar seen: the monotonic second at which its last session at C{address} ended.
     @ivar others: other addresses that used its identifier, and the first time, in Unix time.
-    @ivar offset: by how many seconds SentTime of its latest message was ahead of our clock.
-    @ivar offset_time: when that was too much first, in Unix time; C{None} if it never was.
-    @ivar worst: the offset that was logged then.
+    @ivar offset: the seconds by which SentTime of its latest message was ahead of the local clock.
+    @ivar offset_time: when the offset was first logged, in Unix time; C{None} if it never was.
+    @ivar worst: the offset that was logged.
     """
 
     identifier: UUID
@@ -62,14 +62,14 @@ class Peer:
 
 
 class Peers:
-    """Keeps the open sessions by the identifiers that their peers state, and watches those.
+    """Records open sessions by the identifiers of their peers, and detects duplicates of an identifier.
 
     A known identifier at another address is logged, and messages for that queue manager stay with its known
     address, as L{judge_identifier} decides.
 
-    @param identifier: our own, which no peer may have.
-    @ivar trusts: whether an identifier is believed at whatever address.
-    @param gate: the addresses at which an identifier is believed.
+    @param identifier: the local identifier, which no peer may have.
+    @ivar trusts: whether identifiers are trusted from any address.
+    @param gate: the addresses from which an identifier is trusted.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -79,7 +79,7 @@ class Peers:
         self._clock = clock
         self.trusts = trusts
         self._gate = gate
-        # The one that was met longest ago comes first.
+        # The least recently connected one comes first.
         self._peers: dict[UUID, Peer] = {}
         self._by_session: dict[ISession, tuple[Peer, bytes]] = {}
         self._at: dict[str, int] = {}
@@ -106,7 +106,7 @@ class Peers:
         self._forget_some()
 
     def closed(self, session: ISession) -> bool:
-        """A session has ended; whether it was the last one with its address."""
+        """A session has ended; returns whether it was the last one with its address."""
         entry = self._by_session.pop(session, None)
         if entry is None:
             return False
@@ -122,7 +122,7 @@ class Peers:
         return True
 
     def session(self, identifier: UUID | None) -> ISession | None:
-        """The session on which a queue manager gets what waits for it: that which has been open longest."""
+        """The session for pending messages of a queue manager: the one that was opened first."""
         peer = self._peers.get(identifier) if identifier is not None else None
         if peer is not None:
             for session in peer.sessions:
@@ -131,7 +131,7 @@ class Peers:
         return None
 
     def sessions(self, identifier: UUID) -> Sequence[ISession]:
-        """The open sessions whose peers state this identifier, at whatever address; the oldest first."""
+        """The open sessions whose peers state this identifier, at any address; the oldest first."""
         peer = self._peers.get(identifier)
         return () if peer is None else tuple(peer.sessions)
 
@@ -179,7 +179,7 @@ class Peers:
     def _warn_of_two(self, peer: Peer, address: str) -> None:
         if (others := self._lines.take(self._clock.now())) is not None:
             self.log.warn(
-                "queue manager {identifier}, known at {known}, is at {address} as well: "
+                "queue manager {identifier}, known at {known}, is also at {address}: "
                 "a cloned machine, or a peer that claims its identifier{others}",
                 identifier=braced(peer.identifier),
                 known=peer.address,
@@ -202,7 +202,7 @@ class Peers:
     # Clocks
 
     def arrived(self, session: ISession, messages: Sequence[UserMessageView], now: Moment) -> bytes | None:
-        """Messages came together; the last of them shows what time it is where it was sent.
+        """Record a batch of messages; the last one shows the offset of the sender's clock.
 
         @return: the bytes of the GUID that the peer states; C{None} before it has stated one.
         """
@@ -247,14 +247,14 @@ class Peers:
                 del self._from[next(iter(self._from))]
 
     def came_from(self, source: bytes) -> str:
-        """The address from which messages of a queue manager came last; empty if unknown."""
+        """The address from which messages of a queue manager arrived last; empty if unknown."""
         return self._from.get(source, "")
 
     def brought_by(self, source: UUID) -> UUID | None:
-        """The other queue manager that brought messages of this one last; C{None} if none did."""
+        """The queue manager that forwarded messages of this one last; C{None} without one."""
         return self._brought.get(source.bytes_le)
 
-    # What is shown
+    # Monitoring
 
     def clock_skew(self, session: ISession) -> float | None:
         """Seconds by which the clock of the peer of a session is ahead; C{None} within a minute."""
@@ -290,6 +290,6 @@ def _offset_text(offset: int) -> str:
     if offset > 0:
         return f"its clock is ahead of ours by {timedelta(seconds=offset)}"
     return (
-        f"its messages were sent {timedelta(seconds=-offset)} ago by its clock: "
-        "that is behind ours, or they have waited"
+        f"its messages were sent {timedelta(seconds=-offset)} ago by its clock, which is behind ours, "
+        "unless they were delayed"
     )

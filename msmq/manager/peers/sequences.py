@@ -48,18 +48,18 @@ from msmq.transfer.stream_changes import (
 from msmq.transfer.transfer_info import OutgoingTransferInfo
 
 RETRY = 5.0
-"""Seconds after which a store that failed is asked again to let delivered messages go."""
+"""Seconds after which a failed removal of delivered messages is retried."""
 
 Stream: TypeAlias = OutgoingStream[MessagePosition]
 
 
 class Sequences:
-    """The streams of all outgoing queues, and what is done when their receivers say something.
+    """The streams of all outgoing queues, and the processing of their acknowledgements.
 
     @param listener: is notified of an outgoing queue from which more may be sent.
-    @param foreign_sites: know which queue managers are acknowledged for by others.
+    @param foreign_sites: decides which queue managers others may acknowledge for.
     @param receivers: records the queue managers to which sequences are sent.
-    @param deliveries: records which acknowledgements have come.
+    @param deliveries: records received acknowledgements.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -92,7 +92,7 @@ class Sequences:
         self._listener = listener
         self._foreign_sites = foreign_sites
 
-    # Life
+    # Lifecycle
 
     def configure(self, settings: SessionSettings) -> None:
         """Apply other limits, and other resend times to streams that begin from now on."""
@@ -118,24 +118,24 @@ class Sequences:
         self._stale += self._receivers.load(state, self._awaiting)
 
     def start(self) -> None:
-        """Send again what was not acknowledged before the last stop."""
+        """Begin to resend messages that were not acknowledged before the last stop."""
         stale, self._stale = self._stale, []
-        self._performer.commit_later(as_changes(stale), "that final acknowledgements are not waited for")
+        self._performer.commit_later(as_changes(stale), "the end of waits for final acknowledgements")
         self._timer.set(self._streams.deadline)
 
     def stop(self) -> None:
-        """Send nothing again any more."""
+        """Stop resending."""
         self._is_stopped = True
         self._timer.stop()
 
     def _expire(self, now: Moment) -> None:
-        """[MS-MQQB] 3.1.6.5 Transactional Ack Wait Timer Event: what was not acknowledged is sent again."""
+        """[MS-MQQB] 3.1.6.5 Transactional Ack Wait Timer Event: unacknowledged messages are sent again."""
         for key, messages in self._streams.expire(now):
             self._give_back(key, messages, now)
         self._timer.set(self._streams.deadline)
 
     def info(self, queue: OutgoingQueue) -> OutgoingTransferInfo | None:
-        """[MS-MQDMPR] 3.1.1.4 what management shows of the sequence of a queue; C{None} if none was sent."""
+        """[MS-MQDMPR] 3.1.1.4 the state of a queue's sequence for management; C{None} if none was sent."""
         stream = self._streams.find(queue)
         if stream is None or stream.sequence is None:
             return None
@@ -160,12 +160,12 @@ class Sequences:
         return [] if reservation is None else as_changes([reservation])
 
     def reserved(self) -> None:
-        """What L{reservation} gave is stored."""
+        """The changes of L{reservation} are stored."""
         reservation = self._streams.reservation()
         if reservation is not None:
             self._streams.reserved(reservation)
 
-    # Messages go, and leave
+    # Sending and removal
 
     def find(self, queue: OutgoingQueue) -> Stream | None:
         """The stream of an outgoing queue, if any of its messages has a sequence number or may have one."""
@@ -180,9 +180,9 @@ class Sequences:
         now: Moment,
         session: ISession,
     ) -> Transmission[MessagePosition]:
-        """[MS-MQQB] 3.1.7.1.3 what a session is to send of these messages, which it sends at once.
+        """[MS-MQQB] 3.1.7.1.3 the messages that a session sends now.
 
-        The receiver of a queue with a direct name has been introduced before.
+        The receiver of a queue with a direct name was stored before.
         """
         transmission = stream.transmit(positions, now)
         if stream.sequence is not None:
@@ -202,13 +202,15 @@ class Sequences:
             stream.connected(now)
 
     def disconnected(self, queue: OutgoingQueue, now: Moment) -> None:
-        """The session over which messages of this queue went is gone."""
+        """The session of this queue's messages was lost."""
         stream = self._streams.find(queue)
         if stream is not None:
             self._give_back(queue, stream.disconnected(), now)
 
     def left(self, queue: Queue, positions: Iterable[MessagePosition]) -> None:
-        """These messages left an outgoing queue otherwise, by expiry or removal."""
+        """These messages were removed from an outgoing queue without an acknowledgement, by expiry or
+        removal.
+        """
         stream = self._streams.find(queue)
         if stream is not None:
             left = list(positions)
@@ -219,13 +221,13 @@ class Sequences:
                 self._listener.outgoing_ready(queue)
 
     def removed(self, queue: OutgoingQueue) -> None:
-        """An outgoing queue is forgotten."""
+        """An outgoing queue is deleted."""
         self._streams.remove(queue)
 
-    # What receivers say
+    # Acknowledgements
 
     def facts(self, sequence: int) -> SequenceFacts:
-        """What is known of a sequence that an acknowledgement is about."""
+        """The facts about the sequence of an acknowledgement."""
         queue = self._streams.key_of(sequence)
         return SequenceFacts(
             destination=queue.destination if isinstance(queue, OutgoingQueue) else None,
@@ -242,11 +244,11 @@ class Sequences:
         )
 
     async def acknowledged(self, ack: OrderAck | FinalAck, address: str, *, is_verified: bool = True) -> bool:
-        """[MS-MQQB] 3.1.5.6 and 3.1.5.7: done when what follows from it is stored.
+        """[MS-MQQB] 3.1.5.6 and 3.1.5.7: done when its results are stored.
 
-        @param address: of the session that brought it.
+        @param address: the address of the session on which it came.
         @param is_verified: whether its sender is verified; an unverified OrderAck releases fewer messages.
-        @return: false if the queue manager stops before that, so that it has to come again.
+        @return: false if the queue manager stops before that, so that it has to be sent again.
         """
         try:
             await self._acknowledged(ack, address, is_verified)
@@ -272,7 +274,7 @@ class Sequences:
             if settlements is not None:
                 self._deliveries.settled(ack, address, now)
                 if not settlements:
-                    # Its message is not yet in the queue where the FinalAck would find it.
+                    # Its message is not yet in the queue in which the FinalAck is looked up.
                     await self._moved()
                 await self._settle_awaiting(settlements)
                 return
@@ -289,7 +291,7 @@ class Sequences:
                 await done
 
     def kept(self, messages: Iterable[OutgoingMessage]) -> None:
-        """[MS-MQQB] 3.1.5.5.2: the receiver has stored these messages."""
+        """[MS-MQQB] 3.1.5.5.2: the next hop has stored these messages."""
         by_queue: dict[Queue, list[MessagePosition]] = {}
         for message in messages:
             if isinstance(message, Transmitted):
@@ -308,10 +310,10 @@ class Sequences:
                 self._listener.outgoing_ready(queue)
 
     def _act(self, key: Hashable, outcome: AckOutcome[MessagePosition]) -> Deferred[None] | None:
-        """Let messages leave their outgoing queue; C{None} if none does."""
+        """Begin to remove acknowledged messages from their outgoing queue; C{None} if there are none."""
         if not outcome:
             return None
-        # One that was purged meanwhile, or has expired, is being removed already.
+        # A message that was purged or has expired meanwhile is being removed already.
         delivered = [position for position in outcome.delivered if hold(position)]
         awaiting = [transfer for transfer in outcome.awaiting if hold(transfer.message)]
         settled = [settlement for settlement in outcome.settled if hold(settlement.message)]
@@ -336,7 +338,7 @@ class Sequences:
         delivered: Sequence[MessagePosition],
         awaiting: Sequence[UnorderedMessage[MessagePosition]],
     ) -> None:
-        """Forget messages, or keep them aside until their FinalAcks, which are known at once.
+        """Remove messages, or store them until their FinalAcks; early FinalAcks are applied at once.
 
         [MS-MQQB] 3.1.1.3.1 AwaitingFinalACKTable.
         """
@@ -366,7 +368,7 @@ class Sequences:
                 done.callback(None)
 
     async def _moved(self) -> None:
-        """What is about to wait for its FinalAck does so, and those that came too early were dealt with."""
+        """Messages are stored to wait for their FinalAcks, and early FinalAcks were processed."""
         moves: list[Deferred[None]] = []
         for waiting in self._moves.values():
             moves.append(Deferred())
@@ -377,7 +379,7 @@ class Sequences:
             raise CancelledError
 
     def _removed(self, key: Hashable, messages: Iterable[MessagePosition]) -> None:
-        """The store does not have these messages in their outgoing queue any more."""
+        """The store has removed these messages from their outgoing queue."""
         stream = self._streams.find(key)
         if stream is not None:
             stream.removed(messages)
@@ -392,12 +394,12 @@ class Sequences:
                 await self._dispose(position, settlement.message_class, settlement.disposal)
 
     async def _dispose(self, position: MessagePosition, message_class: int, disposal: Disposal) -> None:
-        """[MS-MQQB] 3.1.5.7: a message whose fate is known goes where it belongs."""
+        """[MS-MQQB] 3.1.5.7: a message with its final result is journaled, dead-lettered or removed."""
         performer = self._performer
         model = performer.model
         changes: list[Change] = []
         copies: list[MessagePosition] = []
-        # No other owner may take it while its packet is read.
+        # No other reader may lock it while its packet is read.
         position.state = PositionState.REMOVING
         if disposal is not Disposal.FORGET:
             [view] = await performer.load([position])
@@ -422,13 +424,13 @@ class Sequences:
         performer.perform(model.disposed(position, copies, performer.clock.now()))
 
     async def _persist(self, changes: Sequence[Change]) -> None:
-        """Store these changes, however often the store has to be asked.
+        """Store these changes, with retries.
 
         @raise CancelledError: the queue manager stops; the receiver repeats acknowledgements that were not
             stored.
         """
         stored = [*changes, *self._deliveries.changes()]
-        if not await self._performer.insist(stored, "that messages arrived elsewhere", every=RETRY):
+        if not await self._performer.insist(stored, "the delivery of messages", every=RETRY):
             raise CancelledError
 
     def _give_back(self, key: Hashable, messages: Sequence[MessagePosition], now: Moment) -> None:
@@ -441,5 +443,5 @@ class Sequences:
 
 
 def _packet(position: MessagePosition) -> UserMessageView:
-    assert position.view is not None, "what is about to be stored is in memory"
+    assert position.view is not None, "changes to be stored are in memory"
     return position.view

@@ -51,22 +51,22 @@ from msmq.transfer.stream_changes import Disposal
 from msmq.wire.guid import guid_from_bytes
 
 RETRY: Final = 5.0
-"""Seconds after which a store that failed is asked again."""
+"""Seconds between attempts when the store fails."""
 
 AT_ONCE: Final = 100
-"""Messages that are settled in one commit."""
+"""Limit on messages that are settled in one commit."""
 
 LONGEST_TRUST: Final = 60.0
-"""Seconds after which the wall clock is looked at again while messages wait for a time of it."""
+"""Seconds between checks of the wall clock while messages wait for a deadline."""
 
 
 class SourceJournal:
-    """Keeps messages aside that were handed over, until an acknowledgement says what became of them.
+    """Stores messages that were handed over until an acknowledgement reports their result.
 
-    @param receivers: say which peers may acknowledge messages for a direct name.
-    @param peers: what is known of the peers that bring acknowledgements.
-    @param refusals: acknowledgements that are not believed.
-    @param policy: whether messages are kept aside; those that were before are settled in any case.
+    @param receivers: decide which peers may acknowledge messages for a direct name.
+    @param peers: facts about the peers that send acknowledgements.
+    @param refusals: logs rejected acknowledgements.
+    @param policy: whether messages wait; those that wait already are settled in any case.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -101,15 +101,15 @@ class SourceJournal:
         """How many messages wait for an acknowledgement."""
         return len(self._table)
 
-    # Life
+    # Lifecycle
 
     def configure(self, settings: SessionSettings) -> None:
-        """Apply another limit, and another wait to messages that are handed over from now on."""
+        """Apply another limit, and another wait to messages handed over from now on."""
         self._wait = settings.acknowledgement_wait
         self._table.configure(settings.awaiting_acknowledgements)
 
     def load(self, state: Mapping[str, bytes]) -> None:
-        """Before anything else: take over what the store holds.
+        """Load the stored state; call this first.
 
         @raise StateError: a value is damaged.
         """
@@ -117,25 +117,25 @@ class SourceJournal:
         self._table.load(state, model.collection.unproven.positions, self._sending(), now.wall)
 
     def start(self) -> None:
-        """Settle what a crash has left, and end waits in time from now on."""
+        """Settle messages that a crash has left, and start the timer of waits."""
         self._settle_later(self._table.answered_before())
         self._set_timer()
 
     def stop(self) -> None:
-        """End no waits any more."""
+        """Stop the timer of waits."""
         self._timer.stop()
 
-    # Messages leave
+    # Hand-over
 
     def concerns(self, positions: Iterable[MessagePosition]) -> bool:
         """Whether any of these messages would wait, so that its receiver has to be recorded first."""
         return self._is_on and any(self._awaited(position, 0.0) is not None for position in positions)
 
     def keep_aside(self, positions: Sequence[MessagePosition]) -> Sequence[MessagePosition]:
-        """[MS-MQQB] 3.1.5.5.2: the next hop has these messages; those that do not wait are the answer.
+        """[MS-MQQB] 3.1.5.5.2: the next hop has these messages; returns those that do not wait.
 
-        The others leave their outgoing queues: for the journal or the dead-letter queue, if the
-        acknowledgement came first, and else for the queue of those that wait.
+        The others are moved from their outgoing queues: to the journal or the dead-letter queue if the
+        acknowledgement came first, otherwise to the queue of waiting messages.
         """
         if not self._is_on:
             return positions
@@ -160,7 +160,7 @@ class SourceJournal:
         return others
 
     def _awaited(self, position: MessagePosition, now: float) -> AwaitedMessage | None:
-        """A message in an outgoing queue as one that waits; C{None} if it does not."""
+        """The record of a message that is to wait; C{None} if it does not."""
         view, queue = position.view, position.queue
         if view is None:
             return None
@@ -193,7 +193,7 @@ class SourceJournal:
         waiting: Sequence[tuple[MessagePosition, AwaitedMessage]],
         proven: Sequence[tuple[MessagePosition, SourceSettlement]],
     ) -> None:
-        """Let messages leave their outgoing queues in one commit."""
+        """Remove messages from their outgoing queues in one commit."""
         performer, table = self._performer, self._table
         model = performer.model
         relocation = model.move_locked([position for position, _ in waiting], model.collection.unproven)
@@ -205,7 +205,7 @@ class SourceJournal:
             changes += as_changes([] if value.change is None else [value.change])
         copies = self._dispose(proven, changes)
         changes += as_changes(table.take_changes())
-        if not await performer.insist(changes, "that messages were delivered", every=RETRY):
+        if not await performer.insist(changes, "the delivery of messages", every=RETRY):
             return
         performer.perform(model.moved(relocation, performer.clock.now()))
         self._disposed(proven, copies, changes)
@@ -213,15 +213,15 @@ class SourceJournal:
             self._settle_later(table.stored(value))
         self._set_timer()
 
-    # Acknowledgements come
+    # Acknowledgements
 
     def answers(
         self, session: ISession, groups: Mapping[Queue, Sequence[MessagePosition]]
     ) -> AwaitingValue | None:
-        """The acknowledgements among messages that a session brought, as far as they are believed.
+        """The accepted acknowledgements among messages of a session.
 
-        @param groups: the messages that enter each queue. What the answer holds is to be stored with them;
-            L{answered} has to follow once it is.
+        @param groups: the messages that enter each queue. The result has to be stored with them; call
+        L{answered} after that.
         @return: C{None} if there is none.
         """
         if not self._is_on and not self._table:
@@ -238,7 +238,7 @@ class SourceJournal:
         return self._table.answer(found) if found else None
 
     def answered(self, value: AwaitingValue) -> None:
-        """What L{answers} gave is stored, with the acknowledgements in their administration queues."""
+        """The result of L{answers} is stored, with the acknowledgements in their administration queues."""
         self._settle_later(self._table.answered(value, self._sending()))
         self._set_timer()
 
@@ -272,27 +272,27 @@ class SourceJournal:
         self._refusals.counts[refusal.reason] += 1
         if (others := self._refusals.lines.take(self._performer.clock.now())) is not None:
             self.log.warn(
-                "acknowledgement from {address} {why}: the journal copy of its message waits on{others}",
+                "acknowledgement from {address} {why}: the journal copy of its message still waits{others}",
                 address=session.remote_address,
                 why=refusal.text,
                 others=others,
             )
         return False
 
-    # Waits end
+    # Settlement
 
     def _expire(self, now: Moment) -> None:
         self._settle_later(self._table.expire(now.wall, AT_ONCE))
         self._table.sweep(self._sending())
         self._performer.commit_later(
-            as_changes(self._table.take_changes()), "that acknowledgements were dealt with"
+            as_changes(self._table.take_changes()), "the processing of acknowledgements"
         )
         self._set_timer()
 
     def _set_timer(self) -> None:
         now, due = self._performer.clock.now(), self._table.due
         if due is not None:
-            # It is a time of the wall clock, which may be set.
+            # It is a time of the wall clock, which may be changed.
             self._timer.set(now.monotonic + min(max(due - now.wall, 0.0), LONGEST_TRUST))
         elif self._table.is_untidy:
             self._timer.set(now.monotonic + LONGEST_TRUST)
@@ -304,7 +304,7 @@ class SourceJournal:
             self._begin(Deferred.fromCoroutine(self._settle(settlements[start : start + AT_ONCE])))
 
     async def _settle(self, settlements: Sequence[SourceSettlement]) -> None:
-        """Let messages leave that wait, in one commit."""
+        """Settle waiting messages in one commit."""
         performer, table = self._performer, self._table
         queue = performer.model.collection.unproven
         found: list[tuple[MessagePosition, SourceSettlement]] = []
@@ -314,17 +314,17 @@ class SourceJournal:
                 position.state = PositionState.REMOVING
                 found.append((position, settlement))
             else:
-                # It has left for another reason, with an event of its own.
+                # It was removed for another reason, with an event of its own.
                 table.settled((settlement,))
         changes: list[Change] = []
         copies = self._dispose(found, changes)
         changes += as_changes(table.take_changes())
-        if await performer.insist(changes, "what became of messages", every=RETRY):
+        if await performer.insist(changes, "the results of messages", every=RETRY):
             self._disposed(found, copies, changes)
             self._set_timer()
 
     async def _has_packet(self, position: MessagePosition, settlement: SourceSettlement) -> bool:
-        """Read the packet that a dead letter needs, however often the store has to be asked."""
+        """Read the packet that a dead letter needs, with retries."""
         performer = self._performer
         if settlement.disposal is not Disposal.DEAD_LETTER:
             return True
@@ -342,7 +342,7 @@ class SourceJournal:
     def _dispose(
         self, found: Iterable[tuple[MessagePosition, SourceSettlement]], changes: list[Change]
     ) -> list[list[MessagePosition]]:
-        """What has to be stored for messages to go where they belong; answers with the copies of each."""
+        """The changes that settle messages; also returns the copies of each."""
         model, now = self._performer.model, self._performer.clock.now()
         copies: list[list[MessagePosition]] = []
         events: list[Change] = []
@@ -367,7 +367,7 @@ class SourceJournal:
         copies: Iterable[Sequence[MessagePosition]],
         changes: Sequence[Change],
     ) -> None:
-        """The store has what became of these messages."""
+        """The results of these messages are stored."""
         performer = self._performer
         model, now = performer.model, performer.clock.now()
         model.stored(changes)
@@ -375,10 +375,12 @@ class SourceJournal:
             performer.perform(model.disposed(position, made, now))
         self._table.settled(settlement for _, settlement in found)
 
-    # Within
+    # Private
 
     def _sending(self) -> Mapping[str, int]:
-        """How many messages are in the outgoing queue of each destination; none while nothing waits anew."""
+        """The number of messages in the outgoing queue of each destination; empty while no new messages
+        wait.
+        """
         if not self._is_on:
             return {}
         return {
@@ -388,11 +390,11 @@ class SourceJournal:
         }
 
     def _is_sending(self, destination: FormatName) -> bool:
-        """Whether an acknowledgement may be about a message that is about to be handed over."""
+        """Whether an acknowledgement may refer to a message that is being handed over."""
         queue = self._performer.model.collection.find_outgoing(destination)
         if not self._is_on or queue is None or not queue.positions:
             return False
-        # The receiver of a direct name is recorded before the first message that waits leaves for it.
+        # The receiver of a direct name is stored before the first waiting message is sent to it.
         direct = direct_destination(queue.destination)
         return direct is None or self._receivers.has_any(direct)
 

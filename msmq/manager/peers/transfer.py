@@ -1,9 +1,9 @@
-"""[MS-MQQB] 3.1.7.12 and 3.1.7.1: outgoing queues and the sessions that empty them.
+"""[MS-MQQB] 3.1.7.12 and 3.1.7.1: connects outgoing queues with the sessions that send their messages.
 
 Every outgoing queue belongs to one next hop.
 All queues of a next hop share its connector, hence its session.
 Dispatch is level-triggered: whenever a queue gets messages, a session opens, a window widens or a
-connection catches up, everything that may go is sent (reading 25).
+connection catches up, all eligible messages are sent (reading 25).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from msmq.transfer.decisions.outgoing_states import (
 
 @implementer(IBroker)
 class MessageTransfer:
-    """Stands behind the sessions: sends what waits, takes what arrives."""
+    """Broker of the sessions: sends pending messages, and accepts arriving ones."""
 
     log: ClassVar[Logger] = Logger()
 
@@ -96,12 +96,12 @@ class MessageTransfer:
     # Connection
 
     def take_offline(self) -> None:
-        """[MS-MQDMPR] 3.1.4.12 Take Offline: end the sessions, and take part in no others."""
+        """[MS-MQDMPR] 3.1.4.12 Take Offline: end the sessions, and refuse new ones."""
         self._sessions.take_offline()
         self._sessions.close_all()
 
     def bring_online(self) -> None:
-        """[MS-MQDMPR] 3.1.4.13 Bring Online: take part in sessions, and send what waits.
+        """[MS-MQDMPR] 3.1.4.13 Bring Online: accept and dial sessions, and send pending messages.
 
         A hardened queue manager transfers nothing over sessions.
         """
@@ -138,7 +138,7 @@ class MessageTransfer:
         queue.state = while_waiting(queue.state, can_dial=hop.connector is not None)
 
     def pause(self, queue: OutgoingQueue) -> None:
-        """[MS-MQDMPR] 3.1.7.2.3 Pause Queue: nothing more is sent from it."""
+        """[MS-MQDMPR] 3.1.7.2.3 Pause Queue: stop sending from it."""
         if queue.state is OutgoingState.ON_HOLD:
             return
         queue.state = OutgoingState.ON_HOLD
@@ -146,7 +146,8 @@ class MessageTransfer:
             session.pause()
 
     def resume(self, queue: OutgoingQueue) -> None:
-        """[MS-MQDMPR] 3.1.7.2.4 Resume Queue: what waits is sent; of a hardened queue manager, nothing is.
+        """[MS-MQDMPR] 3.1.7.2.4 Resume Queue: send its pending messages, unless the queue manager is
+        hardened.
 
         Nothing happens to a queue that is not paused (reading 53); one that a session leads to is connected
         again (reading 26).
@@ -178,12 +179,12 @@ class MessageTransfer:
         self.ready(queue)
 
     def route_changed(self, destination: UUID) -> None:
-        """[MS-MQQB] 3.1.7.5: there may be another route to a queue manager, or one at last."""
+        """[MS-MQQB] 3.1.7.5: the routes to a queue manager may have changed."""
         for queue in self.hops.reroute(destination):
             self.ready(queue)
 
     def owner_found(self, identifier: UUID) -> None:
-        """[MS-MQQB] 3.1.7.4: the queue manager of a public queue is known now."""
+        """[MS-MQQB] 3.1.7.4: the owner of a public queue was found."""
         queue = self.hops.owner_found(identifier)
         if queue is not None:
             self.ready(queue)
@@ -194,14 +195,14 @@ class MessageTransfer:
         self.ready(queue)
 
     def forget(self, queue: OutgoingQueue) -> None:
-        """An outgoing queue is about to go."""
+        """An outgoing queue is about to be deleted."""
         self._sequences.removed(queue)
         self.hops.forget(queue)
 
     # Events of sessions
 
     def session_opened(self, session: ISession) -> None:
-        """[MS-MQQB] 3.1.5.4.2: the queues of this next hop are connected, and what waits is sent."""
+        """[MS-MQQB] 3.1.5.4.2: the queues of this next hop are connected, and their messages are sent."""
         self._peers.opened(session)
         self.hops.opened(session)
         if session.remote_identifier is not None:
@@ -214,7 +215,7 @@ class MessageTransfer:
         self._dispatcher.dispatch(session, queues)
 
     def session_progress(self, session: ISession, progress: ConnectionProgress) -> None:
-        """[MS-MQQB] 3.1.5.2: an entry for the connection history, and the state that goes with it."""
+        """[MS-MQQB] 3.1.5.2: add an entry to the connection history, and set its state."""
         now = self._performer.clock.now()
         for hop in self.hops.of_session(session):
             addresses = tuple(hop.connector.addresses) if hop.connector is not None else ()
@@ -230,13 +231,15 @@ class MessageTransfer:
     def messages_arrived(
         self, session: ISession, messages: Sequence[UserMessageView], first_recoverable: int
     ) -> Deferred[None] | None:
-        """Messages of the peer."""
+        """Accept messages of the peer."""
         now = self._performer.clock.now()
         peer = self._peers.arrived(session, messages, now)
         return self.arrivals.take(session, messages, first_recoverable, peer, now)
 
     def messages_acknowledged(self, session: ISession, messages: Sequence[OutgoingMessage]) -> None:
-        """[MS-MQQB] 3.1.5.5.2: what the peer has is forgotten, unless its receiver has to say so."""
+        """[MS-MQQB] 3.1.5.5.2: acknowledged messages are removed, unless they wait for an acknowledgement of
+        their receiver.
+        """
         performer = self._performer
         self._deliveries.acknowledged(session, messages, performer.clock.now())
         self._sequences.kept(plain(messages))
@@ -251,14 +254,14 @@ class MessageTransfer:
         )
 
     async def _remove(self, removal: Removal) -> None:
-        """Forget messages that the peer has, however often the store has to be asked: it gets none twice."""
+        """Remove acknowledged messages, with retries, so that none is sent twice."""
         performer = self._performer
         changes = [*removal.changes, *self._deliveries.changes()]
-        if await performer.insist(changes, "that messages were delivered"):
+        if await performer.insist(changes, "the delivery of messages"):
             performer.perform(performer.model.removed(removal, performer.clock.now()))
 
     def room_for_messages(self, session: ISession) -> None:
-        """The window is wider than it was, or the peer has caught up."""
+        """The window has widened, or the transport's buffer has been written."""
         self._dispatcher.dispatch(session, self.hops.busy_of(session))
 
     def session_closed(
@@ -273,7 +276,7 @@ class MessageTransfer:
         queues = self.hops.queues_of(session)
         self._deliveries.closed(session)
         if self._peers.closed(session):
-            # What came over the last session with an address draws no OrderAck any more.
+            # Messages that came over the last session with an address no longer cause OrderAcks.
             self.arrivals.disconnected(session.remote_address)
         for hop in hops:
             self.hops.missed(hop, session, self._performer.clock.now().wall)
@@ -299,7 +302,7 @@ class MessageTransfer:
                 self._search.begin(hop)
 
     def connection_lost(self, session: ISession) -> None:
-        """The connection is gone as well; other sessions may lead there still."""
+        """The connection is lost as well; other sessions may still lead there."""
         for queue in self._left.pop(session, ()):
             queue.state = after_connection(queue.state)
 

@@ -21,27 +21,27 @@ class HopCarriers:
     _hop: NextHop
 
     def at_address(self, addressee: UUID, address: str) -> ISession | None:
-        """See L{msmq.transfer.decisions.next_hop_decision.Carriers}, as for the others."""
+        """See L{msmq.transfer.decisions.next_hop_decision.Carriers}, as for the other methods."""
         return self._peers.session_at(addressee, address)
 
     def moved(self, addressee: UUID) -> ISession | None:
-        """One that leads to the addressee at another address."""
+        """A session that leads to the addressee at another address."""
         return self._moved.session(addressee, is_unanswered=self._hop.unanswered_since is not None)
 
     def of_addressee(self, addressee: UUID) -> ISession | None:
-        """The one whose peer states the identifier of the addressee."""
+        """The session whose peer states the identifier of the addressee."""
         return self._peers.session(addressee)
 
     def of_router(self, addressee: UUID) -> ISession | None:
-        """The one whose peer forwarded messages of the addressee last."""
+        """The session whose peer forwarded messages of the addressee last."""
         return self._peers.session(self._peers.brought_by(addressee))
 
     def dialled(self) -> ISession | None:
-        """The one that the next hop has dialled."""
+        """The session that the next hop has dialled."""
         return self._hop.dialled_session
 
     def of_next_hop(self) -> ISession | None:
-        """Any with the next hop."""
+        """Any session with the next hop."""
         return open_session(self._hop, self._peers)
 
     def is_moved(self, session: ISession, addressee: UUID | None) -> bool:

@@ -20,20 +20,20 @@ from msmq.wire.addresses import read_address
 from msmq.wire.guid import braced
 
 MOST_NAMED: Final = 4
-"""Senders that one report names."""
+"""Limit on senders named in one report."""
 
 
 class MovedSenders:
     """Decides whether a session at another address leads to the sender of a message.
 
-    An identifier that a peer states proves nothing, so one of these has to confirm it:
+    Stated identifiers are not authenticated, so one of these has to confirm it:
 
       - the directory: this queue manager has dialled the computer that the directory names, or the session
         is with the address that the directory names;
       - where the directory names no address, the configuration: the address of the session is trusted
         (L{TrustedPeers.is_trusted}), and the address from which the message came was dialled without success.
 
-    @param router: its topology is what the directory says; C{None} in workgroup mode.
+    @param router: has the topology of the directory; C{None} in workgroup mode.
     @param gate: the addresses that are trusted.
     @param report: appends an event of the queue manager itself: its name, the reason, the queue.
     """
@@ -53,7 +53,7 @@ class MovedSenders:
         self._report = report
 
     def session(self, source: UUID, *, is_unanswered: bool) -> ISession | None:
-        """An open session that certainly leads to this queue manager; C{None} if there is none.
+        """An open session that is confirmed to lead to this queue manager; C{None} if there is none.
 
         @param is_unanswered: whether the address from which its messages came was dialled without success.
         """
@@ -63,7 +63,7 @@ class MovedSenders:
         )
 
     def leads(self, session: ISession, source: UUID, *, is_unanswered: bool) -> bool:
-        """Whether a session leads to this queue manager for certain, at whatever address."""
+        """Whether a session is confirmed to lead to this queue manager, at any address."""
         machine = None if self._router is None else self._router.topology.queue_manager(source)
         hop = session.dialled_for
         return is_moved_sender(
@@ -81,7 +81,7 @@ class MovedSenders:
         )
 
     def hop(self, source: UUID) -> RoutedHop | None:
-        """Where the directory says that a queue manager is; C{None} if it does not know it."""
+        """The next hop of a queue manager by its address in the directory; C{None} if unknown."""
         machine = None if self._router is None else self._router.topology.queue_manager(source)
         if machine is None:
             return None
@@ -90,9 +90,9 @@ class MovedSenders:
     def report(self, hop: NextHop, queue: OutgoingQueue, sources: Iterable[UUID], now: float) -> None:
         """Report once that acknowledgements wait for an address that does not answer.
 
-        It is reported again when they are for other senders, or when the address has answered meanwhile.
+        It is reported again for other senders, or after the address has answered.
 
-        @param sources: the senders for which no session will do.
+        @param sources: the senders without a confirmed session.
         @param now: seconds since 1970-01-01 UTC.
         """
         waiting = frozenset(sources)
@@ -110,10 +110,10 @@ class MovedSenders:
     ) -> None:
         """Report once that administration acknowledgements wait for an address that does not answer.
 
-        Their queue was named by the application that requested them, and its address may be that of any
-        computer: they are never sent elsewhere unless an operator says so.
+        Their queue was chosen by the application that requested them, and its address may be that of any
+        computer: they are sent to another address only if an operator redirects them.
 
-        @param requested: how many, by the queue manager that requested them.
+        @param requested: their number, by the queue manager that requested them.
         @param now: seconds since 1970-01-01 UTC.
         """
         waiting = frozenset(requested)
@@ -129,7 +129,7 @@ class MovedSenders:
     def _to_report(
         self, hop: NextHop, queue: OutgoingQueue, waiting: frozenset[UUID], now: float
     ) -> str | None:
-        """Since when an address has not answered, if that is to be reported now."""
+        """The time since which an address has not answered, if that is to be reported now."""
         since = hop.unanswered_since
         unanswered_for = None if since is None else now - since
         if since is None or not is_wait_reported(

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3.1: one next hop, with the outgoing queues that share it."""
+"""[MS-MQQB] 3.1.1.3.1: a next hop, with the outgoing queues that share it."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from msmq.transfer.decisions.next_hop_decision import Key
 from msmq.transfer.decisions.outgoing_states import STILL
 
 NOBODY: Final = bytes(16)
-"""The QueueManagerAddress of a message that does not say whose queue it is for."""
+"""The QueueManagerAddress of a message without a destination queue manager."""
 
 
 class NextHop:
-    """Where the messages of some outgoing queues go next.
+    """The next hop of some outgoing queues.
 
     @ivar queues: those queues, in the order in which they were first used.
-    @ivar busy: those in which anything waits, and some in which nothing does any more; there may be thousands
-        of queues, of which a few have messages.
-    @ivar connector: dials; C{None} where only a session that the other side opened will do.
-    @ivar identifier: the queue manager there: the one that the name says, or that answered when it was
-        dialled.
-    @ivar missed_at: the addresses at which it was not reached, since it was reached last.
-    @ivar unanswered_since: when dialling it failed first, in seconds since 1970-01-01 UTC; C{None} if it
-        answered last, or was never dialled.
-    @ivar reported: by queue, the senders of which it was reported that acknowledgements for them wait here.
-    @ivar routed: the queue managers that routing named, of which the first that can be reached will do; none
-        for a name that says itself where to connect.
+    @ivar busy: the queues with pending messages, and some that are empty again; of thousands of queues a few
+    may have messages.
+    @ivar connector: dials; C{None} if only a session that the peer has opened can be used.
+    @ivar identifier: the queue manager there: the one in the name, or the one that answered when dialled.
+    @ivar missed_at: the addresses that failed since it was last reached.
+    @ivar unanswered_since: time of the first failed attempt, in seconds since 1970-01-01 UTC; C{None} if the
+    last one succeeded, or there was none.
+    @ivar reported: by queue, the senders whose waiting acknowledgements were reported.
+    @ivar routed: the queue managers from routing, of which the first reachable one is used; empty for a
+    direct name.
     """
 
     def __init__(
         self, key: Key, sessions: ISessions, host: str | None, routed: tuple[RoutedHop, ...]
     ) -> None:
-        """Dial a host, or what routing named; neither where only a session of the other side will do.
+        """Create a next hop that dials a host or routed queue managers, or that only uses sessions of the
+        peer.
 
         @param host: the address or computer name that is dialled for direct names.
         """
@@ -55,7 +55,7 @@ class NextHop:
 
     @property
     def identifiers(self) -> tuple[UUID, ...]:
-        """The queue managers to which a session has to lead, the best first."""
+        """The queue managers that a session may lead to, the best first."""
         if self.routed:
             return tuple(hop.identifier for hop in self.routed)
         return () if self.identifier is None else (self.identifier,)

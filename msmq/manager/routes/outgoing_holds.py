@@ -1,4 +1,4 @@
-"""Outgoing queues are paused and resumed, by name, by next hop, or all of them. [MS-MQDMPR] 3.1.7.2.3."""
+"""Pauses and resumes outgoing queues, by name, by next hop, or all of them. [MS-MQDMPR] 3.1.7.2.3."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from msmq.queues.outgoing import OutgoingQueue
 
 
 class OutgoingHolds:
-    """What an operator has paused; it stays so over restarts, until the operator resumes it.
+    """The pauses of outgoing queues, which persist across restarts until an operator resumes them.
 
-    Each answer comes when the store has the change.
+    Each result is returned after the commit of the change.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -35,7 +35,7 @@ class OutgoingHolds:
         self._transfer = transfer
 
     def start(self) -> None:
-        """Have a queue for each name that is paused, so that it is listed, and log what is paused."""
+        """Create a queue for each paused name, so that it is listed, and log the pauses."""
         now = self._performer.clock.now()
         for name in self._holds.names:
             self._performer.model.collection.outgoing(name, now)
@@ -46,18 +46,18 @@ class OutgoingHolds:
             )
 
     def paused(self) -> PausedOutgoing:
-        """What is paused, in short."""
+        """A short list of the pauses."""
         return PausedOutgoing(
             all=self._holds.is_all, names=len(self._holds.names), next_hops=sorted(self._holds.hosts)
         )
 
     def summarize(self, queue: OutgoingQueue) -> OutgoingQueueSummary:
-        """One outgoing queue, why it is paused (C{paused_by}), and where it is sent (C{redirected_to})."""
+        """One outgoing queue with its pauses (C{paused_by}) and redirect (C{redirected_to})."""
         [summary] = self.summarize_all([queue])
         return summary
 
     def summarize_all(self, queues: Iterable[OutgoingQueue]) -> list[OutgoingQueueSummary]:
-        """Several of them."""
+        """Several outgoing queues."""
         uncommitted = self._performer.model.transacting.uncommitted()
         summaries = []
         for queue in queues:
@@ -91,7 +91,7 @@ class OutgoingHolds:
         return self.summarize_all(queues)
 
     async def pause(self, text: str) -> OutgoingQueueSummary:
-        """[MS-MQDMPR] 3.1.4.14 Pause one name, whether anything was sent to it or not.
+        """[MS-MQDMPR] 3.1.4.14 Pause one name, also before the first message is sent to it.
 
         @raise MQError: it is not the format name of a queue of another queue manager; or the store failed.
         """
@@ -104,7 +104,7 @@ class OutgoingHolds:
         return self.summarize(queue)
 
     async def resume(self, text: str) -> OutgoingQueueSummary:
-        """[MS-MQDMPR] 3.1.4.15 End the pause of one name; it may be paused otherwise still.
+        """[MS-MQDMPR] 3.1.4.15 End the pause of one name; other pauses of its queue stay.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if there is no such outgoing queue, or as L{pause}.
         """
@@ -113,7 +113,7 @@ class OutgoingHolds:
         if self._holds.holds_name(name):
             await self._performer.commit([self._holds.change_name(name, False)])
             self._holds.set_name(name, False)
-            # An empty queue may have been forgotten meanwhile.
+            # An empty queue may have been dropped meanwhile.
             queue = model.collection.outgoing(name, self._performer.clock.now())
         else:
             queue = outgoing_queue(model, text)
@@ -121,7 +121,7 @@ class OutgoingHolds:
         return self.summarize(queue)
 
     async def hold_all(self, held: bool) -> list[OutgoingQueueSummary]:
-        """Pause every outgoing queue, those of later too, or end that; names and next hops stay paused.
+        """Pause every outgoing queue, also later ones, or end that; pauses of names and next hops stay.
 
         @return: every outgoing queue.
         """
@@ -131,10 +131,10 @@ class OutgoingHolds:
         return self._applied(self._performer.model.outgoing_queues())
 
     async def hold_next_hop(self, host: str, held: bool) -> list[OutgoingQueueSummary]:
-        """Pause what goes to one next hop, also by a name that is known to lead there, or end that.
+        """Pause one next hop, also for direct names that are known to lead there, or end that.
 
         @param host: an address, the name of a computer, or the GUID of a queue manager.
-        @return: the outgoing queues that go there.
+        @return: the outgoing queues of that next hop.
         @raise MQError: as L{host_text}, or as L{pause}.
         """
         wanted = host_text(host)

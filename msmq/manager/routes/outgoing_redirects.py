@@ -1,4 +1,4 @@
-"""Outgoing queues with direct names are sent to another address than the one in the name."""
+"""Redirects outgoing queues with direct names to another address than the one in the name."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from msmq.structures.status import MQError, Status
 
 
 class OutgoingRedirects:
-    """What an operator has redirected; it stays so over restarts, until the operator ends it.
+    """The redirects of direct names, which persist across restarts until an operator ends them.
 
-    The messages themselves do not change: they still contain the name that their sender used, of which the
-    receiver regards the name of the queue alone.
+    The messages themselves do not change: they contain the name that their sender used, of which the receiver
+    uses only the queue name.
 
     Each answer comes when the store has the change.
     """
@@ -32,7 +32,7 @@ class OutgoingRedirects:
         self._transfer = transfer
 
     def start(self) -> None:
-        """Have a queue for each name that is redirected, so that it is listed, and log which these are."""
+        """Create a queue for each redirected name, so that it is listed, and log the redirects."""
         now = self._performer.clock.now()
         names = self._redirects.names
         for name in names:
@@ -50,17 +50,17 @@ class OutgoingRedirects:
 
     @property
     def count(self) -> int:
-        """How many names are redirected: the key C{redirected_names} of C{msmq status}."""
+        """The number of redirected names: the key C{redirected_names} of C{msmq status}."""
         return len(self._redirects.names)
 
     async def redirect(self, text: str, to: str) -> OutgoingQueue:
-        """Send what is sent to a direct name to another address, pending messages included.
+        """Redirect a direct name to another address, for pending messages too.
 
-        @param text: the name; nothing needs to have been sent to it before.
+        @param text: the name; no message need have been sent to it before.
         @param to: an IP address or the name of a computer.
         @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a name without an address;
             MQ_ERROR_ILLEGAL_OPERATION for a queue of this queue manager, or an address of its own;
-            MQ_ERROR_INVALID_PARAMETER for what is not an address, or is the one in the name;
+            MQ_ERROR_INVALID_PARAMETER for an invalid address, or the one in the name;
             MQ_ERROR_INSUFFICIENT_RESOURCES; or the store failed.
         """
         name = self._name(text)
@@ -78,7 +78,7 @@ class OutgoingRedirects:
         return await self._set(name, target.address)
 
     async def end(self, text: str) -> OutgoingQueue:
-        """Send to the address in the name again; nothing changes for a name that is not redirected.
+        """End a redirect; no effect for a name that is not redirected.
 
         @raise MQError: as L{redirect}, for the name.
         """

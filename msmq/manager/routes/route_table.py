@@ -21,21 +21,21 @@ AVOIDED: Final = 60.0
 
 
 class RouteListener(Protocol):
-    """Is notified of the routes of messages that wait."""
+    """Is notified of new routes for pending messages."""
 
     def route_changed(self, destination: UUID) -> None:
-        """There may be another route to this queue manager, or one at last."""
+        """The routes to this queue manager may have changed."""
 
 
 class RouteTable:
-    """Remembers what the router answered, until routes change."""
+    """Caches the router's answers until routes change."""
 
     log: ClassVar[Logger] = Logger()
 
     def __init__(
         self, own: UUID, router: IRouter | None, reactor: IReactorTime, listener: RouteListener
     ) -> None:
-        """Query a router; without one only existing sessions are routes.
+        """Create the cache of a router; without one only existing sessions are used.
 
         @param own: QueueManager.Identifier.
         """
@@ -51,9 +51,8 @@ class RouteTable:
         self._listener = listener
 
     def hops(self, destination: UUID) -> tuple[QueueManager, ...]:
-        """The queue managers to try, in order; none if there is no route, or it is not known yet.
-
-        L{RouteListener.route_changed} is called when it is.
+        """The queue managers to try, in order; empty if there is no route, or it is unknown yet.
+        L{RouteListener.route_changed} is called when it becomes known.
         """
         if destination not in self._known and destination not in self._asked:
             self._ask(destination)
@@ -70,7 +69,7 @@ class RouteTable:
             self._listener.route_changed(destination)
 
     def missed(self, identifiers: Iterable[UUID]) -> None:
-        """These could not be reached: other routes are looked up, for a while."""
+        """These could not be reached: use other routes for a while."""
         new = [identifier for identifier in identifiers if identifier not in self._avoided]
         if self._router is None or self._is_stopped or not new:
             return
@@ -79,7 +78,7 @@ class RouteTable:
         self._look_again(new)
 
     def reached(self, identifier: UUID) -> None:
-        """This one can be reached, or may be tried again."""
+        """This one is reachable, or may be tried again."""
         call = self._avoided.pop(identifier, None)
         if call is None:
             return
@@ -116,7 +115,7 @@ class RouteTable:
             if generation == self._generation:
                 self._answered(destination, tuple(hops), is_late)
             elif not is_late and destination not in self._known and destination not in self._asked:
-                # The query has changed the routes; its caller has no other answer yet.
+                # The query has changed the routes; its caller has no answer yet.
                 self._ask(destination)
 
         def missing(failure: Failure) -> None:

@@ -1,4 +1,6 @@
-"""Looks for senders whose acknowledgements wait for an address that does not answer (reading 60)."""
+"""Search for the senders of unreachable addresses, so that their acknowledgements can be sent (reading
+60).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from msmq.structures.status import MQError
 
 
 class SenderSearch:
-    """Reads the addressees of acknowledgements, and dials those that the directory has at another address.
+    """Reads the addressees of acknowledgements, and dials those with another address in the directory.
 
     @param listener: is notified of queues from which acknowledgements may leave now.
     """
@@ -43,7 +45,7 @@ class SenderSearch:
         """A next hop was not reached, or has lost its session."""
         unread = self._waiting.unread(hop)
         if unread:
-            # After a restart only the store has their addressees.
+            # After a restart their addressees are only in the store.
             Deferred.fromCoroutine(self._read(hop, unread)).addErrback(
                 lambda failure: self.log.failure("acknowledgements could not be read", failure)
             )

@@ -52,7 +52,7 @@ HASH_NAMES: Final[Mapping[HashAlgorithm, str]] = MappingProxyType(
         HashAlgorithm.SHA_512: "sha512",
     }
 )
-"""What C{[security] hashes} calls each of them."""
+"""The names of hash algorithms in C{[security] hashes}."""
 
 VERSION_NAMES: Final[Mapping[AuthenticationLevel, str]] = MappingProxyType(
     {
@@ -61,12 +61,12 @@ VERSION_NAMES: Final[Mapping[AuthenticationLevel, str]] = MappingProxyType(
         AuthenticationLevel.SIG_3_0: "3.0",
     }
 )
-"""What C{[security] signatures} calls each version."""
+"""The names of versions in C{[security] signatures}."""
 
 STRONG_HASHES: Final = frozenset({HashAlgorithm.SHA_256, HashAlgorithm.SHA_512})
 
 SMALLEST_KEY: Final = 1024
-"""Bits of the shortest key that is believed by default; every Windows makes longer ones or this."""
+"""Bits of the shortest key that is accepted by default; every Windows generates keys of at least this."""
 
 PROVIDERS: Final = frozenset(
     {
@@ -78,10 +78,10 @@ PROVIDERS: Final = frozenset(
         "Microsoft AES Cryptographic Provider",
     }
 )
-"""Those of Windows whose signatures are RSA's over the hashes above, so that it makes no difference which."""
+"""The providers of Windows whose signatures are RSA over the hashes above, so that they are equivalent."""
 
 OWNER_READS: Final = 10
-"""How often in a second the directory is asked whose a certificate is, for the reason of a refusal alone."""
+"""Directory queries in a second for the owner of a certificate, which only the reason of a refusal needs."""
 
 ReadDirectory = Callable[
     [type[DirectoryObject], Sequence[AttributeFilter], tuple[str, ...]], Awaitable[DirectoryOutcome]
@@ -91,12 +91,12 @@ ReadDirectory = Callable[
 
 @attrs.frozen
 class SigningPolicy:
-    """What the operator lets pass.
+    """The signatures that the operator accepts.
 
-    @ivar hashes: the algorithms that signatures may be made with.
-    @ivar smallest_key: bits of the shortest RSA key that is believed.
-    @ivar versions: the signatures that are believed.  Each is made over fields in a row, so that one of 2.0
-        for one queue can be read as one of 1.0 for any, with more in its body, and some as one of 3.0.
+    @ivar hashes: the accepted hash algorithms.
+    @ivar smallest_key: bits of the shortest accepted RSA key.
+    @ivar versions: the accepted signature formats.  Each covers concatenated fields, so a signature of 2.0
+    for one queue can be converted into one of 1.0 for any, with a longer body, and sometimes into one of 3.0.
     """
 
     hashes: frozenset[HashAlgorithm] = STRONG_HASHES
@@ -108,7 +108,7 @@ class Authentication:
     """Verifies signatures, and that certificates are those of their senders.
 
     @param certificates: those of this queue manager itself, which need no directory; C{None} if it has none.
-    @param read_directory: asks the directory; in workgroup mode it answers that there is none.
+    @param read_directory: queries the directory; in workgroup mode it returns DirectoryNotConnected.
     """
 
     message_class = MessageClass.NACK_BAD_SIGNATURE
@@ -124,7 +124,7 @@ class Authentication:
         certificates: Certificates | None,
         read_directory: ReadDirectory,
     ) -> None:
-        """Believe what this policy lets pass."""
+        """Create the step, with the signing policy."""
         self._signing = signing
         self._policy = policy
         self._clock = clock
@@ -149,7 +149,9 @@ class Authentication:
         self._timer.set(self._cache.deadline)
 
     def guards(self, session: ISession, queue: Queue) -> bool:
-        """What is not signed has nothing to verify; whether it may come L{QueueRequirements} decides."""
+        """False: an unsigned message has nothing to verify; L{QueueRequirements} decides whether it is
+        accepted.
+        """
         return False
 
     def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
@@ -162,14 +164,14 @@ class Authentication:
             return problem
         level = self._verify(security, message.view)
         if message.unreadable is not None:
-            # In the same class as a signature that is wrong, and not sooner; see Decryption.
+            # With the same class as a wrong signature, and not earlier; see Decryption.
             return _bad(f"it is signed, and cannot be read: {message.unreadable}")
         if isinstance(level, Refused):
             return level
         return self._identify(queue, attrs.evolve(message, authentication=level), security)
 
     def _unusable(self, security: SecurityHeader, view: UserMessageView) -> Refused | None:
-        """Why a signature is not even looked at."""
+        """Why a signature is refused without verification."""
         if not security.sender_cert:
             return _bad("it is signed without a certificate")
         if not security.is_default_provider:
@@ -179,7 +181,7 @@ class Authentication:
             if name not in PROVIDERS:
                 return Refused(
                     MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
-                    f"it was signed by the provider {quoted(name[:64])}, of which nothing is known",
+                    f"it was signed by the provider {quoted(name[:64])}, which is unknown",
                 )
         number = view.hash_algorithm
         try:
@@ -207,7 +209,7 @@ class Authentication:
         return None
 
     def _verify(self, security: SecurityHeader, view: UserMessageView) -> AuthenticationLevel | Refused:
-        """Over which fields the signature was made, if such are believed."""
+        """Verify the signature; the result is the version of its format, if that is accepted."""
         level = version_of(self._signing, security, view)
         if isinstance(level, Unusable):
             return _bad(f"its certificate {level.reason}")
@@ -225,10 +227,10 @@ class Authentication:
         return level
 
     def _identify(self, queue: Queue, message: Accepted, security: SecurityHeader) -> Answer:
-        """The owner of the certificate."""
+        """Find the owner of the certificate."""
         certificate, sender = security.sender_cert, security.security_id
         if security.sender_id_type == SenderIdType.NONE:
-            return self._nobody(queue, message, "it names no sender")
+            return self._nobody(queue, message, "it has no sender identifier")
         if security.sender_id_type == SenderIdType.QUEUE_MANAGER:
             return self._identify_queue_manager(queue, message, security)
         try:
@@ -278,9 +280,9 @@ class Authentication:
         return _bad(reason)
 
     def _not_among(self, certificate: bytes, sid: str, count: int | None) -> str:
-        """Why a certificate is not that of a user.
+        """The refusal of a certificate that is not registered for the user.
 
-        @param count: how many the directory has for him; C{None} if it does not know him.
+        @param count: the number that the directory has for the user; C{None} for an unknown user.
         """
         shown = self._certificate(certificate)
         if count is None:
@@ -288,7 +290,7 @@ class Authentication:
         return f"its certificate {shown} is not one of the {count} that the directory has for {sid}"
 
     async def _owner(self, certificate: bytes) -> str | None:
-        """The user whose certificate it is, if the directory can tell, and is not asked too often."""
+        """The owner of a certificate in the directory, within the limit on queries."""
         if not self._owner_reads.has_one(self._clock.now()):
             return None
         self._owner_reads.take()
@@ -306,7 +308,7 @@ class Authentication:
         """The queue manager that has signed the message itself; its keys are in the directory."""
         sender = security.security_id
         if len(sender) != 16 or sender != message.view.source_queue_manager:
-            return _bad("it is signed by a queue manager, and not by the one that it comes from")
+            return _bad("it is signed by another queue manager than the one that sent it")
         facts = self._signing.facts(security.sender_cert)
         key = _key(facts.modulus, facts.public_exponent) if isinstance(facts, CertificateFacts) else b""
         known = self._unproven.find((QueueManagerObject, sender), key, self._clock.now())
@@ -338,9 +340,9 @@ class Authentication:
         return self._other_key(queue, message, sender, known.count)
 
     def _other_key(self, queue: Queue, message: Accepted, sender: UUID, count: int | None) -> Outcome:
-        """A key is not one of those of a queue manager.
+        """The refusal of a key that is not one of the queue manager.
 
-        @param count: how many the directory has for it; C{None} if it does not know it.
+        @param count: the number that the directory has for it; C{None} for an unknown queue manager.
         """
         if count is None:
             return self._untold_key(queue, message, sender, _unknown("queue manager"))
@@ -351,9 +353,11 @@ class Authentication:
         return self._nobody(queue, message, f"the keys of the queue manager {name} are unknown: {why}")
 
     def _nobody(self, queue: Queue, message: Accepted, why: str) -> Outcome:
-        """The signature is valid, but does not authenticate the sender: its key proves nothing."""
+        """The refusal of a valid signature whose key does not authenticate the sender."""
         if queue.definition.authenticate:
-            return _bad(f"{queue.definition.path} takes only authenticated messages: it is signed, but {why}")
+            return _bad(
+                f"{queue.definition.path} accepts only authenticated messages: it is signed, but {why}"
+            )
         return attrs.evolve(message, authentication=AuthenticationLevel.NONE)
 
     def _certificate(self, certificate: bytes) -> str:
@@ -364,7 +368,7 @@ class Authentication:
 def version_of(
     signing: ISigning, security: SecurityHeader, view: UserMessageView
 ) -> AuthenticationLevel | Unusable | None:
-    """Over which fields the signature of a message was made (reading 71); C{None} if it does not hold."""
+    """The version of a signature's format (reading 71); C{None} if the signature is invalid."""
     levels = tuple(SIGNATURE_INPUTS)
     signature = security.signature
     if not signature:
@@ -381,12 +385,12 @@ def _bad(reason: str) -> Refused:
 
 
 def _key(modulus: int, public_exponent: int) -> bytes:
-    """A public key, to compare it."""
+    """A public key in a comparable form."""
     return f"{modulus:x} {public_exponent:x}".encode("ascii")
 
 
 def _shown(facts: CertificateFacts) -> str:
-    """What people know a certificate by; a name in it may be of any length."""
+    """A certificate as text; a name in it may be of any length."""
     return f"{quoted(facts.subject[:100])} ({facts.fingerprint[:16]})"
 
 
@@ -402,5 +406,5 @@ def _why(outcome: DirectoryOutcome, what: str) -> str:
     if outcome.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
         return _unknown(what)
     if outcome.result is DirectoryOperationResult.ATTRIBUTE_NOT_FOUND:
-        return f"the directory has nothing for this {what}"
+        return f"the directory has no certificate of this {what}"
     return f"the directory does not answer ({outcome.detail or outcome.result.name})"

@@ -22,27 +22,25 @@ from msmq.transfer.security.unproven_senders import UnprovenSenders
 from msmq.wire.sid import format_sid
 
 ATTEMPTS: Final = 8
-"""How often it is tried to register a certificate while others change those of the same user."""
+"""Attempts to register a certificate while others change those of the same user."""
 
 MOST_BYTES: Final = 1_048_576
-"""[MS-ADA2] 2.587 the size that the certificates of one user may have in a directory together."""
+"""[MS-ADA2] 2.587 the limit on the total size of one user's certificates in a directory."""
 
 _NO_RIGHT: Final = (
     "the account of this server publishes the certificates of its own user, and those of users that an"
     " administrator has delegated to it"
 )
-_NO_USER: Final = (
-    "it has no user with this SID; [security] sender names the one in whose name this server sends"
-)
+_NO_USER: Final = "it has no user with this SID; [security] sender sets the user of this server"
 
 
 @attrs.frozen
 class UserDirectory:
-    """What the directory is asked about users.
+    """The users of the directory, as functions.
 
     @ivar read: the user of a SID.
-    @ivar write: sets the certificates of a user if they are still what was read of them, as the value of the
-        outcome says; without that the user is made.
+    @ivar write: sets the certificates of a user if they have not changed since the read, which the value of
+    the outcome tells; without a read the user is created.
     """
 
     read: Callable[[bytes], Awaitable[Outcome]]
@@ -50,10 +48,10 @@ class UserDirectory:
 
 
 class CertificatePublisher:
-    """Registers the certificates of this queue manager, so that others believe what is signed with them.
+    """Registers the certificates of this queue manager, so that others accept their signatures.
 
     @param users: the users in the directory; C{None} in workgroup mode, where publishing is refused.
-    @param cache: forgets what it knows of a user whose certificates have changed, as C{unproven} does.
+    @param cache: drops its entries of a user whose certificates have changed, as C{unproven} does.
     """
 
     def __init__(
@@ -83,16 +81,16 @@ class CertificatePublisher:
                 return self._certificates.summary_of(kept)
         raise MQError(
             Status.MQ_ERROR_DS_ERROR,
-            f"others change the certificates of {format_sid(kept.security_identifier)} in the directory all"
-            f" the time: {ATTEMPTS} attempts",
+            f"other clients keep changing the certificates of {format_sid(kept.security_identifier)} "
+            f"in the directory: {ATTEMPTS} attempts",
         )
 
     async def _register(self, users: UserDirectory, kept: KeptCertificate) -> bool:
-        """Add a certificate to those that the directory has of its user.
+        """Add a certificate to those of its user in the directory.
 
         Another queue manager may do the same at this moment, and its changes must not be lost.
 
-        @return: whether it is there; if not, they have changed since they were read.
+        @return: whether it is registered; false if they have changed since they were read.
         """
         sid, certificate = kept.security_identifier, kept.credentials.certificate
         found = await users.read(sid)
@@ -126,7 +124,7 @@ class CertificatePublisher:
         if not written.succeeded and not written.is_disconnected:
             raise MQError(
                 Status.MQ_ERROR_DS_ERROR,
-                f"the directory does not take the certificate of {format_sid(sid)}:"
+                f"the directory refuses the certificate of {format_sid(sid)}:"
                 f" {written.detail or written.result.name}; {_NO_USER if is_new else _NO_RIGHT}",
             )
         if not written.succeeded:
@@ -139,7 +137,7 @@ class CertificatePublisher:
 
 
 def found_identifier(found: Outcome) -> UUID:
-    """The Identifier of an object that was read; null if it was not among what was read."""
+    """The Identifier of an object that was read; null if it was not read."""
     values: Mapping[str, Any] = found.value.values if found.succeeded else {}
     identifier: UUID = values.get("identifier", UUID(int=0))
     return identifier
@@ -147,7 +145,7 @@ def found_identifier(found: Outcome) -> UUID:
 
 def _directory_error(outcome: Outcome) -> MQError:
     if outcome.is_disconnected:
-        return MQError(Status.MQ_ERROR_NO_DS, outcome.detail or "the directory is away")
+        return MQError(Status.MQ_ERROR_NO_DS, outcome.detail or "the directory is unreachable")
     return MQError(
-        Status.MQ_ERROR_DS_ERROR, f"the directory does not take it: {outcome.detail or outcome.result.name}"
+        Status.MQ_ERROR_DS_ERROR, f"the directory refuses it: {outcome.detail or outcome.result.name}"
     )

@@ -1,7 +1,7 @@
-"""[MS-MQDMPR] 3.1.1.1 InternalCertificateCollection, and what other certificates messages are signed with.
+"""[MS-MQDMPR] 3.1.1.1 InternalCertificateCollection, and other certificates for signing messages.
 
-Each belongs to a user, who is known by a SID. The keys are here; whom others are to believe has to be in the
-directory as well.
+Each belongs to a user, identified by a SID. The keys are stored here; for others to accept signatures, the
+certificate has to be in the directory as well.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from msmq.structures.status import MQError, Status
 from msmq.wire.sid import format_sid, parse_sid
 
 DAYS: Final = 3650
-"""For how long a certificate is valid that is generated here."""
+"""Validity of a generated certificate."""
 
 _DAY: Final = 86400.0
 _SHORTEST_FINGERPRINT: Final = 8
@@ -34,9 +34,9 @@ _LONGEST_NAME: Final = 64
 
 
 class Certificates:
-    """The certificates of this queue manager.
+    """The signing certificates of this queue manager.
 
-    @param sender: the SID of local senders, unless a certificate says otherwise.
+    @param sender: the SID of local senders, by default.
     @param beside: calls a function in a worker thread.
     """
 
@@ -57,11 +57,11 @@ class Certificates:
 
     @property
     def kept(self) -> tuple[KeptCertificate, ...]:
-        """All of them, in the order in which they came."""
+        """All certificates, in the order in which they were added."""
         return self._kept
 
     def load(self) -> None:
-        """Take over what the store holds.
+        """Load the stored certificates.
 
         @raise MQError: MQ_ERROR_CANNOT_OPEN_CERT_STORE.
         """
@@ -71,18 +71,18 @@ class Certificates:
             raise MQError(Status.MQ_ERROR_CANNOT_OPEN_CERT_STORE, str(error)) from error
 
     def summaries(self) -> list[CertificateSummary]:
-        """All of them, without their keys, in the order in which they came."""
+        """All certificates, without their keys, in the order in which they were added."""
         return [self.summary_of(kept) for kept in self._kept]
 
     def summary(self, fingerprint: str) -> CertificateSummary:
-        """One of them, as L{find} finds it."""
+        """One certificate, as L{find} finds it."""
         return self.summary_of(self.find(fingerprint))
 
     def find(self, fingerprint: str, owner: bytes | None = None) -> KeptCertificate:
-        """The certificate whose SHA-256 begins like this; without it the default one.
+        """The certificate whose SHA-256 begins with this; without an argument the default one.
 
-        That is the internal certificate of the sender, or else the first that is the sender's; one that is
-        valid now goes before one that is not.
+        That is the internal certificate of the sender, or else the first that is the sender's; valid ones are
+        preferred.
 
         @param owner: the SID of its user; by default that of local senders.
         @raise MQError: MQ_ERROR_CERTIFICATE_NOT_PROVIDED if there is none, or more than one.
@@ -104,7 +104,7 @@ class Certificates:
                 Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED,
                 f"{what} here has a fingerprint that begins with {quoted(fingerprint[:64])}"
                 if len(wanted) >= _SHORTEST_FINGERPRINT
-                else f"a fingerprint is named by its first {_SHORTEST_FINGERPRINT} hex digits, or more",
+                else f"a fingerprint needs at least its first {_SHORTEST_FINGERPRINT} hex digits",
             )
         return found[0]
 
@@ -117,7 +117,7 @@ class Certificates:
         @param name: of the user, for people to read; by default the SID.
         @param days: for how many it is valid.
         @param renew: replace the existing one.
-        @raise MQError: MQ_ERROR_INTERNAL_USER_CERT_EXIST; or that it cannot be kept.
+        @raise MQError: MQ_ERROR_INTERNAL_USER_CERT_EXIST; or that it cannot be stored.
         """
         owner = self._owner(sid)
         self._former(owner, renew=renew)
@@ -130,7 +130,7 @@ class Certificates:
         if not 1 <= days <= 36500:
             raise MQError(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"days {days} is not within 1..36500")
         now = self._clock.now().wall
-        # A clock that is a little late there must not make a new certificate invalid.
+        # A clock that is slightly slow elsewhere must not make a new certificate invalid.
         credentials = await self._beside(self._signing.create, common_name, now - _DAY, now + days * _DAY)
         # Another caller may have created one meanwhile.
         former = self._former(owner, renew=renew)
@@ -141,11 +141,11 @@ class Certificates:
         return self.summary_of(kept)
 
     def add(self, data: bytes, *, password: bytes | None = None, sid: str = "") -> CertificateSummary:
-        """Take over a certificate of another authority, with its key, from a file.
+        """Import a certificate of another authority, with its key, from a file.
 
         @param data: PEM, DER or PKCS#12.
         @param sid: the SID of its user; by default that of local senders.
-        @raise MQError: MQ_ERROR_INVALID_CERTIFICATE says what is wrong with it.
+        @raise MQError: MQ_ERROR_INVALID_CERTIFICATE, with the reason.
         """
         credentials = self._signing.parse(data, password)
         if isinstance(credentials, Unusable):
@@ -162,7 +162,7 @@ class Certificates:
         return self.summary_of(kept)
 
     def remove(self, fingerprint: str) -> CertificateSummary:
-        """Forget a certificate and its key; the directory still has it, if it had.
+        """Delete a certificate and its key; its registration in the directory stays.
 
         @raise MQError: as L{find}.
         """
@@ -174,9 +174,9 @@ class Certificates:
         return summary
 
     def facts(self, kept: KeptCertificate) -> CertificateFacts:
-        """What a certificate says that was looked at when it came.
+        """The facts of a stored certificate.
 
-        @raise MQError: MQ_ERROR_INVALID_CERTIFICATE if the store has damaged it.
+        @raise MQError: MQ_ERROR_INVALID_CERTIFICATE if it is damaged.
         """
         facts = self._signing.facts(kept.credentials.certificate)
         if isinstance(facts, Unusable):
@@ -226,7 +226,7 @@ class Certificates:
         self._kept = tuple(each for each in self._kept if each is not kept)
 
     def summary_of(self, kept: KeptCertificate) -> CertificateSummary:
-        """A certificate that is kept here, without its key."""
+        """A stored certificate, without its key."""
         facts = self.facts(kept)
         return CertificateSummary(
             fingerprint=facts.fingerprint,

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.3 the step that decrypts the body of a message for a queue of ours."""
+"""[MS-MQQB] 3.1.5.8.3 the step that decrypts the body of a message for a local queue."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Decryption:
     def __init__(
         self, reactor: IReactorTime, clock: IClock, ciphers: ICiphers | None, preferences: Preferences
     ) -> None:
-        """Decrypt with the keys of this queue manager.
+        """Create the step, with the keys of this queue manager.
 
-        @param ciphers: C{None} without a directory, in which peers would find our keys.
+        @param ciphers: C{None} without a directory, where peers would find the keys.
         """
         self._clock = clock
         self._ciphers = ciphers
@@ -65,7 +65,7 @@ class Decryption:
         return False
 
     def check(self, session: ISession, queue: Queue, message: Accepted) -> Accepted | Refused:
-        """The message with its body in clear, or why that is not possible."""
+        """Decrypt the body; returns the message with the clear body, or a refusal."""
         security = message.security
         if security is None or not security.is_body_encrypted:
             return message
@@ -77,7 +77,7 @@ class Decryption:
         except CipherError as error:
             return self._unreadable(message, str(error))
         except LocalProtocolError as error:
-            return self._unreadable(message, f"its packet cannot be put in clear: {error}")
+            return self._unreadable(message, f"its packet cannot be rebuilt with the decrypted body: {error}")
         return attrs.evolve(message, view=view, security=view.security())
 
     def _unreadable(self, message: Accepted, reason: str) -> Accepted | Refused:
@@ -86,7 +86,7 @@ class Decryption:
         return Refused(MessageClass.NACK_BAD_ENCRYPTION, reason)
 
     def _why_not(self, view: UserMessageView) -> str | None:
-        """Why a body is not decrypted at all, which has nothing to do with what is in it."""
+        """Why a body is refused without decryption, for reasons that do not depend on its contents."""
         if self._ciphers is None:
             return "its body is encrypted, and this queue manager, without a directory, has no keys"
         return why_not_decrypted(view.privacy_level, view.encryption_algorithm, self._preferences)
@@ -103,8 +103,8 @@ class Decryption:
             found = ciphers.recover_session_key(provider, encrypted_key)
             if found.algorithm != algorithm:
                 raise CipherError(
-                    f"EncryptionKey is for {EncryptionAlgorithm(found.algorithm).name}, and the body says"
-                    f" {EncryptionAlgorithm(algorithm).name}"
+                    f"EncryptionKey is for {EncryptionAlgorithm(found.algorithm).name}, and the body "
+                    f"uses {EncryptionAlgorithm(algorithm).name}"
                 )
             key = CachedSymmetricKey(source, provider, algorithm, encrypted_key, found.key, now.monotonic)
             self._cache.add_received(key, now)

@@ -1,6 +1,6 @@
-"""[MS-MQQB] 3.1.7.1.5 Encrypting the Message Body: what leaves for another queue manager.
+"""[MS-MQQB] 3.1.7.1.5 Encrypting the Message Body of messages to other queue managers.
 
-A message waits in clear and is encrypted whenever it is sent, for the queue manager that it is for.
+A message is stored in clear and encrypted whenever it is sent, for its destination queue manager.
 Queue managers on the route forward it without being able to read it.
 """
 
@@ -36,10 +36,10 @@ from msmq.transfer.security.key_cache import CachedSymmetricKey, SymmetricKeyCac
 from msmq.wire.guid import NULL_GUID, format_guid, guid_from_bytes
 
 REMEMBERED: Final = 1000
-"""Queue managers whose public keys are remembered."""
+"""Limit on cached public keys of queue managers."""
 
 FAILURE_HOLDS: Final = 5.0
-"""Seconds for which the directory is not queried again for keys that it did not have."""
+"""Seconds for which missing keys are not queried again."""
 
 ReadKeys: TypeAlias = Callable[[UUID], Awaitable[MqdsPublicKeys]]
 
@@ -68,7 +68,7 @@ class Failure:
 class _RemoteKeys:
     """[MS-MQQB] 3.1.1.3.1 RemoteQMPublicKey, or why it is unknown.
 
-    @ivar until: when the directory is asked again, in seconds of the monotonic clock.
+    @ivar until: when the directory is queried again, in seconds of the monotonic clock.
     """
 
     keys: MqdsPublicKeys | Failure
@@ -77,7 +77,7 @@ class _RemoteKeys:
 
 @attrs.define(eq=False)
 class Encrypted:
-    """A message as a session sends it: with its body encrypted.
+    """A message for a session, with its body encrypted.
 
     It is not the message itself, whose packet stays in clear.
     """
@@ -87,22 +87,22 @@ class Encrypted:
 
     @property
     def is_recoverable(self) -> bool:
-        """Whether the peer has to store it before it acknowledges it."""
+        """Whether the peer has to store it before acknowledging it."""
         return self.message.is_recoverable
 
 
 def plain(messages: Iterable[OutgoingMessage]) -> Iterator[OutgoingMessage]:
-    """The same messages, as they were before they were encrypted."""
+    """The original messages, before encryption."""
     for message in messages:
         yield message.message if isinstance(message, Encrypted) else message
 
 
 @attrs.frozen
 class EncryptedMessages:
-    """Messages of which some had to be encrypted.
+    """Messages after encryption, with failures.
 
     @ivar positions: those that may be sent.
-    @ivar failed: those that may not, and why.
+    @ivar failed: those that may not, with the reasons.
     """
 
     positions: Sequence[MessagePosition]
@@ -110,7 +110,7 @@ class EncryptedMessages:
     _bodies: Mapping[MessagePosition, EncryptedBody] = attrs.field(repr=False)
 
     def outgoing(self, messages: Sequence[OutgoingMessage]) -> Sequence[OutgoingMessage]:
-        """What is to be sent of these messages, which are as they wait or as they were stamped."""
+        """The messages to send, encrypted where required."""
         if not self._bodies:
             return messages
         return [self._sealed(message) for message in messages]
@@ -124,7 +124,7 @@ class EncryptedMessages:
 
 
 class Encryption:
-    """Encrypts what was asked to be encrypted."""
+    """Encrypts messages that request it."""
 
     def __init__(
         self,
@@ -134,10 +134,10 @@ class Encryption:
         read_keys: ReadKeys | None,
         preferences: Preferences,
     ) -> None:
-        """Encrypt for those whose keys the directory has.
+        """Create the part, with the keys of the directory.
 
         @param ciphers: C{None} without a directory: then nothing can be encrypted.
-        @param read_keys: asks the directory for PublicEncryptionKeyList of a queue manager.
+        @param read_keys: reads PublicEncryptionKeyList of a queue manager from the directory.
         """
         self._clock = clock
         self._ciphers = ciphers
@@ -162,18 +162,18 @@ class Encryption:
         self._timer.set(self._cache.deadline)
 
     def concerns(self, positions: Iterable[MessagePosition]) -> bool:
-        """Whether any of these messages, as far as they are in memory, is to be encrypted."""
+        """Whether any of these messages, as far as they are in memory, has to be encrypted."""
         return any(position.view is not None and position.view.asks_for_privacy for position in positions)
 
     def has_to_ask(self, positions: Iterable[MessagePosition]) -> bool:
-        """Whether the directory has to be asked before these messages, which are in memory, can be sent."""
+        """Whether a directory query is needed before these messages, which are in memory, can be sent."""
         now = self._clock.now().monotonic
         return any(not self._is_known(owner, now) for owner in self._owners(positions))
 
     async def ask(self, positions: Iterable[MessagePosition]) -> None:
         """[MS-MQQB] 3.1.7.1.5 initialize RemoteQMPublicKey of the destinations of these messages.
 
-        Nothing is raised: what fails shows when the messages are sealed.
+        Nothing is raised: L{seal} reports failures.
         """
         for owner in list(self._owners(positions)):
             if not self._is_known(owner, self._clock.now().monotonic):
@@ -184,11 +184,13 @@ class Encryption:
         keys: MqdsPublicKeys | Failure
         try:
             if self._read_keys is None:
-                raise MQError(Status.MQ_ERROR_NO_DS, "this queue manager has no directory, which holds keys")
+                raise MQError(
+                    Status.MQ_ERROR_NO_DS, "this queue manager has no directory, where keys are published"
+                )
             keys = await self._read_keys(owner)
         except MQError as error:
             keys = Failure(
-                error.status, f"the directory gives no public key of {format_guid(owner)}: {error.detail}"
+                error.status, f"the directory has no public key of {format_guid(owner)}: {error.detail}"
             )
             lifetime = FAILURE_HOLDS
         before = self._remote.pop(owner, None)
@@ -203,7 +205,7 @@ class Encryption:
         return known is not None and now < known.until
 
     def _owners(self, positions: Iterable[MessagePosition]) -> Iterator[UUID]:
-        """The queue managers for which these messages have to be encrypted, each once."""
+        """The receivers for which these messages have to be encrypted, each once."""
         owners: dict[bytes, None] = {}
         for position in positions:
             view = position.view
@@ -212,7 +214,7 @@ class Encryption:
         return map(guid_from_bytes, owners)
 
     def seal(self, positions: Sequence[MessagePosition]) -> EncryptedMessages:
-        """Encrypt what has to be encrypted of these messages, for whose receivers the directory was asked."""
+        """Encrypt these messages, as far as required, after L{ask}."""
         ready: list[MessagePosition] = []
         failed: dict[Failure, list[MessagePosition]] = {}
         bodies: dict[MessagePosition, EncryptedBody] = {}

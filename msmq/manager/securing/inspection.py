@@ -1,6 +1,6 @@
 """[MS-MQQB] 3.1.5.8.3 Security: the security checks of arriving messages, in order.
 
-The steps run in order, each on the messages that the previous one has left: unauthenticated senders, the
+The steps run in order, each on the messages that passed the previous one: unauthenticated senders, the
 requirements of the queue, decryption, the signature with its certificate, the access check.
 A message without a SecurityHeader for an unprotected queue passes without inspection.
 """
@@ -25,21 +25,21 @@ from msmq.structures.packet.user_message_rewrites import patch_authentication_le
 from msmq.structures.packet.user_message_view import UserMessageView
 
 PATIENCE: Final = 30.0
-"""Seconds for which messages that arrived together wait for the results of their checks."""
+"""Seconds for which a batch waits for the results of its checks."""
 
 _SECURITY_HEADER: Final = UserHeader.SH
 
 
 @attrs.frozen
 class Accepted:
-    """A message that nothing was found against so far.
+    """A message that has passed all checks so far.
 
-    @ivar view: the message as it goes on; a step may have rewritten it.
+    @ivar view: the message, which a step may have rewritten.
     @ivar security: its SecurityHeader, if it has one.
-    @ivar authentication: what its signature was found to be; only a step of ours sets it.
-    @ivar sender: the SID of its sender, if that was proven, or the GUID of the queue manager that signed it.
+    @ivar authentication: the result of verifying its signature; set only by a step here.
+    @ivar sender: the SID of its authenticated sender, or the GUID of the queue manager that signed it.
     @ivar unreadable: why its body, which is still encrypted, cannot be decrypted; such a message is refused
-        once its signature was looked at.
+    after the check of its signature.
     """
 
     view: UserMessageView
@@ -50,7 +50,7 @@ class Accepted:
 
     @property
     def is_signed(self) -> bool:
-        """Whether a signature came with it, be it right or wrong."""
+        """Whether it has a signature, valid or not."""
         if self.security is not None and self.security.signature:
             return True
         multi_queue = self.view.multi_queue_format()
@@ -59,11 +59,11 @@ class Accepted:
 
 @attrs.frozen
 class Refused:
-    """A message that is not taken.
+    """A refused message.
 
     @ivar message_class: of the negative acknowledgement.
-    @ivar reason: a sentence that names the right, certificate, algorithm or line of the configuration that
-        it failed on.
+    @ivar reason: a sentence with the right, certificate, algorithm or configuration line that caused the
+    refusal.
     @ivar is_authenticated: its sender is authenticated, and it was refused for another reason.
     """
 
@@ -77,7 +77,7 @@ Answer: TypeAlias = Outcome | Deferred[Accepted] | Deferred[Refused] | Deferred[
 
 
 class SecurityStep(Protocol):
-    """One thing that is asked of messages for our queues.
+    """One check of messages for local queues.
 
     @ivar message_class: of the refusal of a message that it could not check in time, or at all.
     """
@@ -85,25 +85,26 @@ class SecurityStep(Protocol):
     message_class: MessageClass
 
     def guards(self, session: ISession, queue: Queue) -> bool:
-        """Whether messages without a SecurityHeader are asked as well; called for each batch, so it is quick.
+        """Whether messages without a SecurityHeader have to be checked; called for each batch, so it must be
+        fast.
 
-        @param session: that the message came by.
-        @param queue: that it is for.
+        @param session: the session on which the message came.
+        @param queue: its destination queue.
         """
 
     def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
-        """What becomes of a message that came by this session for this queue.
+        """Accept or refuse a message of this session for this queue.
 
-        Messages that come behind it on its session wait as long as it takes, but no longer than L{PATIENCE}.
+        Later messages of the session wait for the result, at most L{PATIENCE} seconds.
         """
 
 
 @attrs.frozen
 class Inspection:
-    """What was found of messages that arrived together.
+    """The results of the checks of a batch.
 
-    @ivar messages: all of them, in their order, as they go on.
-    @ivar refused: why some of these are not taken.
+    @ivar messages: all of them, in order, as rewritten by the steps.
+    @ivar refused: the refusals of some of these.
     """
 
     messages: Sequence[UserMessageView]
@@ -111,20 +112,20 @@ class Inspection:
 
 
 class ReplyCheck(Protocol):
-    """Looks where acknowledgements would go."""
+    """Checks the destinations of requested acknowledgements."""
 
     def concern(self, message: UserMessageView) -> bool:
-        """Whether a message has to be asked about for where acknowledgements of it would go."""
+        """Whether the destination of a message's acknowledgements has to be checked."""
 
     def silenced(self, message: UserMessageView) -> UserMessageView:
-        """A message of whose sender nothing is known, without what it may not ask for."""
+        """A message of an unauthenticated sender, without the requests that are not permitted."""
 
 
 class Inspector:
-    """Asks the steps about what arrives.
+    """Runs the steps on arriving messages.
 
-    @ivar steps: in the order in which they are asked; set once, before anything arrives.
-    @param replies: where acknowledgements would go that a message asks for.
+    @ivar steps: in the order of evaluation; set once, before the first message arrives.
+    @param replies: checks the destinations of requested acknowledgements.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -145,9 +146,9 @@ class Inspector:
     def concerns(
         self, session: ISession, messages: Sequence[UserMessageView], queues: Sequence[Queue | None]
     ) -> bool:
-        """Whether L{inspect} has to be called for these messages at all.
+        """Whether these messages need L{inspect}.
 
-        @param queues: the queue of ours that each of them is for.
+        @param queues: the local queue of each message.
         """
         for message in messages:
             if message.flags & _SECURITY_HEADER or self._asks(message):
@@ -160,9 +161,9 @@ class Inspector:
     async def inspect(
         self, session: ISession, messages: Sequence[UserMessageView], queues: Sequence[Queue | None]
     ) -> Inspection:
-        """Ask about these messages, one after the other.
+        """Check these messages, one after the other.
 
-        It does not wait unless a step does. Nothing is left of what the peer says of its own signatures.
+        It does not wait unless a step does. Claims of the peer about its own signatures are removed.
         """
         deadline = self._reactor.seconds() + self._patience
         found: list[UserMessageView] = []
@@ -210,23 +211,23 @@ class Inspector:
                     f"{_name(step)} got no answer about it within {self._patience:g} seconds",
                 )
             except Exception as error:
-                # Whatever goes wrong there, the session must not suffer for it, nor the message pass.
-                self.log.failure("message {message} could not be judged", message=message.view.identifier)
+                # A failure there must neither close the session nor accept the message.
+                self.log.failure("message {message} could not be checked", message=message.view.identifier)
                 return Refused(
                     step.message_class,
-                    f"{_name(step)} could not tell about it: {type(error).__name__}",
+                    f"{_name(step)} failed: {type(error).__name__}",
                 )
             if isinstance(outcome, Refused):
                 return attrs.evolve(outcome, is_authenticated=message.sender is not None)
             message = outcome
         if message.unreadable is not None:
-            # There may be no step that looks at signatures.
+            # There may be no step that verifies signatures.
             return Refused(MessageClass.NACK_BAD_ENCRYPTION, message.unreadable)
         if queue.definition.authenticate and message.authentication is AuthenticationLevel.NONE:
             # No step has authenticated or admitted it.
             return Refused(
                 MessageClass.NACK_BAD_SIGNATURE,
-                f"{queue.definition.path} takes only authenticated messages, and this one is not",
+                f"{queue.definition.path} accepts only authenticated messages, and this one is not",
             )
         return message
 

@@ -34,13 +34,13 @@ NOBODY: Final = parse_sid("S-1-5-7")
 
 @attrs.frozen(kw_only=True)
 class SecurityProviders:
-    """What a queue manager is given for the security of its messages; without a part it does without.
+    """Providers for the security of a queue manager's messages; each is optional.
 
-    @ivar signing: makes and verifies signatures.
-    @ivar certificates: keeps those to sign with; without it nothing is signed.
-    @ivar signing_policy: which signatures are believed, and made.
+    @ivar signing: creates and verifies signatures.
+    @ivar certificates: stores signing certificates; without it messages cannot be signed.
+    @ivar signing_policy: which signatures are accepted and created.
     @ivar sender: the SID of local senders.
-    @ivar tells_sender: whether messages that are not signed say it too.
+    @ivar tells_sender: whether unsigned messages carry it too.
     """
 
     signing: ISigning | None = None
@@ -50,7 +50,7 @@ class SecurityProviders:
     tells_sender: bool = False
 
     def make_certificates(self, clock: IClock, beside: Callable[..., Deferred[Any]]) -> Certificates | None:
-        """The certificates to sign with; C{None} if nothing can be signed.
+        """The signing certificates; C{None} if messages cannot be signed.
 
         @param beside: calls a function in a worker thread.
         """
@@ -62,9 +62,9 @@ class SecurityProviders:
 class MessageSecurity:
     """The security of one queue manager.
 
-    @ivar inspector: judges what arrives.
-    @ivar certificates: to sign with; C{None} if nothing can be signed.
-    @ivar signer: has messages name their sender, and signs them.
+    @ivar inspector: checks arriving messages.
+    @ivar certificates: the signing certificates; C{None} if messages cannot be signed.
+    @ivar signer: adds sender identifiers to messages, and signs them.
     @ivar publisher: registers certificates in the directory; C{None} without certificates.
     @ivar user_cert_cache: the certificates that the directory has confirmed.
     """
@@ -84,9 +84,9 @@ class MessageSecurity:
         users: UserDirectory | None,
         new_identifier: Callable[[], UUID],
     ) -> None:
-        """Inspect what arrives in the order of [MS-MQQB] 3.1.5.8.3.
+        """Create the parts, with the steps in the order of [MS-MQQB] 3.1.5.8.3.
 
-        @param read_directory: asks the directory; in workgroup mode it answers that there is none.
+        @param read_directory: queries the directory; in workgroup mode it returns DirectoryNotConnected.
         @param users: the users in the directory; C{None} in workgroup mode.
         """
         self.certificates = certificates
@@ -117,13 +117,13 @@ class MessageSecurity:
         self.inspector = Inspector(reactor, [*steps, admission, replies], replies)
 
     def configure(self, policy: SigningPolicy) -> None:
-        """Apply another policy to signatures that are made and verified from now on."""
+        """Apply another policy to signatures that are created and verified from now on."""
         self.signer.configure(policy)
         if self._authentication is not None:
             self._authentication.configure(policy)
 
     def open(self) -> None:
-        """Take over what is kept.
+        """Load the stored state.
 
         @raise MQError: the certificates cannot be read.
         """
@@ -131,7 +131,7 @@ class MessageSecurity:
             self.certificates.load()
 
     def stop(self) -> None:
-        """Inspect nothing more, and leave the cache of certificates as it is."""
+        """Stop inspecting; the cache of certificates stays."""
         self.inspector.stop()
         if self._authentication is not None:
             self._authentication.stop()

@@ -46,10 +46,10 @@ from msmq.windows.well_known_sids import ANONYMOUS
 from msmq.wire.sid import format_sid
 
 MACHINE: Final = "."
-"""Stands where a queue is named, for the queue manager itself."""
+"""The name of the queue manager itself, in place of a queue."""
 
 MACHINE_STATE: Final = "access.queue_manager"
-"""Under which the descriptor of the queue manager is kept."""
+"""The name in the store of the queue manager's descriptor."""
 
 _MOST_NAMES: Final = 100
 
@@ -65,7 +65,7 @@ _CONDITIONAL: Final = (AceType.ACCESS_ALLOWED_CALLBACK, AceType.ACCESS_DENIED_CA
 
 @attrs.frozen
 class _Target:
-    """What is asked about: a queue, or the queue manager.
+    """The object of a request: a queue, or the queue manager.
 
     @ivar queue: C{None} for the queue manager.
     """
@@ -90,7 +90,7 @@ class Permissions:
         self._altering = DeferredLock()
 
     def load(self, state: Mapping[str, bytes]) -> None:
-        """Take over what is kept."""
+        """Load the stored state."""
         kept = state.get(MACHINE_STATE)
         if kept is not None:
             self.descriptors.set_machine(read_descriptor(kept))
@@ -110,7 +110,7 @@ class Permissions:
         """Allow or deny a right to a principal; returns as L{show}.
 
         @param rights: words of L{ObjectKind}, or names of the document.
-        @raise MQError: as L{show}; MQ_ERROR_INVALID_PARAMETER for a right that is none;
+        @raise MQError: as L{show}; MQ_ERROR_INVALID_PARAMETER for an unknown right;
             MQ_ERROR_COULD_NOT_GET_USER_SID for an unknown principal; MQ_ERROR_PROPERTY_NOTALLOWED where a
             rule replaces the descriptor.
         """
@@ -119,7 +119,7 @@ class Permissions:
         for right in rights:
             mask |= _right(target.kind, right)
         if not mask:
-            raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, "no right is named")
+            raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, "no right is given")
         sid = await self.sid_of(principal)
         entry = deny(sid, mask) if is_denial else allow(sid, mask)
         return await self._alter(target, lambda descriptor: with_entry(descriptor, entry), sid)
@@ -176,7 +176,7 @@ class Permissions:
             source=judgement.source,
         )
         if sid == ANONYMOUS and mask & QueueAccess.MQSEC_WRITE_MESSAGE and target.queue is not None:
-            # The gate comes before the descriptor, and what the queue demands does too.
+            # The gate and the requirements of the queue are checked before the descriptor.
             verdict = attrs.evolve(
                 verdict,
                 unauthenticated=self._gate.unauthenticated.value,
@@ -184,7 +184,7 @@ class Permissions:
             )
         return verdict
 
-    # How
+    # Private
 
     def _target(self, path: str) -> _Target:
         if path == MACHINE:
@@ -217,7 +217,7 @@ class Permissions:
         return await undivided(self._alter_in_turn(target, change, about))
 
     async def _alter_in_turn(self, target: _Target, change: _Change, about: bytes | None) -> AccessList:
-        # One after the other, for each begins with what the one before it has left.
+        # One at a time, since each starts from the result of the previous one.
         protection = await self._altering.run(self._altered, target, change, about)
         return await self._describe(target, protection)
 
@@ -237,11 +237,11 @@ class Permissions:
             )
         if after == before and not protection.is_published:
             return protection
-        # What the list has already may be missing in the directory, so that this is looked at anyway.
+        # Entries that the list already has may be missing in the directory, so this is checked anyway.
         await self._store(target, before, after, about)
         if after != before:
             self.log.info(
-                "the access control of {queue} is changed: it was {before}, it is {after}",
+                "the access control of {queue} was changed from {before} to {after}",
                 queue=_shown(target),
                 before=_text(before),
                 after=_text(after),

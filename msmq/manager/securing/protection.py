@@ -9,18 +9,18 @@ import attrs
 from msmq.windows.security_descriptor import SecurityDescriptor
 
 OWN: Final = "its descriptor"
-"""Where a descriptor is stored that no rule replaces."""
+"""Source of a descriptor that no rule replaces."""
 
 
 @attrs.frozen
 class Protection:
-    """What protects an object.
+    """The protection of an object.
 
-    @ivar descriptor: C{None} if nothing does.
-    @ivar source: where that is stored.
+    @ivar descriptor: C{None} without protection.
+    @ivar source: where the descriptor is stored.
     @ivar is_rule: a rule of the operator replaces its descriptor.
     @ivar is_published: the directory lists rights to the queue as well.
-    @ivar limit: a descriptor by which rights to messages have to be granted too; C{None} if there is none.
+    @ivar limit: a second descriptor that has to grant rights to messages too; C{None} without one.
     """
 
     descriptor: SecurityDescriptor | None

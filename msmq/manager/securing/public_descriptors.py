@@ -1,6 +1,6 @@
-"""[MS-MQQB] 3.1.5.8.3 the descriptors of public queues, which the directory has.
+"""[MS-MQQB] 3.1.5.8.3 the security descriptors of public queues in the directory.
 
-The document asks the directory for each message; here an answer is used for a minute.
+The document queries the directory for each message; here an answer is cached for a minute.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from msmq.windows.security_descriptor import SecurityDescriptor
 from msmq.windows.security_descriptor_aces import Ace, AceFlags, Acl
 
 LIFETIME: Final = 60.0
-"""Seconds for which an answer of the directory is used."""
+"""Seconds for which an answer of the directory is cached."""
 
 MOST: Final = 10_000
 
 IN_THE_DIRECTORY: Final = "its descriptor in the directory"
-"""Where such a descriptor is stored."""
+"""Source of such a descriptor."""
 
 ReadSecurity = Callable[[UUID], Awaitable[bytes]]
 
 
 @attrs.frozen
 class PublishedList:
-    """What the object of a queue in a directory says about the rights to its messages.
+    """The access list of a queue's object in the directory, for rights to its messages.
 
-    @ivar found: its descriptor, with rights of a directory.
-    @ivar descriptor: the same with rights to a queue.
-    @ivar is_untranslated: it has the masks of MSMQ, as earlier versions wrote them.
+    @ivar found: its descriptor, with directory rights.
+    @ivar descriptor: the same with queue rights.
+    @ivar is_untranslated: it has masks of MSMQ, as earlier versions wrote them.
     """
 
     found: SecurityDescriptor
@@ -44,10 +44,10 @@ class PublishedList:
 
 
 class PublicDescriptors:
-    """Asks the directory for the Security of public queues.
+    """Reads the Security of public queues from the directory.
 
-    @param read: answers the nTSecurityDescriptor of a queue, as far as is known while the directory is away;
-        nothing if it has none.
+    @param read: returns the nTSecurityDescriptor of a queue, cached while the directory is unreachable; empty
+    without one.
     """
 
     def __init__(self, read: ReadSecurity, clock: IClock) -> None:
@@ -57,18 +57,18 @@ class PublicDescriptors:
         self._changes = 0
 
     def get(self, identifier: UUID) -> PublishedList | Deferred[PublishedList | None] | None:
-        """What the directory says; C{None} if it says nothing about messages."""
+        """The list in the directory; C{None} if it does not concern messages."""
         until, published = self._known.get(identifier, (0.0, None))
         if until > self._clock.now().monotonic:
             return published
         return Deferred.fromCoroutine(self._ask(identifier))
 
     async def read(self, identifier: UUID) -> bytes:
-        """What the directory has now, for a change of it."""
+        """Read the current list from the directory, for a change."""
         return await self._read(identifier)
 
     def forget(self, identifier: UUID) -> None:
-        """Ask anew about a queue, whose descriptor has changed."""
+        """Drop the cached list of a queue, whose descriptor has changed."""
         self._known.pop(identifier, None)
         self._changes += 1
 
@@ -76,7 +76,7 @@ class PublicDescriptors:
         changes = self._changes
         published = published_list(await self._read(identifier))
         if changes != self._changes:
-            # The answer may be from before the change; the next request asks anew.
+            # The answer may be from before the change; the next request queries again.
             return published
         if len(self._known) >= MOST:
             self._known.clear()
@@ -85,10 +85,10 @@ class PublicDescriptors:
 
 
 def published_list(security: bytes) -> PublishedList | None:
-    """What the nTSecurityDescriptor of a queue says about its messages; C{None} if nothing.
+    """The list for messages in the nTSecurityDescriptor of a queue; C{None} without one.
 
-    A directory gives every object a descriptor. One that names no right to messages says who may do what in
-    the directory, and the queue manager's own list holds; so it does if the descriptor cannot be read.
+    Every object of a directory has a descriptor. One without rights to messages only controls access to the
+    directory, and the queue manager's own list applies; likewise if the descriptor cannot be read.
     """
     found = parsed(security)
     if found is None:
@@ -101,7 +101,7 @@ def published_list(security: bytes) -> PublishedList | None:
 
 
 def parsed(security: bytes) -> SecurityDescriptor | None:
-    """A descriptor of a directory; C{None} for none, and for what is malformed."""
+    """A descriptor of a directory; C{None} for an empty or malformed one."""
     try:
         return SecurityDescriptor.from_bytes(security)
     except RemoteProtocolError:
@@ -109,6 +109,6 @@ def parsed(security: bytes) -> SecurityDescriptor | None:
 
 
 def own_entries(found: SecurityDescriptor) -> tuple[Ace, ...]:
-    """The entries that an object has not inherited."""
+    """The entries that are not inherited."""
     aces = () if found.dacl is None else found.dacl.aces
     return tuple(ace for ace in aces if isinstance(ace, Ace) and not ace.flags & AceFlags.INHERITED)

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.3 the list of a public queue, which its queue manager and the directory both have."""
+"""[MS-MQQB] 3.1.5.8.3 the access list of a public queue, kept by its queue manager and by the directory."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ LIST: Final = "list"
 """The subject of differences between lists."""
 
 _MENDED: Final = (
-    "the directory has the list with the rights of an earlier version, which are rights to change its object;"
-    " the list is written again"
+    "the list in the directory has the masks of an earlier version, which there grant rights to change "
+    "the object; it is written again"
 )
 _UNTRUSTED: Final = (
-    "the directory has a list with the rights of an earlier version, which is not the list of the queue;"
-    " only what both allow is allowed, until msmq acl writes it again"
+    "the list in the directory has rights of an earlier version, and differs from the list of the "
+    "queue; only rights that both grant are granted, until msmq acl writes it again"
 )
 
 
 class DescriptorDirectory(Protocol):
-    """What a directory has of the security of public queues, and of this computer."""
+    """Security descriptors of public queues, and the SID of this computer, in a directory."""
 
     async def machine_sid(self) -> bytes:
         """The SID of this computer; empty if the directory does not have it."""
@@ -54,7 +54,7 @@ class DescriptorDirectory(Protocol):
     async def read_security(self, identifier: UUID) -> bytes:
         """The nTSecurityDescriptor of a public queue; empty if it has none.
 
-        While the directory is away, what it said last.
+        While the directory is unreachable, the last answer.
         """
 
     async def write_security(self, queue: Queue, security: bytes) -> None:
@@ -65,13 +65,13 @@ class DescriptorDirectory(Protocol):
 
 
 class PublicSecurity:
-    """Protects public queues by their own lists and by what the directory has.
+    """Protects public queues by their own lists and by those in the directory.
 
-    With C{changes} C{KEEP} a right to messages has to be granted by both: others can narrow a queue in the
-    directory and cannot widen it.  With C{FOLLOW} the directory alone decides.  In both cases a difference is
+    With C{changes} C{KEEP} a right to messages has to be granted by both: changes in the directory can narrow
+    access and cannot widen it.  With C{FOLLOW} the directory alone decides.  In both cases a difference is
     reported.
 
-    @param changes: what is done with lists that others have changed there.
+    @param changes: how lists that others have changed there are handled.
     @param divergences: where differences are reported.
     """
 
@@ -93,7 +93,7 @@ class PublicSecurity:
         self._changing: set[UUID] = set()
 
     def protect(self, queue: Queue, own: Protection) -> Protection | Deferred[Protection]:
-        """What protects a public queue whose own descriptor is C{own}."""
+        """The protection of a public queue whose own descriptor is C{own}."""
         published = self._lists.get(queue.definition.identifier)
         if isinstance(published, Deferred):
             return published.addCallback(self._protected, queue, own)
@@ -104,12 +104,12 @@ class PublicSecurity:
         return await self._directory.machine_sid()
 
     def differences(self, queue: Queue) -> list[str]:
-        """How the object of a queue differs from the queue, as far as is known."""
+        """The known differences between a queue and its object in the directory."""
         return self._divergences.of(queue_path(queue).lower())
 
     @contextmanager
     def changing(self, queue: Queue) -> Iterator[None]:
-        """While a queue's list and its object are changed one after the other, report no difference."""
+        """Suppress differences while a queue's list and its object are changed one after the other."""
         identifier = queue.definition.identifier
         self._changing.add(identifier)
         try:
@@ -120,13 +120,13 @@ class PublicSecurity:
     async def publish(
         self, queue: Queue, before: SecurityDescriptor, after: SecurityDescriptor, about: bytes | None
     ) -> None:
-        """Have the directory hold what a change of a queue's list adds, and no more what it removes.
+        """Apply a change of a queue's list to its object in the directory.
 
-        What others have written there stays; see L{to_directory}.
+        Entries of others there stay; see L{to_directory}.
 
-        @param about: the SID that the change is about.
+        @param about: the SID of the changed entries.
         @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR for a list that a directory cannot hold; or the
-            directory does not take it.
+        directory refuses it.
         """
         identifier = queue.definition.identifier
         found = parsed(await self._lists.read(identifier))
@@ -151,7 +151,7 @@ class PublicSecurity:
         """
         return _translated(path, await self._default(), None, listed, None).to_bytes()
 
-    # How
+    # Private
 
     def _protected(self, published: PublishedList | None, queue: Queue, own: Protection) -> Protection:
         identifier, path = queue.definition.identifier, queue_path(queue).lower()
@@ -165,7 +165,7 @@ class PublicSecurity:
         if self._changes is DirectoryChanges.FOLLOW:
             self._divergences.report(path, LIST, ())
             if before is not None and before != published.found:
-                self._divergences.taken(path, "its list is the one that others have written to the directory")
+                self._divergences.taken(path, "its list was replaced by the one in the directory")
             return Protection(published.descriptor, IN_THE_DIRECTORY, is_published=True)
         if identifier not in self._changing:
             texts = list_divergence(own.descriptor or SecurityDescriptor(), published.found)
@@ -173,7 +173,7 @@ class PublicSecurity:
         return attrs.evolve(own, is_published=True, limit=published.descriptor)
 
     def _untranslated(self, published: PublishedList, queue: Queue, own: Protection) -> Protection:
-        """What an earlier version has written never opens a queue that its own list closes."""
+        """A list of an earlier version never grants rights that the queue's own list does not."""
         dacl = None if own.descriptor is None else own.descriptor.dacl
         is_ours = dacl is not None and dacl.aces == own_entries(published.found)
         self._divergences.report(queue_path(queue).lower(), LIST, (_MENDED if is_ours else _UNTRUSTED,))
@@ -199,7 +199,7 @@ class PublicSecurity:
         return class_default(domain_of(machine) if machine else None)
 
     async def _renewed(self, found: SecurityDescriptor) -> SecurityDescriptor:
-        """The descriptor with the entries of the class instead of those with the masks of MSMQ."""
+        """The descriptor with directory rights in place of masks of MSMQ."""
         default = await self._default()
         aces = () if default.dacl is None else default.dacl.aces
         return attrs.evolve(found, dacl=Acl((*aces, *entries_of_others(found))))

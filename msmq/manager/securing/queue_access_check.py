@@ -23,12 +23,12 @@ _MOST_OPEN = 10_000
 
 
 class QueueAccessCheck:
-    """The last thing that a message meets before its queue.
+    """The last check of a message before its queue.
 
     An identifier in a message does not authenticate its sender, so an unauthenticated sender is anonymous
     (readings 70 and 78).
 
-    @param descriptors: knows what protects each queue; without any, nothing does.
+    @param descriptors: has the protection of each queue; C{None} without access control.
     """
 
     message_class = MessageClass.NACK_ACCESS_DENIED
@@ -50,7 +50,7 @@ class QueueAccessCheck:
         return self.judge(queue, message)
 
     def judge(self, queue: Queue, message: Accepted) -> Answer:
-        """Whether the sender of a message may write to a queue, whatever the origin of the message."""
+        """Check whether the sender of a message may write to a queue."""
         descriptors = self._descriptors
         if descriptors is None:
             return message
@@ -84,7 +84,7 @@ class QueueAccessCheck:
             return Refused(self.message_class, str(error))
 
     def is_open(self, queue: Queue) -> bool:
-        """Whether every account may write into it; cached, since each arrival needs it."""
+        """Whether every account may write to it; cached, since each arrival needs it."""
         if self._descriptors is None:
             return True
         if self._descriptors.has_to_ask(queue):

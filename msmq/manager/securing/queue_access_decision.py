@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.3 one access check against all that protects a queue."""
+"""[MS-MQQB] 3.1.5.8.3 one access check against the protection of a queue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msmq.windows.security_descriptor import SecurityDescriptor
 
 @attrs.frozen
 class QueueAccessDecision:
-    """What was decided, and by what.
+    """A decision, and its source.
 
     @ivar source: where the descriptor that decided is stored.
     """
@@ -26,22 +26,22 @@ class QueueAccessDecision:
 
     @property
     def granted(self) -> bool:
-        """Whether all that was asked for is granted."""
+        """Whether all requested rights are granted."""
         return self.decision.granted
 
     def why(self) -> str:
-        """What decides, in a sentence, and where it is stored."""
+        """The deciding entry and its source, in a sentence."""
         return f"{self.decision.why()}, by {self.source}"
 
 
 def judge(
     access: IAccessControl, protection: Protection, sid: bytes, asked: int, kind: ObjectKind
 ) -> QueueAccessDecision | Deferred[QueueAccessDecision]:
-    """Check one account's rights; a Deferred only if a directory has to be asked about the account.
+    """Check one account's rights; a Deferred only if the account has to be looked up in a directory.
 
     A right to messages has to be granted by the limit of the protection as well, if it has one.
 
-    @raise AccountUnknown: by the Deferred, as of L{IAccessControl.check}.
+    @raise AccountUnknown: in the Deferred, as of L{IAccessControl.check}.
     """
     decision = access.check(protection.descriptor or SecurityDescriptor(), sid, asked, kind)
     if isinstance(decision, Deferred):

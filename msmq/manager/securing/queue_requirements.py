@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.2 Authentication and PrivacyLevel: what a queue demands of the messages that come."""
+"""[MS-MQDMPR] 3.1.1.2 Authentication and PrivacyLevel: requirements of a queue for arriving messages."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from msmq.structures.packet.message_class import MessageClass
 
 
 class QueueRequirements:
-    """Refuses what a queue does not take for its lack of a signature, or for its body (reading 70).
+    """Refuses messages without a required signature, or with a body of the wrong privacy (reading 70).
 
-    Whether the signature is right, and the body can be read, others find out.
+    Other steps verify the signature and decrypt the body.
     """
 
     message_class = MessageClass.NACK_BAD_SIGNATURE
@@ -28,17 +28,17 @@ class QueueRequirements:
         if definition.authenticate and not message.is_signed:
             return Refused(
                 MessageClass.NACK_BAD_SIGNATURE,
-                f"{definition.path} takes only authenticated messages, and it is not signed",
+                f"{definition.path} accepts only authenticated messages, and it is not signed",
             )
         is_encrypted = message.security is not None and message.security.is_body_encrypted
         if definition.privacy is QueuePrivacy.BODY and not is_encrypted:
             return Refused(
                 MessageClass.NACK_BAD_ENCRYPTION,
-                f"{definition.path} takes only encrypted messages (privacy body), and its body is in clear",
+                f"{definition.path} accepts only encrypted messages (privacy body), and its body is in clear",
             )
         if definition.privacy is QueuePrivacy.NONE and is_encrypted:
             return Refused(
                 MessageClass.NACK_BAD_ENCRYPTION,
-                f"{definition.path} takes no encrypted messages (privacy none), and its body is encrypted",
+                f"{definition.path} accepts no encrypted messages (privacy none), and its body is encrypted",
             )
         return message

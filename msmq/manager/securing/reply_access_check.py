@@ -1,8 +1,8 @@
-"""Acknowledgements that would go into a queue of ours, because a message from elsewhere says so.
+"""Access check for acknowledgements into a local queue that a remote message requests.
 
-A message names its administration queue itself, and a negative acknowledgement has its body ([MS-MQQB]
-3.1.7.15). So one that may come into one queue would get what it likes into another, into which its sender may
-not write, and which nobody asks about what the queue manager itself puts there.
+A message names its administration queue itself, and a negative acknowledgement contains its body ([MS-MQQB]
+3.1.7.15). So a sender with access to one queue could have any contents written to another queue, to which it
+has no access, since messages of the queue manager itself are not checked.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ReplyAccessCheck:
         return self._closed(message) is not None
 
     def guards(self, session: ISession, queue: Queue) -> bool:
-        """It is no matter of the queue that a message is for."""
+        """False: this does not depend on the destination queue."""
         return False
 
     def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
@@ -66,7 +66,7 @@ class ReplyAccessCheck:
         return self._judged(judged, message)
 
     def silenced(self, message: UserMessageView) -> UserMessageView:
-        """A message in transit, or refused: its sender was not authenticated."""
+        """A message in transit, or a refused one: its sender was not authenticated."""
         if message.acknowledge and self.concern(message):
             self._tell(message, "its sender is not authenticated")
             return without_acknowledgements(message)

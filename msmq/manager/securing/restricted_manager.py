@@ -1,7 +1,7 @@
 """[MS-MQMQ] 2.2.23 and 2.2.24: a queue manager restricted to the rights of one principal.
 
-Each right gates the operation that it names.
-Without it an application acts as the owner, who has all rights.
+Each right permits the operation in its name. Without this class an application acts as the owner, who has all
+rights.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _M = QueueManagerAccess
 
 
 class RestrictedQueueManager:
-    """What one principal may do with a queue manager.
+    """A queue manager restricted to the rights of one principal.
 
-    Every method raises L{MQError}: MQ_ERROR_ACCESS_DENIED with the right that is missing and what denies it,
-    or as the method of the queue manager that has the same name.
+    Every method raises L{MQError}: MQ_ERROR_ACCESS_DENIED with the missing right and the entry that denies
+    it, or as the method of the queue manager with the same name.
 
     @ivar sid: the caller.
     """
@@ -72,7 +72,7 @@ class RestrictedQueueManager:
         return await self._service.inspection.public_queues(**wanted)
 
     async def create_queue(self, path: str, **properties: Unpack[QueueProperties]) -> QueueSummary:
-        """See L{IAdministration.create_queue}; needs MQSEC_CREATE_QUEUE.  The queue is the principal's."""
+        """See L{IAdministration.create_queue}; needs MQSEC_CREATE_QUEUE.  The principal owns the queue."""
         await self._may(None, _M.MQSEC_CREATE_QUEUE)
         return await self._parts.administration.create(path, creator=self.sid, **properties)
 
@@ -87,7 +87,7 @@ class RestrictedQueueManager:
         return await self._service.set_queue(path, properties)
 
     async def purge_queue(self, path: str) -> int:
-        """See L{IAdministration.purge_queue}; needs what receiving does."""
+        """See L{IAdministration.purge_queue}; needs the right to receive."""
         queue = self._find(path)
         await self._may(queue, self._reading(queue, peek=False))
         return await self._service.purge_queue(path)
@@ -102,8 +102,8 @@ class RestrictedQueueManager:
     ) -> Sequence[MessageIdentifier]:
         """See L{IMessaging.send}; of a queue of this queue manager, needs MQSEC_WRITE_MESSAGE.
 
-        So it does of one that gets the dead letters or the acknowledgements. A message is signed with a
-        certificate of the principal, and names no other sender.
+        The same right is needed for a local queue for its dead letters or acknowledgements. A message is
+        signed with a certificate of the principal, and has no other sender.
         """
         self._parts.performer.check_running()
         targets: list[SendTarget] = await self._parts.destinations.find(destination)
@@ -128,7 +128,7 @@ class RestrictedQueueManager:
 
         Needs MQSEC_RECEIVE_MESSAGE, MQSEC_RECEIVE_JOURNAL_MESSAGE for a journal,
         MQSEC_RECEIVE_DEADLETTER_MESSAGE for dead letters, MQSEC_RECEIVE_JOURNAL_QUEUE_MESSAGE for the machine
-        journal; to peek, the right that has that in its name.
+        journal; to peek, the right with PEEK in its name.
         """
         found = self._find(queue)
         await self._may(found, self._reading(found, peek=peek))
@@ -142,20 +142,22 @@ class RestrictedQueueManager:
         return await self._service.inspection.dead_letters(limit)
 
     async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
-        """See L{IAdministration.requeue}; needs MQSEC_RECEIVE_DEADLETTER_MESSAGE, and what sending does."""
+        """See L{IAdministration.requeue}; needs MQSEC_RECEIVE_DEADLETTER_MESSAGE, and the right to send."""
         await self._may(None, _M.MQSEC_RECEIVE_DEADLETTER_MESSAGE)
         await self._may_write(await self._parts.search.destination_of(message))
         return await self._service.requeue(message)
 
     async def acl(self, path: str) -> AccessList:
-        """See L{IAccessAdministration.acl}; needs MQSEC_GET_QUEUE_PERMISSIONS, or of the machine its like."""
+        """See L{IAccessAdministration.acl}; needs MQSEC_GET_QUEUE_PERMISSIONS, or the corresponding right to
+        the machine.
+        """
         await self._may_of(path, _Q.MQSEC_GET_QUEUE_PERMISSIONS)
         return await self._service.access.acl(path)
 
     async def allow(self, path: str, principal: str, rights: Sequence[str]) -> AccessList:
         """See L{IAccessAdministration.allow}; needs MQSEC_CHANGE_QUEUE_PERMISSIONS.
 
-        Of the queue manager itself, the right with the same number, as of all about permissions.
+        For the queue manager itself, the right with the same number, as for all rights about permissions.
         """
         await self._may_of(path, _Q.MQSEC_CHANGE_QUEUE_PERMISSIONS)
         return await self._service.access.allow(path, principal, rights)
@@ -171,15 +173,15 @@ class RestrictedQueueManager:
         return await self._service.access.revoke(path, principal)
 
     async def take_ownership(self, path: str) -> AccessList:
-        """Become the owner; needs MQSEC_TAKE_QUEUE_OWNERSHIP, or of the machine its like."""
+        """Become the owner; needs MQSEC_TAKE_QUEUE_OWNERSHIP, or the corresponding right to the machine."""
         await self._may_of(path, _Q.MQSEC_TAKE_QUEUE_OWNERSHIP)
         return await self._permissions.give_to(path, self.sid)
 
-    # How
+    # Private
 
     def _find(self, path: str) -> Queue:
         queue = readable_queue(self._parts.model, path, self._parts.clock.now())
-        # A missing subqueue is created on use, and not by an access check.
+        # A missing subqueue is created on use, not by an access check.
         self._parts.performer.forget_empty((queue,))
         return queue
 
@@ -221,7 +223,7 @@ class RestrictedQueueManager:
         if isinstance(name, PrivateFormatName) and name.queue_manager == NULL_GUID:
             name = attrs.evolve(name, queue_manager=self._parts.model.identifier)
         queue = self._parts.model.find(name)
-        # Nothing is sent to those of the system.
+        # System queues cannot be destinations.
         if queue is not None and not queue.is_system:
             await self._may(queue, _Q.MQSEC_WRITE_MESSAGE)
 
@@ -230,7 +232,7 @@ class RestrictedQueueManager:
         await self._may(None if path == "." else self._find(path), right)
 
     async def _may(self, queue: Queue | None, right: int) -> None:
-        """Insist on a right to a queue; to the queue manager, if there is none or it is of the system."""
+        """Require a right to a queue, or to the queue manager for a system queue or none."""
         descriptors = self._descriptors
         if queue is None or (queue.is_system and queue.parent is None):
             kind: ObjectKind = QUEUE_MANAGER_KIND
@@ -249,7 +251,7 @@ class RestrictedQueueManager:
 
 
 def _answers(message: Message) -> Iterator[FormatName | PathName]:
-    """The queues into which a queue manager puts what comes of a message."""
+    """The queues for dead letters and acknowledgements of a message."""
     if message.dead_letter and message.dead_letter_queue:
         yield parse_path_name(message.dead_letter_queue)
     if message.acknowledge and message.admin_queue is not None:

@@ -1,4 +1,4 @@
-"""The descriptors of queues, and of the queue manager: where they come from, and what they say."""
+"""Security descriptors of queues and of the queue manager: sources, defaults, checks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from msmq.windows.well_known_sids import domain_of
 
 
 class DefaultDescriptor(enum.Enum):
-    """What descriptor a new queue gets."""
+    """The default descriptor of a new queue."""
 
     DOCUMENTS = "documents"
     STRICT = "strict"
@@ -34,7 +34,7 @@ class DefaultDescriptor(enum.Enum):
 
 @lru_cache(4096)
 def read_descriptor(security: bytes) -> SecurityDescriptor:
-    """What is kept of a queue as bytes."""
+    """Read the stored descriptor of a queue."""
     return SecurityDescriptor.from_bytes(security)
 
 
@@ -43,8 +43,8 @@ class AccessPolicy:
     """How access to the queues of a queue manager is controlled.
 
     @ivar access: looks up accounts, and the rules that replace descriptors.
-    @ivar owner: the SID in whose name queues are created.
-    @ivar default: what new queues get.
+    @ivar owner: the default owner of queues, a SID.
+    @ivar default: the default descriptor of new queues.
     """
 
     access: IAccessControl
@@ -53,11 +53,11 @@ class AccessPolicy:
 
 
 class SecurityDescriptors:
-    """Knows the descriptor of each queue, and makes those of new ones.
+    """Finds the descriptor of each queue, and creates those of new ones.
 
-    @param public: how the directory takes part in protecting public queues; C{None} in workgroup mode.
+    @param public: the part of the directory in protecting public queues; C{None} in workgroup mode.
     @ivar access: looks up accounts, and the rules that replace descriptors.
-    @ivar owner: the SID in whose name queues are created.
+    @ivar owner: the default owner of queues, a SID.
     """
 
     def __init__(self, policy: AccessPolicy, public: PublicSecurity | None) -> None:
@@ -68,9 +68,10 @@ class SecurityDescriptors:
         self._public = public
 
     def of(self, queue: Queue) -> Protection | Deferred[Protection]:
-        """What protects a queue: a rule, its own descriptor, and what the directory has for a public queue.
+        """The protection of a queue: a rule, its own descriptor, and for a public queue the one in the
+        directory.
 
-        A journal and a subqueue have that of their queue.
+        A journal and a subqueue have the protection of their queue.
         """
         definition = protected_queue(queue).definition
         ruling = self.access.ruling(definition.path)
@@ -82,11 +83,11 @@ class SecurityDescriptors:
         return self._public.protect(protected_queue(queue), own)
 
     def has_to_ask(self, queue: Queue) -> bool:
-        """Whether the descriptor of a queue can be changed by others than this queue manager."""
+        """Whether others than this queue manager can change the descriptor of a queue."""
         return self._public is not None and protected_queue(queue).definition.type is QueueType.PUBLIC
 
     async def of_machine(self) -> Protection:
-        """What protects the queue manager: a rule, or its descriptor."""
+        """The protection of the queue manager: a rule, or its descriptor."""
         ruling = self.access.machine_ruling()
         if ruling is not None:
             return Protection(ruling.descriptor, ruling.source, is_rule=True)
@@ -95,7 +96,7 @@ class SecurityDescriptors:
         return Protection(self._machine)
 
     def set_machine(self, machine: SecurityDescriptor) -> None:
-        """Protect the queue manager by another descriptor."""
+        """Replace the descriptor of the queue manager."""
         self._machine = machine
 
     async def _machine_sid(self) -> bytes:
@@ -109,7 +110,7 @@ class SecurityDescriptors:
     async def publish(
         self, queue: Queue, before: SecurityDescriptor, after: SecurityDescriptor, about: bytes | None
     ) -> None:
-        """Have the directory hold a change of the list of a public queue; see L{PublicSecurity.publish}.
+        """Write a change of a public queue's list to the directory; see L{PublicSecurity.publish}.
 
         @raise MQError: MQ_ERROR_NO_DS without a directory, or as there.
         """
@@ -123,14 +124,14 @@ class SecurityDescriptors:
         return nullcontext() if self._public is None else self._public.changing(queue)
 
     async def published_list(self, path: str, security: bytes) -> bytes:
-        """What the directory gets of the descriptor of a public queue that is created with a list.
+        """The directory's version of the descriptor of a public queue that is created with a list.
 
         @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR for a list that a directory cannot hold.
         """
         return b"" if self._public is None else await self._public.new(path, read_descriptor(security))
 
     def differences(self, queue: Queue) -> list[str]:
-        """How the directory's object of a queue differs from the queue, as far as is known."""
+        """The known differences between a queue and its object in the directory."""
         return [] if self._public is None else self._public.differences(protected_queue(queue))
 
     async def for_new(
@@ -138,8 +139,8 @@ class SecurityDescriptors:
     ) -> bytes:
         """[MS-MQDMPR] 3.1.7.1.3.1 the descriptor of a new queue, as bytes.
 
-        @param supplied: what its maker gives of it.
-        @param creator: the SID of its maker; by default the owner.
+        @param supplied: the parts that its creator supplies.
+        @param creator: the SID of its creator; by default the owner.
         @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR.
         """
         maker = self.owner if creator is None else creator
@@ -162,20 +163,22 @@ class SecurityDescriptors:
         try:
             return await self.access.is_domain_user(sid)
         except AccountUnknown:
-            # The directory is unreachable; a domain account must not count as unknown because of that.
+            # The directory is unreachable; so a domain account must not count as unknown.
             return True
 
 
 def protected_queue(queue: Queue) -> Queue:
-    """The queue whose descriptor protects this one: of a journal or a subqueue that which it belongs to."""
+    """The queue whose descriptor protects this one: for a journal or a subqueue, the queue to which it
+    belongs.
+    """
     return queue if queue.parent is None else queue.parent
 
 
 def checked(descriptor: SecurityDescriptor, kind: ObjectKind) -> SecurityDescriptor:
     """A caller's descriptor for an object, with generic rights mapped to specific ones.
 
-    @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR for a right that there is not to such an object, more
-        entries than a list holds, or what could not be read again.
+    @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR for a right that such an object does not have, too
+    many entries, or a descriptor that does not round-trip.
     """
     try:
         specific = restricted(descriptor, kind)
@@ -186,7 +189,7 @@ def checked(descriptor: SecurityDescriptor, kind: ObjectKind) -> SecurityDescrip
 
 
 def _deciding(descriptor: SecurityDescriptor) -> SecurityDescriptor:
-    """A descriptor of whose list each entry says something about a queue, as its maker must have meant it.
+    """Check that every entry of a descriptor's list has an effect on a queue.
 
     @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR.
     """

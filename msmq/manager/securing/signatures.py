@@ -1,6 +1,6 @@
-"""[MS-MQQB] 3.1.7.1.4 Signing the Packet: done when an application's message is taken.
+"""[MS-MQQB] 3.1.7.1.4 Signing the Packet, when a message of an application is accepted.
 
-The packet is the record: what is signed is stored, and leaves as it is however often.
+The signed packet is stored, and is sent unchanged, however often.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Signer:
     """Adds sender identifiers to messages, and signs messages for applications.
 
     @ivar sender: the SID of local senders.
-    @ivar tells_sender: whether unsigned messages state it, unless they are sent without.
+    @ivar tells_sender: whether unsigned messages carry it, unless they are sent without.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class Signer:
         *,
         tells_sender: bool,
     ) -> None:
-        """Speak for a queue manager and its sender.
+        """Create the signer of a queue manager and its local senders.
 
         @param identifier: of the queue manager.
-        @param certificates: to sign with; nothing can be signed without.
+        @param certificates: the signing certificates; without them messages cannot be signed.
         """
         self.tells_sender = tells_sender
         self._identifier = identifier.bytes_le
@@ -66,7 +66,7 @@ class Signer:
         self._policy = policy
 
     def secure(self, view: UserMessageView, message: Message, is_local: bool) -> UserMessageView:
-        """[MS-MQDMPR] 3.1.1.12 SenderIdentifier: the packet of a message with what it says of its sender.
+        """[MS-MQDMPR] 3.1.1.12 SenderIdentifier: the packet of a message with its sender identifier.
 
         @raise MQError: as L{sign}.
         """
@@ -83,10 +83,10 @@ class Signer:
         return self._patched(view, header)
 
     def signed_again(self, view: UserMessageView, message: Message) -> Message:
-        """A message that is sent again: signed as it was, if its certificate is here.
+        """Sign a message that is sent again as it was signed, if its certificate is stored here.
 
-        @param view: the dead letter, whose class tells why it is one; before that it had none. What its
-            signature does not hold for was not signed here, whatever certificate is in it.
+        @param view: the dead letter, whose class is the reason of the failure; when it was signed it had
+        none. A message whose signature does not verify was not signed here, whatever certificate it contains.
         """
         security = view.security()
         if (
@@ -112,10 +112,10 @@ class Signer:
     def sign(self, view: UserMessageView, message: Message, is_local: bool) -> UserMessageView:
         """The packet of a message with its signature, certificate and sender identifier.
 
-        A message to several queues has its signature over all of them, which is MSMQ 3.0's, in the
+        A message to several queues has one signature over all of them, that of MSMQ 3.0, in the
         MultiQueueFormatHeader.
 
-        @param is_local: it goes into a queue of ours, which need not verify what we have just signed.
+        @param is_local: its queue is local, so the signature need not be verified.
         @raise MQError: MQ_ERROR_CERTIFICATE_NOT_PROVIDED without such a certificate,
             MQ_ERROR_INVALID_CERTIFICATE if it is not valid, MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a hash
             algorithm that is not allowed, MQ_ERROR_CANNOT_SIGN_DATA_EX if its key does not sign,
@@ -123,7 +123,7 @@ class Signer:
         """
         if self._signing is None or self._certificates is None:
             raise MQError(
-                Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED, "this queue manager has nothing that signs messages"
+                Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED, "this queue manager has no provider for signatures"
             )
         kept = self._certificates.find(message.sender_certificate)
         facts = self._certificates.facts(kept)

@@ -18,7 +18,7 @@ from msmq.wire.addresses import AddressSet, is_loopback, read_address
 
 
 class Unauthenticated(enum.Enum):
-    """From where messages are taken whose sender is not verified."""
+    """The addresses that may send unauthenticated messages."""
 
     LOOPBACK = "loopback"
     DENY = "deny"
@@ -27,15 +27,16 @@ class Unauthenticated(enum.Enum):
 
 @attrs.define
 class TrustedPeers:
-    """The first thing that a message meets that came for a queue of ours.
+    """The first check of messages for local queues: the sender's address.
 
-    A signed one passes; whether the signature proves anything is found later, and asked here again.
+    A signed message passes; its signature is verified later, and the address is then checked again if it does
+    not authenticate the sender.
 
     @ivar unauthenticated: LOOPBACK accepts this machine and the peers, ALLOW any address, DENY
         none.
-    @ivar peers: addresses that are as good as this machine.
-    @ivar acknowledgers: addresses that may say what became of messages to queues that are not named by an
-        address; all, if none is there.
+    @ivar peers: addresses that are trusted like this machine.
+    @ivar acknowledgers: addresses from which acknowledgements for PRIVATE= and PUBLIC= names are accepted;
+    empty for all.
     """
 
     message_class = MessageClass.NACK_ACCESS_DENIED
@@ -45,7 +46,7 @@ class TrustedPeers:
     acknowledgers: AddressSet = attrs.field(factory=AddressSet)
 
     def configure(self, other: TrustedPeers) -> None:
-        """Trust what C{other} trusts: whatever holds this object decides by that from now on."""
+        """Take over the settings of C{other}, for all users of this object."""
         self.unauthenticated = other.unauthenticated
         self.peers = other.peers
         self.acknowledgers = other.acknowledgers
@@ -57,36 +58,40 @@ class TrustedPeers:
         return self.unauthenticated is Unauthenticated.ALLOW
 
     def is_trusted(self, address: str) -> bool:
-        """Whether this address is configured or of this machine; C{ALLOW} alone trusts none."""
+        """Whether this address is configured or of this machine; C{ALLOW} does not make an address
+        trusted.
+        """
         return self.admits(address) and (is_loopback(address) or address in self.peers)
 
     def may_acknowledge(self, address: str) -> bool:
         """Whether a peer at this address may acknowledge messages to PRIVATE= and PUBLIC= names."""
         if not self.acknowledgers or address in self.acknowledgers or address in self.peers:
             return True
-        # What is no address of IP is the other end of a connection within this machine.
+        # An address that is not an IP address is a connection within this machine.
         return is_loopback(address) or read_address(address) is None
 
     def vouches(self, address: str) -> bool:
-        """Whether the configuration says of this address that it may."""
+        """Whether C{acknowledgers} contains this address."""
         return self.admits(address) or (bool(self.acknowledgers) and self.may_acknowledge(address))
 
     def guards(self, session: ISession, queue: Queue) -> bool:
-        """Whether it has anything against messages that are not signed."""
+        """Whether unsigned messages of this session have to be refused."""
         return not self.admits(session.remote_address)
 
     def check(self, session: ISession, queue: Queue, message: Accepted) -> Outcome:
-        """Refuse what is not signed, if it comes from an address that is not trusted."""
+        """Refuse unsigned messages from addresses that are not trusted."""
         if message.is_signed or self.admits(session.remote_address):
             return message
         return Refused(self.message_class, self.refusal(session.remote_address))
 
     def refusal(self, address: str) -> str:
-        """Why it may not, and which line of the configuration would let it in."""
+        """The refusal, with the configuration line that would accept it."""
         line = f'peers = ["{address}"]'
         if read_address(address) is None:
-            # It is no connection over IP, so no list of addresses has it.
+            # It is not an IP connection, so lists of addresses do not apply.
             line = 'unauthenticated = "allow"'
         elif self.unauthenticated is Unauthenticated.DENY:
             line = 'unauthenticated = "loopback"' + ("" if is_loopback(address) else f" with {line}")
-        return f"nothing verifies who sent it; {line} under [security] in the configuration would admit it"
+        return (
+            f"its sender is not authenticated; {line} under [security] in the configuration would accept it"
+        )

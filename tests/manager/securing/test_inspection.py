@@ -158,7 +158,7 @@ class ArrivalTests(ReceiverTestCase):
         self.assertEqual(
             self.reasons(),
             [
-                f"NACK_BAD_SIGNATURE from 127.0.0.4: asked could not tell about it: {name}"
+                f"NACK_BAD_SIGNATURE from 127.0.0.4: asked failed: {name}"
                 for name in ("ValueError", "KeyError")
             ],
         )

@@ -201,9 +201,9 @@ class PermissionsTests(NodesTestCase):
         access = self.beta.service.access
         for asked, status, words in (
             (access.allow(QUEUE, "bob", ["send"]), Status.MQ_ERROR_COULD_NOT_GET_USER_SID, "be found"),
-            (access.allow(QUEUE, "everyone", []), Status.MQ_ERROR_INVALID_PARAMETER, "no right is named"),
+            (access.allow(QUEUE, "everyone", []), Status.MQ_ERROR_INVALID_PARAMETER, "no right is given"),
             (access.deny(QUEUE, "everyone", ["0x40"]), Status.MQ_ERROR_INVALID_PARAMETER, "is not a right"),
-            (access.acl(".\\private$\\x"), Status.MQ_ERROR_QUEUE_NOT_FOUND, "no queue"),
+            (access.acl(".\\private$\\x"), Status.MQ_ERROR_QUEUE_NOT_FOUND, "does not exist"),
             (
                 access.revoke(".\\private$\\ruled", "everyone"),
                 Status.MQ_ERROR_PROPERTY_NOTALLOWED,
@@ -241,12 +241,12 @@ class PermissionsTests(NodesTestCase):
         with capturedLogs() as events:
             self.run_to_end(self.beta.service.access.deny(QUEUE, "anonymous", ["send"]))
             self.run_to_end(self.beta.service.access.deny(QUEUE, "anonymous", ["send"]))
-        told = [formatEvent(event) for event in events if "is changed" in event["log_format"]]
+        told = [formatEvent(event) for event in events if "was changed" in event["log_format"]]
         before = f"O:{TEXT}G:{TEXT}D:(A;;0x20020;;;WD)(A;;0xf003f;;;{TEXT})"
         self.assertEqual(
             told,
             [
-                f"the access control of {QUEUE} is changed: it was {before},"
-                f" it is {before.replace('D:', 'D:(D;;0x4;;;AN)')}"
+                f"the access control of {QUEUE} was changed from {before}"
+                f" to {before.replace('D:', 'D:(D;;0x4;;;AN)')}"
             ],
         )

@@ -306,7 +306,7 @@ class EarlierVersionTests(PublicListTestCase):
             "(A;CIID;0xf01ff;;;S-1-5-21-1-2-3-519)",
         )
         [told] = self.events("directory_difference")
-        self.assertIn("rights of an earlier version", told)
+        self.assertIn("the masks of an earlier version", told)
         self.say(b"2")
         self.assertEqual(self.differences(), [])
 

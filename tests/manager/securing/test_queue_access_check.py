@@ -40,8 +40,8 @@ SID = ALICE = parse_sid("S-1-5-21-1-2-3-1001")
 CLERKS = parse_sid("S-1-5-21-1-2-3-2001")
 STRANGE_SID = parse_sid("S-1-5-21-9-9-9-1")
 ADMITTING = (
-    f'nothing verifies who sent it; peers = ["{STRANGER}"] under [security] in the configuration'
-    " would admit it"
+    f'its sender is not authenticated; peers = ["{STRANGER}"] under [security] in the configuration'
+    " would accept it"
 )
 
 

@@ -42,6 +42,7 @@ class GateTests(SynchronousTestCase):
         ):
             self.assertEqual(
                 gate.refusal(address),
-                f"nothing verifies who sent it; {line} under [security] in the configuration would admit it",
+                f"its sender is not authenticated; {line} under [security] in the configuration "
+                "would accept it",
             )
         self.assertTrue(TrustedPeers(peers=AddressSet.of([STRANGER])).admits(STRANGER))

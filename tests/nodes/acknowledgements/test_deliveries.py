@@ -194,7 +194,7 @@ class DeliveryTests(NodesTestCase):
         explanation = self.known(message)
         self.assertFalse(explanation.is_known)
         self.assertIsNone(explanation.records_since)
-        self.assertIn("there are none of hand-overs", explanation.summary)
+        self.assertIn("there are no records of hand-overs", explanation.summary)
 
     def test_acknowledgements_of_others_displace_nothing(self) -> None:
         """Administration acknowledgements, which peers send at will, have a limit of their own."""

@@ -107,7 +107,7 @@ class ForgeryTests(ForgeryTestCase):
             self.clock.advance(8)
             stranger.send(*chain(1, 1, source=NOBODY))
             self.clock.advance(1)
-        told = [formatEvent(event) for event in captured if "not taken" in formatEvent(event)]
+        told = [formatEvent(event) for event in captured if "not accepted" in formatEvent(event)]
         self.assertEqual(len(told), 11)
         self.assertIn("NACK_ACCESS_DENIED; 990 more since the last such line", told[-1])
         self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_ACCESS_DENIED": 1001})

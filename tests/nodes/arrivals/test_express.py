@@ -164,7 +164,7 @@ class ExpressTests(NodesTestCase):
         session = self.beta.factory.build(is_initiator=False)
         session.makeConnection(StringTransport())
         session.dataReceived(establish(ALPHA) + parameters() + hostile)
-        [line] = [text for event in events if "not taken" in (text := formatEvent(event))]
+        [line] = [text for event in events if "not accepted" in (text := formatEvent(event))]
         self.assertLess(len(line), 500)
         self.assertTrue(line.isprintable())
 

@@ -151,8 +151,8 @@ class RefusalTests(SeveralTestCase):
         MQDMPR-3.1.7.1.27-01.
         """
         self.run_to_end(self.service.set_queue(self.local, {"quota": 10}))
-        self.assert_refused("the quota of the queue is used up", self.own, bytes(11 * 1024))
-        self.assert_refused("quota of all queues is used up", TO_BETA, bytes(21 * 1024))
+        self.assert_refused("the quota of the queue is exceeded", self.own, bytes(11 * 1024))
+        self.assert_refused("quota of all queues is exceeded", TO_BETA, bytes(21 * 1024))
         handle = self.service.open_queue(self.own, QueueAccessType.SEND)
         [identifier] = self.run_to_end(handle.send([Message(body=b"1")]))
         self.assertEqual([view.identifier for view in self.take(self.alpha, self.local)], [identifier])
@@ -165,7 +165,7 @@ class RefusalTests(SeveralTestCase):
         between = "DIRECT=OS:alpha\\private$\\orders"
         names = f"{TO_BETA},{OTHERS},{between.replace('alpha', 'ALPHA')}"
         self.run_to_end(self.service.set_queue(self.local, {"quota": 1}))
-        self.assert_refused("the quota of the queue is used up", names, bytes(2000))
+        self.assert_refused("the quota of the queue is exceeded", names, bytes(2000))
         self.assert_nothing_arrived()
 
 

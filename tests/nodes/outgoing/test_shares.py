@@ -98,10 +98,7 @@ class AnswerTests(SharesTestCase):
         self.assertEqual(self.asked(self.other, "b", STRANGER), 2)
         self.assertEqual(self.beta.service.inspection.queue(self.plain).messages, 24)
         self.assertTrue(
-            any(
-                "in 5 of which something waits because of what came from 127.0.0.4" in each
-                for each in self.told
-            )
+            any("5 of them with pending messages on behalf of 127.0.0.4" in each for each in self.told)
         )
 
     def test_in_the_name_of_another(self) -> None:

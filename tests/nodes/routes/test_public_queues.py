@@ -294,7 +294,7 @@ class QueueManagerTests(DirectoryTestCase):
         fresh = self.node("BETA", BETA, directory=directory)
         failed = self.failureResultOf(self.deferred(fresh.service.open()), MQError).value
         self.assertEqual(failed.status, Status.MQ_ERROR_DS_ERROR)
-        self.assertIn("stays so", str(failed))
+        self.assertIn("cannot change", str(failed))
 
     def test_back_again(self) -> None:
         """A minute after the directory went away it is asked again, and what changed there holds here."""

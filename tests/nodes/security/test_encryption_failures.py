@@ -94,7 +94,7 @@ class FailingTests(EncryptionTestCase):
         self.directory.is_connected = False
         letter, reason = self.failed(dead_letter=True)
         self.assertIsNotNone(letter)
-        self.assertIn("the directory gives no public key", reason)
+        self.assertIn("the directory has no public key", reason)
         self.directory.is_connected = True
         self.clock.advance(FAILURE_HOLDS)
         self.encrypted(SECRET)

@@ -103,7 +103,7 @@ class ArrivingTests(SigningTestCase):
         for packet in (strict.packet(), strict.with_security(SID, b"", b"")):
             reason = self.refused(packet)
             self.assertEqual(
-                reason, "private$\\strict takes only authenticated messages, and it is not signed"
+                reason, "private$\\strict accepts only authenticated messages, and it is not signed"
             )
 
     def test_wrong_signatures(self) -> None:
@@ -222,7 +222,9 @@ class ArrivingTests(SigningTestCase):
         self.assertIn("its signature is not that", self.refused(spoilt))
         strict = self.fields(destination="TCP:127.0.0.3\\private$\\strict")
         reason = self.refused(self.signed(strict, security_id=b"", flags=0x00C0))
-        self.assertIn("takes only authenticated messages: it is signed, but it names no sender", reason)
+        self.assertIn(
+            "accepts only authenticated messages: it is signed, but it has no sender identifier", reason
+        )
 
     def test_signed_by_a_queue_manager(self) -> None:
         """What a queue manager has signed itself is believed if its key is in the directory.
@@ -256,7 +258,7 @@ class ArrivingTests(SigningTestCase):
         reason = self.refused(self.signed(message, by=self.bob, security_id=identifier, flags=0x00C2))
         self.assertIn("the directory has another signing key", reason)
         reason = self.refused(self.signed(message, security_id=bytes(16), flags=0x00C2))
-        self.assertIn("is signed by a queue manager, and not by the one that it comes from", reason)
+        self.assertIn("is signed by another queue manager than the one that sent it", reason)
 
     def test_queues_that_demand_it(self) -> None:
         """A queue that demands authentication takes what is signed and nothing else, header or not.
@@ -265,9 +267,9 @@ class ArrivingTests(SigningTestCase):
         """
         strict = "TCP:127.0.0.3\\private$\\strict"
         reason = self.refused(self.fields(destination=strict).packet())
-        self.assertEqual(reason, "private$\\strict takes only authenticated messages, and it is not signed")
+        self.assertEqual(reason, "private$\\strict accepts only authenticated messages, and it is not signed")
         reason = self.refused(self.fields(destination=strict).with_security(SID, b"", b"", flags=0x0311))
-        self.assertEqual(reason, "private$\\strict takes only authenticated messages, and it is not signed")
+        self.assertEqual(reason, "private$\\strict accepts only authenticated messages, and it is not signed")
         self.say(self.signed(self.fields(destination=strict)))
         self.assertEqual(len(self.arrived(self.strict)), 1)
 
@@ -284,9 +286,9 @@ class ArrivingTests(SigningTestCase):
         self.assertEqual(
             self.reasons(),
             [
-                "NACK_BAD_ENCRYPTION from 127.0.0.4: private$\\secret takes only encrypted messages"
+                "NACK_BAD_ENCRYPTION from 127.0.0.4: private$\\secret accepts only encrypted messages"
                 " (privacy body), and its body is in clear",
-                "NACK_BAD_ENCRYPTION from 127.0.0.4: private$\\open takes no encrypted messages"
+                "NACK_BAD_ENCRYPTION from 127.0.0.4: private$\\open accepts no encrypted messages"
                 " (privacy none), and its body is encrypted",
             ],
         )
