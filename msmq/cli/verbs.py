@@ -34,7 +34,7 @@ VERBS: Final = {
     "acl": VerbEntry("msmq.cli.queues.acl", "Show, change and explain the access control of a queue."),
     "certificate": VerbEntry(
         "msmq.cli.server.certificate",
-        "Keep the certificates that messages are signed with, and publish them.",
+        "Create, import, list, publish and delete signing certificates.",
     ),
     "check": VerbEntry(
         "msmq.cli.server.check",
@@ -44,14 +44,14 @@ VERBS: Final = {
         "msmq.cli.server.completion",
         'Print the script with which a shell completes this command: eval "$(msmq completion bash)".',
     ),
-    "config": VerbEntry("msmq.cli.server.config", "Look after the configuration of a server."),
+    "config": VerbEntry("msmq.cli.server.config", "Check and reload the configuration of a server."),
     "context": VerbEntry(
         "msmq.cli.server.context", "Keep the servers that the command is used with, and choose one."
     ),
     "deadletter": VerbEntry("msmq.cli.messages.deadletter", "List, show, requeue and discard dead letters."),
     "decode": VerbEntry(
         "msmq.cli.files.decode",
-        "Print the packets in FILE as JSON lines; without it, or with -, in standard input.",
+        "Print the packets in FILE, or in standard input without FILE or with -, as JSON lines.",
     ),
     "discover": VerbEntry(
         "msmq.cli.enterprise.discover", "Find directory servers by broadcast on the networks of this host."
@@ -66,15 +66,15 @@ VERBS: Final = {
     ),
     "explain": VerbEntry(
         "msmq.cli.messages.explain",
-        "Show all that is known of the message ID: where it is, what happened to it, and why.",
+        "Show everything known about the message ID: where it is, what happened to it, and why.",
     ),
     "export": VerbEntry(
         "msmq.cli.files.export",
-        "Export the stored messages of each QUEUE to Parquet files, while the server runs or not.",
+        "Export the stored messages of each QUEUE to Parquet files; the server may run.",
     ),
     "import": VerbEntry(
         "msmq.cli.files.import_files",
-        "Send copies of the messages in exported files, or directories of them, and print how many.",
+        "Send copies of the messages in exported files or directories, and print their number.",
     ),
     "message": VerbEntry("msmq.cli.messages.message", "Show, remove, copy and move messages."),
     "move": VerbEntry("msmq.cli.messages.move", "Move the message ID to QUEUE."),
@@ -83,7 +83,7 @@ VERBS: Final = {
     ),
     "ping": VerbEntry(
         "msmq.cli.enterprise.ping",
-        "Ping the queue manager of HOST, a name or an address: would it accept a session?",
+        "Check whether the queue manager of HOST, a name or an address, would accept a session.",
     ),
     "queue": VerbEntry(
         "msmq.cli.queues.queue", "Create, list, show, change, purge, replay and delete queues."
@@ -96,7 +96,7 @@ VERBS: Final = {
         "Show the route of a message from SOURCE to DESTINATION, queue managers by name or GUID.",
     ),
     "send": VerbEntry("msmq.cli.messages.send", "Send messages to DESTINATION, and print their identifiers."),
-    "session": VerbEntry("msmq.cli.server.session", "Watch the sessions with other queue managers."),
+    "session": VerbEntry("msmq.cli.server.session", "List the sessions with other queue managers."),
     "status": VerbEntry("msmq.cli.server.status", "Show the identity and the state of the queue manager."),
     "store": VerbEntry("msmq.cli.server.store", "Look after the store of a server that does not run."),
     "top": VerbEntry(
@@ -104,9 +104,9 @@ VERBS: Final = {
         "Show the busiest queues or sessions, with their rates a second, until Ctrl-C.",
     ),
     "topology": VerbEntry(
-        "msmq.cli.enterprise.topology", "The sites, links and queue managers of the enterprise."
+        "msmq.cli.enterprise.topology", "Show the sites, links and queue managers of the enterprise."
     ),
-    "transaction": VerbEntry("msmq.cli.messages.transaction", "Watch transactions, and abort them."),
+    "transaction": VerbEntry("msmq.cli.messages.transaction", "List, show and abort transactions."),
 }
 
 

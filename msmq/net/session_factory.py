@@ -26,14 +26,14 @@ from msmq.settings import SessionSettings
 from msmq.wire.addresses import AddressSet
 
 MakeSession: TypeAlias = "Callable[[SessionFactory, Session], SessionProtocol]"
-"""L{SessionProtocol}, a subclass of it, or whatever makes one."""
+"""L{SessionProtocol}, a subclass of it, or a callable that creates one."""
 
 
 _SHARES: Final = DescriptorShares.of(SMALL)
 
 
 class SessionFactory(ServerFactory):
-    """Makes sessions: one for every connection that is accepted, and those that a connector dials.
+    """Creates sessions: one for every accepted connection, and those that a connector dials.
 
     @param shares: how many descriptors its connections may have; by default those of a process that may open
         1,024.
@@ -41,7 +41,7 @@ class SessionFactory(ServerFactory):
     @ivar protocol: the class of the sessions; set it to a subclass of L{SessionProtocol}.
     @ivar broker: notified by the default hooks; may be C{None}.
     @ivar counts: the packets of all its sessions, by kind.
-    @ivar receive_memory: what its sessions hold of packets that are not done with.
+    @ivar receive_memory: the memory of packets that its sessions have not processed.
     @ivar is_offline: whether connections are refused, and none are dialled.
     """
 
@@ -77,7 +77,7 @@ class SessionFactory(ServerFactory):
             self.settings.sessions_per_second, self.settings.max_connections_per_host, allowed
         )
         self._connections: set[SessionProtocol] = set()
-        # The one that has waited the longest comes first.
+        # The oldest comes first.
         self._handshaking: dict[SessionProtocol, None] = {}
         self._accepted: set[SessionProtocol] = set()
         self._shares = shares
@@ -95,7 +95,7 @@ class SessionFactory(ServerFactory):
     def attach(self, broker: IBroker, *, is_offline: bool) -> None:
         """See L{ISessions.attach<msmq.interfaces.sessions.ISessions.attach>}."""
         if self.broker is not None:
-            raise LocalProtocolError("these sessions have a broker already")
+            raise LocalProtocolError("these sessions already have a broker")
         self.broker = broker
         self.is_offline = is_offline
 
@@ -109,22 +109,22 @@ class SessionFactory(ServerFactory):
 
     @property
     def connections(self) -> frozenset[SessionProtocol]:
-        """Every session that has a connection, in whatever state."""
+        """Every session that has a connection, in any state."""
         return frozenset(self._connections)
 
     @property
     def is_full(self) -> bool:
-        """Whether as many accepted sessions are open as C{max_sessions} allows."""
+        """Whether C{max_sessions} accepted sessions are open."""
         return len(self._accepted) >= self.settings.max_sessions
 
     @property
     def refused(self) -> Mapping[str, int]:
-        """How many connections did not become sessions, by the limit or the setting that was the reason."""
+        """The number of refused connections, by the limit or setting that refused them."""
         return {refusal.value: count for refusal, count in self._doorkeeper.refused.items()}
 
     @property
     def refused_peers(self) -> Sequence[RefusedPeer]:
-        """Whose connections those were, the latest first."""
+        """The peers of refused connections, the latest first."""
         return self._doorkeeper.refused_peers()
 
     @property
@@ -142,7 +142,7 @@ class SessionFactory(ServerFactory):
     def buildProtocol(self, addr: IAddress | None) -> SessionProtocol | None:
         """A session for a connection that was accepted; C{None} closes it.
 
-        That is so offline, and where the L{ConnectionLimits} says so.
+        Connections are refused offline, and by the L{ConnectionLimits}.
         """
         host = str(getattr(addr, "host", ""))
         refusal = self._refusal(host)
@@ -157,7 +157,7 @@ class SessionFactory(ServerFactory):
         return self._doorkeeper.judge(host, self._incoming.of(host), self.clock.now())
 
     def refuse(self, refusal: ConnectionRefusal, host: str, detail: str) -> None:
-        """A connection did not become a session: count it, and say so in the log, though not every time.
+        """Count a refused connection, and log it within the limit on log lines.
 
         @param detail: what else the log says of it; empty for nothing.
         """
@@ -180,9 +180,9 @@ class SessionFactory(ServerFactory):
         return self._doorkeeper.note(host, refusal, self.clock.now())
 
     def peer_line(self, kind: str) -> str | None:
-        """What to write behind a log line about something that peers cause; C{None} to leave the line out.
+        """Rate limit for a log line that peers cause: its suffix, or C{None} if it is omitted.
 
-        @param kind: of the line, a word of the program's.
+        @param kind: the kind of line, a fixed word.
         """
         return self._lines.take(kind, self.clock.now())
 
@@ -195,7 +195,7 @@ class SessionFactory(ServerFactory):
         has_backlog: Callable[[], bool] | None = None,
         retry_time: float | None = None,
     ) -> SessionProtocol:
-        """A session without a connection; its parameters are those of L{Session}."""
+        """Create a session without a connection; the parameters are those of L{Session}."""
         session = Session(
             self.identifier,
             self.settings,
@@ -217,10 +217,10 @@ class SessionFactory(ServerFactory):
         return accepted
 
     def connection_made(self, connection: SessionProtocol) -> None:
-        """A session has got its connection.
+        """A session is connected.
 
-        If too many handshakes are pending, the oldest is closed: idle connections cannot keep out peers
-        that complete the handshake.
+        If too many handshakes are pending, the oldest is closed: so idle connections cannot block peers that
+        complete the handshake.
         If the descriptors for accepted connections are used up, the idlest connection of the host that has
         most is closed: no host keeps out others by the number of its connections.
         """
