@@ -1,4 +1,4 @@
-"""Performs the results of the queue model: commits changes first, then completes waiting reads."""
+"""Performs effects of the queue model: commits changes first, then completes waiting reads."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 
 OVERFLOW_BACKLOG = 32 * 1024 * 1024
-"""Bytes of express messages that wait for the store at most, before those who bring more wait as well."""
+"""Limit on express messages that wait for the store, in bytes; beyond it senders wait."""
 
 
 RETRY = 60.0
-"""Seconds after which a store that failed is asked again."""
+"""Seconds between attempts when the store fails."""
 
 
 LINES: Final = 5
-"""Lines of one kind that the log gets in a minute about what peers cause; they are counted beyond it."""
+"""Limit on log lines of one kind in a minute that peers cause; further ones are counted."""
 
 LINES_OF_ALL: Final = 25
-"""The same of all kinds together."""
+"""The same limit for all kinds together."""
 
 
 class PerformerListener(Protocol):
-    """Is notified of what follows from effects of the model and from answers of the store."""
+    """Is notified of effects of the model, and of failures of the store."""
 
     def outgoing_ready(self, queue: OutgoingQueue) -> None:
         """Messages wait in an outgoing queue."""
 
     def departing(self, departure: Departure) -> None:
-        """Messages leave their queue unread; what has to be stored for that is left to the listener."""
+        """Messages are to be removed unread; the listener stores that."""
 
     def store_failed(self, error: StorageError) -> None:
-        """The store failed, whatever it was asked for."""
+        """A request to the store failed."""
 
 
 class Performer:
-    """Stands between the queue model and the store, the clock, and the readers that wait.
+    """Connects the queue model with the store, the clock, and waiting readers.
 
     @ivar is_stopped: before L{start}, and once L{stop} was called.
     """
@@ -86,14 +86,14 @@ class Performer:
         self.is_stopped = True
 
     def peer_line(self, kind: str) -> str | None:
-        """What to write behind a log line about something that peers cause; C{None} to leave the line out.
+        """Rate limit for a log line that peers cause: its suffix, or C{None} if it is omitted.
 
-        @param kind: of the line, a word of the program's.
+        @param kind: the kind of line, a fixed word.
         """
         return self._lines.take(kind, self.clock.now())
 
     def check_running(self) -> None:
-        """See that messages are still taken, and given.
+        """Check that the queue manager is running.
 
         @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE before it starts, and once it has stopped.
         """
@@ -104,7 +104,7 @@ class Performer:
         """Store these changes, all or none.
 
         @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES if the store has no space,
-            MQ_ERROR_MESSAGE_STORAGE_FAILED for every other reason why it could not, and
+            MQ_ERROR_MESSAGE_STORAGE_FAILED for any other failure, and
             MQ_ERROR_SERVICE_NOT_AVAILABLE once the queue manager has stopped.
         """
         if not changes:
@@ -125,7 +125,7 @@ class Performer:
     def commit_later(self, changes: Sequence[Change], what: str) -> None:
         """Store these changes, without waiting for it.
 
-        @param what: what is not there if the store could not; for the log.
+        @param what: what would be lost if the store fails; for the log.
         """
         if changes:
             Deferred.fromCoroutine(self.commit(changes)).addErrback(self._not_stored, what)
@@ -135,7 +135,7 @@ class Performer:
         self.log.error("{what} not stored: {error}", what=what, error=failure.value)
 
     async def insist(self, changes: Sequence[Change], what: str, *, every: float = RETRY) -> bool:
-        """Store these changes, however often the store has to be asked; false if it stopped before that.
+        """Store these changes, with retries; false if the queue manager stopped before that.
 
         @param what: as for L{commit_later}.
         @param every: seconds between two attempts.
@@ -143,7 +143,8 @@ class Performer:
         return await self.retry(lambda attempt: self.commit(changes), what, every=every)
 
     async def retry(self, work: Callable[[int], Awaitable[None]], what: str, *, every: float = RETRY) -> bool:
-        """Do something that ends with a commit, until it has succeeded; false if it stopped before that.
+        """Repeat work that ends with a commit until it succeeds; false if the queue manager stopped before
+        that.
 
         @param work: takes the number of the attempt, from 1 on; raises L{MQError} if the store failed.
         @param what: as for L{commit_later}.
@@ -168,7 +169,7 @@ class Performer:
             )
 
     async def pause(self, seconds: float) -> None:
-        """Wait for so long, or until L{stop}."""
+        """Wait for some seconds, or until L{stop}."""
         waiting: Deferred[None] = Deferred()
         call = self._reactor.callLater(seconds, waiting.callback, None)
         self._pauses.add(waiting)
@@ -180,17 +181,17 @@ class Performer:
                 call.cancel()
 
     def tidy(self, positions: Iterable[MessagePosition]) -> None:
-        """Let the subqueues go that these messages, which left them, were the last of."""
+        """Delete subqueues that the removal of these messages left empty."""
         self.forget_empty({position.queue for position in positions if position.queue.is_subqueue})
 
     def forget_empty(self, queues: Iterable[Queue]) -> None:
         """Delete those of these queues that are empty subqueues without handles."""
         for queue in queues:
             if queue.is_subqueue:
-                self.insist_later(self.model.collection.forget_empty(queue), "that a subqueue is gone")
+                self.insist_later(self.model.collection.forget_empty(queue), "the deletion of a subqueue")
 
     def overflow(self, admission: Admission) -> None:
-        """Hand over to the store the express messages for which memory had no room."""
+        """Write express messages over the memory limit to the store."""
         if admission.overflow:
             size = sum(
                 position.size for position in admission.positions if position.kept is PacketHolder.OVERFLOW
@@ -212,7 +213,7 @@ class Performer:
                 done.callback(None)
 
     def drained(self) -> Deferred[None] | None:
-        """Fires when the store has caught up with what it is not waited for; C{None} if it has."""
+        """Wait until asynchronous writes to the store are below their limit; C{None} if they are."""
         if self._overflowing <= OVERFLOW_BACKLOG:
             return None
         done: Deferred[None] = Deferred()
@@ -220,14 +221,14 @@ class Performer:
         return done
 
     async def load(self, positions: Sequence[MessagePosition]) -> list[UserMessageView]:
-        """The packets of these messages; what is not in memory is read from the store.
+        """The packets of these messages, read from the store if they are not in memory.
 
-        Messages that someone holds keep what was read; of those that anybody may look at, who looks has it.
+        The packets of locked messages stay in memory; those of available ones only with the caller.
 
         A message that the store no longer has leaves its queue.
 
-        @raise MQError: MQ_ERROR_MESSAGE_STORAGE_FAILED, saying what could not be read; its cause is the
-            error of the store.
+        @raise MQError: MQ_ERROR_MESSAGE_STORAGE_FAILED, with the message that could not be read; its cause is
+        the error of the store.
         """
         missing: dict[Queue, list[MessagePosition]] = {}
         read: dict[MessagePosition, UserMessageView] = {}
@@ -242,7 +243,7 @@ class Performer:
                     queue.definition.identifier, [position.lookup_id for position in wanted]
                 )
             except MessageNotStored as error:
-                # It leaves, so that those behind it are found.
+                # It is removed, so that later messages are found.
                 self.perform(self.model.lost(one for one in wanted if one.lookup_id == error.lookup_id))
                 raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
             except StorageError as error:
@@ -257,7 +258,7 @@ class Performer:
     def read(
         self, tag: Hashable, begin: Callable[[], Iterable[Effect]]
     ) -> Deferred[Sequence[MessagePosition]]:
-        """Begin a read of the model, and answer with what it will find; cancelling that ends it.
+        """Begin a read of the model; the Deferred fires with its messages, and cancelling it ends the read.
 
         @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE once the queue manager has stopped.
         """
@@ -297,11 +298,11 @@ class Performer:
             self._set_timer(self.model.deadline(self.clock.now() if now is None else now))
 
     def start(self) -> None:
-        """Take what is asked for, from now on."""
+        """Accept requests from now on."""
         self.is_stopped = False
 
     def stop(self) -> None:
-        """End every wait, and let none begin."""
+        """End all waits, and refuse new ones."""
         self.is_stopped = True
         self._set_timer(None)
         for waiting in list(self._pauses):
@@ -328,7 +329,7 @@ def _stopped() -> MQError:
 _WHY = {
     Status.MQ_ERROR_IO_TIMEOUT: "no message came in time",
     Status.MQ_ERROR_QUEUE_DELETED: "the queue was deleted",
-    Status.MQ_ERROR_QUEUE_NOT_AVAILABLE: "the queue is gone",
+    Status.MQ_ERROR_QUEUE_NOT_AVAILABLE: "the queue no longer exists",
     Status.MQ_ERROR_OPERATION_CANCELLED: "the read was cancelled",
     Status.MQ_ERROR_TRANSACTION_SEQUENCE: "the transaction has ended",
 }

@@ -39,9 +39,9 @@ from msmq.wire.guid import format_guid
 class NextHops:
     """Every next hop of a queue manager.
 
-    A direct name says where to connect; any other names a queue manager, whose own session will do
-    (reading 28), or to which there is a route.
-    So does a session that the peer opened for a direct name, once a connection to it was made and it has
+    A direct name contains the address to connect to; any other names a queue manager, which is reached over a
+    session that it opened (reading 28), or by a route.
+    A session that the peer opened is used for a direct name too, once the name was dialled and the peer has
     identified itself: the address of a peer alone is not sufficient, since several queue managers may share
     one.
     """
@@ -57,12 +57,12 @@ class NextHops:
         holds: Holds,
         redirects: Redirects,
     ) -> None:
-        """Dial by what the names say, and by what routing knows.
+        """Create the table of next hops.
 
-        @param moved: know senders at other addresses than their acknowledgements are for.
-        @param holds: next hops that are paused; messages take those that are not.
+        @param moved: confirms senders at other addresses than those of their acknowledgements.
+        @param holds: paused next hops; messages use those that are not paused.
         @param redirects: direct names for which another host is dialled.
-        @param names: know the queue managers of public queues; C{None} in workgroup mode.
+        @param names: finds the owners of public queues; C{None} in workgroup mode.
         """
         self._sessions = sessions
         self._peers = peers
@@ -98,7 +98,7 @@ class NextHops:
         return self._by_queue.get(queue)
 
     def note(self, queue: OutgoingQueue) -> None:
-        """Something has come into a queue."""
+        """Record that a queue has pending messages."""
         hop = self._by_queue.get(queue)
         if hop is not None:
             hop.busy[queue] = None
@@ -121,7 +121,7 @@ class NextHops:
         return hop
 
     def _choice(self, queue: OutgoingQueue) -> NextHopChoice[RoutedHop]:
-        """[MS-MQQB] 3.1.7.4 and 3.1.7.5: the next hop of a queue, as names, directory and routing have it."""
+        """[MS-MQQB] 3.1.7.4 and 3.1.7.5: the next hop of a queue, by its name, the directory and routing."""
         name = queue.destination
         if isinstance(name, DirectFormatName):
             return dialled_hop(self._redirects.dialled(name))
@@ -141,17 +141,17 @@ class NextHops:
     def _is_paused(self, hop: RoutedHop) -> bool:
         return bool(self._holds.hosts) and self._holds.holds_host(_texts(hop))
 
-    # Which they are
+    # Look-up
 
     def held_by(self, queue: OutgoingQueue) -> tuple[HoldReason, ...]:
-        """Why an operator has a queue send nothing; empty if it may."""
+        """Why an operator has paused a queue; empty if it is not paused."""
         if not self._holds:
             return ()
         known_as = self.known_as(queue) if self._holds.hosts else ()
         return self._holds.reasons(queue.destination, known_as)
 
     def known_as(self, queue: OutgoingQueue) -> list[frozenset[str]]:
-        """What each next hop of a queue is known by in lower case: addresses, names, identifiers."""
+        """The addresses, names and identifiers of each next hop of a queue, in lower case."""
         hop = self.of(queue)
         if hop.routed:
             return [_texts(routed) for routed in hop.routed]
@@ -173,18 +173,18 @@ class NextHops:
         ]
 
     def reroute_all(self) -> list[OutgoingQueue]:
-        """Other next hops may be taken: the queues that go another route from now on."""
+        """Choose all next hops again; returns the queues whose route has changed."""
         return [queue for destination in list(self._by_destination) for queue in self.reroute(destination)]
 
     # Routes
 
     def reroute(self, destination: UUID) -> list[OutgoingQueue]:
-        """There may be another route to a queue manager: the queues that use it from now on."""
+        """Choose the next hops to a queue manager again; returns the queues whose route has changed."""
         moved = []
         for queue in list(self._by_destination.get(destination, ())):
             before = self._by_queue.get(queue)
             if before is None:
-                # It has just asked, and gets the answer by itself.
+                # It has just queried the route, and gets the result directly.
                 continue
             choice = self._choice(queue)
             if choice.key == before.key:
@@ -196,7 +196,7 @@ class NextHops:
         return moved
 
     def owner_found(self, identifier: UUID) -> OutgoingQueue | None:
-        """The queue manager of a public queue is known now, or is another: the queue that goes there now."""
+        """The owner of a public queue was found or has changed: returns the queue with its new next hop."""
         queue = self._public.get(identifier)
         before = None if queue is None else self._by_queue.get(queue)
         if queue is None or before is None:
@@ -211,7 +211,7 @@ class NextHops:
         return queue
 
     def redirected(self, queue: OutgoingQueue) -> None:
-        """Another host is dialled for a queue from now on."""
+        """Dial another host for a queue from now on."""
         if queue in self._by_queue:
             self._leave(queue)
         self._assign(queue)
@@ -225,7 +225,7 @@ class NextHops:
             self._drop(hop)
 
     def forget(self, queue: OutgoingQueue) -> None:
-        """[MS-MQDMPR] 3.1.7.1.34: forget a deleted queue, and its next hop with the last queue."""
+        """[MS-MQDMPR] 3.1.7.1.34: remove a deleted queue, and its next hop with the last queue."""
         if queue in self._divided:
             self._divided.discard(queue)
             self._acks.forget(queue)
@@ -261,7 +261,7 @@ class NextHops:
     # Sessions
 
     def leading_to(self, queue: OutgoingQueue) -> list[ISession]:
-        """The open sessions on which something of what waits in a queue may leave."""
+        """The open sessions that may carry pending messages of a queue."""
         hop = self.of(queue)
         if queue in self._divided:
             self._acks.note(queue)
@@ -273,14 +273,14 @@ class NextHops:
         return [] if session is None else [session]
 
     def is_reached(self, queue: OutgoingQueue) -> bool:
-        """Whether all that waits in a queue may leave on sessions that are open."""
+        """Whether open sessions may carry all pending messages of a queue."""
         hop = self.of(queue)
         if queue in self._divided:
             return all(self.acknowledgement_session(hop, position) for position in queue.peek(LOOKED_AT))
         return self._session(hop) is not None
 
     def address(self, queue: OutgoingQueue, positions: Iterable[MessagePosition]) -> None:
-        """[MS-MQQB] 3.1.7.4: address messages that were sent before the owner of their queue was known."""
+        """[MS-MQQB] 3.1.7.4: set the owner in messages that were sent before it was known."""
         name = queue.destination
         owner = self._owner(name) if isinstance(name, PublicFormatName) else None
         if owner is None:
@@ -293,7 +293,7 @@ class NextHops:
     def part(
         self, session: ISession, queue: OutgoingQueue, positions: list[MessagePosition]
     ) -> tuple[list[MessagePosition], list[MessagePosition]]:
-        """Those of these messages of a queue that may leave on a session, and the others."""
+        """Split messages of a queue into those that a session may carry, and the others."""
         if queue not in self._divided:
             return positions, []
         hop = self.of(queue)
@@ -303,7 +303,7 @@ class NextHops:
         return parts
 
     def has_part(self, session: ISession, queue: OutgoingQueue) -> bool:
-        """Whether anything that waits in a queue may leave on a session, as far as can be seen."""
+        """Whether a session may carry any pending message of a queue, as far as is known without reading."""
         if queue not in self._divided:
             return True
         hop = self.of(queue)
@@ -351,19 +351,19 @@ class NextHops:
         return hops
 
     def queues_of(self, session: ISession) -> list[OutgoingQueue]:
-        """The queues from which something may leave on a session."""
+        """The queues whose messages a session may carry."""
         return self._with_acknowledgements(
             session, {queue: None for hop in self.of_session(session) for queue in hop.queues}
         )
 
     def busy_of(self, session: ISession) -> list[OutgoingQueue]:
-        """Those of them in which anything waits."""
+        """Those of them with pending messages."""
         return self._with_acknowledgements(
             session, {queue: None for hop in self.of_session(session) for queue in self.busy(hop)}
         )
 
     def busy(self, hop: NextHop) -> list[OutgoingQueue]:
-        """The queues of a next hop in which anything waits."""
+        """The queues of a next hop with pending messages."""
         for queue in [queue for queue in hop.busy if not queue.positions]:
             del hop.busy[queue]
         return list(hop.busy)
@@ -377,13 +377,13 @@ class NextHops:
         return list(queues)
 
     def _owner(self, name: PublicFormatName) -> UUID | None:
-        """The queue manager of a public queue; C{None} while it is not known."""
+        """The owner of a public queue; C{None} while it is unknown."""
         return None if self._names is None else self._names.owner_of(name.queue)
 
-    # What is learned of them
+    # Events
 
     def opened(self, session: ISession) -> None:
-        """A session is open: the peer is identified, and queues that wait to connect to it do so at once."""
+        """A session is open: the peer is identified, and queues that wait for it are connected at once."""
         hop = session.dialled_for
         if isinstance(hop, NextHop) and hop.is_served_by(session):
             self._found(hop)

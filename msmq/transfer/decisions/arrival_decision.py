@@ -1,11 +1,11 @@
-"""Decision about messages that arrive together on one session, as a function of facts. [MS-MQQB] 3.1.5.8.
+"""Decision about a batch of arriving messages of one session, as a function of facts. [MS-MQQB] 3.1.5.8.
 
-L{decide} is where every rule about an arriving message stands: what closes the session, what is a duplicate
-or out of order, which class refuses a message, what is forwarded, what is acknowledged to the session.
+L{decide} contains every rule about an arriving message: what closes the session, what is a duplicate or out
+of order, with which class a message is refused, what is forwarded, what is acknowledged on the session.
 These are the decisions of the receivers of [MS-MQQB] 3.1.1.1.1.4 (express), 3.1.1.1.1.6 (recoverable) and
 3.1.1.1.1.8 (transactional); administration acknowledgements are messages like any other (3.1.5.11).
-It reads no clock and no store. What a core cannot know is among its facts: the queue that a message is for,
-the verdict about its signature and its sender, whether this queue manager forwards, how much may be stored.
+It uses no clock and no store. Its facts include the destination queue of each message, the verdict about its
+signature and its sender, whether this queue manager forwards, and the free quota.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NULL: Final = NULL_GUID.bytes_le
 
 
 class Destination(enum.Enum):
-    """Where a message is addressed to, as this queue manager sees it."""
+    """The kind of a message's destination, for this queue manager."""
 
     QUEUE = "a queue of this queue manager that is not transactional"
     TRANSACTIONAL_QUEUE = "a transactional queue of this queue manager"
@@ -45,7 +45,7 @@ class Closure(enum.Enum):
 
 
 class SecurityRefusal(Protocol):
-    """Why a message is refused by what its signature, its encryption or its sender is.
+    """Why a message is refused for its signature, its encryption or its sender.
 
     @ivar message_class: of the negative acknowledgement.
     @ivar reason: a sentence that names the right, certificate, algorithm or line of the configuration.
@@ -59,31 +59,31 @@ class SecurityRefusal(Protocol):
 
 
 class ArrivalHistory(Protocol):
-    """The duplicates and streams of this queue manager, which judging moves on."""
+    """The duplicate and stream state of this queue manager, which judging advances."""
 
     def has_passed(self, message: UserMessageView, /) -> bool:
-        """Whether a message would be found a duplicate now."""
+        """Whether a message would be a duplicate now."""
 
     def judge(
         self, messages: Sequence[UserMessageView], address: str, now: Moment, /
     ) -> Mapping[UserMessageView, Verdict]:
-        """What there is to say about these messages; nothing about one that is simply accepted."""
+        """The verdicts about these messages, except those that are simply accepted."""
 
 
 @attrs.frozen(kw_only=True)
 class ArrivalFacts:
-    """What is known about messages that arrived together.
+    """The facts about a batch of arriving messages.
 
     @ivar address: of the peer, as text.
     @ivar is_trusted: whether the configuration accepts messages from that address without verification.
     @ivar peer: bytes of the GUID of the peer; C{None} if messages of others are accepted from it by direct
         names as well.
-    @ivar destinations: where each message is addressed to.
-    @ivar security: the messages that security refuses, and why.
+    @ivar destinations: the kind of each message's destination.
+    @ivar security: the messages that the security checks refuse, with the reasons.
     @ivar is_durable: whether the store keeps recoverable messages.
-    @ivar free: bytes of messages that this queue manager may store besides.
+    @ivar free: bytes that are free in the queue manager's quota.
     @ivar is_routing_server: whether it forwards messages of others.
-    @ivar without_route: messages for others that get no outgoing queue now, and which of
+    @ivar without_route: messages for others without an outgoing queue now, with the one of
         L{PASSING<msmq.transfer.decisions.forwarding_decision.PASSING>} it is.
     @ivar duplicates: express messages that were accepted before.
     """
@@ -101,7 +101,7 @@ class ArrivalFacts:
 
 
 class Fate(enum.Enum):
-    """What becomes of a message that is not refused."""
+    """The outcome for a message that is not refused."""
 
     ENQUEUED = "enters its queue"
     FORWARDED = "enters the outgoing queue of the queue manager that it is for"
@@ -117,7 +117,7 @@ class ArrivalRefusal:
     """A message that is not accepted.
 
     @ivar why: the class of the negative acknowledgement, or a name where the protocol has none.
-    @ivar detail: what the event log says besides.
+    @ivar detail: an addition for the event log.
     @ivar is_sent_again: it is not acknowledged on the session, so its sender keeps it.
     """
 
@@ -133,16 +133,16 @@ _DROPPED: Final = {Verdict.DUPLICATE: Fate.DUPLICATE, Verdict.OUT_OF_ORDER: Fate
 
 @attrs.frozen
 class ArrivalDecision:
-    """What becomes of messages that arrived together.
+    """The decision about a batch of arriving messages.
 
-    @ivar outcomes: one for each message, in their order; messages behind the last one are ignored, as the
-        session closes.
-    @ivar acknowledged: how many of the recoverable messages, from the first on, the session acknowledges once
-        all is stored.
-    @ivar is_judged: the state of streams and duplicates has moved, and is stored with the messages.
+    @ivar outcomes: one for each message, in their order; messages after the last one are ignored, since the
+    session closes.
+    @ivar acknowledged: how many of the recoverable messages, from the first on, the session acknowledges
+    after the commit.
+    @ivar is_judged: the state of streams and duplicates has changed, and is stored with the messages.
     @ivar closure: why the session closes, if it does.
-    @ivar unverified: recoverable messages whose sender nothing verifies, from an address that is not trusted;
-        a negative acknowledgement of one goes to that address or nowhere.
+    @ivar unverified: recoverable messages of unauthenticated senders at untrusted addresses;
+        a negative acknowledgement is sent only to that address.
     """
 
     outcomes: Sequence[Outcome]
@@ -153,9 +153,9 @@ class ArrivalDecision:
 
 
 def cut_at(decision: ArrivalDecision, messages: Sequence[UserMessageView], index: int) -> ArrivalDecision:
-    """The same decision where the session acknowledges nothing from one message on.
+    """The same decision, with no acknowledgement on the session from one message on.
 
-    Recoverable messages behind it are stored all the same, and found duplicates when they are sent again.
+    Later recoverable messages are stored all the same, and are duplicates when they are sent again.
 
     @param index: of the first message that is not acknowledged.
     """
@@ -174,7 +174,7 @@ def cut_at(decision: ArrivalDecision, messages: Sequence[UserMessageView], index
 def decide(
     messages: Sequence[UserMessageView], facts: ArrivalFacts, history: ArrivalHistory, now: Moment
 ) -> ArrivalDecision:
-    """Decide about messages that arrived together, at this time."""
+    """Decide about a batch of arriving messages at this time."""
     run = _of_run(messages, facts, history, now)
     if run is not None:
         return run
@@ -187,7 +187,7 @@ def decide(
         and facts.destinations.count(Destination.QUEUE) == len(messages)
         and not [message for message in messages if wall >= message.reach_limit]
     ):
-        # Nearly every express message: nothing is known against it, and it is for a queue that is there.
+        # Nearly every express message: no objection, and an existing queue.
         return ArrivalDecision([Fate.ENQUEUED] * len(messages), 0, False, None)
     outcomes = _Outcomes(facts, now)
     for message, destination in zip(messages, facts.destinations, strict=True):
@@ -249,7 +249,7 @@ def _with_recoverable(
             if message.is_recoverable
             and destination is not Destination.ELSEWHERE
             and message not in unverified
-            # An order queue is none of those that this queue manager delivers into.
+            # An order queue is not a delivery destination.
             and (destination is not Destination.MISSING or not is_for_order_queue(message.packet))
         ]
         verdicts = history.judge(judged, facts.address, now)
@@ -264,11 +264,11 @@ def _with_recoverable(
 def _first_unacceptable(
     messages: Sequence[UserMessageView], facts: ArrivalFacts, history: ArrivalHistory
 ) -> tuple[int, Closure | None, ArrivalRefusal | None]:
-    """The first message that ends the session before any rule about its queue is looked at.
+    """The first message that closes the session before the rules about its queue apply.
 
-    Neither it nor what is behind it is judged: judging would move its stream past what is not kept.
+    Neither it nor a later message is judged: that would advance its stream past messages that are not stored.
 
-    @return: its index, or how many messages there are; why the session closes; how it is refused.
+    @return: its index, or the number of messages; why the session closes; the refusal.
     """
     if not facts.is_durable:
         for index, message in enumerate(messages):
@@ -284,7 +284,7 @@ def _first_unacceptable(
     if sum(message.size for message in messages[:end]) > free:
         for index, message in enumerate(messages[:end]):
             if history.has_passed(message):
-                # It is not stored again; if it counted, its sender would send it for ever.
+                # It is not stored again; if it counted against the quota, its sender would send it forever.
                 continue
             free -= message.size
             if free < 0 and message.is_recoverable:
@@ -294,10 +294,10 @@ def _first_unacceptable(
 
 
 def _first_of_another(messages: Sequence[UserMessageView], facts: ArrivalFacts) -> int | None:
-    """The first message by a direct name that claims another sender than the peer.
+    """The first message to a direct name that states another source than the peer.
 
-    Such a message is never forwarded, so it comes from its sender itself. If it were judged, it would take
-    the sequence number, or the MessageID, of a message that the claimed sender has yet to send.
+    Such messages are never forwarded, so the source must be the peer. If it were judged, it would use up the
+    sequence number or MessageID of a message that the stated source has yet to send.
     """
     if facts.peer is None:
         return None
@@ -313,10 +313,10 @@ def _first_of_another(messages: Sequence[UserMessageView], facts: ArrivalFacts) 
 
 
 def _unverified(messages: Sequence[UserMessageView], facts: ArrivalFacts) -> Collection[UserMessageView]:
-    """The recoverable messages of which nothing verifies the sender, from an address that is not trusted.
+    """The recoverable messages of unauthenticated senders at untrusted addresses.
 
-    None of them is accepted. If they were judged all the same, any peer could have the messages that another
-    has yet to send dropped as duplicates.
+    None of them is accepted. If they were judged, any peer could cause later messages of another sender to be
+    dropped as duplicates.
     """
     if facts.is_trusted:
         return ()
@@ -329,7 +329,7 @@ def _unverified(messages: Sequence[UserMessageView], facts: ArrivalFacts) -> Col
 
 
 class _Outcomes:
-    """Outcomes in the order of the messages, and how far the session acknowledges."""
+    """Outcomes in the order of the messages, and the extent of the session acknowledgement."""
 
     def __init__(
         self,
@@ -364,8 +364,8 @@ class _Outcomes:
     def add_judged(self, message: UserMessageView, destination: Destination, verdict: Verdict | None) -> None:
         """Decide about a message of a batch in which some are recoverable.
 
-        From the first on that the session does not acknowledge nothing is acknowledged; what is enqueued
-        behind it is found a duplicate when it is sent again.
+        Messages from the first unacknowledged one on are not acknowledged; those enqueued after it are
+        duplicates when they are sent again.
         """
         if not message.is_recoverable:
             self.add_express(message, destination)
@@ -382,14 +382,14 @@ class _Outcomes:
             self.add(_DROPPED[verdict])
 
     def _of_accepted(self, message: UserMessageView, destination: Destination) -> Outcome:
-        """The rules about the queue of a message, in the order in which they are looked at."""
+        """The rules about the queue of a message, in order."""
         facts = self._facts
         if destination is Destination.MISSING:
             return Fate.ACKNOWLEDGEMENT
         if destination is Destination.ELSEWHERE:
             return self._of_passing(message)
         if facts.security and (refused := facts.security.get(message)) is not None:
-            # Before anything else: a sender without the right to send learns nothing about the queue.
+            # First: a sender without the right to send must not learn anything about the queue.
             return ArrivalRefusal(refused.message_class, f": {refused.reason}")
         is_transactional = destination is Destination.TRANSACTIONAL_QUEUE
         if is_transactional is not message.is_transactional:
