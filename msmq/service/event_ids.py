@@ -38,10 +38,10 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "no name server is known: {error}": 1211,
     "no SRV record {name}: {error}": 1212,
     "queue {path} was deleted with {count} messages in it": 2001,
-    "a queue was not deleted to the end": 2002,
+    "the deletion of a queue was not completed": 2002,
     "no negative acknowledgement for a message of a deleted queue: {error}": 2003,
     "{count} message(s) purged from {queue}": 2004,
-    "{count} message(s) left {queue} unread, {reason}: {messages}{omitted}": 2005,
+    "{count} message(s) removed from {queue} unread, {reason}: {messages}{omitted}": 2005,
     "no negative acknowledgement for a message to {queue}: {error}": 2006,
     "acknowledgement {name} of message {message} not sent: {why}{others}": 2007,
     (
@@ -51,25 +51,25 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "poison messages stay in {queue}: {error}": 2009,
     "a step whose caller has stopped waiting failed: {error}": 2010,
     "the store has space again": 2011,
-    "the store is full, nothing more is taken: {error}": 2012,
-    "whose the store is was not stored: {error}": 2013,
+    "the store is full, no messages are accepted: {error}": 2012,
+    "the owner of the store was not recorded: {error}": 2013,
     "the directory was not closed": 2014,
     "the router could not be opened": 2015,
     "the list of a queue in the directory was not read: {error}": 2016,
     "manager|{reason}": 2017,
-    "directory {source} is reached again": 2018,
+    "directory {source} is reachable again": 2018,
     "In the enterprise: {problem}": 2019,
     "and {count} problems more": 2020,
-    "the enterprise could not be read anew": 2021,
+    "the enterprise could not be read again": 2021,
     "The enterprise could not be read.": 2022,
-    "routing came to an end": 2023,
+    "the router has stopped": 2023,
     "The enterprise is routed as before: {detail}": 2024,
     "a change in the directory is in effect for {object}: {change}": 2025,
     "the directory no longer differs from the {subject} of {object}": 2026,
     "the directory differs from {object}: {difference}": 2027,
     (
-        "routing_server is true in the configuration and not in the directory, so that no "
-        "other queue manager sends by way of this one; an administrator sets it with msmq "
+        "routing_server is true in the configuration and not in the directory, so other queue "
+        "managers do not route messages through this one; an administrator sets it with msmq "
         "enterprise role {name} --routing"
     ): 2028,
     (
@@ -80,24 +80,24 @@ EVENT_IDS: Final[Mapping[str, int]] = {
         "the public keys of this queue manager were not published; peers cannot encrypt for "
         "it; the next start tries again: {detail}"
     ): 2030,
-    "what is known of the directory is not kept up": 2031,
-    "the directory is not used: {error}; it is asked again": 2032,
+    "the periodic updates from the directory have stopped": 2031,
+    "the directory is not used: {error}; it is checked again": 2032,
     "the stored value {name} is not used: {error}": 2033,
     "The check whether the directory is back failed.": 2034,
     "The directory {name} failed.": 2035,
     "the owner of a public queue was not found: {error}{others}": 2036,
-    "a public queue could not be looked for": 2037,
-    "no numbers could be reserved: {error}": 2038,
+    "a public queue could not be looked up": 2037,
+    "MessageIDs could not be reserved: {error}": 2038,
     "acknowledgement of message {message} not sent: {error}{others}": 2039,
     "acknowledgement from {address} {why}{others}": 2040,
     (
-        "nothing is sent to {name}: there are too many outgoing queues, in {busy} of which "
-        "something waits because of what came from {host}{others}"
+        "nothing is sent to {name}: there are too many outgoing queues, {busy} of them with pending "
+        "messages on behalf of {host}{others}"
     ): 2041,
-    "message {message} for {destination} from {address} not taken: {reason}{others}": 2042,
-    "messages from {address} were not taken": 2043,
+    "message {message} for {destination} from {address} not accepted: {reason}{others}": 2042,
+    "messages from {address} were not accepted": 2043,
     "messages from {address} were not stored{others}": 2044,
-    "records of deliveries are left out: {damage}": 2045,
+    "delivery records are left out: {damage}": 2045,
     "outgoing messages could not be read: {error}": 2046,
     "outgoing messages could not be read": 2047,
     "no FinalAck for message {message}: {why}{others}": 2048,
@@ -107,11 +107,11 @@ EVENT_IDS: Final[Mapping[str, int]] = {
         "machines was cloned{others}"
     ): 2050,
     (
-        "queue manager {identifier}, known at {known}, is at {address} as well: a cloned "
-        "machine, or a peer that claims its identifier{others}"
+        "queue manager {identifier}, known at {known}, is also at {address}: a cloned machine, or a "
+        "peer that claims its identifier{others}"
     ): 2051,
     "queue manager {identifier} at {address}: {offset}{others}": 2052,
-    ("acknowledgement from {address} {why}: the journal copy of its message waits on{others}"): 2053,
+    ("acknowledgement from {address} {why}: the journal copy of its message still waits{others}"): 2053,
     "messages that wait were not settled": 2054,
     "message that waits for its acknowledgement not read: {error}": 2055,
     "acknowledged messages could not be removed": 2056,
@@ -126,8 +126,8 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "a new route could not be applied": 2065,
     "acknowledgements could not be read": 2066,
     "an acknowledgement could not be read: {error}": 2067,
-    "message {message} could not be judged": 2068,
-    "the access control of {queue} is changed: it was {before}, it is {after}": 2069,
+    "message {message} could not be checked": 2068,
+    "the access control of {queue} was changed from {before} to {after}": 2069,
     "the list of {queue} was not written again: {error}": 2070,
     (
         "no acknowledgement of message {message} is put into its administration queue here: {reason}{others}"
