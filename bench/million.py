@@ -25,6 +25,7 @@ from twisted.internet.task import deferLater, react
 
 from msmq.manager.service import QueueManagerService
 from msmq.queues.arriving.message import Delivery, Message
+from msmq.service.collector import settle
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 
@@ -165,6 +166,7 @@ def _child(work: str, data: str, count: int, storage: str) -> None:
         try:
             await server.started
             started = time.process_time()
+            settle()
             child = Child(reactor, server, data)
             await _WORK[work](child, count)
             child.figures["started"] = started

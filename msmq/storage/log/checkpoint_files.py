@@ -142,12 +142,12 @@ class CheckpointWriter:
         if self._problem is not None:
             raise self._problem
         end = BODY + self._size
-        # Reserved space allows the next one to be written to a full disk; much more than that is released.
+        # Reserved space allows the next one to be written to a full disk; what is more than that is released.
         size, kept = os.fstat(self._descriptor).st_size, 2 * end + self._spare
         if size < kept:
             with suppress(OSError):
                 os.posix_fallocate(self._descriptor, 0, kept)
-        elif size > 2 * kept:
+        elif size > kept + kept // 4:
             os.ftruncate(self._descriptor, kept)
         os.fsync(self._descriptor)
         head = attrs.evolve(header, size=self._size, checksum=self._checksum).to_bytes()

@@ -22,6 +22,8 @@ A checkpoint frees as many segments as were filled since the one before, two of 
 is kept then is what the log needs until the next, on top of the three that are always there.  With fewer, a
 log in which nothing stays would delete files, and fill as many new ones with zeros: each byte twice.
 """
+SPARED: Final = 8
+"""Of a large log one free file is kept for so many that are in use, if these are more."""
 MOST_VICTIMS: Final = 64
 """Segments that are emptied in one pass over the index."""
 
@@ -107,7 +109,7 @@ class Segments:
             if not segment.rows and generation < min(active, self.horizon)
         ]:
             segment = self.used.pop(generation)
-            if segment.header.size == self.size and len(self.free) < KEPT + len(self.used) // 4:
+            if segment.header.size == self.size and len(self.free) < max(KEPT, len(self.used) // SPARED):
                 self.free.append(segment.path)
             else:
                 extra.append(segment.path)

@@ -1,0 +1,45 @@
+"""What a log keeps of its files when messages are removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.storage.log.checkpoint_files import CheckpointWriter
+from msmq.storage.log.core.checkpoint import CheckpointHeader
+from msmq.storage.log.core.format import SegmentHeader
+from msmq.storage.log.core.scan import Position
+from msmq.storage.log.core.segments import Segment, Segments
+
+SIZE = 65536
+
+
+class KeptFilesTests(SynchronousTestCase):
+    """Files are kept for what comes next, but not many more than that needs."""
+
+    def test_empty_segments(self) -> None:
+        """When half of a hundred segments are empty, an eighth of those in use stays as free files."""
+        segments = Segments(SIZE, horizon=1000)
+        for generation in range(1, 101):
+            header = SegmentHeader(bytes(16), generation, SIZE, bytes(16))
+            segments.used[generation] = Segment(Path(f"{generation}"), header, rows=int(generation > 50))
+        deleted = segments.reclaim(active=1000)
+        self.assertEqual(len(segments.used), 50)
+        self.assertEqual(len(segments.free) + len(deleted), 50)
+        self.assertLessEqual(len(segments.free), 16)
+        self.assertGreaterEqual(len(segments.free), 3)
+
+    def test_smaller_checkpoint(self) -> None:
+        """A checkpoint of half the size releases what it reserved before."""
+        path = Path(self.mktemp())
+        sizes = []
+        for size in (400_000, 200_000, 200_000):
+            writer = CheckpointWriter(path, SIZE // 2)
+            writer.begin()
+            writer.append([bytes(size)])
+            writer.finish(CheckpointHeader(bytes(16), 1, Position(), 1, 0, 0, 0, 0))
+            writer.close()
+            sizes.append(path.stat().st_size)
+        self.assertLess(sizes[1], 0.6 * sizes[0])
+        self.assertEqual(sizes[2], sizes[1])
