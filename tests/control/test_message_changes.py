@@ -235,7 +235,7 @@ class MoveTests(ChangeTestCase):
         for source, target, words in (
             (ORDERS, transactional, "only the second is transactional"),
             (ORDERS, signed, "accepts only authenticated messages"),
-            (ORDERS, small, "the quota of the queue is used up"),
+            (ORDERS, small, "the quota of the queue is exceeded"),
             (ORDERS, ORDERS, "both the source and the target"),
             (ORDERS, f"{ORDERS};journal", "a journal accepts received messages only"),
             (ELSEWHERE, OTHER, "outgoing queue"),
