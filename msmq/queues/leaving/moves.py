@@ -66,7 +66,7 @@ class Moves:
                     raise MQError(
                         Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
                         f"message {position.lookup_id} for {target.definition.path}: the quota of the queue"
-                        " is used up",
+                        " is exceeded",
                     )
         for position in positions:
             position.queue.let_go(position)
