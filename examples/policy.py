@@ -18,6 +18,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
 from msmq import CloseReason, Overrides, Server, SessionProtocol, UserMessageView, load
+from msmq.interfaces import HookResult
 
 
 @attrs.define
@@ -45,9 +46,7 @@ class GuardedSession(SessionProtocol):
         policy, who = self._policy, self.remote_identifier
         return super().may_open() and who in policy.known and who not in policy.shut_out
 
-    def messages_arriving(
-        self, messages: Sequence[UserMessageView], first_recoverable: int
-    ) -> Deferred[None] | None:
+    def messages_arriving(self, messages: Sequence[UserMessageView], first_recoverable: int) -> HookResult:
         """Take a batch, or nothing of it.
 
         Closing acknowledges nothing: the peer keeps what it sent, and would bring it again and again

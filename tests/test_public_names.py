@@ -66,6 +66,7 @@ INTERFACES = [
     "AccessVerdict",
     "CertificateSummary",
     "ExplainedRoute",
+    "HookResult",
     "IAccessAdministration",
     "IAdministration",
     "IInspection",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from msmq.interfaces.access_administration import IAccessAdministration
     from msmq.interfaces.access_summaries import AccessList, AccessVerdict, CertificateSummary
-    from msmq.interfaces.broker import IBroker
+    from msmq.interfaces.broker import HookResult, IBroker
     from msmq.interfaces.clock import IClock
     from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDecoder
     from msmq.interfaces.directory import (
@@ -93,6 +93,7 @@ __all__ = [
     "DirectoryError",
     "ExplainedRoute",
     "Explanation",
+    "HookResult",
     "IAccessAdministration",
     "IAddressBook",
     "IAdministration",
@@ -153,7 +154,7 @@ __all__ = [
 _MODULES: Final = {
     "msmq.interfaces.access_administration": ("IAccessAdministration",),
     "msmq.interfaces.access_summaries": ("AccessList", "AccessVerdict", "CertificateSummary"),
-    "msmq.interfaces.broker": ("IBroker",),
+    "msmq.interfaces.broker": ("HookResult", "IBroker"),
     "msmq.interfaces.clock": ("IClock",),
     "msmq.interfaces.decoding": ("Body", "BodyNotDecoded", "DecodedBody", "IBodyDecoder"),
     "msmq.interfaces.directory": (

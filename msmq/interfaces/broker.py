@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeAlias
 
 from twisted.internet.defer import Deferred
 from zope.interface import Interface
@@ -13,6 +14,9 @@ from msmq.session.effects import CloseReason, ConnectionProgress
 from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.packet.user_message_view import UserMessageView
 
+HookResult: TypeAlias = Deferred[None] | Coroutine[Any, Any, None] | None
+"""What a hook for arriving messages returns: C{None} if it is done, or what it is done with later."""
+
 
 class IBroker(Interface):
     """Receives all events of the sessions of one session factory.
@@ -20,6 +24,7 @@ class IBroker(Interface):
     Each call is made after the session has changed, never in its middle, and in the order in which
     things happened on that session.
     An exception closes only that session, and is logged.
+    Only L{messages_arrived} may be a coroutine or return a Deferred; from any other call that is an error.
     """
 
     def session_opened(session: ISession) -> None:
@@ -30,12 +35,12 @@ class IBroker(Interface):
 
     def messages_arrived(
         session: ISession, messages: Sequence[UserMessageView], first_recoverable: int
-    ) -> Deferred[None] | None:
+    ) -> HookResult:
         """These messages arrived, in this order.
 
         Recoverable ones are numbered consecutively from C{first_recoverable}; the broker calls
         C{session.persisted(number)} only when they are stored up to that number.
-        If it returns a Deferred, the session does not read further until that has fired.
+        If it is a coroutine or returns a Deferred, the session does not read further until that is done.
         """
 
     def messages_acknowledged(session: ISession, messages: Sequence[OutgoingMessage]) -> None:

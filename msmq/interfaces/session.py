@@ -62,8 +62,8 @@ class ISession(Interface):
     def persisted(through: int) -> None:
         """Recoverable messages that arrived on this session are stored, up to this number."""
 
-    def message_rejected(message: UserMessageView, reason: str) -> None:
-        """The broker refuses a message that arrived on this session."""
+    def report_rejection(message: UserMessageView, reason: str) -> None:
+        """The broker refuses a message that arrived on this session; this calls its hook."""
 
     def close(reason: CloseReason = CloseReason.STOPPED) -> None:
         """End the session, or stop waiting to dial again."""

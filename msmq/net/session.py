@@ -20,8 +20,10 @@ from zope.interface import implementer
 
 from msmq.deadline_timer import DeadlineTimer
 from msmq.errors import RemoteProtocolError
+from msmq.interfaces.broker import HookResult
 from msmq.interfaces.session import ISession
 from msmq.moment import Moment
+from msmq.net.hooks import call_hook, call_slow_hook
 from msmq.net.session_owner import SessionOwner
 from msmq.net.transports import ReadingPauses, flush_written, prepare_transport
 from msmq.session.connection_limits import ConnectionRefusal
@@ -61,6 +63,7 @@ class SessionProtocol(Protocol):
     L{room_for_messages}, L{message_rejected} and L{session_closed}.
     They are plain calls, made after the session has changed; an exception in one closes this session
     and is logged.
+    Only L{messages_arriving} may be a coroutine or return a Deferred; from any other hook that is an error.
 
     @ivar remote_address: the textual address of the peer, once there is a connection.
     @ivar dialled_for: what its connector was made for; C{None} for an accepted session.
@@ -115,15 +118,13 @@ class SessionProtocol(Protocol):
     def session_opened(self) -> None:
         """The handshake is complete."""
         if self._factory.broker is not None:
-            self._factory.broker.session_opened(self)
+            call_hook(self._factory.broker.session_opened, self)
 
-    def messages_arriving(
-        self, messages: Sequence[UserMessageView], first_recoverable: int
-    ) -> Deferred[None] | None:
+    def messages_arriving(self, messages: Sequence[UserMessageView], first_recoverable: int) -> HookResult:
         """Hook: these messages arrived together, in this order; by default they are passed to the broker.
 
-        A Deferred suspends the session until it fires: nothing further is read, and these messages are not
-        acknowledged before.
+        A coroutine, or a Deferred that it returns, suspends the session until it is done: nothing further is
+        read, and these messages are not acknowledged before.
         Recoverable messages are numbered consecutively from C{first_recoverable}; call L{persisted} when they
         are stored.
         """
@@ -140,7 +141,7 @@ class SessionProtocol(Protocol):
     def messages_acknowledged(self, messages: Sequence[OutgoingMessage]) -> None:
         """Hook: the peer has acknowledged these messages; by default the broker removes them."""
         if self._factory.broker is not None:
-            self._factory.broker.messages_acknowledged(self, messages)
+            call_hook(self._factory.broker.messages_acknowledged, self, messages)
 
     def message_acknowledged(self, message: OutgoingMessage) -> None:
         """Hook: the peer has acknowledged this message; called for each after L{messages_acknowledged}."""
@@ -148,7 +149,7 @@ class SessionProtocol(Protocol):
     def room_for_messages(self) -> None:
         """Hook: L{capacity} may have grown; by default the broker sends pending messages."""
         if self._factory.broker is not None:
-            self._factory.broker.room_for_messages(self)
+            call_hook(self._factory.broker.room_for_messages, self)
 
     def message_rejected(self, message: UserMessageView, reason: str) -> None:
         """Hook: the broker refused a message that arrived, for this C{reason}."""
@@ -163,7 +164,17 @@ class SessionProtocol(Protocol):
         messages.
         """
         if self._factory.broker is not None:
-            self._factory.broker.session_closed(self, reason, unacknowledged, error)
+            call_hook(self._factory.broker.session_closed, self, reason, unacknowledged, error)
+
+    # Called by its factory
+
+    def decide_opening(self) -> bool:
+        """Whether L{may_open} accepts the session; an exception in it refuses."""
+        try:
+            return call_hook(self.may_open)
+        except Exception:
+            self._log_failure(Failure())
+            return False
 
     # Called by brokers
 
@@ -225,6 +236,10 @@ class SessionProtocol(Protocol):
     def persisted(self, through: int) -> None:
         """The broker has stored the recoverable messages that arrived here, up to this number."""
         self._perform(self.session.persisted(through, self._now()))
+
+    def report_rejection(self, message: UserMessageView, reason: str) -> None:
+        """Call L{message_rejected}; an exception in it ends only this session."""
+        self._guarded(self.message_rejected, message, reason)
 
     def close(self, reason: CloseReason = CloseReason.STOPPED) -> None:
         """End the session, or stop waiting to dial again."""
@@ -352,7 +367,7 @@ class SessionProtocol(Protocol):
 
     def _tell_room(self) -> None:
         if self.is_open:
-            self.room_for_messages()
+            call_hook(self.room_for_messages)
 
     def _perform(self, effects: Iterable[Effect]) -> None:
         """Perform effects in order, including those that are caused by other effects."""
@@ -427,9 +442,9 @@ class SessionProtocol(Protocol):
     def _deliver(self, messages: Sequence[UserMessageView], first_recoverable: int) -> None:
         if self._tells_each_arrival:
             for message in messages:
-                self.message_arriving(message)
-        waits_for = self.messages_arriving(messages, first_recoverable)
-        if waits_for is not None and not waits_for.called:
+                call_hook(self.message_arriving, message)
+        waits_for = call_slow_hook(self.messages_arriving, messages, first_recoverable)
+        if waits_for is not None and (waits_for.paused or not waits_for.called):
             self._suspend(waits_for)
         elif waits_for is not None:
             waits_for.addErrback(self._fail)
@@ -448,8 +463,11 @@ class SessionProtocol(Protocol):
         self._account()
 
     def _fail(self, failure: Failure) -> None:
-        self.log.failure("a hook of the session with {address} failed", failure, address=self.remote_address)
+        self._log_failure(failure)
         self._effects.extend(self._end(CloseReason.INTERNAL_ERROR))
+
+    def _log_failure(self, failure: Failure) -> None:
+        self.log.failure("a hook of the session with {address} failed", failure, address=self.remote_address)
 
     def _end(self, reason: CloseReason) -> list[Effect]:
         """End the session from this side, and discard effects that were not performed.
@@ -465,7 +483,7 @@ class SessionProtocol(Protocol):
     def _guarded(self, hook: Callable[..., object], *args: object) -> None:
         """Call a hook; an exception in it ends only this session."""
         try:
-            hook(*args)
+            call_hook(hook, *args)
         except Exception:
             self._fail(Failure())
             if not self._is_performing:

@@ -211,7 +211,7 @@ class SessionFactory(ServerFactory):
         return protocol
 
     def _accepts(self, protocol: SessionProtocol) -> bool:
-        accepted = protocol.may_open()
+        accepted = protocol.decide_opening()
         if not accepted:
             self.refuse(ConnectionRefusal.SESSIONS, protocol.remote_address, "")
         return accepted

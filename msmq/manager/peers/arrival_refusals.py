@@ -128,4 +128,4 @@ class ArrivalRefusals:
                 reason=reason,
                 others=others,
             )
-        session.message_rejected(message, reason)
+        session.report_rejection(message, reason)
