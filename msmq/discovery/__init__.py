@@ -1,1 +1,1 @@
-"""[MS-MQSD]: the packets of directory server discovery."""
+"""Directory service discovery: packets, client and server. [MS-MQSD]."""

@@ -1,14 +1,14 @@
-"""[MS-MQSD] 3.1: a queue manager without a directory asks its networks for the directory servers.
+"""Directory service discovery client: finds directory servers by broadcast. [MS-MQSD] 3.1.
 
-Its state is that of 3.1.1.1 and 3.1.1.2, initialized as 3.1.3 says.
+The state is that of 3.1.1.1 and 3.1.1.2, initialized as in 3.1.3.
 
-One run asks one network after the other with the same request, and waits up to 15 seconds for the
-replies of each.
-A server of the client's own site lists no servers: what the client has been configured with is right.
-A server of another site lists those of its own site, and these become the client's.
+One run sends the same request to one network after the other, and waits up to 15 seconds for replies on each.
+A server of the client's own site lists no servers: the client's configured list is right.
+A server of another site lists the servers of that site, and the client adopts them.
 
-What a reply does depends on three things alone, as they are when it comes: whether its network is the
-last, whether a foreign reply is stored, and whether the new one lists servers (readings 3 to 9).
+The effect of a reply depends on three facts at its arrival: whether its network is the last one, whether a
+reply
+of another site is stored, and whether the new reply lists servers (readings 3 to 9).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from msmq.errors import RemoteProtocolError
 from msmq.moment import Moment
 
 RESPONSE_TIME: Final = 15.0
-"""[MS-MQSD] 3.1.2.1: seconds of the Waiting for Response Timer."""
+"""[MS-MQSD] 3.1.2.1 Waiting for Response Timer, in seconds."""
 
 
 @attrs.frozen
 class BroadcastNetwork:
-    """[MS-MQSD] 3.1.1.2 one of NetworkAddressList.
+    """Network on which requests are broadcast. [MS-MQSD] 3.1.1.2 NetworkAddressList.
 
-    @ivar address: the IP address of this host on it, from which requests leave.
-    @ivar is_dial_up: it comes and goes (RAS), so that a run that succeeded says nothing about it.
+    @ivar address: the IP address of this host on the network, the source address of requests.
+    @ivar is_dial_up: a dial-up (RAS) network, for which the result of an earlier run does not count.
     """
 
     address: str
@@ -41,7 +41,7 @@ class BroadcastNetwork:
 
 @attrs.frozen
 class SendRequest:
-    """Broadcast this datagram on this network."""
+    """Effect: broadcast this datagram on this network."""
 
     network: BroadcastNetwork
     datagram: bytes
@@ -49,9 +49,9 @@ class SendRequest:
 
 @attrs.frozen
 class DiscoveryEnded:
-    """Get Directory Server List is over.
+    """Effect: Get Directory Server List has ended.
 
-    @ivar found: whether a server answered; the lists of the client are right then.
+    @ivar found: whether a server answered; if so, the lists of the client are valid.
     """
 
     found: bool
@@ -62,11 +62,11 @@ DiscoveryEffect: TypeAlias = SendRequest | DiscoveryEnded
 
 @attrs.define
 class _Run:
-    """[MS-MQSD] 3.1.1.2 what lives as long as one Get Directory Server List.
+    """State of one run of Get Directory Server List. [MS-MQSD] 3.1.1.2.
 
     @ivar index: CurrentNetworkIndex, from 1 (reading 2).
     @ivar stored: LastTopologyServerReply.
-    @ivar latest: the latest reply of the run that was not discarded, whatever became of it (reading 4).
+    @ivar latest: the latest reply of the run that was not discarded (reading 4).
     @ivar deadline: when the Waiting for Response Timer expires.
     """
 
@@ -80,19 +80,19 @@ class _Run:
 
     @property
     def network(self) -> BroadcastNetwork:
-        """The one that was asked last."""
+        """The network of the last request."""
         return self.networks[self.index - 1]
 
     @property
     def is_last(self) -> bool:
-        """Whether there is none after it."""
+        """Whether this is the last network of the run."""
         return self.index == len(self.networks)
 
 
 class DiscoveryClient:
-    """[MS-MQSD] 3.1: the directory service discovery client; one in a queue manager.
+    """Directory service discovery client of a queue manager. [MS-MQSD] 3.1.
 
-    Every call answers with effects, to be performed in their order.
+    Every call returns effects, which the caller performs in order.
 
     The protocol has no security: any host that receives a request can answer it ([MS-MQSD] 5.1).
 
@@ -101,7 +101,7 @@ class DiscoveryClient:
     @ivar directory_servers: DirectoryServerList, computer names.
     @ivar connected_networks: ConnectedNetworkIdentifierList.
     @ivar last_successful_address: LastSuccessfulNetworkAddress; C{None} while it is not valid.
-    @ivar discarded: replies that counted for nothing.
+    @ivar discarded: number of discarded replies.
     """
 
     def __init__(
@@ -113,10 +113,11 @@ class DiscoveryClient:
         connected_networks: Sequence[UUID] = (),
         keeps_networks: bool = True,
     ) -> None:
-        """Begin with what is configured.
+        """Initialize with the configured values. [MS-MQSD] 3.1.3.
 
-        @param keeps_networks: the connected networks of a reply that is not stored any more still count
-            (reading 5); taken literally, the document discards them.
+        @param keeps_networks: keep the connected networks of a reply that is no longer stored (reading 5);
+            read
+        literally, the document discards them.
         """
         self.enterprise = enterprise
         self.site = site
@@ -134,7 +135,7 @@ class DiscoveryClient:
 
     @property
     def deadline(self) -> float | None:
-        """The monotonic second at which L{expire} is due; C{None} while there is none."""
+        """The monotonic second at which L{expire} is due; C{None} if no timer runs."""
         return None if self._run is None else self._run.deadline
 
     def get_directory_server_list(
@@ -144,7 +145,7 @@ class DiscoveryClient:
 
         While a run is in progress this has no effect: the caller waits for its end (reading 31).
 
-        @param networks: all that this host is attached to, now; each once.
+        @param networks: all networks that this host is attached to at present, without duplicates.
         @param request_id: RequestID, new for each run.
         """
         if self._run is not None:
@@ -159,7 +160,7 @@ class DiscoveryClient:
     def receive(self, datagram: bytes, address: str, now: Moment) -> list[DiscoveryEffect]:
         """[MS-MQSD] 3.1.5.2 Receiving a TopologyServerReply.
 
-        A reply that is late, malformed or to another request is discarded and changes nothing.
+        A late or malformed reply, or one to another request, is discarded without effect.
 
         @param address: the L{BroadcastNetwork.address} at which it arrived.
         """
@@ -171,7 +172,7 @@ class DiscoveryClient:
         is_last, is_stored, lists_servers = run.is_last, run.stored is not None, bool(reply.servers)
         run.latest = reply
         if lists_servers and not is_stored:
-            # The first reply of another site; one of the own site may still come from this network.
+            # The first reply of another site; one of the own site may still arrive on this network.
             run.stored = reply
             run.is_answered = True
             self.last_successful_address = address
@@ -198,11 +199,11 @@ class DiscoveryClient:
         return self._fail()
 
     def forget(self) -> None:
-        """Let the next L{get_directory_server_list} ask again, though one has succeeded (reading 10)."""
+        """Make the next L{get_directory_server_list} send requests again after a success (reading 10)."""
         self.last_successful_address = None
 
     def cancel(self) -> None:
-        """End a run without a result; what still comes is discarded."""
+        """End a run without a result; later replies are discarded."""
         self._run = None
 
     def _accepted(self, run: _Run | None, datagram: bytes, address: str) -> TopologyServerReply | None:
@@ -223,9 +224,9 @@ class DiscoveryClient:
         return [SendRequest(run.network, request.to_bytes())]
 
     def _succeed(self, run: _Run) -> list[DiscoveryEffect]:
-        """[MS-MQSD] 3.1.7.1 and 3.1.7.2: take over what the replies say, and complete.
+        """[MS-MQSD] 3.1.7.1 and 3.1.7.2: adopt the content of the replies, and complete.
 
-        Without a stored reply that lists servers, those that are configured stay (readings 5 and 6).
+        Without a stored reply that lists servers, the configured servers stay (readings 5 and 6).
         """
         self._run = None
         if run.stored is not None and run.stored.servers:

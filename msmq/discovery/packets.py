@@ -1,4 +1,4 @@
-"""[MS-MQSD] 2.2 Message Syntax: one datagram, one packet."""
+"""Packets of directory service discovery, one per datagram. [MS-MQSD] 2.2 Message Syntax."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msmq.wire.structure import Structure
 from msmq.wire.writer import Writer
 
 MAXIMUM_NETWORKS = 32
-"""[MS-MQSD] 2.2.2, 2.2.3: how many networks a request or a reply may list; the least is 1."""
+"""[MS-MQSD] 2.2.2, 2.2.3: maximum number of networks in a request or a reply; the minimum is 1."""
 
 
 class TopologyPacketType(IntEnum):
@@ -30,7 +30,7 @@ class TopologyPacketType(IntEnum):
 class TopologyPacketHeader:
     """[MS-MQSD] 2.2.1 TopologyPacketHeader.
 
-    Version and Reserved are sent as 0 and never looked at; a Type that is not defined is malformed.
+    Version and Reserved are sent as 0 and ignored on receipt; an undefined Type is malformed.
     """
 
     LAYOUT: ClassVar[Struct] = Struct("<BBH")
@@ -41,7 +41,7 @@ class TopologyPacketHeader:
     def read(cls, reader: Reader) -> TopologyPacketHeader:
         """Read the four bytes.
 
-        @raise RemoteProtocolError: they are not there, or Type is not defined.
+        @raise RemoteProtocolError: fewer than four bytes, or an undefined Type.
         """
         with reader.header("TopologyPacketHeader", "[MS-MQSD] 2.2.1") as start:
             _version, number, _reserved = reader.unpack(cls.LAYOUT, "Version")
@@ -50,7 +50,7 @@ class TopologyPacketHeader:
 
     @classmethod
     def expect(cls, reader: Reader, wanted: TopologyPacketType) -> None:
-        """Read the four bytes, which have to announce a packet of type C{wanted}."""
+        """Read the four bytes, and require the packet type C{wanted}."""
         start = reader.position
         if cls.read(reader).type is not wanted:
             with reader.header("TopologyPacketHeader", "[MS-MQSD] 2.2.1"):
@@ -80,10 +80,11 @@ class TopologyClientRequest(Structure):
 
     @classmethod
     def read(cls, reader: Reader, *, is_ipx: bool = False) -> TopologyClientRequest:
-        """Read one request and use up the reader: whatever follows the request is ignored.
+        """Read one request; the bytes after it are ignored.
 
-        @param is_ipx: it came over IPX, where IPXNetworkCount and its array follow unless the
-            datagram is shorter than 60 bytes.
+        @param is_ipx: received over IPX, where IPXNetworkCount and its array follow unless the datagram is
+            shorter
+        than 60 bytes.
         @raise RemoteProtocolError: it is shorter than 52 bytes, of another Type, or lists fewer
             than 1 or more than 32 IPX networks.
         """
@@ -124,9 +125,9 @@ class TopologyClientRequest(Structure):
 
 @attrs.frozen
 class DirectoryServer:
-    """[MS-MQSD] 2.2.3: one entry of DirectoryServiceServerArray.
+    """Entry of DirectoryServiceServerArray. [MS-MQSD] 2.2.3.
 
-    @ivar name: a machine name of at least one character, without comma and NUL.
+    @ivar name: a machine name of at least one character, without commas or NULs.
     """
 
     name: str
@@ -140,16 +141,16 @@ class TopologyServerReply(Structure):
 
     A reply from the client's own site lists no servers and has no responding site.
 
-    @ivar correlation_id: the RequestID of the request that it answers.
+    @ivar correlation_id: the RequestID of the answered request.
     @ivar connected_networks: identifiers of the server's connected networks, 1 to 32 of them.
     @ivar responding_site_id: the server's site, present exactly when servers are listed.
     @ivar servers: the directory servers of that site.
-    @ivar connected_network_mask: 0 on IP; on IPX as many bits are set as networks are listed.
+    @ivar connected_network_mask: 0 on IP; on IPX the number of set bits is the number of listed networks.
         Carried as received.
     """
 
     SIZE: ClassVar[int] = 32
-    """Bytes up to ConnectedNetworkArray."""
+    """Size of the fields before ConnectedNetworkArray, in bytes."""
 
     correlation_id: UUID
     connected_networks: tuple[UUID, ...]
@@ -159,7 +160,7 @@ class TopologyServerReply(Structure):
 
     @classmethod
     def read(cls, reader: Reader) -> TopologyServerReply:
-        """Read one reply and use up the reader: whatever follows the reply is ignored.
+        """Read one reply; the bytes after it are ignored.
 
         @raise RemoteProtocolError: it is cut short, of another Type, lists fewer than 1 or more
             than 32 networks, or its server list does not follow its grammar.
@@ -189,8 +190,8 @@ class TopologyServerReply(Structure):
     def write(self, writer: Writer) -> None:
         """Write the reply.
 
-        @raise LocalProtocolError: the number of networks, the mask, the servers or a server's name
-            are nothing that the packet can express.
+        @raise LocalProtocolError: the packet cannot express the number of networks, the mask, the servers or
+            a server's name.
         """
         count = len(self.connected_networks)
         if not 1 <= count <= MAXIMUM_NETWORKS:
@@ -213,9 +214,9 @@ class TopologyServerReply(Structure):
 
 
 def read_topology_packet(data: bytes) -> TopologyClientRequest | TopologyServerReply:
-    """[MS-MQSD] 2.2.1: read one datagram, whichever of the two packets its Type announces.
+    """Read one datagram as the packet that its Type announces. [MS-MQSD] 2.2.1.
 
-    @raise RemoteProtocolError: it is neither.
+    @raise RemoteProtocolError: it is neither a request nor a reply.
     """
     if TopologyPacketHeader.read(Reader(data)).type is TopologyPacketType.CLIENT_REQUEST:
         return TopologyClientRequest.from_bytes(data)

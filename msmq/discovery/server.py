@@ -1,6 +1,6 @@
-"""[MS-MQSD] 3.2: a queue manager that knows the directory servers answers requests for them.
+"""Directory service discovery server: answers broadcasts for directory servers. [MS-MQSD] 3.2.
 
-The server keeps nothing of a request and has no timers (3.2.2); what it reports is the state of 3.2.1.1.
+The server keeps no state of a request and has no timers (3.2.2); it reports the state of 3.2.1.1.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from msmq.wire.addresses import can_be_answered
 from msmq.wire.guid import NULL_GUID
 
 LARGEST_REPLY: Final = 65_507
-"""The most bytes that one UDP datagram carries over IPv4."""
+"""Maximum payload of a UDP datagram over IPv4, in bytes."""
 
 
 class Unanswered(enum.Enum):
-    """Why a datagram is not answered; its sender learns nothing."""
+    """Reason why a datagram is dropped without a reply."""
 
     MALFORMED = "no TopologyClientRequest"
     OTHER_ENTERPRISE = "a request from another enterprise"
@@ -37,19 +37,20 @@ class Unanswered(enum.Enum):
 
 
 class DiscoveryServer:
-    """[MS-MQSD] 3.2: the directory service discovery server.
+    """Directory service discovery server of a queue manager. [MS-MQSD] 3.2.
 
     Its attributes may be changed at any time; the next reply contains the new values.
 
     @ivar enterprise: Enterprise.Identifier.
-    @ivar site: Site.Identifier; replies to clients in it contain no servers, because they know them. The null
-        GUID means no site, to which no client belongs.
-    @ivar directory_servers: DirectoryServerList; its own name, if it is empty (reading 22).
-    @ivar connected_networks: ConnectedNetworkIdentifierList; replies contain the first 32, and without any
-        no request is answered (reading 23).
-    @ivar own_request: the RequestID of the client in the same queue manager, whose request is not answered.
-    @ivar answered: requests that were answered.
-    @ivar unanswered: datagrams that were not, by reason.
+    @ivar site: Site.Identifier; replies to clients of this site contain no servers, because these clients
+        know them.
+    The null GUID means no site; no client belongs to it.
+    @ivar directory_servers: DirectoryServerList; if empty, the server reports its own name (reading 22).
+    @ivar connected_networks: ConnectedNetworkIdentifierList; replies contain the first 32; if it is empty, no
+    request is answered (reading 23).
+    @ivar own_request: the RequestID of this queue manager's own client, whose requests are not answered.
+    @ivar answered: number of answered requests.
+    @ivar unanswered: number of dropped datagrams, by reason.
     """
 
     def __init__(
@@ -62,11 +63,11 @@ class DiscoveryServer:
         connected_networks: Sequence[UUID] = (),
         checks_enterprise: bool = False,
     ) -> None:
-        """Serve what a queue manager knows.
+        """Initialize for one queue manager.
 
-        @param computer_name: its own name.
-        @param checks_enterprise: pass over requests from other enterprises, which the document does not
-            ask for (reading 16).
+        @param computer_name: ComputerName of the queue manager.
+        @param checks_enterprise: drop requests from other enterprises, which the document does not require
+            (reading 16).
         """
         self.enterprise = enterprise
         self.site = site
@@ -84,7 +85,7 @@ class DiscoveryServer:
         """[MS-MQSD] 3.2.5.1 Receiving a TopologyClientRequest: the reply to its sender.
 
         @param source: the IP address and port that it came from.
-        @param is_ipx: it came over IPX.
+        @param is_ipx: received over IPX.
         """
         outcome = self._judge(datagram, is_ipx)
         if source is not None and not isinstance(outcome, Unanswered) and not can_be_answered(*source):
@@ -118,7 +119,7 @@ class DiscoveryServer:
 
 
 def _fitting(names: Iterable[str], room: int) -> tuple[DirectoryServer, ...]:
-    """As many servers as one datagram holds, which are some thousands."""
+    """Truncate the server list to what fits into one datagram, some thousands."""
     servers = []
     for name in names:
         # Two flags, the name, and the comma or the NUL after it, two bytes each.

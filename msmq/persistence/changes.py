@@ -27,15 +27,15 @@ class RemoveQueue:
 
 @attrs.frozen
 class PutMessage:
-    """Keep a message of a queue that is kept.
+    """Store a message in an existing queue.
 
-    @ivar lookup_id: LookupIdentifier, unsigned 64 bits; the messages of a queue lie in its order.
+    @ivar lookup_id: LookupIdentifier, unsigned 64 bits; messages of a queue are ordered by it.
     @ivar packet: the UserMessage packet, without a SessionHeader.
     @ivar arrived: ArrivalTime, seconds since 1970-01-01 UTC.
-    @ivar due: when it has to leave its queue, seconds since 1970-01-01 UTC; C{None} for never.
-    @ivar aborts: AbortCount, how many transactions that had received it were aborted.
-    @ivar moves: MoveCount, how often it was moved.
-    @ivar is_express: it need not survive the process, so the disk is not waited for.
+    @ivar due: time of removal from the queue, seconds since 1970-01-01 UTC; C{None} for never.
+    @ivar aborts: AbortCount, the number of aborted transactions that had received it.
+    @ivar moves: MoveCount, the number of moves.
+    @ivar is_express: the message may be lost when the process ends; storing it does not wait for the disk.
     """
 
     queue: UUID
@@ -50,12 +50,12 @@ class PutMessage:
 
 @attrs.frozen
 class PutMessages:
-    """Keep several messages of a queue that is kept, each as L{PutMessage} does; none of them is there yet.
+    """Store several new messages in an existing queue, each as L{PutMessage} does.
 
-    Only a store that provides L{IMessageRuns<msmq.interfaces.storage.IMessageRuns>} gets it from a queue
-    manager.
+    A queue manager passes it only to a store that provides
+    L{IMessageRuns<msmq.interfaces.storage.IMessageRuns>}.
 
-    @ivar first: the LookupIdentifier of the first; those of the others are consecutive.
+    @ivar first: the LookupIdentifier of the first message; the others follow consecutively.
     @ivar packets: the UserMessage packets, at least one.
     @ivar arrived: ArrivalTime of all of them, as of L{PutMessage}; so is C{due}. None of them was moved or
         received in an aborted transaction, and none is express.
@@ -70,9 +70,9 @@ class PutMessages:
 
 @attrs.frozen
 class RemoveMessages:
-    """Forget these messages of a queue; what is not kept is not an error.
+    """Delete these messages of a queue; a missing message is not an error.
 
-    @ivar is_express: they were put so.
+    @ivar is_express: they were stored as express messages.
     """
 
     queue: UUID
@@ -82,14 +82,14 @@ class RemoveMessages:
 
 @attrs.frozen
 class MoveMessage:
-    """Take a message over into another queue that is kept; one that is not kept is not an error.
+    """Move a message to another existing queue; a missing message is not an error.
 
-    Its packet and its ArrivalTime stay what they are.
+    Its packet and its ArrivalTime do not change.
 
-    @ivar lookup_id: its LookupIdentifier until now.
+    @ivar lookup_id: its LookupIdentifier before the move.
     @ivar new_lookup_id: its LookupIdentifier in the target.
-    @ivar due: as of L{PutMessage}, from now on; so are C{aborts} and C{moves}.
-    @ivar is_express: it was put so, and stays so.
+    @ivar due: the new value, as of L{PutMessage}; so are C{aborts} and C{moves}.
+    @ivar is_express: it was stored as an express message, and remains one.
     """
 
     queue: UUID
@@ -104,9 +104,9 @@ class MoveMessage:
 
 @attrs.frozen
 class PutAborts:
-    """Keep the AbortCount of a message; a message that is not kept is not an error.
+    """Store the AbortCount of a message; a missing message is not an error.
 
-    @ivar is_express: it was put so.
+    @ivar is_express: it was stored as an express message.
     """
 
     queue: UUID
@@ -117,7 +117,7 @@ class PutAborts:
 
 @attrs.frozen
 class PutState:
-    """Store a named value of the queue manager, replacing a former one."""
+    """Store a named value of the queue manager, replacing the previous one."""
 
     name: str
     value: bytes
@@ -125,16 +125,16 @@ class PutState:
 
 @attrs.frozen
 class RemoveState:
-    """Forget a value; a name that is not kept is not an error."""
+    """Delete a value; an unknown name is not an error."""
 
     name: str
 
 
 @attrs.frozen
 class AppendLog:
-    """Append to the message log of a queue that is kept, under the next sequence number of the store.
+    """Append to the message log of an existing queue, under the next sequence number of the store.
 
-    Whatever becomes of the message, its entry stays until L{TrimLog}, or L{RemoveQueue}.
+    The entry stays until L{TrimLog} or L{RemoveQueue}, even when the message is removed.
 
     @ivar lookup_id: the LookupIdentifier that the message has in the queue.
     """
@@ -147,15 +147,16 @@ class AppendLog:
 
 @attrs.frozen
 class TrimLog:
-    """Forget the oldest entries of the message log of a queue, up to the first that is to be kept.
+    """Delete the oldest entries of the message log of a queue, up to the first one that is retained.
 
-    An entry that was stamped while the clock was ahead keeps those behind it from going by their age, until
-    it is too old itself; their size takes them nevertheless.
+    An entry with a timestamp in the future blocks removal by age of the entries after it, until it is itself
+    too
+    old; removal by size is not affected.
 
-    @ivar before: the oldest go as long as they arrived earlier, seconds since 1970-01-01 UTC; C{None} for
-        no such limit.
-    @ivar keep_bytes: the oldest go until the packets that are left have at most this many bytes; C{None} for
-        no such limit.
+    @ivar before: entries that arrived earlier are deleted, seconds since 1970-01-01 UTC; C{None} for no
+        limit.
+    @ivar keep_bytes: the oldest are deleted until the remaining packets have at most this many bytes; C{None}
+        for no limit.
     """
 
     queue: UUID
@@ -168,11 +169,12 @@ class AppendEvent:
     """Append to the event log, under the next sequence number of the store.
 
     @ivar time: seconds since 1970-01-01 UTC.
-    @ivar identity: whose event it is: the GUID of its SourceQueueManager as it stands in a packet, and its
-        MessageID, 4 bytes little-endian; 20 bytes, or none for an event of the queue manager itself.
+    @ivar identity: the message concerned: the GUID of its SourceQueueManager as encoded in a packet, and its
+        MessageID, 4
+    bytes little-endian; 20 bytes, or empty for an event of the queue manager itself.
     @ivar event: what happened, a word such as C{expired} or C{refused}.
-    @ivar reason: why, for people.
-    @ivar message_class: the class that says so on the wire; 0 if none does.
+    @ivar reason: why, as readable text.
+    @ivar message_class: the message class that reports it on the wire; 0 if there is none.
     @ivar queue: the path or format name of the queue in which, or in transit to which, it happened.
     """
 
@@ -185,19 +187,19 @@ class AppendEvent:
 
 
 ADMINISTERED: Final = "administered"
-"""An event of an administrative change; its message need not have been removed."""
+"""Event name of an administrative change; its message may still be in a queue."""
 
 
 @attrs.frozen
 class TrimEvents:
-    """Forget the oldest events until at most C{keep} are left."""
+    """Delete the oldest events until at most C{keep} are left."""
 
     keep: int
 
 
 @attrs.frozen
 class LoggedPacket:
-    """An entry of a message log that had its number in another store.
+    """An entry of a message log, with the number that it had in another store.
 
     @ivar sequence: its number, from 1.
     """
@@ -210,12 +212,12 @@ class LoggedPacket:
 
 @attrs.frozen
 class RestoreLog:
-    """Take over entries of a message log from another store, under the numbers that they had there.
+    """Import entries of a message log from another store, with the numbers that they had there.
 
-    They come behind the entries that the log has, in ascending order.
+    They follow the existing entries of the log, in ascending order.
     Entries that are appended later, to any log, get larger numbers.
 
-    @ivar first: the first number that was not trimmed there; those below it count as trimmed here too.
+    @ivar first: the first number that was not trimmed there; lower numbers count as trimmed here too.
     """
 
     queue: UUID
@@ -225,12 +227,13 @@ class RestoreLog:
 
 @attrs.frozen
 class RestoreNumbers:
-    """Take over from another store which numbers were assigned there, so that none is assigned again.
+    """Import the last assigned numbers of another store, so that no number is assigned again.
 
-    It comes before any event is appended.
+    It precedes the first appended event.
 
     @ivar last_entry: the largest number of an entry in any message log; 0 if there was none.
-    @ivar last_event: the next event gets the number after this one; 0 to begin with 1.
+    @ivar last_event: the number of the last event; the next event gets the number after it; 0 to begin with
+        1.
     """
 
     last_entry: int
@@ -253,18 +256,18 @@ SingleChange: TypeAlias = (
     | RestoreLog
     | RestoreNumbers
 )
-"""The changes without runs."""
+"""Changes other than runs of messages."""
 
 Change: TypeAlias = SingleChange | PutMessages
 
 
 def has_runs(changes: Sequence[Change]) -> bool:
-    """Whether there is a run among these changes."""
+    """Whether these changes contain a run of messages."""
     return any(isinstance(change, PutMessages) for change in changes)
 
 
 def single_changes(changes: Sequence[Change]) -> Iterator[SingleChange]:
-    """The same changes without runs, for a store that takes messages one by one."""
+    """The same changes with each run expanded, for a store that accepts single messages only."""
     for change in changes:
         if isinstance(change, PutMessages):
             for lookup_id, packet in enumerate(change.packets, change.first):

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.2 Queue: the properties of a queue, apart from the messages in it."""
+"""Properties of a queue, without its messages. [MS-MQDMPR] 3.1.1.2 Queue."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from msmq.structures.status import MQError, Status
 from msmq.wire.guid import NULL_GUID
 
 UNLIMITED = 0xFFFFFFFF
-"""The quota, in kilobytes, that is none ([MS-MQDMPR] 3.1.7.1.33)."""
+"""Quota value that means no limit, in kilobytes ([MS-MQDMPR] 3.1.7.1.33)."""
 
 LABEL_LENGTH = 124
-"""The most characters that the label of a queue may have."""
+"""Maximum length of a queue label, in characters."""
 
 
 class QueueType(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.2 QueueType.
+    """Type of a queue. [MS-MQDMPR] 3.1.1.2 QueueType.
 
-    OUTGOING is not in that list: it marks the definition of an OutgoingQueue (3.1.1.3), which the
-    document describes as an element of its own.
+    OUTGOING is our addition: it marks the definition of an OutgoingQueue, which the document describes as a
+    separate element (3.1.1.3).
     A journal is a SYSTEM queue with a parent, a subqueue a queue of its parent's type.
     """
 
@@ -33,7 +33,7 @@ class QueueType(enum.Enum):
 
 
 class QueuePrivacy(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.2, [MS-MQMQ] 2.3.1.12 PrivacyLevel: which messages a queue takes.
+    """Encryption required of messages to a queue. [MS-MQDMPR] 3.1.1.2, [MS-MQMQ] 2.3.1.12 PrivacyLevel.
 
     NONE accepts only messages that were not encrypted in transit, BODY only encrypted ones, OPTIONAL both.
     """
@@ -45,27 +45,28 @@ class QueuePrivacy(enum.Enum):
 
 @attrs.frozen
 class QueueDefinition:
-    """[MS-MQDMPR] 3.1.1.2 what a store keeps of a queue.
+    """Definition of a queue as a store keeps it. [MS-MQDMPR] 3.1.1.2.
 
     @ivar identifier: the Identifier of the DirectoryObject; never used twice.
     @ivar path: the Pathname without the computer, C{private$\\orders} for example; of an outgoing
-        queue its DestinationFormatName. Compared without case, printed as it was given.
+        queue its DestinationFormatName. Compared without case, displayed as given.
     @ivar number: PrivateQueueNumber, the number in C{PRIVATE=guid\\number}; 0 if it is not private.
     @ivar journal: Journaling, whether received messages are copied to the journal.
     @ivar log: whether arrivals are kept in the message log of the queue.
-    @ivar log_age: seconds for which the message log keeps them, at least; 0 for no such limit.
-    @ivar log_size: kilobytes of packets that the message log keeps at most; 0xFFFFFFFF for no such limit.
+    @ivar log_age: minimum retention of the message log, in seconds; 0 for no limit by age.
+    @ivar log_size: maximum size of the message log, in kilobytes of packets; 0xFFFFFFFF for no limit.
     @ivar quota: kilobytes of 1024 bytes for messages, 0 to 0xFFFFFFFF, which means no limit.
     @ivar journal_quota: the same for the journal.
-    @ivar authenticate: Authentication, whether only authenticated messages are taken.
-    @ivar application_type: Type, a GUID that only applications give a meaning to.
+    @ivar authenticate: Authentication, whether only authenticated messages are accepted.
+    @ivar application_type: Type, a GUID whose meaning only applications define.
     @ivar created: CreateTime, seconds since 1970-01-01 UTC.
     @ivar modified: ModifyTime, the same.
-    @ivar base_priority: BasePriority ([MS-MQMQ] 2.3.1.6), -32768 to 32767; 0 for a private queue. That of
-        an outgoing queue is added to the priority of each message when the next one to send is chosen.
-    @ivar security: Security, the security descriptor, self-relative; empty for none, which lets everybody do
-        everything.
-    @ivar parent: the identifier of the queue of which it is the journal or a subqueue; else C{None}.
+    @ivar base_priority: BasePriority ([MS-MQMQ] 2.3.1.6), -32768 to 32767; 0 for a private queue. For an
+        outgoing queue, it is added to the priority of each message to choose
+    the next one to send.
+    @ivar security: Security, the security descriptor, self-relative; empty for none, which grants every right
+        to everyone.
+    @ivar parent: the identifier of the parent queue of a journal or subqueue; else C{None}.
     @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a quota or a log limit outside its range,
         MQ_ERROR_LABEL_TOO_LONG for a label over 124 characters.
     """
@@ -110,5 +111,5 @@ class QueueDefinition:
 
 
 def quota_in_bytes(kilobytes: int) -> int | None:
-    """The bytes that a quota allows; C{None} if it sets no limit."""
+    """Convert a quota to bytes; C{None} if it sets no limit."""
     return None if kilobytes == UNLIMITED else kilobytes * 1024

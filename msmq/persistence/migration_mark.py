@@ -1,8 +1,9 @@
-"""The mark that says that a store is being filled from another one, or was moved to another one.
+"""Migration mark: a store is the incomplete target, or the retired source, of a migration.
 
-A migration fills the target under a mark that no server accepts.
-When the target is verified the source gets its own mark, then that of the target is removed: so at no moment
-can servers start on both, and the mark of the source says where the messages are.
+A migration fills the target under a mark, with which no server starts.
+When the target is verified, the source is marked, then the mark of the target is removed. So servers can
+never
+start on both, and the mark of the source names the store that has the messages.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from uuid import UUID
 import attrs
 
 MARK: Final = "migration"
-"""Under this name a store keeps its mark, as it keeps the values of a queue manager."""
+"""Name of the mark among the state values of a store."""
 
 
 class MigrationRole(enum.Enum):
-    """What a store is in a migration."""
+    """Role of a store in a migration."""
 
     TARGET = "target"
-    """It is being filled, and not complete."""
+    """The target, not yet complete."""
     MOVED = "moved"
-    """All that it holds is in the other store."""
+    """The source, whose whole content is in the other store."""
 
 
 class CopyPhase(enum.IntEnum):
-    """What is copied, in this order."""
+    """Phases of a copy, in order."""
 
     QUEUES = 0
     MESSAGES = 1
@@ -40,10 +41,10 @@ class CopyPhase(enum.IntEnum):
 
 @attrs.frozen
 class CopyPosition:
-    """How far a copy has come.
+    """Progress of a copy.
 
-    @ivar place: of the queue that comes next, among the queues of the source from 0.
-    @ivar begin: LookupIdentifier, sequence or place from which it goes on there.
+    @ivar place: index of the next queue, among the queues of the source, from 0.
+    @ivar begin: LookupIdentifier, sequence or index from which the copy continues there.
     """
 
     phase: CopyPhase = CopyPhase.QUEUES
@@ -53,12 +54,12 @@ class CopyPosition:
 
 @attrs.frozen
 class MigrationMark:
-    """The mark of a store.
+    """Migration mark of a store.
 
-    @ivar identifier: of the migration.
-    @ivar other: the other store, as people read it.
-    @ivar position: of a target, how far it is filled.
-    @ivar is_finished: of a source, whether the target has lost its mark.
+    @ivar identifier: GUID of the migration.
+    @ivar other: the other store, as readable text.
+    @ivar position: progress of the copy, in the mark of a target.
+    @ivar is_finished: whether the mark of the target is removed, in the mark of a source.
     """
 
     role: MigrationRole
@@ -68,7 +69,7 @@ class MigrationMark:
     is_finished: bool = False
 
     def to_bytes(self) -> bytes:
-        """The mark as a store keeps it."""
+        """Encode the mark for the store."""
         position = self.position
         return json.dumps(
             {
@@ -82,9 +83,9 @@ class MigrationMark:
 
 
 def read_mark(value: bytes | None) -> MigrationMark | None:
-    """The mark that a store keeps; C{None} if it keeps none.
+    """Decode the mark of a store; C{None} if it has none.
 
-    @raise ValueError: it is none that this version knows.
+    @raise ValueError: this version does not know such a mark.
     """
     if value is None:
         return None

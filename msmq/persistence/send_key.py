@@ -1,4 +1,4 @@
-"""The key under which an application sends a message, so that it may safely send it again."""
+"""Idempotency key of a sent message: an application may repeat a send under it safely."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 from msmq.structures.status import MQError, Status
 
 KEY_LENGTH: Final = 512
-"""The most bytes of a key, in UTF-8."""
+"""Maximum length of a key, in bytes of UTF-8."""
 
 
 def check_key(key: str) -> bytes:
-    """The bytes of a key.
+    """Check a key, and encode it.
 
     @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a key that is empty, or too long.
     """

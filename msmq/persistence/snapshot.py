@@ -1,4 +1,4 @@
-"""Snapshot: the content that a store returns when it is opened."""
+"""Snapshot: the content that a store returns when it is opened, without the packets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _sizes() -> array[int]:
 
 @attrs.define(eq=False)
 class MessageColumns(Sequence[StoredMessage]):
-    """Messages of one queue as columns, which take 36 bytes each.
+    """Index of the messages of one queue as columns, 36 bytes a message.
 
     @ivar due: -1 for C{None}.
     """
@@ -40,7 +40,7 @@ class MessageColumns(Sequence[StoredMessage]):
 
     @classmethod
     def of(cls, messages: Iterable[StoredMessage]) -> MessageColumns:
-        """Messages as columns."""
+        """Convert messages to columns."""
         found = cls()
         for lookup_id, size, arrived, due, aborts, moves in messages:
             found.lookup_ids.append(lookup_id)
@@ -82,8 +82,8 @@ class MessageColumns(Sequence[StoredMessage]):
 class Snapshot:
     """The queues, an index of their messages and the state; packets stay in the store until they are read.
 
-    @ivar messages: by queue identifier, in ascending order of LookupIdentifier, without what was put as
-        express; a queue without messages may be missing.
+    @ivar messages: by queue identifier, in ascending order of LookupIdentifier, without express messages; a
+        queue without messages may be missing.
     @ivar state: the values of L{msmq.persistence.changes.PutState} by their names.
     """
 

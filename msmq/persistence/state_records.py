@@ -1,4 +1,4 @@
-"""State as the store keeps it: a name, and bytes that say in which version they are written."""
+"""State records of a store: a name, and bytes that begin with their version."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from msmq.quoting import quoted
 from msmq.wire.reader import Reader
 
 StateChange: TypeAlias = tuple[str, bytes | None]
-"""The name of a value and what the store is to keep under it; C{None}: nothing any more."""
+"""Name and new bytes of a state value; C{None} deletes it."""
 
 
 class StateError(MsmqError):
-    """A value that the store kept is damaged, or was written by another version.
+    """A stored value is damaged, or was written by another version.
 
-    Continuing without it could lose messages or deliver them twice, so loading it has to fail.
+    Continuing without it could lose messages or deliver them twice, so loading fails.
 
     @ivar name: the name of the value.
     @ivar rule: what is wrong with it, in words.
@@ -31,7 +31,7 @@ class StateError(MsmqError):
 
 @contextmanager
 def reading(name: str, value: bytes, version: int) -> Iterator[Reader]:
-    """Read the whole of a value whose first byte is its version.
+    """Read a whole value whose first byte is its version.
 
     @raise StateError: the version is another, the value is cut short, or bytes follow it.
     """
@@ -48,9 +48,9 @@ def reading(name: str, value: bytes, version: int) -> Iterator[Reader]:
 
 
 def numbered(state: Mapping[str, bytes], prefix: str) -> list[tuple[int, str, bytes]]:
-    """The values whose names are C{prefix} and a number, in the order of the numbers.
+    """List the values whose names are C{prefix} and a number, in the order of the numbers.
 
-    @raise StateError: something else than a number follows the prefix.
+    @raise StateError: the prefix is not followed by a number.
     """
     found = []
     for name, value in state.items():

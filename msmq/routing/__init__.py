@@ -1,5 +1,5 @@
-"""[MS-MQBR] routing between sites: topology, routing table, next hops.
+"""Routing between sites: topology, routing table, next hops. [MS-MQBR].
 
-Pure, as every core: functions of a L{msmq.routing.topology.Topology}, which is made of what a directory
-holds; and L{msmq.routing.topology_refresh.RoutingCore}, which says when that is read anew.
+Pure, as every core: functions of a L{msmq.routing.topology.Topology}, which is built from directory objects,
+and L{msmq.routing.topology_refresh.RoutingCore}, which schedules its refresh.
 """

@@ -1,8 +1,9 @@
-"""Next hops while some queue managers cannot be reached.
+"""Alternate next hops around queue managers that are down.
 
-[MS-MQBR] knows no such state: what is for a gate that is down waits for it.
-Here a queue manager that cannot reach a next hop hands the message to an alternate, if one is allowed by
-L{msmq.routing.downstream}, and waits otherwise.
+[MS-MQBR] has no such state: a message for a gate that is down waits for it.
+Here a queue manager that cannot reach a next hop sends the message to an alternate that
+L{msmq.routing.downstream}
+allows; without one the message waits.
 """
 
 from __future__ import annotations
@@ -22,17 +23,16 @@ MOST_WAITED_FOR: Final = 4
 """Limit on unreachable alternates that are tried alternately with the document's next hop."""
 
 _KEPT: Final = 300_000
-"""Allowed steps that are kept, for all destinations together."""
+"""Capacity of the cache of allowed steps, over all destinations."""
 
 
 _Key: TypeAlias = tuple[tuple[UUID, ...], tuple[UUID, ...], UUID | None]
 
 
 class Alternates:
-    """Decides for the queue managers of one topology, each with what it believes to be down.
+    """Chooses next hops in one topology, given the queue managers that the decider believes down.
 
-    The allowed steps of the last destinations are kept.
-    It may be used by several threads.
+    Caches the allowed steps of recent destinations. Thread-safe.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -46,13 +46,14 @@ class Alternates:
     ) -> Decision:
         """[MS-MQBR] 3.1.5.1 GetNextHops of C{own} without the queue managers that it believes to be down.
 
-        The hops are those that can be reached, the best first.
-        If all of them are avoided, the message waits: they are the hop of the document first, then
-        alternates that would do, whichever is back first.
+        The result lists the reachable hops, the best first.
+        If all hops are avoided, the message waits for the first one to return: the result then lists the hop
+        of the
+        document first, then the allowed alternates.
 
-        @param avoided: the queue managers that C{own} believes to be down; neither it nor the destination
-            counts.
-        @param table: the routing table of C{own}; it is computed where it is needed and not given.
+        @param avoided: the queue managers that C{own} believes to be down; C{own} and the destination in it
+            are ignored.
+        @param table: the routing table of C{own}; computed on demand if not given.
         """
         avoided = avoided - {own, destination}
         if table is None and avoided:
@@ -74,7 +75,7 @@ class Alternates:
         return plain
 
     def paths(self, target: QueueManager) -> DownstreamPaths:
-        """The allowed steps to a destination, computed once."""
+        """The allowed steps to a destination, from the cache or computed."""
         key = self._key(target)
         found = self._paths.get(key)
         if found is None:
@@ -88,17 +89,17 @@ class Alternates:
         return found
 
     def is_quick(self, destination: UUID) -> bool:
-        """Whether a decision for this destination needs no more than a look at what is kept."""
+        """Whether the cache has the allowed steps to this destination."""
         target = self.topology.queue_manager(destination)
         return target is None or self._key(target) in self._paths
 
     def _key(self, target: QueueManager) -> _Key:
-        """Queue managers of the same sites, with the same in-routing servers, are reached alike."""
+        """Cache key: queue managers of the same sites and in-routing servers share their allowed steps."""
         is_gate = any(target.identifier in self.topology.gates(site) for site in target.sites)
         return target.sites, target.in_routing_servers, target.identifier if is_gate else None
 
     def _costs_without(self, target: QueueManager, avoided: Set[UUID]) -> dict[UUID, int]:
-        """What is left without these; the last answer for each destination is kept."""
+        """Costs without the avoided gates; the last result for each destination is cached."""
         key = self._key(target)
         kept = self._costs.get(key)
         if kept is not None and kept[0] == avoided:
@@ -110,10 +111,10 @@ class Alternates:
     def _within_site(
         self, source: QueueManager, target: QueueManager, plain: Decision, avoided: Set[UUID]
     ) -> Decision:
-        """Another routing server, or another gate, of a site of a queue manager that is not a gate.
+        """Choose another routing server or gate of its site, for a queue manager that is not a gate.
 
-        Gates never hand a message to a queue manager that is neither a gate nor a routing server of its
-        destination, so it does not come back.
+        The message does not return: gates send it only to other gates and to routing servers of its
+        destination.
         """
         costs = self._costs_without(target, avoided)
         if plain.rule is Rule.SITE_GATE_OF_SITE:
@@ -134,7 +135,7 @@ class Alternates:
         return _chosen(plain, useful, avoided)
 
     def _gates_of(self, machine: QueueManager) -> list[UUID]:
-        """The gates of its sites, those of the site that [MS-MQBR] 3.1.5.6 looks at first."""
+        """The gates of its sites; first those of the site that [MS-MQBR] 3.1.5.6 selects."""
         first = self.topology.first_site(machine.sites)
         sites = sorted(machine.sites, key=lambda site: site != first)
         return [gate for site in sites for gate in self.topology.gates(site)]
@@ -142,7 +143,7 @@ class Alternates:
     def _is_useful(
         self, identifier: UUID, target: QueueManager, costs: dict[UUID, int], avoided: Set[UUID]
     ) -> bool:
-        """Whether a path leads from a routing server to the destination, as far as is known."""
+        """Whether a known path leads from a routing server to the destination."""
         machine = self.topology.queue_manager(identifier)
         if machine is None:
             return False
@@ -163,7 +164,7 @@ class Alternates:
         avoided: Set[UUID],
         table: RoutingTable,
     ) -> Decision:
-        """[MS-MQBR] 3.1.5.3 from a site gate, which knows the whole path."""
+        """[MS-MQBR] 3.1.5.3 the next hops from a site gate, which knows the whole path."""
         assert plain.row is not None
         sites = table.path(plain.row.destination_site_id)[1:]
         if not any(gate in avoided for site in sites for gate in self.topology.gates(site)):
@@ -188,7 +189,7 @@ def _total(step: Step, costs: dict[UUID, int]) -> int:
 
 
 def _chosen(plain: Decision, others: Sequence[UUID], avoided: Set[UUID]) -> Decision:
-    """The first that is not avoided; without one the hop of the document and the rest, all waited for."""
+    """The hops that are not avoided; if all are, every candidate, in order of preference."""
     up = [other for other in others if other not in avoided]
     if up:
         return attrs.evolve(plain, hops=(up[0],), rule=Rule.ALTERNATE)

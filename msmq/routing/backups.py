@@ -1,7 +1,7 @@
-"""Backups that cannot be used: paths around a site whose gates are down, on which no message may go.
+"""Unusable backup paths: links around a failed site that the downstream criterion forbids.
 
 By the rule of L{msmq.routing.downstream} a message goes around a site only if every step brings it nearer
-to its destination; otherwise it waits, although links lead around.
+to its destination; otherwise it waits, although there is a path around the site.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ from msmq.routing.topology import MAXIMUM_COST, QueueManager, RoutingLink, Topol
 from msmq.wire.guid import NULL_GUID
 
 MOST_WORK: Final = 1_000_000
-"""Steps that are looked at; a larger enterprise is checked for some of its sites as destinations."""
+"""Limit on examined steps; in a larger enterprise only some sites are checked as destinations."""
 
 _MOST_REPORTED: Final = 50
-"""Links that are reported, those first that concern the most pairs of sites."""
+"""Limit on reported links; those that concern the most pairs of sites come first."""
 
 _COMPUTING: Final = 5
-"""How many times as long it takes to compute a step as to look at one."""
+"""Cost of computing a step, relative to examining one."""
 
 
 @attrs.frozen
 class _Backup:
-    """A path around a site that no message takes.
+    """A path around a failed site that no message may take.
 
-    @ivar sites: from the site where messages wait to the destination.
-    @ivar failed: the site that it leads around, which is next on the cheapest path.
-    @ivar position: of the first site of the path that is not nearer to the destination than the one before.
-    @ivar distances: of each site of the path from the destination.
+    @ivar sites: the path, from the site where messages wait to the destination.
+    @ivar failed: the bypassed site, the next one on the cheapest path.
+    @ivar position: index of the first site of the path that is not nearer to the destination than its
+        predecessor.
+    @ivar distances: distance of each site of the path to the destination.
     """
 
     sites: tuple[UUID, ...]
@@ -46,14 +47,14 @@ class _Backup:
 
     @property
     def ends(self) -> tuple[UUID, UUID]:
-        """The link of the first step that is not allowed, in its direction."""
+        """The ends of the first link that is not allowed, in the direction of the path."""
         return self.sites[self.position - 1], self.sites[self.position]
 
 
 def find_unusable_backups(topology: Topology) -> list[EnterpriseProblem]:
-    """Each link that would lead around a site, and may not be used, with a cost that would change that.
+    """Find links around a site that may not be used, and a link cost that would allow it.
 
-    One problem for each link, direction and site; the costs that are named were tried.
+    One problem per link, direction and site; each suggested cost was verified.
     """
     found: dict[tuple[UUID, UUID, UUID], list[_Backup]] = {}
     work, looked_at = 0, 0
@@ -77,7 +78,7 @@ def find_unusable_backups(topology: Topology) -> list[EnterpriseProblem]:
 
 
 def _unusable(topology: Topology, site: UUID) -> tuple[list[_Backup], int]:
-    """The pairs on the routes to one site, and the amount of work done."""
+    """Unusable backups on routes to one site, and the work spent."""
     paths = downstream_paths(topology, _anyone(site))
     size = sum(map(len, paths.steps.values())) + len(topology.links)
     work = _COMPUTING * size
@@ -100,12 +101,12 @@ def _unusable(topology: Topology, site: UUID) -> tuple[list[_Backup], int]:
 
 
 def _anyone(site: UUID) -> QueueManager:
-    """A queue manager of a site, as a destination."""
+    """Any queue manager of a site, as a destination."""
     return QueueManager(NULL_GUID, sites=(site,))
 
 
 def _distances(topology: Topology, site: UUID, without: UUID | None = None) -> dict[UUID, int]:
-    """The least cost from every site with a gate, by such sites."""
+    """Least cost from every gated site, over gated sites."""
     graph = topology.graph
     distances: dict[UUID, int] = {}
     heap = [(0, graph.numbers[site])] if topology.gates(site) else []
@@ -123,7 +124,7 @@ def _distances(topology: Topology, site: UUID, without: UUID | None = None) -> d
 
 
 def _next_sites(topology: Topology, site: UUID, distances: Mapping[UUID, int]) -> dict[UUID, list[UUID]]:
-    """For each site that is next on the cheapest path of others: those others."""
+    """Map each next site to the sites whose cheapest path continues there."""
     graph = topology.graph
     found: dict[UUID, list[UUID]] = {}
     for source, distance in distances.items():
@@ -136,7 +137,7 @@ def _next_sites(topology: Topology, site: UUID, distances: Mapping[UUID, int]) -
 
 
 def _is_open(topology: Topology, costs: Mapping[UUID, int], source: UUID, down: frozenset[UUID]) -> bool:
-    """Whether a message goes on from a site in which any gate is up."""
+    """Whether a message can leave a site in which any gate is up."""
     gates = [gate for gate in topology.gates(source) if gate not in down]
     return not gates or any(gate in costs for gate in gates)
 
@@ -147,7 +148,7 @@ def _backup(
     distances: Mapping[UUID, int],
     around: Mapping[UUID, int],
 ) -> _Backup | None:
-    """The cheapest path around, and where on it messages may not go on."""
+    """The cheapest path around the failed site, and its first forbidden step."""
     source, failed, destination = ends
     sites = [source]
     graph = topology.graph
@@ -192,7 +193,7 @@ def _problem(topology: Topology, backups: list[_Backup]) -> EnterpriseProblem:
 
 
 def _changes(topology: Topology, backup: _Backup) -> Iterator[RoutingLink]:
-    """Links with other costs that may make a backup usable: a cheaper one on it, or a dearer one before."""
+    """Candidate cost changes: a cheaper link on the backup, or a dearer one before it."""
     near = backup.distances[backup.position - 1]
     rest = backup.sites[backup.position :]
     links = [link for pair in pairwise(rest) if (link := topology.link_between(*pair))]
@@ -209,7 +210,7 @@ def _changes(topology: Topology, backup: _Backup) -> Iterator[RoutingLink]:
 
 
 def _helps(topology: Topology, backup: _Backup, changed: RoutingLink) -> bool:
-    """Whether messages would go around with this cost, while the same site is down."""
+    """Whether the backup is usable with this cost while the same site is down."""
     ends = {changed.site1, changed.site2}
     links = tuple(
         attrs.evolve(link, cost=changed.cost) if {link.site1, link.site2} == ends else link

@@ -1,9 +1,12 @@
-"""Steps that bring a message nearer to its destination, whatever each queue manager believes to be down.
+"""Loop-free alternates: steps that bring a message nearer to its destination (RFC 5286).
 
-[MS-MQBR] waits for a next hop that is down.
-Here a queue manager may hand the message to an alternate instead, by the downstream-path criterion of
-RFC 5286: only to a queue manager of smaller rank, and ranks depend on the destination and the topology alone.
-C{docs/design/routing.md} has the proof that no message circles.
+In [MS-MQBR] a message waits for a next hop that is down.
+Here a queue manager may send the message to an alternate instead, by the downstream-path criterion of RFC
+5286:
+only to a queue manager of smaller rank. Ranks depend only on the destination and the topology, not on which
+queue
+managers are believed down.
+C{docs/design/routing.md} has the proof that messages do not loop.
 """
 
 from __future__ import annotations
@@ -19,29 +22,29 @@ from msmq.routing.topology import QueueManager, Topology
 from msmq.structures.packet.user_header import MAXIMUM_HOP_COUNT
 
 MOST_GATES: Final = MAXIMUM_HOP_COUNT - 2
-"""Site gates that a message may pass: an out-routing server and an in-routing server count a hop as well."""
+"""Limit on site gates that a message may pass; out- and in-routing servers count a hop too."""
 
 Rank: TypeAlias = tuple[int, int, int]
 """Class, distance and site number of a site gate: a smaller rank is nearer to the destination.
 
-Class 0 is an in-routing server of the destination, 1 a gate that shares a site with it, 2 any other; only in
-class 2 do the distance to the nearest site of the destination and the number of the nearest site count.
+Class 0 is an in-routing server of the destination, 1 a gate that shares a site with it, 2 any other gate.
+Distance to the nearest site of the destination, and number of that site, are compared only in class 2.
 """
 
 Step: TypeAlias = tuple[int, int, bool, UUID]
-"""Cost of a link, number of the site it leads to, whether the gate does not serve the link, and that gate.
+"""Sort key of a step: link cost, number of the next site, whether the gate does not serve the link, gate.
 
-Of steps that cost the same to the destination, the smallest is what [MS-MQBR] as read here would take.
+Of steps with the same cost to the destination, the smallest is the next hop of [MS-MQBR] as read here.
 """
 
 
 @attrs.frozen
 class DownstreamPaths:
-    """Every step between site gates that is allowed on a route to one destination.
+    """Allowed steps between site gates on routes to one destination.
 
     @ivar order: the gates from which the destination can be reached, the nearest first.
     @ivar ranks: the rank of each.
-    @ivar steps: for each, the gates to which it may hand a message.
+    @ivar steps: for each gate, the gates to which it may send a message.
     """
 
     target: QueueManager
@@ -50,15 +53,16 @@ class DownstreamPaths:
     steps: Mapping[UUID, Sequence[Step]]
 
     def delivers(self, gate: UUID) -> bool:
-        """Whether a gate hands the message to the destination, or to an in-routing server of it."""
+        """Whether a gate sends the message to the destination, or to its in-routing server."""
         rank = self.ranks.get(gate)
         return rank is not None and rank[0] < 2
 
     def costs(self, avoided: Set[UUID]) -> dict[UUID, int]:
-        """The least cost from each gate to the destination, over gates that are not avoided.
+        """Compute the least cost from each gate to the destination over gates that are not avoided.
 
-        A gate from which every path passes an avoided one is not in it; one that is itself avoided is in it
-        with what the path would cost if it were up.
+        A gate whose every path passes an avoided gate is missing. An avoided gate is present with the cost
+        that
+        its path would have if it were up.
         """
         servers = self.target.in_routing_servers
         is_open = not servers or any(server not in avoided for server in servers)
@@ -83,7 +87,7 @@ class DownstreamPaths:
 def downstream_paths(topology: Topology, target: QueueManager) -> DownstreamPaths:
     """Compute the allowed steps to a destination.
 
-    It takes about as long as a routing table, so a reactor does it in a thread.
+    It takes about as long as a routing table; call it in a worker thread.
     """
     distances = _distances(topology, target.sites)
     ranks = _ranks(topology, target, distances)
@@ -93,7 +97,7 @@ def downstream_paths(topology: Topology, target: QueueManager) -> DownstreamPath
 
 
 def _distances(topology: Topology, sites: Iterable[UUID]) -> dict[int, int]:
-    """The distance of each site from the nearest of these; links cost the same in both directions."""
+    """Distance of each site from the nearest of these sites; link costs are symmetric."""
     graph = topology.graph
     heap = [(0, graph.numbers[site]) for site in dict.fromkeys(sites) if site in graph.numbers]
     heap.sort()
@@ -131,7 +135,7 @@ def _ranks(topology: Topology, target: QueueManager, distances: Mapping[int, int
 
 
 def _steps(topology: Topology, gate: UUID, ranks: Mapping[UUID, Rank]) -> tuple[Step, ...]:
-    """To every gate of a neighboring site that has a smaller rank."""
+    """Steps of a gate: to every gate of smaller rank in a neighboring site."""
     machine = topology.queue_manager(gate)
     assert machine is not None
     own = ranks[gate]
@@ -152,10 +156,10 @@ def _within_hop_limit(
     steps: Mapping[UUID, Sequence[Step]],
     distances: Mapping[int, int],
 ) -> dict[UUID, Sequence[Step]]:
-    """Leave out alternates by which a message could reach the hop limit.
+    """Drop alternates through which a message could exceed the hop limit.
 
     The height of a gate is the largest number of gates on a least-cost path from it, itself included.
-    What the highest gate leaves of the limit is what alternates may add to any path.
+    The limit minus the largest height is the number of hops that alternates may add to any path.
     """
     plain = {
         gate: {step[3] for step in steps[gate] if step[0] + distances[step[1]] == ranks[gate][1]}

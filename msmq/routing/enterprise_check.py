@@ -1,4 +1,4 @@
-"""[MS-MQBR] 1.5 checks the preconditions of routing in an enterprise."""
+"""Consistency checks of an enterprise: the preconditions of routing. [MS-MQBR] 1.5."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from msmq.routing.topology import QueueManager, RoutingLink, Topology
 from msmq.wire.guid import braced
 
 _NAMED: Final = 5
-"""How many of many things are named in one problem."""
+"""Limit on the names listed in one problem."""
 
 
 def check(topology: Topology, networks: Mapping[UUID, str], problems: EnterpriseProblems) -> None:
-    """What is likely not meant in an enterprise that is well formed.
+    """Report likely mistakes in a well-formed enterprise.
 
     @param networks: the names of connected networks, by their identifiers.
     """
@@ -30,7 +30,7 @@ def check(topology: Topology, networks: Mapping[UUID, str], problems: Enterprise
 
 
 def find_cycles(machines: Mapping[UUID, QueueManager], problems: EnterpriseProblems) -> None:
-    """In- or out-routing servers that are each other's, or their own: each cycle once."""
+    """Find cycles of in- or out-routing servers, self-references included; each cycle once."""
     servers: tuple[tuple[str, Callable[[QueueManager], tuple[UUID, ...]]], ...] = (
         ("in", lambda machine: machine.in_routing_servers),
         ("out", lambda machine: machine.out_routing_servers),
@@ -44,7 +44,7 @@ def find_cycles(machines: Mapping[UUID, QueueManager], problems: EnterpriseProbl
 
 
 def _cycles(graph: Mapping[UUID, Iterable[UUID]]) -> list[list[UUID]]:
-    """Some cycles of a graph, among them one for each edge that closes one on a walk in depth."""
+    """Find cycles of a graph by depth-first search: one for each back edge."""
     found: list[list[UUID]] = []
     done: set[UUID] = set()
     for start in graph:
@@ -76,7 +76,7 @@ def _check_names(topology: Topology, problems: EnterpriseProblems) -> None:
 
 
 def _check_addresses(topology: Topology, problems: EnterpriseProblems) -> None:
-    """Two queue managers at one address: sessions for one reach the other, and its messages stay pending."""
+    """Report queue managers with the same address: sessions reach the wrong one."""
     addresses: dict[str, QueueManager] = {}
     hosts: dict[str, QueueManager] = {}
     for machine in topology.queue_managers:
@@ -126,7 +126,7 @@ def _check_gates(topology: Topology, problems: EnterpriseProblems) -> None:
 def _sides(
     topology: Topology, link: RoutingLink, problems: EnterpriseProblems
 ) -> tuple[list[QueueManager], list[QueueManager]]:
-    """The gates of a link at either end; those that are at neither are reported."""
+    """The gates of a link at either end; gates at neither end are reported."""
     sides: tuple[list[QueueManager], list[QueueManager]] = ([], [])
     for gate in link.gates:
         machine = topology.queue_manager(gate)
@@ -154,7 +154,7 @@ def _report_gate(
 
 
 def _check_connection(topology: Topology, problems: EnterpriseProblems) -> None:
-    """Whether every site can be reached from every other."""
+    """Report sites that cannot be reached from every other site."""
     graph = topology.graph
     seen: set[int] = set()
     for start in range(len(graph.vertices)):
@@ -189,7 +189,7 @@ def _check_queue_managers(topology: Topology, problems: EnterpriseProblems) -> N
 
 
 def _check_networks(topology: Topology, networks: Mapping[UUID, str], problems: EnterpriseProblems) -> None:
-    """Routing servers of a site are on all the networks that its queue managers use."""
+    """Report sites whose routing servers are not on all networks of its queue managers."""
     used: dict[UUID, dict[UUID, None]] = {}
     for machine in topology.queue_managers:
         for site in machine.sites:
@@ -206,7 +206,7 @@ def _check_networks(topology: Topology, networks: Mapping[UUID, str], problems: 
 
 
 def _are_apart(one: QueueManager, other: QueueManager) -> bool:
-    """Whether both say on which networks they are, and share none."""
+    """Whether both list connected networks and share none."""
     if one is other or not one.connected_networks or not other.connected_networks:
         return False
     return not set(one.connected_networks) & set(other.connected_networks)

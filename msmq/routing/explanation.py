@@ -1,4 +1,4 @@
-"""Why a message goes by an alternate, or waits for a queue manager that is down, in words for people."""
+"""Explanations of alternate hops and of waiting messages, as readable text."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from msmq.routing.next_hops import Decision, Rule, decide
 from msmq.routing.topology import Topology
 
 _MOST_NAMED: Final = 3
-"""How many gates are named that are up and cannot be used."""
+"""Limit on the named gates that are up but not allowed."""
 
 
 def explain_alternate(alternates: Alternates, own: UUID, destination: UUID, decision: Decision) -> str:
-    """Why a queue manager hands a message to a hop that [MS-MQBR] would not take."""
+    """Explain why a queue manager uses a hop that [MS-MQBR] would not choose."""
     topology = alternates.topology
     name = topology.queue_manager_name
     hop = decision.hops[0]
@@ -36,7 +36,7 @@ def explain_alternate(alternates: Alternates, own: UUID, destination: UUID, deci
 def explain_waiting(
     alternates: Alternates, own: UUID, destination: UUID, decision: Decision, missed: Set[UUID]
 ) -> str:
-    """Why a queue manager keeps a message, all of whose hops are down."""
+    """Explain why a message waits while all of its hops are down."""
     topology = alternates.topology
     name = topology.queue_manager_name
     waited_for = " or ".join(map(name, decision.hops))

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.7 foreign sites, whose queue managers are no queue managers of this kind."""
+"""Foreign sites and their connector servers. [MS-MQDMPR] 3.1.1.7."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msmq.routing.topology import Topology
 
 
 def foreign_site(topology: Topology, queue_manager: UUID) -> UUID | None:
-    """The foreign site that a queue manager belongs to; C{None} if it belongs to another site as well."""
+    """The foreign site of a queue manager; C{None} if it belongs to any other site too."""
     machine = topology.queue_manager(queue_manager)
     sites = [] if machine is None else [topology.site(site) for site in machine.sites]
     if not sites or not all(site is not None and site.is_foreign for site in sites):
@@ -17,9 +17,10 @@ def foreign_site(topology: Topology, queue_manager: UUID) -> UUID | None:
 
 
 def served_site(topology: Topology, own: UUID, destination: UUID) -> UUID | None:
-    """[MS-MQMQ] 1.1 the foreign site of a destination for which a queue manager is a connector server.
+    """The foreign site of a destination, if this queue manager is its connector server. [MS-MQMQ] 1.1.
 
-    That is a routing server that belongs to the foreign site; C{None} for any other.
+    A connector server is a routing server that belongs to the foreign site; C{None} for any other queue
+    manager.
     """
     server, machine = topology.queue_manager(own), topology.queue_manager(destination)
     if server is None or machine is None or not server.routing_server or own == destination:
@@ -30,10 +31,11 @@ def served_site(topology: Topology, own: UUID, destination: UUID) -> UUID | None
 
 
 def is_answered_for(topology: Topology, queue_manager: UUID) -> bool:
-    """Whether another queue manager may acknowledge what was sent to this one.
+    """Whether another queue manager may acknowledge messages to this one.
 
-    That is the connector of a foreign site. It cannot be ruled out of a queue manager that the directory does
-    not list, because the directory is not available for example.
+    A connector server acknowledges for its foreign site. True also for a queue manager that the known
+    directory
+    does not list, for example because the directory is unavailable.
     """
     machine = topology.queue_manager(queue_manager)
     if machine is None:

@@ -1,6 +1,6 @@
-"""[MS-MQBR] 3.1.5 GetNextHops: the next hops of a message, inside a site and between sites (1.3.1 to 1.3.3).
+"""Next-hop selection within a site and between sites. [MS-MQBR] 3.1.5 GetNextHops, 1.3.1 to 1.3.3.
 
-L{decide} is the algorithm, the only event of the protocol (3.1.4); priorities make no difference to it (3.1).
+L{decide} is the algorithm, the only event of the protocol (3.1.4); it ignores priorities (3.1).
 The decision names the rule that was applied, so that a route can be explained.
 """
 
@@ -32,9 +32,9 @@ __all__ = [
 
 
 class Rule(enum.Enum):
-    """Why a message goes on as it does; the value is the section of [MS-MQBR] that says so.
+    """Routing rule of a decision; the value is its section of [MS-MQBR].
 
-    L{ALTERNATE} is not a rule of [MS-MQBR]: the next hop is down, and L{msmq.routing.alternates} has chosen
+    L{ALTERNATE} is not a rule of [MS-MQBR]: the next hop is down, and L{msmq.routing.alternates} chose
     another.
     """
 
@@ -59,12 +59,12 @@ UNKNOWN: Final = frozenset({Rule.UNKNOWN_SOURCE, Rule.UNKNOWN_DESTINATION})
 
 
 class NoRoute(MQError):
-    """[MS-MQBR] 3.1.5.1 the routing attempt fails.
+    """No route to the destination. [MS-MQBR] 3.1.5.1.
 
-    MQ_ERROR_MACHINE_NOT_FOUND if source or destination is not known,
+    MQ_ERROR_MACHINE_NOT_FOUND if source or destination is unknown,
     MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE if no route connects them.
 
-    @ivar rule: why.
+    @ivar rule: the rule that failed.
     """
 
     def __init__(self, rule: Rule, detail: str) -> None:
@@ -78,12 +78,12 @@ class NoRoute(MQError):
 
 @attrs.frozen
 class Decision:
-    """What one queue manager does with a message for another.
+    """Routing decision of one queue manager for a destination.
 
-    @ivar hops: NextHops, the candidates in the order in which they are tried; empty if there is no route.
-    @ivar rule: which rule said so.
+    @ivar hops: NextHops, the candidates in order of preference; empty if there is no route.
+    @ivar rule: the rule that was applied.
     @ivar row: the row of the routing table that was used.
-    @ivar site: the site that decided: that both have in common, or whose routing server or gate was sought.
+    @ivar site: the site that the rule used: the common site, or the site of the routing server or gate.
     """
 
     hops: tuple[UUID, ...]
@@ -97,12 +97,12 @@ def next_hops(
 ) -> tuple[UUID, ...]:
     """[MS-MQBR] 3.1.5.1 GetNextHops: the next hops of a message, in order of preference.
 
-    It is not called for a message to the own queue manager.
+    Not to be called for messages to C{own} itself.
 
     @param own: QueueManager.Identifier of the queue manager that has the message.
-    @param destination: that of the queue manager it is for.
-    @param table: the routing table of C{own}; it is computed where it is needed and not given.
-    @raise NoRoute: there is none.
+    @param destination: the same of the destination.
+    @param table: the routing table of C{own}; computed on demand if not given.
+    @raise NoRoute: there is no next hop.
     """
     decision = decide(topology, own, destination, table)
     if not decision.hops:
@@ -111,7 +111,7 @@ def next_hops(
 
 
 def decide(topology: Topology, own: UUID, destination: UUID, table: RoutingTable | None = None) -> Decision:
-    """[MS-MQBR] 3.1.5.1 what L{next_hops} answers, with the rule that it follows; it raises nothing.
+    """Decide the next hops, with the rule that was applied; raises nothing. [MS-MQBR] 3.1.5.1.
 
     @param table: as of L{next_hops}.
     """
@@ -137,9 +137,9 @@ def decide(topology: Topology, own: UUID, destination: UUID, table: RoutingTable
 def _from_routing_server(
     topology: Topology, source: QueueManager, target: QueueManager, table: RoutingTable | None
 ) -> Decision:
-    """[MS-MQBR] 3.1.5.2 GetNextHopsForRouter, and with it 3.1.5.3 GetNextHopsForSiteGate.
+    """[MS-MQBR] 3.1.5.2 GetNextHopsForRouter and 3.1.5.3 GetNextHopsForSiteGate.
 
-    They differ only in where a message goes that is for another site.
+    They differ only for messages to another site.
     """
     if source.identifier in target.in_routing_servers:
         return Decision((target.identifier,), Rule.FROM_IN_ROUTING_SERVER)
@@ -181,7 +181,7 @@ def _common_site(source: QueueManager, target: QueueManager) -> UUID | None:
 
 
 def get_routing_server(topology: Topology, identifier: UUID) -> UUID | None:
-    """[MS-MQBR] 3.1.5.5 GetRoutingServer: the first of the directory that shares a site with this one."""
+    """[MS-MQBR] 3.1.5.5 GetRoutingServer: the first in directory order that shares a site with this one."""
     machine = topology.queue_manager(identifier)
     return None if machine is None else topology.first_routing_server(machine.sites)
 
@@ -189,7 +189,7 @@ def get_routing_server(topology: Topology, identifier: UUID) -> UUID | None:
 def get_site_gate(topology: Topology, identifier: UUID) -> UUID | None:
     """[MS-MQBR] 3.1.5.6 GetSiteGate: a gate of the first of the queue manager's sites.
 
-    First in the order of the directory; if that site has no gate, no other is looked at.
+    Only the first site in directory order is used, even if it has no gate.
     """
     machine = topology.queue_manager(identifier)
     site = None if machine is None else topology.first_site(machine.sites)
@@ -200,10 +200,9 @@ def get_site_gate_for_site(topology: Topology, site: UUID, sources: Sequence[UUI
     """[MS-MQBR] 3.1.5.7 GetSiteGateForSite: a gate of this site.
 
     The document allows any.
-    Here it is one that serves the link over which the message comes, if there is one; of several the one
-    with the smallest identifier.
+    Here a gate that serves the incoming link is preferred; then the smallest identifier.
 
-    @param sources: the sites from which the message may come; the cheapest link from them is taken.
+    @param sources: the sites from which the message may come; the cheapest link from them counts.
     """
     gates = topology.gates(site)
     if len(gates) <= 1:

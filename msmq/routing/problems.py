@@ -1,4 +1,4 @@
-"""Problems of an enterprise, by kind and object."""
+"""Problems found in an enterprise's topology data, by kind and object."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 import attrs
 
 MAXIMUM_PROBLEMS: Final = 1000
-"""Limit on the recorded problems of one enterprise; of more, only the number is reported."""
+"""Limit on the recorded problems of one enterprise; further ones are only counted."""
 
 
 class ProblemKind(enum.Enum):
-    """What can be wrong; the value is how it is called in words."""
+    """Kind of a problem; the value is its readable name."""
 
     COST = "cost out of range"
     UNKNOWN_SITE = "unknown site"
@@ -38,7 +38,7 @@ class ProblemKind(enum.Enum):
 
     @property
     def is_fault(self) -> bool:
-        """Whether the data is malformed; if not, an enterprise may be so, but it is likely not meant."""
+        """Whether the data is malformed; otherwise it is valid but likely a mistake."""
         return self in _FAULTS
 
 
@@ -59,10 +59,10 @@ _FAULTS: Final = frozenset(
 
 @attrs.frozen
 class EnterpriseProblem:
-    """One thing that is wrong with an enterprise.
+    """One problem of an enterprise.
 
-    @ivar subject: what it is wrong with, by name: C{link Berlin - Paris} for example.
-    @ivar rule: what is wrong, and what was made of it.
+    @ivar subject: the object, by name: C{link Berlin - Paris} for example.
+    @ivar rule: what is wrong, and how it was treated.
     @ivar where: its source, a line of a file or an entry of a directory; empty if unknown.
     """
 
@@ -73,7 +73,7 @@ class EnterpriseProblem:
 
     @property
     def is_fault(self) -> bool:
-        """As of its kind."""
+        """Whether the kind is a fault."""
         return self.kind.is_fault
 
     def __str__(self) -> str:
@@ -83,9 +83,9 @@ class EnterpriseProblem:
 
 @attrs.define
 class EnterpriseProblems:
-    """The problems that were found so far, at most L{MAXIMUM_PROBLEMS}; faults drive out what is none.
+    """Collected problems, at most L{MAXIMUM_PROBLEMS}; faults displace warnings.
 
-    @ivar left_out: how many more there were.
+    @ivar left_out: number of further problems.
     """
 
     found: list[EnterpriseProblem] = attrs.field(factory=list)
@@ -97,7 +97,7 @@ class EnterpriseProblems:
         return sum(not problem.is_fault for problem in self.found)
 
     def add(self, kind: ProblemKind, subject: str, rule: str, where: str = "") -> None:
-        """One more."""
+        """Record a problem."""
         problem = EnterpriseProblem(kind, subject, rule, where)
         if len(self.found) == MAXIMUM_PROBLEMS:
             self.left_out += 1

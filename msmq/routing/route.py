@@ -18,7 +18,7 @@ from msmq.routing.topology import Topology
 from msmq.structures.packet.user_header import MAXIMUM_HOP_COUNT
 
 _LONGEST_PATH_SHOWN: Final = 12
-"""Limit on the named sites of a route; the middle of a longer one is left out."""
+"""Limit on the named sites of a route; the middle of a longer route is omitted."""
 
 
 @attrs.frozen
@@ -27,13 +27,13 @@ class RouteHop:
 
     @ivar queue_manager: the next hop.
     @ivar name: its name, or its identifier in braces if it has none.
-    @ivar site: the site in which it gets the message; C{None} if it belongs to none.
+    @ivar site: the site in which it receives the message; C{None} if it belongs to none.
     @ivar site_name: the name of that site; empty if there is none.
-    @ivar cost: of this step: of the link that it goes over, 0 within a site.
+    @ivar cost: cost of this step: that of its link, 0 within a site.
     @ivar total: the cost of the route up to here.
-    @ivar rule: which rule of [MS-MQBR] chose it.
-    @ivar reason: the same in words, with the names of this enterprise.
-    @ivar others: the candidates after it, which are tried if it cannot be reached.
+    @ivar rule: the rule of [MS-MQBR] that chose it.
+    @ivar reason: the rule as readable text, with the names of this enterprise.
+    @ivar others: the next candidates, tried if it cannot be reached.
     """
 
     queue_manager: UUID
@@ -49,15 +49,15 @@ class RouteHop:
 
 @attrs.frozen
 class Route:
-    """How a message travels, if each queue manager reaches the first of its candidates.
+    """Route of a message, if each queue manager reaches its first candidate.
 
     @ivar source: the queue manager that has the message.
-    @ivar destination: the one that it is for.
-    @ivar hops: the steps, the last of which leads to the destination if C{problem} is empty; none for a
-        message to oneself, which is not routed.
-    @ivar problem: why the message does not arrive, in words; empty if it does.
-    @ivar waits_at: the queue manager at which the message waits for one that is down; C{None} if it waits
-        for none.
+    @ivar destination: the destination queue manager.
+    @ivar hops: the steps, the last of which leads to the destination if C{problem} is empty; empty for a
+        message
+    to the source itself, which is not routed.
+    @ivar problem: why the message does not arrive, as readable text; empty if it does.
+    @ivar waits_at: the queue manager at which the message waits for one that is down; else C{None}.
     @ivar connector: the foreign site of the destination, if the last queue manager stores the message in a
         connector queue of that site instead of sending it on; C{None} otherwise.
     """
@@ -81,15 +81,15 @@ class Route:
 
 
 def route(topology: Topology, source: UUID, destination: UUID, down: Set[UUID] = frozenset()) -> Route:
-    """The route of a message, as each queue manager on it decides by [MS-MQBR] 3.1.5.1 with its own table.
+    """Trace the route of a message: each queue manager decides with its own table. [MS-MQBR] 3.1.5.1.
 
-    It ends at the destination, or where there is no next hop, or where it would return to a queue manager
-    that had the message before, or after the maximum number of hops ([MS-MQMQ] 2.2.19.2 RC), or where the
-    message waits for a queue manager that is down.
+    The route ends at the destination, without a next hop, before a loop, at the maximum number of hops
+    ([MS-MQMQ] 2.2.19.2 RC), or where the message waits for a queue manager that is down.
     It raises no error.
 
-    @param down: queue managers that are down; each queue manager on the route detects this only for those
-        that it tries to reach.
+    @param down: queue managers that are down; each queue manager on the route detects this only by trying to
+        reach
+    them.
     """
     hops: list[RouteHop] = []
     here, site, total = source, None, 0
@@ -144,7 +144,7 @@ def route(topology: Topology, source: UUID, destination: UUID, down: Set[UUID] =
 def _decide(
     alternates: Alternates, here: UUID, destination: UUID, down: Set[UUID], table: RoutingTable | None
 ) -> tuple[Decision, frozenset[UUID]]:
-    """The decision of a queue manager after all its attempts, and the unreachable next hops."""
+    """Decide after all attempts of a queue manager; also returns its unreachable next hops."""
     missed: frozenset[UUID] = frozenset()
     while True:
         decision = alternates.decide(here, destination, missed, table)
@@ -163,7 +163,7 @@ def _unknown(topology: Topology, source: UUID, destination: UUID) -> str:
 
 
 def _table(topology: Topology, here: UUID, destination: UUID, down: Set[UUID]) -> RoutingTable | None:
-    """The table of this queue manager, if it looks at that at all; what it needs of it if nothing is down."""
+    """The routing table of this queue manager, if it uses one; only the needed rows if nothing is down."""
     own, target = topology.queue_manager(here), topology.queue_manager(destination)
     if own is None or target is None or set(own.sites) & set(target.sites):
         return None
@@ -173,7 +173,7 @@ def _table(topology: Topology, here: UUID, destination: UUID, down: Set[UUID]) -
 def _site_of(
     topology: Topology, here: UUID, next_one: UUID, before: UUID | None, decision: Decision
 ) -> UUID | None:
-    """The site in which the next one gets the message."""
+    """The site in which the next queue manager receives the message."""
     machine = topology.queue_manager(next_one)
     if machine is None:
         return None
@@ -213,7 +213,7 @@ def _reason(
             return f"{target} is in another site, and {hop} is a site gate of {site}"
         case Rule.ALTERNATE:
             return explain_alternate(alternates, here, destination, decision)
-    # Every other rule finds no next hop.
+    # All other rules mean that there is no next hop.
     assert decision.row is not None and table is not None
     return _way(topology, decision.row, table, hop)
 

@@ -1,4 +1,4 @@
-"""The rows of a routing table that one message needs, without computing the others."""
+"""Bidirectional least-cost search: only the routing table rows that one message needs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ _ENDLESS: Final = 1 << 62
 
 
 def table_towards(topology: Topology, own: UUID, sites: Iterable[UUID]) -> RoutingTable:
-    """[MS-MQBR] 3.1.3.1 the table of this queue manager, as far as a message to these sites needs it.
+    """Compute the rows of a routing table for messages to these sites. [MS-MQBR] 3.1.3.1.
 
-    It has the rows of L{msmq.routing.table.routing_table} for the sites, and for those on the least-cost
-    routes to them. A search from both ends settles only the sites within half of the cost, some hundred
-    where the table has ten thousand.
+    The result has the rows of L{msmq.routing.table.routing_table} for these sites and for the sites on the
+    least-cost
+    routes to them. A search from both ends settles only the sites within half of the cost: some hundred in a
+    table of
+    ten thousand.
     """
     own_sites = gate_sites(topology, own)
     if not own_sites:
@@ -36,7 +38,7 @@ def table_towards(topology: Topology, own: UUID, sites: Iterable[UUID]) -> Routi
 
 @attrs.define
 class _Side:
-    """Dijkstra's algorithm from one end; the heap is as that of the routing table."""
+    """Dijkstra's algorithm from one end, with the heap of the routing table."""
 
     graph: Graph
     distances: dict[int, int]
@@ -45,21 +47,21 @@ class _Side:
 
     @classmethod
     def of(cls, graph: Graph, begin: Iterable[int]) -> _Side:
-        """Begin in these sites."""
+        """Start a search in these sites."""
         side = cls(graph, dict.fromkeys(begin, 0))
         side.heap.extend(sorted(side.distances))
         return side
 
     @property
     def nearest(self) -> int:
-        """The distance of the next site; that of all settled ones is smaller, or the same."""
+        """Distance of the next site, at least that of all settled ones."""
         heap, size = self.heap, len(self.graph.vertices)
         while heap and heap[0] % size in self.settled:
             heappop(heap)
         return heap[0] // size if heap else _ENDLESS
 
     def settle(self, other: _Side, best: int) -> int:
-        """Settle the next site; answers with the least cost of a route that is known now."""
+        """Settle the next site; return the least known cost of a route."""
         size, distances, heap, opposite = len(self.graph.vertices), self.distances, self.heap, other.distances
         cost, here = divmod(heappop(heap), size)
         self.settled[here] = cost
@@ -67,7 +69,7 @@ class _Side:
             total = cost + weight
             if there not in distances or total < distances[there]:
                 distances[there] = total
-                # Beyond the least cost that is known no route is of interest.
+                # Routes beyond the least known cost are irrelevant.
                 if total <= best:
                     heappush(heap, total * size + there)
                     if there in opposite and total + opposite[there] < best:
@@ -84,10 +86,11 @@ def _rows_towards(graph: Graph, roots: list[int], target: int) -> dict[UUID, Tab
 
 
 def _remaining(graph: Graph, roots: list[int], target: int) -> tuple[int, dict[int, int]] | None:
-    """The least cost to a site, and for every site on a least-cost route what is left from there on.
+    """Least cost to a site, and the remaining cost from every site on a least-cost route.
 
-    Sites that are on none may be among them. The search ends when the next sites of both ends are together
-    farther than the least cost: a site on a least-cost route is then settled from one end at least.
+    The result may contain other sites. The search ends when the distances of the next sites of both ends
+    exceed
+    the least cost together: each site on a least-cost route is then settled from at least one end.
     """
     begin, end = _Side.of(graph, roots), _Side.of(graph, (target,))
     best = end.settle(begin, 0 if target in begin.distances else _ENDLESS)
@@ -95,7 +98,7 @@ def _remaining(graph: Graph, roots: list[int], target: int) -> tuple[int, dict[i
         ahead, behind = begin.nearest, end.nearest
         if ahead + behind > best or min(ahead, behind) >= _ENDLESS:
             break
-        # Around one of them there may be far more sites at the same distance.
+        # One end may have far more sites at the same distance.
         if ahead < _ENDLESS and (behind >= _ENDLESS or len(begin.heap) <= len(end.heap)):
             best = begin.settle(end, best)
         else:
@@ -104,7 +107,7 @@ def _remaining(graph: Graph, roots: list[int], target: int) -> tuple[int, dict[i
         return None
     remaining = dict(end.settled)
     near = begin.settled
-    # From where both meet, back to the beginning.
+    # From the meeting sites back to the start.
     reached = end.distances
     found = [here for here, cost in near.items() if reached.get(here, _ENDLESS) == best - cost]
     while found:
@@ -119,9 +122,9 @@ def _remaining(graph: Graph, roots: list[int], target: int) -> tuple[int, dict[i
 def _restricted_rows(
     graph: Graph, roots: list[int], cost: int, remaining: dict[int, int]
 ) -> dict[UUID, TableRow]:
-    """The algorithm of the routing table, on the sites of least-cost routes alone.
+    """The algorithm of the routing table, restricted to sites of least-cost routes.
 
-    All predecessors of such a site are such sites, so that the rows are the same.
+    All predecessors of such a site are in the restriction, so the rows are the same.
     """
     size, vertices = len(graph.vertices), graph.vertices
     first: dict[int, int] = {}

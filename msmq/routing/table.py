@@ -1,4 +1,4 @@
-"""[MS-MQBR] 3.1.1.2 and 3.1.3.1 routing table of a site gate: the least-cost route to each site."""
+"""Routing table of a site gate: least-cost routes to all sites. [MS-MQBR] 3.1.1.2 and 3.1.3.1."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _NOWHERE: Final = -1
 
 @attrs.frozen
 class TableRow:
-    """One row of a L{RoutingTable}: a site, and how it is reached.
+    """Row of a L{RoutingTable}: the route to one site.
 
     @ivar destination_site_id: DestinationSiteID.
-    @ivar next_hop_site_id: NextHopSiteID, the first site after our own on the route; for a site of our
-        own, that site.
-    @ivar cost: of the whole route; 0 for a site of our own.
-    @ivar previous_site_id: the site before the destination on that route; C{None} for a site of our own.
-    @ivar is_tied: another next site would have cost the same.
+    @ivar next_hop_site_id: NextHopSiteID, the first site after the gate's own on the route; for an own site,
+        that site.
+    @ivar cost: cost of the whole route; 0 for an own site.
+    @ivar previous_site_id: the site before the destination on that route; C{None} for an own site.
+    @ivar is_tied: a route through another next site has the same cost.
     """
 
     destination_site_id: UUID
@@ -35,9 +35,9 @@ class TableRow:
 
 @attrs.frozen
 class RoutingTable:
-    """[MS-MQBR] 3.1.1.2 RoutingTable of one site gate; empty for other queue managers.
+    """RoutingTable of one site gate; empty for other queue managers. [MS-MQBR] 3.1.1.2.
 
-    A site that no links lead to has no row.
+    An unreachable site has no row.
 
     @ivar own_sites: the sites of which the queue manager is a gate, where the routes begin.
     @ivar rows: by DestinationSiteID.
@@ -49,14 +49,15 @@ class RoutingTable:
     def best(self, sites: Iterable[UUID]) -> TableRow | None:
         """[MS-MQBR] 3.1.5.3 the row for a queue manager that belongs to these sites.
 
-        Where several match, the document lets the last decide and leaves the order open: here it is the one
-        that costs least or, of several, the one of the smallest DestinationSiteID.
+        If several match, the document uses the last one in an unspecified order. Here it is the row with the
+        least
+        cost, then with the smallest DestinationSiteID.
         """
         found = [row for site in sites if (row := self.rows.get(site)) is not None]
         return min(found, key=lambda row: (row.cost, row.destination_site_id.int), default=None)
 
     def path(self, site: UUID) -> tuple[UUID, ...]:
-        """All sites on the route to this one, from one of our own on; empty if there is no route."""
+        """All sites on the route to this one, starting with an own site; empty if there is no route."""
         row = self.rows.get(site)
         path: list[UUID] = []
         while row is not None:
@@ -81,18 +82,19 @@ def _is_gate(topology: Topology, machine: QueueManager) -> bool:
 
 
 def routing_table(topology: Topology, own: UUID) -> RoutingTable:
-    """[MS-MQBR] 3.1.3.1 the table of this queue manager, which is empty unless it is a site gate.
+    """Compute the routing table of a queue manager; empty unless it is a site gate. [MS-MQBR] 3.1.3.1.
 
     The routes begin in every site of which it is a gate.
-    Of routes with equal cost the one is used whose next site has the smallest identifier; so each gate
-    decides the same every time.
+    Of routes with equal cost the one with the smallest identifier of the next site is used, so that decisions
+    are
+    deterministic.
     """
     own_sites = gate_sites(topology, own)
     return RoutingTable(own_sites, _rows(topology.graph, own_sites)) if own_sites else EMPTY_TABLE
 
 
 def gate_sites(topology: Topology, own: UUID) -> tuple[UUID, ...]:
-    """The sites in which the routes of a queue manager begin; none unless it is a site gate."""
+    """The own sites of a site gate; empty for any other queue manager."""
     machine = topology.queue_manager(own)
     if machine is None or not topology.links or not _is_gate(topology, machine):
         return ()

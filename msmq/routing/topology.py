@@ -1,4 +1,4 @@
-"""[MS-MQBR] 3.1.1.1 topology of an enterprise: sites, links, queue managers.
+"""Topology of an enterprise: sites, routing links, queue managers. [MS-MQBR] 3.1.1.1.
 
 A L{Topology} is immutable; each reading of the directory creates a new one.
 It does not validate its input: L{msmq.routing.topology_builder} does, and creates topologies.
@@ -25,9 +25,9 @@ T = TypeVar("T")
 class Site:
     """[MS-MQDMPR] 3.1.1.7 Site.
 
-    @ivar gates: its site gates, if the directory says so itself; C{None} if they follow from the links.
-    @ivar is_foreign: ForeignSite, which routing does not look at.
-    @ivar where: where it stands in its source, for problems; so it is in the other values.
+    @ivar gates: its site gates, if the directory lists them; C{None} if they follow from the links.
+    @ivar is_foreign: ForeignSite, ignored by routing.
+    @ivar where: position in its source, for problem reports; the same in the other values.
     """
 
     identifier: UUID
@@ -42,7 +42,7 @@ class Site:
 
 @attrs.frozen
 class RoutingLink:
-    """[MS-MQDMPR] 3.1.1.8 RoutingLink: two sites whose gates reach each other, in both directions.
+    """[MS-MQDMPR] 3.1.1.8 RoutingLink: a connection of two sites, in both directions.
 
     @ivar cost: ActualCost, 1 to 999,999.
     @ivar gates: SiteGateIdentifierList, the queue managers of either site that serve the link.
@@ -57,15 +57,15 @@ class RoutingLink:
 
 @attrs.frozen
 class QueueManager:
-    """[MS-MQDMPR] 3.1.1.1 QueueManager, as far as routing and dialling look at it.
+    """[MS-MQDMPR] 3.1.1.1 QueueManager, with the attributes that routing and connecting use.
 
     @ivar name: ComputerName.
-    @ivar qualified_computer_name: by which it is reached; its name where that is empty.
-    @ivar address: an address, where the directory knows one; empty otherwise.
+    @ivar qualified_computer_name: the host name to connect to; if empty, the name.
+    @ivar address: an address, if the directory has one; empty otherwise.
     @ivar sites: SiteIdentifierList.
     @ivar in_routing_servers: InRoutingServerIdentifierList.
     @ivar out_routing_servers: OutRoutingServerIdentifierList.
-    @ivar connected_networks: ConnectedNetworkIdentifierList, which routing does not look at.
+    @ivar connected_networks: ConnectedNetworkIdentifierList, ignored by routing.
     """
 
     identifier: UUID
@@ -85,12 +85,12 @@ class QueueManager:
 
 @attrs.frozen(slots=False)
 class Topology:
-    """An enterprise at one time.
+    """Snapshot of an enterprise.
 
-    The order of the sites and of the queue managers is the order of the directory, in which
-    [MS-MQBR] 3.1.5.5 and 3.1.5.6 look for the first that will do.
-    A link with an unknown end, or with both ends in one site, is as if it were not there; of links between
-    the same sites the cheapest counts.
+    The order of the sites and of the queue managers is the order of the directory, in which [MS-MQBR] 3.1.5.5
+    and 3.1.5.6 search.
+    A link with an unknown end, or with both ends in one site, is ignored; of parallel links the cheapest
+    counts.
     """
 
     sites: tuple[Site, ...] = ()
@@ -111,68 +111,68 @@ class Topology:
         return self._index.sites.get(identifier)
 
     def queue_manager_named(self, text: str) -> QueueManager | None:
-        """The queue manager that people mean: by name, qualified name or GUID, without case."""
+        """Look up a queue manager by name, qualified name or GUID, without case."""
         return _named(text, self._index.queue_manager_names, self.queue_manager)
 
     def site_named(self, text: str) -> Site | None:
-        """The site that people mean: by name or GUID, without case."""
+        """Look up a site by name or GUID, without case."""
         return _named(text, self._index.site_names, self.site)
 
     def site_name(self, identifier: UUID) -> str:
-        """What people call a site: its name, or its identifier if it has none or is not known."""
+        """Display name of a site: its name, or its identifier if it has none or is unknown."""
         site = self.site(identifier)
         return braced(identifier) if site is None else str(site)
 
     def queue_manager_name(self, identifier: UUID) -> str:
-        """What people call a queue manager: its name, or its identifier."""
+        """Display name of a queue manager: its name, or its identifier."""
         machine = self.queue_manager(identifier)
         return braced(identifier) if machine is None else str(machine)
 
     def gates(self, site: UUID) -> tuple[UUID, ...]:
         """[MS-MQDMPR] 3.1.1.7 SiteGateCollection of a site, the smallest identifier first.
 
-        No directory holds it.
-        It is what the directory says of the site or, if that says nothing, the gates of its links.
+        Not stored in a directory.
+        Derived from the gates listed for the site or, without such a list, from the gates of its links.
         Only a routing server that belongs to the site is a gate of it ([MS-MQBR] 1.5, 3.1.5.8).
         """
         return self._index.gates.get(site, ())
 
     def gated_sites(self, machine: QueueManager) -> tuple[UUID, ...]:
-        """The sites that a queue manager is a gate of, in the order of its SiteIdentifierList."""
+        """The sites of which a queue manager is a gate, in the order of its SiteIdentifierList."""
         return tuple(site for site in machine.sites if machine.identifier in self.gates(site))
 
     def link_between(self, site: UUID, other: UUID) -> RoutingLink | None:
-        """The cheapest link between two sites; if several cost the same, the first of the directory."""
+        """The cheapest link between two sites; of several with equal cost, the first in directory order."""
         graph = self._index.graph
         one, two = graph.numbers.get(site), graph.numbers.get(other)
         return None if one is None or two is None else graph.links[one].get(two)
 
     def first_routing_server(self, sites: Iterable[UUID]) -> UUID | None:
-        """The routing server in one of these sites that comes first in the directory."""
+        """The first routing server in directory order of any of these sites."""
         first = self._index.first_routing_servers
         found = [first[site] for site in sites if site in first]
         return min(found)[1] if found else None
 
     def first_site(self, sites: Iterable[UUID]) -> UUID | None:
-        """The one of these sites that comes first in the directory."""
+        """The first of these sites in directory order."""
         positions = self._index.site_positions
         found = [(positions[site], site) for site in sites if site in positions]
         return min(found)[1] if found else None
 
     @property
     def graph(self) -> Graph:
-        """The sites and links as Dijkstra's algorithm wants them."""
+        """The sites and links as a graph for Dijkstra's algorithm."""
         return self._index.graph
 
 
 @attrs.frozen
 class Graph:
-    """The sites of an enterprise as numbers, 0 and up: a smaller number is a smaller identifier.
+    """Sites of an enterprise numbered from 0, in the order of their identifiers.
 
     @ivar vertices: the identifier of each number.
     @ivar numbers: the number of each identifier.
-    @ivar links: for each number the neighbours, and the cheapest link there.
-    @ivar edges: for each number the neighbours, and what that link costs.
+    @ivar links: for each number the neighbours, with the cheapest link to each.
+    @ivar edges: for each number the neighbours, with the cost of that link.
     """
 
     vertices: tuple[UUID, ...]
@@ -197,7 +197,7 @@ class Graph:
 
 @attrs.frozen
 class _Index:
-    """What makes every question one look, or a few."""
+    """Lookup tables of a topology."""
 
     sites: Mapping[UUID, Site]
     site_names: Mapping[str, Site]
@@ -212,7 +212,7 @@ class _Index:
     def of(
         cls, sites: Iterable[Site], links: Iterable[RoutingLink], queue_managers: Iterable[QueueManager]
     ) -> _Index:
-        # Of two with one identifier the first counts, as [MS-MQBR] 3.1.5.4 has it.
+        # Of two with the same identifier the first counts ([MS-MQBR] 3.1.5.4).
         by_identifier: dict[UUID, Site] = {}
         for site in sites:
             by_identifier.setdefault(site.identifier, site)
@@ -258,7 +258,7 @@ def _gates(
     for site in sites.values():
         identifier = site.identifier
         lists = [link.gates for link in links.get(identifier, ())] if site.gates is None else [site.gates]
-        # A site with many links has the same few gates again and again.
+        # The links of a site repeat the same few gates.
         listed: set[UUID] = set().union(*lists)
         members = [
             gate

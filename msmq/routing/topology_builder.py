@@ -15,11 +15,11 @@ from msmq.wire.guid import NULL_GUID, braced
 
 @attrs.frozen
 class Enterprise:
-    """What was made of what a directory holds.
+    """Result of building a topology from directory objects.
 
-    @ivar topology: all that is well formed.
-    @ivar problems: what is not, and what is likely not meant, in the order in which it was found.
-    @ivar problems_left_out: how many more there were.
+    @ivar topology: the well-formed objects.
+    @ivar problems: malformed objects and likely mistakes, in the order of detection.
+    @ivar problems_left_out: number of further problems.
     """
 
     topology: Topology
@@ -28,17 +28,16 @@ class Enterprise:
 
     @property
     def faults(self) -> tuple[EnterpriseProblem, ...]:
-        """The problems for which something had to be left out."""
+        """The problems that excluded an object or a part of it."""
         return tuple(problem for problem in self.problems if problem.is_fault)
 
 
 class TopologyBuilder:
-    """Collects sites, links and queue managers in any order, and makes a L{Topology} of them.
+    """Collects sites, links and queue managers in any order, and builds a L{Topology}.
 
     The order of the calls for one type is kept: it is the order of the directory.
-    Nothing raises: what cannot be is left out, and becomes a L{EnterpriseProblem} that names it.
-    C{where} is the position of an object in its source, C{estate.toml:12} for example, and is part of its
-    problems.
+    Nothing raises: an invalid object is left out and reported as a L{EnterpriseProblem}.
+    C{where} is the position of an object in its source, C{estate.toml:12} for example; problems include it.
     """
 
     def __init__(self) -> None:
@@ -59,7 +58,7 @@ class TopologyBuilder:
     ) -> None:
         """A site.
 
-        @param gates: its gates, if the directory has them; C{None} if they follow from the links.
+        @param gates: its gates, if the directory lists them; C{None} if they follow from the links.
         """
         site = Site(identifier, name, None if gates is None else _distinct(gates), is_foreign, where)
         if self._is_new(identifier, self._sites, f"site {site}", where):
@@ -70,7 +69,7 @@ class TopologyBuilder:
     ) -> None:
         """A routing link.
 
-        @param cost: ActualCost; anything outside of 1 to 999,999 is a fault.
+        @param cost: ActualCost; a value outside of 1 to 999,999 is a fault.
         @param gates: SiteGateIdentifierList.
         """
         self._links.append(RoutingLink(site1, site2, cost, _distinct(gates), where))
@@ -106,20 +105,20 @@ class TopologyBuilder:
             self._queue_managers[identifier] = machine
 
     def add_connected_network(self, identifier: UUID, name: str = "") -> None:
-        """A connected network; only its name is of use, in problems."""
+        """Add a connected network; only its name is used, in problems."""
         self._networks[identifier] = name or braced(identifier)
 
     def report(self, subject: str, rule: str, where: str = "") -> None:
-        """The directory holds something that cannot be made a value of, and leaves it out: a fault."""
+        """Report a directory object that cannot be decoded and is left out: a fault."""
         self._problems.add(ProblemKind.DIRECTORY, subject, rule, where)
 
     def build(self) -> Enterprise:
-        """Look at all of it together.
+        """Check the collected objects and build the topology.
 
-        What cannot be is as if it were not there: links, sites of queue managers, and in- and out-routing
-        servers that are no routing servers.
-        It takes a second or so for ten thousand sites and fifty thousand links; a reactor does it in a
-        thread.
+        Invalid links, sites of queue managers, and in- and out-routing servers that are not routing servers,
+        are left
+        out.
+        It takes about a second for ten thousand sites and fifty thousand links; call it in a worker thread.
         """
         problems = EnterpriseProblems(list(self._problems.found), self._problems.left_out)
         self._check_emptiness(problems)
@@ -174,7 +173,7 @@ class TopologyBuilder:
         return f"link {' - '.join(ends)}"
 
     def _fitted(self, machine: QueueManager, problems: EnterpriseProblems) -> QueueManager:
-        """The queue manager without what there is not."""
+        """The queue manager without references to unknown objects."""
         sites = [site for site in machine.sites if site in self._sites]
         if len(sites) < len(machine.sites):
             for site in machine.sites:
@@ -195,7 +194,7 @@ class TopologyBuilder:
     def _routing_servers(
         self, machine: QueueManager, listed: tuple[UUID, ...], direction: str, problems: EnterpriseProblems
     ) -> tuple[UUID, ...]:
-        """Those of the list that there are, and that are routing servers: others would send in circles."""
+        """The existing routing servers of the list; any other queue manager would cause loops."""
         found: list[UUID] = []
         for identifier in listed:
             server = self._queue_managers.get(identifier)
@@ -214,5 +213,5 @@ class TopologyBuilder:
 
 
 def _distinct(identifiers: Iterable[UUID]) -> tuple[UUID, ...]:
-    """In their order, each once."""
+    """Without duplicates, in the same order."""
     return tuple(dict.fromkeys(identifiers))

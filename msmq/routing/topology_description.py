@@ -1,4 +1,4 @@
-"""Routes and topologies as plain values, for JSON, tables and drawings."""
+"""Routes and topologies as plain values, for JSON, tables and Graphviz."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msmq.wire.guid import format_guid
 
 
 def find_route(topology: Topology, source: str, destination: str, down: Iterable[str] = ()) -> Route:
-    """The route between two queue managers that the caller names.
+    """Find the route between two named queue managers.
 
     @param source: a name, a qualified name or a GUID; so is C{destination}.
     @param down: names of queue managers that are down.
@@ -24,7 +24,7 @@ def find_route(topology: Topology, source: str, destination: str, down: Iterable
 
 
 def find_ends(topology: Topology, source: str, destination: str) -> tuple[UUID, UUID]:
-    """Both queue managers, as L{find_route} takes them."""
+    """Look up both queue managers of L{find_route}."""
     return (
         _found(topology, source, Rule.UNKNOWN_SOURCE).identifier,
         _found(topology, destination, Rule.UNKNOWN_DESTINATION).identifier,
@@ -32,7 +32,7 @@ def find_ends(topology: Topology, source: str, destination: str) -> tuple[UUID, 
 
 
 def find_members(topology: Topology, names: Iterable[str]) -> frozenset[UUID]:
-    """Queue managers by name, qualified name or GUID.
+    """Look up queue managers by name, qualified name or GUID.
 
     @raise NoRoute: one of them is not known.
     """
@@ -47,7 +47,7 @@ def _found(topology: Topology, text: str, rule: Rule) -> QueueManager:
 
 
 def describe_route(topology: Topology, way: Route) -> dict[str, Any]:
-    """A route with the JSON keys of C{msmq route}."""
+    """Describe a route, with the JSON keys of C{msmq route}."""
     return {
         "source": topology.queue_manager_name(way.source),
         "destination": topology.queue_manager_name(way.destination),
@@ -72,7 +72,7 @@ def describe_route(topology: Topology, way: Route) -> dict[str, Any]:
 
 
 def describe_topology(topology: Topology) -> dict[str, Any]:
-    """An enterprise: the keys of C{msmq topology}."""
+    """Describe an enterprise, with the JSON keys of C{msmq topology}."""
     name = topology.queue_manager_name
     return {
         "sites": [
@@ -109,9 +109,9 @@ def describe_topology(topology: Topology) -> dict[str, Any]:
 
 
 def to_graphviz(described: Mapping[str, Any]) -> str:
-    """What L{describe_topology} made, for Graphviz: sites with their queue managers, links with their costs.
+    """Convert a topology description to Graphviz: sites, queue managers, links with costs.
 
-    A queue manager stands in the first of its sites, a routing server with a double line.
+    A queue manager is drawn in the first of its sites, a routing server with a double line.
     """
     lines = ["graph enterprise {", "  compound=true; node [shape=box];"]
     for number, site in enumerate(described["sites"]):

@@ -1,4 +1,4 @@
-"""[MS-MQBR] 3.1.2, 3.1.3 and 3.1.6 refresh of the topology; the last good one stays until then."""
+"""Periodic refresh of the topology from the directory. [MS-MQBR] 3.1.2, 3.1.3, 3.1.6."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ QUERY_TIME: Final = 3600.0
 """[MS-MQBR] 3.1.3 QueueManager Query Timer, in seconds."""
 
 SHORTEST_TIME: Final = 60.0
-"""Minimum seconds between two readings because a message has no route."""
+"""Minimum seconds between two reads caused by messages without a route."""
 
 
 @attrs.frozen
 class RoutingTimes:
-    """How long routing waits, in seconds.
+    """Intervals of topology reads, in seconds.
 
     @ivar query: [MS-MQBR] 3.1.2.1 QueueManager Query Timer.
-    @ivar shortest: between two readings that were not due.
+    @ivar shortest: minimum between two unscheduled reads.
     """
 
     query: float = QUERY_TIME
@@ -35,7 +35,7 @@ class RoutingTimes:
 
 @attrs.frozen
 class RoutingSnapshot:
-    """An enterprise that was read, and the routing table that one queue manager made of it.
+    """An enterprise as read, with the routing table of one queue manager.
 
     @ivar own: QueueManager.Identifier of that queue manager.
     """
@@ -48,14 +48,14 @@ class RoutingSnapshot:
     def of(cls, enterprise: Enterprise, own: UUID) -> RoutingSnapshot:
         """[MS-MQBR] 3.1.3.1 RoutingTable Initialization, with the site gates read again.
 
-        It takes as long as L{routing_table}, so a reactor does it in a thread.
+        It takes as long as L{routing_table}; call it in a worker thread.
         """
         return cls(own, enterprise, routing_table(enterprise.topology, own))
 
 
 @attrs.frozen
 class ReadTopology:
-    """Read all sites, routing links and queue managers, unfiltered, and make a L{RoutingSnapshot} of them.
+    """Effect: read all sites, routing links and queue managers, unfiltered, into a L{RoutingSnapshot}.
 
     Then call L{RoutingCore.topology_read} or L{RoutingCore.reading_failed}, exactly once.
     """
@@ -63,9 +63,9 @@ class ReadTopology:
 
 @attrs.frozen
 class TopologyTaken:
-    """A new routing table takes effect.
+    """Effect: a new routing table is in use.
 
-    @ivar is_changed: it differs from the previous one, so that messages without a route are tried again.
+    @ivar is_changed: it differs from the previous one, so that messages without a route are retried.
     """
 
     snapshot: RoutingSnapshot
@@ -74,10 +74,10 @@ class TopologyTaken:
 
 @attrs.frozen
 class TopologyRefused:
-    """What was read is not taken, and what was known before goes on to hold.
+    """Effect: the topology that was read is rejected, and the previous one stays in use.
 
     @ivar detail: why, in words.
-    @ivar problems: what is wrong with it; empty if it could not be read at all.
+    @ivar problems: the problems of the topology; empty if the read failed.
     """
 
     detail: str
@@ -88,17 +88,16 @@ RoutingEffect = ReadTopology | TopologyTaken | TopologyRefused
 
 
 class RoutingCore:
-    """What one queue manager knows of the enterprise, and when it reads it anew.
+    """Topology state of one queue manager, and its refresh schedule.
 
-    A reading with faults does not replace one without: routing keeps the last good one.
-    As long as there has been none without, the newest is better than nothing, and what is wrong in it is left
-    out.
-    A reading that fails changes nothing.
+    A topology with faults does not replace one without: routing keeps the last good one.
+    Until there is one without faults the newest is used, without its faulty objects.
+    A read that fails changes nothing.
 
-    @ivar snapshot: by which messages are routed.
-    @ivar is_reading: a L{ReadTopology} is not answered yet.
+    @ivar snapshot: the topology and table in use.
+    @ivar is_reading: a L{ReadTopology} is pending.
     @ivar has_read: the enterprise was read since the start.
-    @ivar refused: why the last reading was not taken; C{None} if it was.
+    @ivar refused: why the last read was rejected; C{None} if it was not.
     """
 
     def __init__(self, own: UUID, times: RoutingTimes | None = None) -> None:
@@ -127,7 +126,7 @@ class RoutingCore:
         return self._read(now)
 
     def stop(self) -> None:
-        """Stop reading; the result of a pending reading is ignored."""
+        """Stop reading; the result of a pending read is ignored."""
         self._is_running = False
         self.is_reading = False
         self._deadline = None
@@ -139,17 +138,17 @@ class RoutingCore:
         return self._read(now)
 
     def refresh(self, now: Moment) -> list[RoutingEffect]:
-        """Read now, as requested by an administrator or after a detected change."""
+        """Read now, on request of an administrator or after a detected change."""
         return self._read(now)
 
     def route_missing(self, now: Moment) -> list[RoutingEffect]:
-        """A message has no route: read the topology again, which may be outdated, at most once a minute."""
+        """Handle a message without a route: read the topology again, at most once a minute."""
         if self._last_read is not None and now.monotonic < self._last_read + self._times.shortest:
             return []
         return self._read(now)
 
     def topology_read(self, snapshot: RoutingSnapshot, now: Moment) -> list[RoutingEffect]:
-        """The enterprise was read to its end."""
+        """Handle a complete read of the enterprise."""
         if not self._ended(now):
             return []
         faults = snapshot.enterprise.faults
@@ -166,14 +165,14 @@ class RoutingCore:
         return [TopologyTaken(snapshot, is_changed)]
 
     def restored(self, snapshot: RoutingSnapshot) -> list[RoutingEffect]:
-        """[MS-MQOD] 2.7.4: what was known before a restart holds until the enterprise is read."""
+        """[MS-MQOD] 2.7.4: use the topology of before a restart until the enterprise is read."""
         if self._has_read or not self._is_running:
             return []
         self.snapshot = snapshot
         return [TopologyTaken(snapshot, True)]
 
     def reading_failed(self, detail: str, now: Moment) -> list[RoutingEffect]:
-        """The enterprise could not be read, or not to its end.
+        """Handle a failed or incomplete read of the enterprise.
 
         @param detail: why, in words.
         """
@@ -182,8 +181,8 @@ class RoutingCore:
     def next_hops(self, destination: UUID) -> tuple[UUID, ...]:
         """[MS-MQBR] 3.1.5.1 GetNextHops, from this queue manager.
 
-        @raise NoRoute: there is none, and what was wrong with the last reading; then L{route_missing} is
-            worth a call.
+        @raise NoRoute: there is none; the text includes the problem of the last read. Then call
+        L{route_missing}.
         """
         snapshot = self.snapshot
         try:
@@ -206,7 +205,7 @@ class RoutingCore:
         return [ReadTopology()]
 
     def _ended(self, now: Moment) -> bool:
-        """Restart the timer after a reading, whatever its result; false if its result is no longer needed."""
+        """Restart the timer after a read; false if its result is no longer needed."""
         if not self.is_reading:
             return False
         self.is_reading = False
