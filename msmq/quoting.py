@@ -36,3 +36,13 @@ def shown(text: str, longest: int = LONGEST_SHOWN) -> str:
             each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in cut
         )
     return cut if len(cut) <= longest else cut[:longest] + "..."
+
+
+def kind_of(value: object) -> str:
+    """The type of a value that is refused, with its article: C{an int}."""
+    return with_article(type(value).__name__)
+
+
+def with_article(noun: str) -> str:
+    """A noun with its indefinite article; names that begin like C{UUID} have C{a}."""
+    return f"{'an' if noun[:1] in 'aeioAEIO' else 'a'} {noun}"

@@ -11,7 +11,6 @@ import msmq
 from msmq.quoting import LONGEST_QUOTED, LONGEST_SHOWN, quoted, shown
 
 DEVELOPERS = {
-    "__init__.py": "an attribute of the module that a program asks for",
     "decoding/hex_text.py": "a character, which may be a quotation mark or white space",
     "storage/log/failures.py": "an exception of the operating system",
     "storage/records.py": "an exception of the standard library",

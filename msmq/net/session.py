@@ -234,7 +234,10 @@ class SessionProtocol(Protocol):
         self.session.resume()
 
     def persisted(self, through: int) -> None:
-        """The broker has stored the recoverable messages that arrived here, up to this number."""
+        """The broker has stored the recoverable messages that arrived here, up to this number.
+
+        @raise msmq.errors.LocalProtocolError: that number has not arrived.
+        """
         self._perform(self.session.persisted(through, self._now()))
 
     def report_rejection(self, message: UserMessageView, reason: str) -> None:

@@ -15,6 +15,7 @@ from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
 from msmq.line_limit import LineBudget
 from msmq.net.accepted_connections import AcceptedConnections, last_activity
+from msmq.net.factory_arguments import check_argument, check_broker
 from msmq.net.receive_memory import ReceiveMemory
 from msmq.net.session import SessionProtocol
 from msmq.session.connection_limits import ConnectionLimits, ConnectionRefusal, RefusedPeer
@@ -35,6 +36,7 @@ _SHARES: Final = DescriptorShares.of(SMALL)
 class SessionFactory(ServerFactory):
     """Creates sessions: one for every accepted connection, and those that a connector dials.
 
+    @param identifier: the queue manager identifier by which peers know this side.
     @param shares: how many descriptors its connections may have; by default those of a process that may open
         1,024.
     @param allowed: the addresses from which connections are accepted; C{None} for all.
@@ -43,6 +45,7 @@ class SessionFactory(ServerFactory):
     @ivar counts: the packets of all its sessions, by kind.
     @ivar receive_memory: the memory of packets that its sessions have not processed.
     @ivar is_offline: whether connections are refused, and none are dialled.
+    @raise LocalProtocolError: an argument has another type; the error names it.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -62,6 +65,17 @@ class SessionFactory(ServerFactory):
         allowed: AddressSet | None = None,
         protocol: MakeSession | None = None,
     ) -> None:
+        self._check(
+            identifier=identifier,
+            reactor=reactor,
+            clock=clock,
+            shares=shares,
+            settings=settings,
+            allowed=allowed,
+            protocol=protocol,
+        )
+        if broker is not None:
+            check_broker(broker)
         if protocol is not None:
             self.protocol = protocol
         self.identifier = identifier
@@ -85,6 +99,14 @@ class SessionFactory(ServerFactory):
         self._outgoing: set[SessionProtocol] = set()
         self._evicted = 0
 
+    @staticmethod
+    def _check(identifier: UUID, reactor: object, clock: object, **optional: object) -> None:
+        for name, value in {"identifier": identifier, "reactor": reactor, "clock": clock}.items():
+            check_argument(name, value)
+        for name, value in optional.items():
+            if value is not None:
+                check_argument(name, value)
+
     def configure(self, settings: SessionSettings, allowed: AddressSet | None) -> None:
         """Apply other settings: limits at once, everything else to sessions that begin from now on."""
         self.settings = settings
@@ -96,6 +118,7 @@ class SessionFactory(ServerFactory):
         """See L{ISessions.attach<msmq.interfaces.sessions.ISessions.attach>}."""
         if self.broker is not None:
             raise LocalProtocolError("these sessions already have a broker")
+        check_broker(broker)
         self.broker = broker
         self.is_offline = is_offline
 

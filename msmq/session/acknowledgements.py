@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from msmq.errors import LocalProtocolError
 from msmq.moment import Moment
 from msmq.session.effects import Acknowledged, Effect, Transmit, WindowOpened
 from msmq.session.state import SessionCore
@@ -114,7 +115,15 @@ def acknowledgement_for_carrier(core: SessionCore, now: Moment) -> SessionHeader
 
 
 def persisted(core: SessionCore, through: int, now: Moment) -> None:
-    """Recoverable messages up to number C{through} are stored, or permanently refused."""
+    """Recoverable messages up to number C{through} are stored, or permanently refused.
+
+    @raise LocalProtocolError: so many have not arrived.
+    """
+    if through > core.recoverable_message_received_count:
+        raise LocalProtocolError(
+            f"persisted(through={through}): the last recoverable message that arrived on this session has"
+            f" the number {core.recoverable_message_received_count}"
+        )
     core.persisted_count = max(core.persisted_count, through)
     if _nameable(core):
         core.timers.start_if_stopped(Timer.ACK_SEND, core.recoverable_ack_send_timeout, now)

@@ -83,7 +83,8 @@ def run(driven: Driven, step: str, argument: object) -> None:
             if session.capacity:
                 driven.send(user_packet(recoverable=recoverable))
         case "persisted", int(through):
-            driven.perform(session.persisted(through, driven.now))
+            arrived = session.statistics.recoverable_received
+            driven.perform(session.persisted(min(through, arrived), driven.now))
         case "lost", _:
             driven.perform(session.connection_lost(driven.now))
         case "close", _:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import attrs
 
+from msmq.queues.arriving.message_types import check_types
 from msmq.structures.algorithms import AuthenticationLevel, EncryptionAlgorithm, PrivacyLevel
 from msmq.structures.names.format_name import FormatName
 from msmq.structures.names.path_name import parse_path_name
@@ -27,6 +28,11 @@ CLASS_BITS: Final = 0xE1FF
 
 HASH_SHA_512: Final = 0x800E
 ENCRYPTION_AES_256: Final = 0x6610
+
+_KNOWN_TYPES: Final[set[tuple[type, ...]]] = set()
+"""Types of all attributes together that were checked before: a check of each takes as long as the rest."""
+
+_MOST_KNOWN_TYPES: Final = 256
 
 _LEVELS: Final = frozenset(PrivacyLevel)
 _ALGORITHMS: Final = frozenset(EncryptionAlgorithm)
@@ -92,7 +98,8 @@ class Message:
         packet in the outgoing queue has it in clear.
     @ivar encryption_algorithm: the preferred algorithm; the one used depends on the keys of the receiver
         ([MS-MQQB] 3.1.7.1.5).
-    @raise MQError: a value is outside the range of its property, which the error names.
+    @raise MQError: a value has another type (MQ_ERROR_ILLEGAL_PROPERTY_VT) or is outside the range of its
+        property, which the error names.
     """
 
     body: bytes = attrs.field(default=b"", repr=False)
@@ -123,6 +130,11 @@ class Message:
     sender_identifier_type: SenderIdType | None = None
 
     def __attrs_post_init__(self) -> None:
+        types = tuple(map(type, self.__dict__.values()))
+        if types not in _KNOWN_TYPES:
+            check_types(self.__dict__, Delivery)
+            if len(_KNOWN_TYPES) < _MOST_KNOWN_TYPES:
+                _KNOWN_TYPES.add(types)
         if not 0 <= self.priority <= 7:
             raise _illegal("priority", self.priority, "0..7")
         # All five at once, because this runs for every message: the rest is an excess bit, or a sign.
