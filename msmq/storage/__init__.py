@@ -1,1 +1,1 @@
-"""Providers of L{msmq.interfaces.IMessageStore}."""
+"""Message stores: implementations of L{msmq.interfaces.IMessageStore}."""

@@ -14,16 +14,16 @@ from typing import Final
 from zlib import crc32
 
 PRIME: Final = (1 << 31) - 1
-"""No power of two is a multiple of it, so no flipped bit of a value leaves the sum as it is."""
+"""Modulus of the sum: a prime, so that any flipped bit of a value changes the sum."""
 
 TICKS: Final = 1 << 22
-"""An ArrivalTime counts in the sum as a number of 1/4,194,304 s, where the database gives no other number."""
+"""Units per second in which an ArrivalTime enters the sum: 1/4,194,304 s."""
 
 _NO_DUE: Final = 1_234_567
 _LIMIT: Final = (1 << 63) - 1
 
 _PLACE: Final = {"queue": 912_271, "lookup_id": 747_953, "due": 585_727, "aborts": 403_831, "moves": 271_829}
-"""By column, the factor of what a move changes; others count what never changes."""
+"""Factor of each column; a move changes only some columns."""
 _SIZE: Final = 824_633
 _PACKET: Final = 649_321
 _CHECKSUM: Final = 536_441
@@ -45,10 +45,10 @@ def message_sum(
     moves: int,
     checksum: int,
 ) -> int:
-    """The checksum of a row, as L{sum_in_sql} has a database compute it.
+    """Compute the checksum of a message row; equal to L{sum_in_sql}.
 
     @param queue: the row of the queue.
-    @param lookup_id: as it is stored, signed.
+    @param lookup_id: in stored form, signed.
     @param packet: the number of the packet.
     @param checksum: of the packet.
     """
@@ -66,11 +66,11 @@ def message_sum(
 
 
 def sum_in_sql(arrived: str, *, packet: str | None, integer: str = "") -> str:
-    """The checksum of a row of the table C{message} as an expression.
+    """SQL expression of the checksum of a row of the table C{message}.
 
     @param arrived: an expression for the ArrivalTime as an integer.
     @param packet: the column with the number of the packet, if there is one.
-    @param integer: the type that takes the products, where integers do not grow by themselves.
+    @param integer: the type for the products, in databases whose integers overflow.
     """
     terms = [
         *_place_terms("", {}, integer),
@@ -84,10 +84,10 @@ def sum_in_sql(arrived: str, *, packet: str | None, integer: str = "") -> str:
 
 
 def sum_after_move(row: str, change: Mapping[str, str], integer: str = "") -> str:
-    """The checksum of a row some of whose values change, as an expression.
+    """SQL expression of the checksum of a row after some of its values change.
 
-    @param row: the name under which the row is updated.
-    @param change: by column, the expression of its new value; those that a move does not change have none.
+    @param row: the alias of the updated row.
+    @param change: by changed column, the expression of its new value.
     """
     changed = {column: factor for column, factor in _PLACE.items() if column in change}
     before = " + ".join(_place_terms(f"{row}.", {}, integer, changed))
@@ -96,14 +96,14 @@ def sum_after_move(row: str, change: Mapping[str, str], integer: str = "") -> st
 
 
 def entry_checksum(queue: int, sequence: int, lookup_id: int, arrived: float, packet: bytes) -> int:
-    """The checksum of an entry of a message log, of all that its row holds."""
+    """Checksum of a message log entry, over its whole row."""
     return crc32(packet, crc32(_ENTRY.pack(queue, sequence, lookup_id, arrived)))
 
 
 def event_checksum(
     sequence: int, time: float, message_class: int, identity: bytes, event: bytes, reason: bytes, queue: bytes
 ) -> int:
-    """The checksum of an event, of all that its row holds; texts as UTF-8 that may hold surrogates."""
+    """Checksum of an event, over its whole row; texts as UTF-8 with surrogates passed."""
     return record_checksum(_EVENT.pack(sequence, time, message_class), identity, event, reason, queue)
 
 
@@ -113,7 +113,7 @@ def queue_checksum(row: int, identifier: bytes, definition: bytes) -> int:
 
 
 def record_checksum(*parts: bytes) -> int:
-    """The checksum of a row of several byte strings, each of which counts with its length."""
+    """Checksum of several byte strings, each with its length."""
     found = 0
     for part in parts:
         found = crc32(part, crc32(_LENGTH.pack(len(part)), found))
@@ -121,7 +121,7 @@ def record_checksum(*parts: bytes) -> int:
 
 
 def _ticks(arrived: float) -> int:
-    """As SQLite casts it: towards zero, and within 64 bits."""
+    """Convert as SQLite casts: towards zero, within 64 bits."""
     try:
         return max(-_LIMIT - 1, min(_LIMIT, int(arrived * TICKS)))
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Damage of a store: findings of verification, and their handling."""
+"""Damaged rows of a store, and the policy for damage and loss."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from msmq.persistence.changes import AppendEvent, Change, RemoveMessages
 from msmq.storage.scrub_policy import ScrubPolicy
 
 DAMAGED: Final = "damaged"
-"""The event for something that was quarantined."""
+"""Event name of quarantined data."""
 LOSS_ACCEPTED: Final = "loss_accepted"
-"""The event for a store that was opened although it is not the one that was used last."""
+"""Event name of a store that was opened although it is not the one last used."""
 
 Row = TypeVar("Row")
 
 
 @attrs.frozen
 class DamagePolicy:
-    """What a store does about damage and loss.
+    """Policy of a store for damage and data loss.
 
-    @ivar mark: a file outside the store, by which a store that is not the one last used is noticed.
-    @ivar accepts_loss: whether such a store is opened nevertheless, with an event.
+    @ivar mark: the file outside the store that detects a replaced or outdated store.
+    @ivar accepts_loss: whether a replaced or outdated store is opened nevertheless, with an event.
     @ivar now: seconds since 1970-01-01 UTC, for events of the store itself.
-    @ivar scrubbing: how fast and how often what is stored is verified.
+    @ivar scrubbing: rate and schedule of the background verification.
     """
 
     mark: Path
@@ -40,12 +40,12 @@ class DamagePolicy:
 
     @property
     def quarantine(self) -> Path:
-        """The directory for what is left of damaged rows of a store that is in no directory itself."""
+        """Quarantine directory of a store without a directory of its own."""
         return self.mark.with_name(f"{self.mark.name.removesuffix('-mark')}.quarantine")
 
 
 class RowKind(enum.Enum):
-    """What is damaged."""
+    """Kind of a damaged row."""
 
     MESSAGE = enum.auto()
     EXPRESS = enum.auto()
@@ -55,13 +55,13 @@ class RowKind(enum.Enum):
 
 @attrs.frozen
 class DamagedRow:
-    """A message, an entry of a message log or an event that is not as it was written.
+    """A damaged message, message log entry or event.
 
-    @ivar queue: the identifier of its queue, if it has one that is known.
-    @ivar path: the path of its queue; empty if it is not known.
+    @ivar queue: the identifier of its queue, if known.
+    @ivar path: the path of its queue; empty if unknown.
     @ivar key: the LookupIdentifier, or the sequence.
-    @ivar identity: as of L{msmq.persistence.changes.AppendEvent}; empty if it is not known.
-    @ivar problem: where it is and what is wrong.
+    @ivar identity: as of L{msmq.persistence.changes.AppendEvent}; empty if unknown. @ivar problem: its
+        location, and what is wrong.
     """
 
     kind: RowKind
@@ -73,7 +73,7 @@ class DamagedRow:
 
     @property
     def what(self) -> str:
-        """How the event names it."""
+        """Name of the object in the event."""
         match self.kind:
             case RowKind.LOG_ENTRY:
                 return f"entry {self.key} of the message log"
@@ -83,11 +83,11 @@ class DamagedRow:
                 return f"lookup id {self.key:#018x}"
 
     def event(self, now: float) -> AppendEvent:
-        """The event that says so."""
+        """The event that reports the damage."""
         return AppendEvent(now, self.identity, DAMAGED, f"{self.what}; {self.problem}", 0, self.path)
 
     def changes(self, now: float) -> Sequence[Change]:
-        """What takes it out of its queue; of an entry or an event only the content is lost."""
+        """The changes that remove a damaged message; of an entry or event only the content is lost."""
         event = self.event(now)
         if self.queue is None or self.kind in (RowKind.LOG_ENTRY, RowKind.EVENT):
             return [event]
@@ -97,16 +97,16 @@ class DamagedRow:
 
 @attrs.frozen
 class VerifiedRows(Generic[Row]):
-    """What was read, and what was left out since it is damaged."""
+    """Rows of a read, and damaged rows that it left out."""
 
     rows: list[Row]
     damaged: Sequence[DamagedRow] = ()
 
 
 class PacketDamaged(MessageNotStored):
-    """Packets that were to be read are damaged; they are in quarantine.
+    """A read met damaged packets, which are in quarantine.
 
-    @ivar damaged: what was found; the first one gives the error its queue and LookupIdentifier.
+    @ivar damaged: the damaged rows; the error names the queue and LookupIdentifier of the first.
     """
 
     def __init__(self, queue: UUID, damaged: Sequence[DamagedRow]) -> None:
@@ -115,7 +115,7 @@ class PacketDamaged(MessageNotStored):
 
 
 def keep(target: Path, content: bytes) -> None:
-    """Have what is left of something damaged on disk.
+    """Write damaged data to a quarantine file, durably.
 
     @raise OSError: it cannot be written.
     """

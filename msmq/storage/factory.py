@@ -1,4 +1,4 @@
-"""Creates a store from its description in a configuration."""
+"""Factory of message stores: creates a store from its description in the configuration."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from msmq.storage.sqlite import SqliteStorageFactory
 
 
 class StorageDescriptionError(MsmqError):
-    """No store can be made from a description."""
+    """A description names no known store, or has an invalid argument."""
 
 
 @implementer(IStorageFactory)
 @attrs.frozen
 class MemoryStorageFactory:
-    """C{memory}: nothing outlives the process."""
+    """Factory of C{memory}, a store without durability."""
 
     name: str = "memory"
     description: str = "in memory; express messages only, and nothing survives a restart"
@@ -44,21 +44,21 @@ BUILT_IN: tuple[IStorageFactory, ...] = (
     LogStorageFactory(),
     PostgresqlStorageFactory(),
 )
-"""Our own stores; no plugin can take one of their names."""
+"""The built-in stores; a plugin cannot use their names."""
 
 
 def storage_factories() -> Iterator[IStorageFactory]:
-    """Our own stores, then those of plugins."""
+    """List the built-in stores, then those of plugins."""
     yield from BUILT_IN
     yield from getPlugins(IStorageFactory)
 
 
 def make_store(description: str, data: Path, *, accepts_loss: bool = False) -> IMessageStore:
-    """The store that C{NAME} or C{NAME:ARGUMENT} describes, which is not open yet.
+    """Create, without opening it, the store that C{NAME} or C{NAME:ARGUMENT} describes.
 
     @param data: the data directory.
-    @param accepts_loss: whether it opens although it is not the one last used, if it notices that.
-    @raise StorageDescriptionError: nothing has that name, or it does not like the argument.
+    @param accepts_loss: whether it opens although it is not the one last used.
+    @raise StorageDescriptionError: the name is unknown, or the argument invalid.
     """
     factory, argument = _factory(description)
     try:
@@ -71,10 +71,10 @@ def make_store(description: str, data: Path, *, accepts_loss: bool = False) -> I
 
 
 def probe_store(description: str, data: Path) -> None:
-    """Check whether the described store can be opened, as far as its factory can determine.
+    """Check whether the described store can be opened, if its factory has a probe.
 
     @param data: the data directory.
-    @raise StorageDescriptionError: it could not.
+    @raise StorageDescriptionError: it cannot be opened.
     """
     factory, argument = _factory(description)
     probe = IStorageProbe(factory, None)
@@ -87,7 +87,7 @@ def probe_store(description: str, data: Path) -> None:
 
 
 def shown(description: str) -> str:
-    """A description as people may read it; a URL is left out, since there may be a password in it."""
+    """Format a description for display; a URL is omitted, since it may contain a password."""
     name, _, argument = description.partition(":")
     return f"{name}://..." if "//" in argument or "@" in argument else description
 

@@ -1,4 +1,4 @@
-"""The mark outside a store by which one that is not the one last used is noticed."""
+"""Generation mark: a file outside the store that detects a replaced or restored store."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from msmq.interfaces.storage import StorageError
 
 @attrs.frozen
 class GenerationMark:
-    """Which store was used last, and how far it had come.
+    """Identity and progress of the store last used.
 
-    It is written only after the store has that number on stable storage, so a store that is behind its mark
-    has lost something.
+    It is written only after the store has the number on stable storage, so a store with a smaller number has
+    lost
+    data.
 
     @ivar store: the identifier of the store.
-    @ivar number: one that rises with what is written.
+    @ivar number: a number that increases with the writes.
     """
 
     store: bytes
     number: int
 
     def write(self, path: Path) -> None:
-        """Have it on disk.
+        """Write the mark durably.
 
         @raise OSError: it cannot be written.
         """
@@ -35,7 +36,7 @@ class GenerationMark:
 
     @classmethod
     def read(cls, path: Path) -> GenerationMark | None:
-        """The mark in a file; C{None} if there is no file.
+        """Read the mark in a file; C{None} if there is no file.
 
         @raise StorageError: it cannot be read.
         """

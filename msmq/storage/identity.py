@@ -1,4 +1,4 @@
-"""Identity of a packet, by which stores and the event log distinguish messages."""
+"""Message identity in stores and in the event log."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ _END: Final = 60
 def identity_of(packet: bytes) -> bytes:
     """[MS-MQMQ] 2.2.20.1 SourceQueueManager and MessageID of a UserMessage packet without a SessionHeader.
 
-    20 bytes, as of L{msmq.persistence.changes.AppendEvent}; none for what is too short to be such a packet.
+    20 bytes, as of L{msmq.persistence.changes.AppendEvent}; empty for a packet that is too short.
     """
     return packet[_SOURCE] + packet[_MESSAGE_ID] if len(packet) >= _END else b""

@@ -1,4 +1,4 @@
-"""Pages of message log reads, for all stores."""
+"""Page limits of message log reads, shared by all stores."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 from msmq.interfaces.storage import LogEntry
 
 LOG_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of packets that one answer holds, if it holds more than one entry."""
+"""Bytes of packets in one page of more than one entry."""
 
 
 def one_answer(entries: Iterable[LogEntry]) -> Iterator[LogEntry]:
-    """The first of these entries, up to L{LOG_BYTES}, but one at least."""
+    """Take the first entries up to L{LOG_BYTES}, at least one."""
     size = 0
     for entry in entries:
         if size and size + len(entry.packet) > LOG_BYTES:

@@ -1,4 +1,4 @@
-"""Notices a store that is not the one that was used last."""
+"""Loss check: detects a replaced, restored or missing store by its generation mark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msmq.storage.generation_mark import GenerationMark
 
 
 class LossCheck:
-    """Compares a store with its mark.
+    """Compares a store with its generation mark.
 
     @param place: the store, as people may read it.
     @raise StorageError: the mark cannot be read, and no loss is accepted.
@@ -34,7 +34,7 @@ class LossCheck:
             self._accept(str(error))
 
     def check_empty(self) -> None:
-        """See that no store was used here before, since there is none.
+        """Check, for a missing store, that none was used here before.
 
         @raise StoreIncomplete: there was one, and no loss is accepted.
         """
@@ -45,7 +45,7 @@ class LossCheck:
             )
 
     def check_store(self, store: bytes) -> None:
-        """See that it is the store that the mark names.
+        """Check that it is the store that the mark names.
 
         @raise StoreIncomplete: it is another one, and no loss is accepted.
         """
@@ -56,10 +56,10 @@ class LossCheck:
             )
 
     def check(self, store: bytes, number: int, remedy: str) -> None:
-        """See that the store is not behind its mark.
+        """Check that the store is not behind its mark.
 
-        @param number: how far the store has come.
-        @param remedy: what may be missing of one that is behind.
+        @param number: the progress of the store.
+        @param remedy: what may be missing in a store that is behind.
         @raise StoreIncomplete: it is, or is another one, and no loss is accepted.
         """
         self.check_store(store)
@@ -82,7 +82,7 @@ class LossCheck:
         self._accept(f"{self._place}: {text}")
 
     def events(self) -> list[AppendEvent]:
-        """What the event log says about losses that were accepted."""
+        """The events of accepted losses."""
         now = self._policy.now()
         return [AppendEvent(now, b"", LOSS_ACCEPTED, text) for text in self._accepted]
 

@@ -28,10 +28,9 @@ Answer = TypeVar("Answer")
 
 @implementer(IMessageStore)
 class MemoryMessageStore:
-    """Keeps everything for as long as it is open, and is done at once.
+    """Message store in memory: contents last while it is open, commits complete at once.
 
-    @param durable: keep it for as long as the object lives, closed or open, as a disk outlives a process;
-        for tests of what happens at a restart.
+    @param durable: keep the contents over close and open, for tests of restarts.
     """
 
     name = "memory"

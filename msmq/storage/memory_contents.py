@@ -39,7 +39,7 @@ _NOTHING = QueueMessages()
 
 @attrs.define
 class Contents:
-    """All that a store keeps, in dictionaries; express messages apart from all others."""
+    """Contents of the memory store; express messages are kept separately."""
 
     queues: dict[UUID, QueueDefinition] = attrs.field(factory=dict)
     messages: Messages = attrs.field(factory=dict)
@@ -50,9 +50,9 @@ class Contents:
     events: MemoryEventLog = attrs.field(factory=MemoryEventLog)
 
     def check(self, changes: Sequence[Change]) -> None:
-        """Find what cannot be done before anything is done.
+        """Check that all changes can be done, before any is done.
 
-        @raise UnknownQueue: a change needs a queue that is not kept.
+        @raise UnknownQueue: a change needs an unknown queue.
         """
         made: set[UUID] = set()
         gone: set[UUID] = set()
@@ -74,7 +74,7 @@ class Contents:
                     gone.add(identifier)
 
     def perform(self, change: Change) -> None:
-        """Do one change, which was checked."""
+        """Apply one checked change."""
         match change:
             case PutMessages():
                 for single in single_changes([change]):
@@ -117,7 +117,7 @@ class Contents:
                 self.events.trim(keep)
 
     def packet(self, queue: UUID, lookup_id: int) -> bytes | None:
-        """The packet of a message; C{None} if it is not kept."""
+        """The packet of a message; C{None} if there is none."""
         for part in (self.messages, self.express):
             if (message := part.get(queue, _NOTHING).get(lookup_id)) is not None:
                 return message.packet
@@ -133,11 +133,11 @@ class Contents:
         ]
 
     def log(self, queue: UUID) -> MessageLog:
-        """The message log of a queue, to be read."""
+        """The message log of a queue, for reading."""
         return self.logs.get(queue) or MessageLog()
 
     def snapshot(self) -> Snapshot:
-        """What a start finds."""
+        """Snapshot of the contents for a start."""
         return Snapshot(
             queues=tuple(self.queues.values()),
             messages={queue: kept.index() for queue, kept in self.messages.items() if kept},

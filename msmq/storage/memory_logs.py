@@ -27,10 +27,10 @@ _NUMBER = attrgetter("sequence")
 
 @attrs.define
 class Numbered(Generic[_Entry]):
-    """Entries in the order of their numbers."""
+    """List of entries in the order of their numbers, trimmed at the front."""
 
     _entries: list[_Entry] = attrs.field(factory=list)
-    # What lies before it is gone, and is taken out of the list when it has become the larger part.
+    # Entries before it are removed, and deleted from the list when they are the larger part.
     _start: int = 0
 
     def __len__(self) -> int:
@@ -40,7 +40,7 @@ class Numbered(Generic[_Entry]):
         return islice(self._entries, self._start, None)
 
     def append(self, entry: _Entry) -> None:
-        """Keep an entry, whose number is the largest so far."""
+        """Append an entry with the largest number so far."""
         self._entries.append(entry)
 
     @property
@@ -54,7 +54,7 @@ class Numbered(Generic[_Entry]):
         return self._entries[self._start]
 
     def pop_first(self) -> _Entry:
-        """Forget the oldest, and give it."""
+        """Remove and return the oldest entry."""
         entry = self._entries[self._start]
         self._start += 1
         if self._start > 64 and 2 * self._start > len(self._entries):
@@ -63,7 +63,7 @@ class Numbered(Generic[_Entry]):
         return entry
 
     def after(self, sequence: int) -> Iterator[_Entry]:
-        """Those with larger numbers, the oldest first."""
+        """Entries with larger numbers, the oldest first."""
         entries = self._entries
         start = bisect_right(entries, sequence, lo=self._start, key=_NUMBER)
         return (entries[place] for place in range(start, len(entries)))
@@ -83,13 +83,13 @@ class MessageLog:
         return iter(self.entries)
 
     def append(self, entry: LogEntry) -> None:
-        """Keep one more entry."""
+        """Append an entry."""
         self.entries.append(entry)
         self.size += len(entry.packet)
 
     def trim(self, change: TrimLog) -> None:
-        """Forget the oldest entries."""
-        # By age first: what is left then counts against the size.
+        """Remove the oldest entries."""
+        # By age first; the remaining entries count against the size.
         if change.before is not None:
             while len(self.entries) and self.entries.first.arrived < change.before:
                 self._pop_first()
@@ -98,7 +98,7 @@ class MessageLog:
                 self._pop_first()
 
     def read(self, after: int, limit: int) -> Iterator[LogEntry]:
-        """Entries with larger numbers, as many as one answer holds."""
+        """One page of entries with larger numbers."""
         return one_answer(islice(self.entries.after(after), max(0, limit)))
 
     def extent(self) -> LogExtent:
@@ -115,7 +115,7 @@ class MessageLog:
 
 @attrs.define
 class MemoryEventLog:
-    """The event log, as a whole and by whose events they are."""
+    """Event log, with an index by message identity."""
 
     _events: Numbered[StoredEvent] = attrs.field(factory=lambda: Numbered[StoredEvent]())
     _by_identity: dict[bytes, deque[StoredEvent]] = attrs.field(factory=dict)
@@ -128,22 +128,22 @@ class MemoryEventLog:
         return iter(self._events)
 
     def clear(self) -> None:
-        """Forget every event."""
+        """Remove all events."""
         self.trim(0)
 
     def append(self, event: AppendEvent) -> None:
-        """Keep an event under the next number."""
+        """Append an event under the next number."""
         self._last += 1
         stored = StoredEvent(self._last, event)
         self._events.append(stored)
         self._by_identity.setdefault(event.identity, deque()).append(stored)
 
     def continue_after(self, last: int) -> None:
-        """Number what follows from there on."""
+        """Continue numbering from there."""
         self._last = max(self._last, last)
 
     def trim(self, keep: int) -> None:
-        """Forget the oldest events until at most this many are left."""
+        """Remove the oldest events until at most this many are left."""
         while len(self._events) > max(0, keep):
             identity = self._events.pop_first().event.identity
             owned = self._by_identity[identity]
@@ -152,7 +152,7 @@ class MemoryEventLog:
                 del self._by_identity[identity]
 
     def read(self, after: int, limit: int, identity: bytes | None) -> list[StoredEvent]:
-        """Events with larger numbers, the oldest first, and only those of a message if it is named."""
+        """Events with larger numbers, the oldest first, optionally only those of one message."""
         found: Iterable[StoredEvent]
         if identity is None:
             found = self._events.after(after)

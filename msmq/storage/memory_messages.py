@@ -1,4 +1,4 @@
-"""The messages of one queue in the store in memory, by LookupIdentifier and by identity."""
+"""Messages of one queue in the memory store, by LookupIdentifier and by identity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msmq.storage.identity import identity_of
 
 @attrs.define(eq=False)
 class QueueMessages(Mapping[int, PutMessage]):
-    """The messages of one queue, in no order."""
+    """Messages of one queue, unordered."""
 
     _messages: dict[int, PutMessage] = attrs.field(factory=dict)
     # As a rule there is one message of each identity, but a peer may send any number.
@@ -41,12 +41,12 @@ class QueueMessages(Mapping[int, PutMessage]):
                 self._by_identity[identity] = {found, lookup_id}
 
     def put_aborts(self, lookup_id: int, aborts: int) -> None:
-        """Change the AbortCount of a message, if it is kept."""
+        """Change the AbortCount of a message, if it exists."""
         if (message := self._messages.get(lookup_id)) is not None:
             self._messages[lookup_id] = attrs.evolve(message, aborts=aborts)
 
     def pop(self, lookup_id: int) -> PutMessage | None:
-        """Forget a message, and give it; C{None} if it is not kept."""
+        """Remove and return a message; C{None} if it is missing."""
         message = self._messages.pop(lookup_id, None)
         if message is not None and (identity := identity_of(message.packet)):
             found = self._by_identity[identity]
@@ -57,7 +57,7 @@ class QueueMessages(Mapping[int, PutMessage]):
         return message
 
     def remove(self, lookup_ids: Iterable[int]) -> None:
-        """Forget these messages; what is not kept is not an error."""
+        """Remove these messages; a missing message is not an error."""
         for lookup_id in lookup_ids:
             self.pop(lookup_id)
 
@@ -67,7 +67,7 @@ class QueueMessages(Mapping[int, PutMessage]):
         return (found,) if isinstance(found, int) else found
 
     def index(self) -> list[StoredMessage]:
-        """What a start finds of them."""
+        """Index of the messages for a start."""
         return [
             (lookup_id, len(message.packet), message.arrived, message.due, message.aborts, message.moves)
             for lookup_id, message in sorted(self._messages.items())

@@ -1,1 +1,1 @@
-"""Verifies stores, and repairs those that can be repaired."""
+"""Offline verification and repair of message stores."""

@@ -1,4 +1,4 @@
-"""Verifies a record log without changing it, whether a server has it open or not."""
+"""Read-only verification of a record log, with or without a running server."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from msmq.storage.loss_check import LossCheck
 from msmq.storage.scrub_policy import SCRUBBING
 
 TRIES: Final = 5
-"""How often the check begins anew when the server has used a segment again."""
+"""Limit on restarts of the check because the server reused a segment."""
 
 
 def check_log(directory: Path, mark: Path) -> StoreReport:
-    """Verify everything that the log holds.
+    """Verify the whole content of a record log.
 
     @param mark: the mark in the data directory.
     @raise StorageError: there is no log.
@@ -54,7 +54,7 @@ def check_log(directory: Path, mark: Path) -> StoreReport:
 
 
 def _check_at_rest(directory: Path, mark_path: Path, report: StoreReport) -> None:
-    """What a start would refuse, and headers that are damaged."""
+    """Check a log that is not in use: what recovery would refuse, and damaged headers."""
     policy = DamagePolicy(mark_path, False, lambda: 0.0, SCRUBBING)
     for one in find_segments(directory):
         if one.problem is not None:
@@ -80,7 +80,7 @@ def _check_packets(directory: Path, report: StoreReport) -> None:
             report.size += live.size
             if len(packet) == live.size and crc32(packet) == live.checksum:
                 continue
-            # It may have been copied to another segment, and its own used again.
+            # It may have been copied to another segment, and its own segment reused.
             follower.check(generation)
             what = f"{live.owner.kind.name.lower().replace('_', ' ')} {live.owner.key:#x}"
             where = f"{follower.path(generation)}, offset {offset}"

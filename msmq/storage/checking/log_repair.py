@@ -1,8 +1,8 @@
-"""Builds a record log that a start refuses anew, from what can be read of it.
+"""Repair of a damaged record log: rebuilds it from its readable records.
 
-Packets stay where they are.  What can be read of the checkpoints and the groups gives a state; messages
-whose packets are missing or damaged leave it, each with an event; a new checkpoint holds what is left, and
-the log goes on in a new segment.  A repair that is interrupted is begun again from the same files.
+Packets stay where they are.  The readable checkpoints and groups give a state; messages with missing or
+damaged packets are removed from it, each with an event. The rest is written as a new checkpoint, and the log
+continues in a new segment. An interrupted repair is repeated from the same files.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from msmq.storage.log.store import SEGMENT_BYTES
 from msmq.storage.log.writer import GroupWriter, group_bytes
 
 REPAIRED: Final = "repaired"
-"""The event for a repair."""
+"""Event name of a repair."""
 
 _NEW: Final = "checkpoint.new"
 
 
 def rebuild_log(directory: Path, mark: Path, now: Callable[[], float]) -> list[str]:
-    """Have a log that a server starts on, with everything that can be read; the server must not run.
+    """Rebuild a log with all readable records, so that a server can open it; the server must not run.
 
     Damaged packets, and files that do not belong to the log, go to C{quarantine}.
 
     @param mark: the mark in the data directory.
     @param now: seconds since 1970-01-01 UTC.
-    @return: what was lost or is to be looked at, one line each.
-    @raise StorageError: nothing of it can be used, or it is of another version or not the one used last.
+    @return: losses and warnings, one line each.
+    @raise StorageError: nothing is usable, the log has another version, or it is not the log last used.
     """
     lock = lock_directory(directory)
     try:
@@ -101,7 +101,7 @@ class _Repair:
             return None
 
     def _complete(self, segment: SalvagedSegment) -> None:
-        """Have a file that was cut as long as it was, with zeros for what is missing."""
+        """Extend a truncated file to its former size, with zeros."""
         if segment.file_size >= segment.header.size:
             return
         self.said.append(
@@ -116,7 +116,7 @@ class _Repair:
             os.close(descriptor)
 
     def _keep_orphans(self, found: LogSalvage) -> None:
-        """Messages whose queue is not known go to quarantine, a file each."""
+        """Quarantine messages of unknown queues, one file each."""
         for number, rows in sorted(found.state.orphans.items()):
             kept = 0
             for lookup_id, row in rows.items():
@@ -131,7 +131,7 @@ class _Repair:
             )
 
     def _write(self, found: LogSalvage) -> None:
-        """Have a checkpoint of the state, and a group after it with the events and their packets."""
+        """Write a checkpoint of the state, then a group with the events and their packets."""
         state, generation = found.state, found.next_generation
         plan = GroupPlan(state, generation << 32 | FIRST + GROUP_HEADER, 0)
         self.said += take_lost(found, plan, self._quarantine, self.now())
@@ -161,7 +161,7 @@ class _Repair:
         self._exchange(found)
 
     def _exchange(self, found: LogSalvage) -> None:
-        """The new checkpoint takes the place of the others; from then on it alone counts."""
+        """Replace all checkpoints by the new one."""
         for path in found.damaged_checkpoints:
             self._put_aside(path)
         os.replace(self.directory / _NEW, self.directory / NAMES[0])
@@ -189,7 +189,7 @@ class _Repair:
 
 
 def _first(said: list[str]) -> list[str]:
-    """Those lines that become events."""
+    """The lines that are logged as events."""
     if len(said) <= MOST_EVENTS:
         return said
     return [*said[:MOST_EVENTS], f"and {len(said) - MOST_EVENTS} more"]

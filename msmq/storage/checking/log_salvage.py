@@ -1,4 +1,4 @@
-"""Reads what is left of a record log that a start refuses; changes nothing."""
+"""Salvage: reads the intact records of a damaged record log, without changing it."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _Header = TypeVar("_Header")
 class SalvagedSegment:
     """A segment of the log.
 
-    @ivar header: as it was; or a new one, if it is damaged.
-    @ivar seed: with which the checksums of its groups begin.
-    @ivar is_renewed: whether the header is to be written.
+    @ivar header: the header, or a new one if it is damaged.
+    @ivar seed: start value of the checksums of its groups.
+    @ivar is_renewed: whether the header is new and has to be written.
     """
 
     path: Path
@@ -49,13 +49,13 @@ class SalvagedSegment:
 
 @attrs.define
 class LogSalvage:
-    """What can be read.
+    """Readable content of a damaged record log.
 
     @ivar store: the identifier of the store.
     @ivar segments: by generation.
     @ivar files: every segment file; C{foreign} are those that do not belong to the log.
-    @ivar last: the sequence of the last group.
-    @ivar next_generation: one that no segment has had; C{next_checkpoint}: a number that no checkpoint has.
+    @ivar last: sequence of the last group.
+    @ivar next_generation: an unused generation; C{next_checkpoint}: an unused checkpoint number.
     @ivar said: what is damaged or missing, one line each.
     """
 
@@ -73,7 +73,7 @@ class LogSalvage:
     descriptors: FileDescriptors = attrs.field(factory=FileDescriptors)
 
     def read(self, generation: int, offset: int, size: int) -> bytes:
-        """Bytes of a segment; fewer, or none, where they are missing or the disk cannot read them."""
+        """Read bytes of a segment; fewer, or none, where they are missing or unreadable."""
         segment = self.segments.get(generation)
         if segment is None:
             return b""
@@ -87,7 +87,7 @@ def salvage(directory: Path, mark: GenerationMark | None) -> LogSalvage:
     """Read a log.
 
     @param mark: the mark in the data directory, if it can be read.
-    @raise StorageError: there is nothing to read, or it is of another version.
+    @raise StorageError: there is nothing to read, or the log has another version.
     """
     checkpoints = find_checkpoints(directory)
     found = find_segments(directory)
@@ -109,7 +109,7 @@ def salvage(directory: Path, mark: GenerationMark | None) -> LogSalvage:
 
 
 def _checkpoint_header(found: FoundCheckpoint) -> CheckpointHeader | None:
-    """The header of a checkpoint; one with a single wrong bit is corrected.
+    """Read the header of a checkpoint, and correct a single wrong bit.
 
     @raise StorageError: it is of another version.
     """
@@ -122,7 +122,7 @@ def _checkpoint_header(found: FoundCheckpoint) -> CheckpointHeader | None:
 
 
 def _check_version(found: FoundCheckpoint | FoundSegment, head: bytes) -> None:
-    """See that a header that was not understood is damaged, and not one of another version.
+    """Check that an unreadable header is damaged, and not of another version.
 
     @raise StorageError: it is of another version.
     """
@@ -167,7 +167,7 @@ def _take_segment(result: LogSalvage, found: FoundSegment) -> None:
 
 
 def _renewed(result: LogSalvage, found: FoundSegment) -> tuple[SegmentHeader, int] | None:
-    """A header in place of a damaged one, and the seed of the groups behind it.
+    """Reconstruct a damaged header, and the checksum seed of its groups.
 
     @raise StorageError: the file is of another version.
     """
@@ -194,7 +194,7 @@ def _renewed(result: LogSalvage, found: FoundSegment) -> tuple[SegmentHeader, in
 
 
 def _extent(segment: SalvagedSegment) -> int:
-    """The last sequence of a segment, by which one of two copies is chosen."""
+    """Last sequence of a segment, to choose between two copies."""
     last = 0
     with segment.path.open("rb") as file:
         for group in intact_groups(
@@ -213,9 +213,9 @@ def _take_records(
     headers: Sequence[CheckpointHeader | None],
     confirmed: int,
 ) -> None:
-    """Assign what the checkpoints and the groups after them say.
+    """Replay the checkpoints and the groups after them.
 
-    @param confirmed: the sequence of the last group that is known to have been confirmed.
+    @param confirmed: sequence of the last group that is known to be durable.
     """
     known: list[tuple[CheckpointHeader, FoundCheckpoint]] = []
     for one, header in zip(checkpoints, headers, strict=True):
@@ -236,7 +236,7 @@ def _take_records(
             f"{result.directory}: no checkpoint can be read; of what was removed before, some may be"
             " delivered again, and some of what was stored is lost"
         )
-    # From the oldest that is needed; what it lacks a newer one may have.
+    # Start with the oldest needed checkpoint; a newer one may fill its gaps.
     known.reverse()
     begins = [header.position.sequence for header, _ in known] or [1]
     result.last = begins[0] - 1
@@ -289,11 +289,11 @@ def _take_groups(
         segment, read = result.segments[generation], _reader(result, generation)
         group = intact_group(read, generation, segment.seed, segment.header.size, offset)
         if group is None:
-            # The disk reads it no more.
+            # The disk cannot read it.
             continue
         is_last = place == len(groups) - 1
         if is_last and sequence > confirmed and torn_packet(read, group) is not None:
-            # A write that was not confirmed, as a start sees it too.
+            # An unconfirmed write, as in recovery.
             continue
         if sequence > expected:
             result.said.append(

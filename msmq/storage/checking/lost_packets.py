@@ -1,4 +1,4 @@
-"""Takes messages, entries of message logs and events out of a log whose packets are missing or damaged."""
+"""Removal of messages, log entries and events with missing or damaged packets from a record log."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from msmq.storage.log.core.records import EVENT_ROW, HAS_IDENTITY, LOG_ROW, MESS
 from msmq.storage.log.core.state import KeptQueue
 
 MOST_EVENTS: Final = 1000
-"""Messages and log entries that get an event each; the others are counted."""
+"""Limit on messages and log entries that are reported singly; further ones are counted."""
 
 
 def take_lost(found: LogSalvage, plan: GroupPlan, quarantine: Path, now: float) -> list[str]:
-    """Verify every packet, and take out what cannot be read; its bytes are kept.
+    """Verify every packet, and remove unreadable ones; their bytes are quarantined.
 
     @param plan: a group over the same state, for the events.
-    @return: what was taken out, one line each.
-    @raise OSError: damaged bytes cannot be kept.
+    @return: the removed objects, one line each.
+    @raise OSError: damaged bytes cannot be written to quarantine.
     """
     lost = _Lost(found, plan, quarantine, now)
     for kept in list(found.state.by_number.values()):
@@ -45,7 +45,7 @@ class _Lost:
     _more: int = 0
 
     def messages(self, kept: KeptQueue) -> None:
-        """Those whose packets are lost leave their queue."""
+        """Remove messages with lost packets from their queues."""
         for lookup_id in sorted(kept.messages):
             location, size, checksum, *_, identity = MESSAGE_ROW.unpack(kept.messages[lookup_id])
             problem = self._problem(location, size, checksum)
@@ -55,7 +55,7 @@ class _Lost:
                 self._say(f"lookup id {lookup_id:#018x}; {problem}", owner, kept)
 
     def entries(self, kept: KeptQueue) -> None:
-        """Those whose packets are lost leave their message log."""
+        """Remove entries with lost packets from their message logs."""
         rest: list[bytes] = []
         for place in range(len(kept.log)):
             row = kept.log.row(place)
@@ -69,7 +69,7 @@ class _Lost:
             kept.log.retain(rest)
 
     def events(self) -> None:
-        """The numbers of events have no gaps, so another event takes the place of a lost one."""
+        """Replace lost events by placeholders, since event numbers have no gaps."""
         events = self.found.state.events
         packet = event_packet(AppendEvent(self.now, b"", DAMAGED, "the event that was here is lost"))
         count = 0
@@ -85,11 +85,11 @@ class _Lost:
             self.said.append(f"{self.found.directory}: {count} events of the event log are lost")
 
     def rest(self) -> list[str]:
-        """A line for those that have none."""
+        """Summarize the objects that were not reported singly."""
         return [f"{self.found.directory}: {self._more} more messages or log entries"] if self._more else []
 
     def _problem(self, location: int, size: int, checksum: int) -> str | None:
-        """What is wrong with a packet; what is left of it is kept."""
+        """Describe the damage of a packet, and quarantine its remaining bytes."""
         generation, offset = location >> 32, location & OFFSET_MASK
         if generation == self.found.next_generation:
             # Of the group that is being planned.

@@ -1,4 +1,4 @@
-"""Verifies a schema of a database without changing it, whether a server uses it or not."""
+"""Read-only verification of a PostgreSQL store, with or without a running server."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from msmq.storage.postgresql.start_check import small_problems
 from msmq.storage.scrub_step import ScrubPlace
 
 STEP_BYTES = 4 * 1024 * 1024
-"""Bytes of packets that are fetched together."""
+"""Bytes of packets per fetch."""
 
 
 def check_schema(address: Address, mark: Path) -> StoreReport:
-    """Verify everything that the schema holds.
+    """Verify the whole content of the schema.
 
     @param mark: the mark in the data directory.
     @raise StorageError: the database cannot be reached, or has no store of this version.

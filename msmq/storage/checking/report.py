@@ -1,4 +1,4 @@
-"""What a check of a store has found, and what all checks look at."""
+"""Report of a store check, and tests that all kinds of stores share."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from msmq.storage.scrub_step import ScrubStep
 
 @attrs.define
 class StoreReport:
-    """What was verified, and what is damaged.
+    """Result of a store check.
 
-    @ivar place: the store, as people may read it.
+    @ivar place: location of the store, without secrets.
     @ivar rows: messages, entries of message logs and events that were verified.
-    @ivar size: bytes of their packets.
-    @ivar problems: where something is damaged and what is wrong, one line each.
+    @ivar size: total size of their packets in bytes.
+    @ivar problems: location and kind of each damage, one line each.
     """
 
     place: str
@@ -28,12 +28,12 @@ class StoreReport:
     problems: list[str] = attrs.field(factory=list)
 
     def add(self, problem: str) -> None:
-        """Add a problem, unless it is known."""
+        """Add a problem, without duplicates."""
         if problem not in self.problems:
             self.problems.append(problem)
 
     def add_step(self, step: ScrubStep) -> None:
-        """Add the rows of a step of verification, and those of them that are damaged."""
+        """Add the result of one verification step."""
         self.rows += step.rows
         self.size += step.size
         for one in step.damaged:
@@ -44,7 +44,7 @@ class StoreReport:
 
         @param store: its identity.
         @param number: of its last commit.
-        @param older: what is said of a store with a smaller number than the mark has.
+        @param older: the text for a store whose number is below that of the mark.
         """
         found = GenerationMark.read(mark)
         if found is None:
@@ -58,7 +58,7 @@ class StoreReport:
 def is_locked(path: Path) -> bool:
     """Whether a server has a store open.
 
-    @param path: the file that it locks.
+    @param path: the lock file.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Verifies a file of SQLite without changing it, whether a server has it open or not."""
+"""Read-only verification of a SQLite store, with or without a running server."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from msmq.storage.sqlite.integrity.wal_check import lost_frame_at_rest
 from msmq.storage.sqlite.schema import SCHEMA
 
 STEP_BYTES = 4 * 1024 * 1024
-"""Bytes of packets that are verified in one transaction, so that a server can go on with its log."""
+"""Bytes of packets per read transaction; a longer one would keep a server from checkpointing its WAL."""
 
 
 def check_file(path: Path, mark: Path) -> StoreReport:
-    """Verify everything that the file holds.
+    """Verify the whole content of the file.
 
     @param mark: the mark in the data directory.
-    @raise StorageError: it is no store, or of another version.
+    @raise StorageError: it is not a store, or of another version.
     """
     report = StoreReport(str(path))
     if not path.exists():

@@ -1,4 +1,4 @@
-"""Builds a damaged file of SQLite anew, from what can be read of it."""
+"""Repair of a damaged SQLite store: copies its readable rows to a new file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from msmq.storage.sqlite.integrity.verification import quarantine_path
 from msmq.storage.sqlite.schema import SCHEMA
 
 PAGE: Final = 100
-"""Keys that are read together."""
+"""Keys per query."""
 
 _TABLES: Final = {
     "queue": ("id",),
@@ -35,17 +35,17 @@ _TABLES: Final = {
     "event": ("sequence",),
     "sequence": ("name",),
 }
-"""By table, the columns of its key."""
+"""Key columns of each table."""
 
 
 def rebuild(path: Path, mark: Path) -> list[str]:
-    """Copy every row that can be read to a new file, which takes the place of the damaged one.
+    """Copy every readable row to a new file, which replaces the damaged one.
 
     The damaged file stays as C{NAME.damaged}, its log as C{NAME.damaged-wal}.
     Rows with a checksum that does not match are copied, for the start to quarantine them, except queues and
-    values: a queue keeps what it has, a value goes to quarantine.
+    values: a queue is kept as read, a value is quarantined.
 
-    @return: what was lost or is to be looked at, one line each.
+    @return: losses and warnings, one line each.
     @raise StorageError: nothing can be read.
     """
     target = path.with_name(f"{path.name}.rebuilt")
@@ -56,10 +56,10 @@ def rebuild(path: Path, mark: Path) -> list[str]:
     log = path.with_name(f"{path.name}-wal")
     try:
         if log.exists():
-            # It is brought into the file as far as it matches, and removed then.
+            # The valid part of the WAL is checkpointed, then the WAL is removed.
             shutil.copy2(log, path.with_name(f"{path.name}.damaged-wal"))
         with closing(sqlite3.connect(path, isolation_level=None)) as source:
-            # A definition that cannot be parsed does not keep the others from being read.
+            # An unparsable definition does not prevent reading the others.
             source.execute("PRAGMA writable_schema = ON")
             with closing(sqlite3.connect(target, isolation_level=None)) as copy:
                 _build(source, copy, path, mark, told)
@@ -131,7 +131,7 @@ def _copy(
 def _keys(
     source: sqlite3.Connection, table: str, key: Sequence[str], *, is_descending: bool
 ) -> Iterator[tuple[Any, ...] | None]:
-    """The keys of a table in their order; C{None} where it cannot be followed any more."""
+    """The keys of a table in order; C{None} where the table is unreadable."""
     names = ", ".join(key)
     order = ", ".join(f"{column} {'DESC' if is_descending else 'ASC'}" for column in key)
     beyond = f"WHERE ({names}) {'<' if is_descending else '>'} ({', '.join('?' * len(key))})"
@@ -188,7 +188,7 @@ def _mend_small(copy: sqlite3.Connection, path: Path, told: list[str]) -> None:
 
 
 def _take_orphans(copy: sqlite3.Connection, path: Path, told: list[str]) -> None:
-    """Packets that no message of a queue names go to quarantine."""
+    """Quarantine packets without a message."""
     orphans = copy.execute(
         "SELECT id, content FROM packet WHERE id NOT IN (SELECT packet FROM message WHERE queue IN"
         " (SELECT id FROM queue UNION SELECT id FROM removed_queue))"

@@ -1,4 +1,4 @@
-"""A record log: append-only segments, one forced write a group."""
+"""Record log store: append-only segments, group commit with one forced write per group."""
 
 from msmq.storage.log.factory import LogStorageFactory
 from msmq.storage.log.store import LogMessageStore

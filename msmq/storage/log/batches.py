@@ -1,4 +1,4 @@
-"""Batches: which are large, and which may use the space that is kept for removing."""
+"""Write batches: split of large ones, and use of the space reserved for removals."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from msmq.persistence.changes import (
 from msmq.storage.log.core.plan import GroupPlan
 
 PIECE: Final = 500
-"""Changes, or messages that are removed, of one step of a large batch."""
+"""Changes, or removed messages, per step of a large batch."""
 LARGE_STATE: Final = 512 * 1024
-"""Bytes of a value that is not written into what is left for removing, such as that which asks for space."""
+"""Size of a state value above which a batch may not use the space reserved for removals."""
 _REMOVING: Final = (
     RemoveMessages,
     RemoveQueue,
@@ -41,15 +41,15 @@ _REMOVING: Final = (
 
 
 Work: TypeAlias = Callable[[GroupPlan], None]
-"""Work of the store's own that is put into a group, such as copies of live packets."""
+"""Internal work that joins a group, such as copies of live packets."""
 
 
 @attrs.frozen(eq=False)
 class WriteBatch:
-    """What is to be done whole or not at all.
+    """Atomic batch of changes.
 
     @ivar work: instead of changes; C{is_removing} says whether it frees space.
-    @ivar then: called when its group is done, while the state holds nothing that may be taken back.
+    @ivar then: called when its group is done, while the state has nothing that may be rolled back.
     """
 
     changes: Sequence[Change]
@@ -60,12 +60,12 @@ class WriteBatch:
 
     @property
     def uses_reserve(self) -> bool:
-        """Whether it may use the space that is reserved for removing."""
+        """Whether it may use the space reserved for removals."""
         return self.is_removing or is_removing(self.changes)
 
     @property
     def is_large(self) -> bool:
-        """Whether it is planned in pieces."""
+        """Whether it is planned in several steps."""
         size = len(self.changes)
         for change in self.changes:
             if isinstance(change, PutMessages):
@@ -76,7 +76,7 @@ class WriteBatch:
 
 
 def is_removing(changes: Sequence[Change]) -> bool:
-    """Whether a batch removes, moves or counts, with the events and values that go with that."""
+    """Whether a batch only removes, moves or counts messages, with its events and state values."""
     is_any = False
     for change in changes:
         if isinstance(change, _REMOVING):
@@ -90,7 +90,7 @@ def is_removing(changes: Sequence[Change]) -> bool:
 
 
 def pieces_of(changes: Sequence[Change]) -> deque[Sequence[Change]]:
-    """The changes of a batch in pieces that are planned quickly."""
+    """Split the changes of a batch into steps of bounded size."""
     pieces: deque[Sequence[Change]] = deque()
     simple: list[Change] = []
     size = 0

@@ -1,4 +1,4 @@
-"""The two files that hold checkpoints, of which the older is overwritten."""
+"""Checkpoint files of the record log: two files, written alternately."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ NAMES: Final = ("checkpoint-a", "checkpoint-b")
 
 @attrs.frozen
 class FoundCheckpoint:
-    """One file.
+    """A checkpoint file as found.
 
-    @ivar header: C{None} if there is no intact one.
-    @ivar state: what it holds; C{None} if it is damaged.
+    @ivar header: C{None} if it is not intact.
+    @ivar state: its content; C{None} if it is damaged.
     @ivar problem: what is wrong with it.
     """
 
@@ -42,9 +42,9 @@ class FoundCheckpoint:
 
 
 def find_checkpoints(directory: Path, *, is_complete: bool = True) -> list[FoundCheckpoint]:
-    """The checkpoints of a directory, the newest first.
+    """Find the checkpoints of a directory, the newest first.
 
-    @param is_complete: whether one that is older than an intact one is read too, to see that it is intact.
+    @param is_complete: whether to read and verify older checkpoints too.
     @raise OSError: they cannot be read.
     """
     found: list[FoundCheckpoint] = []
@@ -88,10 +88,10 @@ def _read(found: FoundCheckpoint) -> FoundCheckpoint:
 
 
 class CheckpointWriter:
-    """Writes one checkpoint over the older one.
+    """Writes a checkpoint over the older file.
 
     @param path: the file that is overwritten.
-    @param spare: bytes that the file keeps beyond twice of what it holds, for a disk that is full.
+    @param spare: bytes reserved in the file beyond twice its content, for a full disk.
     """
 
     def __init__(self, path: Path, spare: int) -> None:
@@ -103,7 +103,7 @@ class CheckpointWriter:
         self._problem: OSError | None = None
 
     def begin(self) -> None:
-        """Make what is in the file invalid; if that fails L{finish} says so, as for L{append}."""
+        """Invalidate the content of the file; L{finish} reports failures of this and of L{append}."""
         self._try(self._begin)
 
     def append(self, tables: list[bytes]) -> None:
@@ -133,16 +133,16 @@ class CheckpointWriter:
             self._size += len(one)
 
     def finish(self, header: CheckpointHeader) -> int:
-        """Have the body on stable storage, then the header.
+        """Sync the body to disk, then write and sync the header.
 
         @param header: without the size and the checksum of the body.
         @return: bytes of the file that are in use.
-        @raise OSError: it, or what came before, cannot be written.
+        @raise OSError: this write, or an earlier one, failed.
         """
         if self._problem is not None:
             raise self._problem
         end = BODY + self._size
-        # Reserved space allows the next one to be written to a full disk; what is more than that is released.
+        # Reserved space allows the next checkpoint on a full disk; space beyond that is released.
         size, kept = os.fstat(self._descriptor).st_size, 2 * end + self._spare
         if size < kept:
             with suppress(OSError):

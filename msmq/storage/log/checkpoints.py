@@ -1,4 +1,4 @@
-"""Writes checkpoints while the log goes on, a little at a time."""
+"""Fuzzy checkpoints of the record log, written in small steps between groups."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from msmq.storage.log.opened_log import OpenedLog
 from msmq.storage.log.workers import Worker
 
 STEP_TABLES: Final = 2
-"""Tables of one step; one has up to a thousand rows."""
+"""Tables per step, of up to a thousand rows each."""
 AHEAD: Final = 4
 """Limit on concurrent writes to the file."""
 
 
 class Checkpointing:
-    """When a checkpoint is due, and its steps.
+    """Schedules checkpoints, and writes them step by step.
 
-    One is due when the log after the last one has become twice as large as that, and two segments: so a
-    start reads not much more than a checkpoint and two segments, and checkpoints write at most half of
-    what the log does.
-    On a disk that is full one is due as soon as it lets a segment be used again.
+    A checkpoint is due when the log after the last one has twice its size, and at least two segments. So
+    recovery
+    reads little more than a checkpoint and two segments, and checkpoints write at most half of the log's
+    volume.
+    On a full disk one is due as soon as it frees a segment.
 
-    @param mark: where the mark outside of the log is kept.
+    @param mark: the file of the generation mark.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -52,17 +53,17 @@ class Checkpointing:
         self._is_finishing = False
         self._began_at = 0
         self._marked_segments = 0
-        # Bytes that are written after one that failed before the next is tried on a disk that is full.
+        # On a full disk: bytes of log between a failed checkpoint and the next attempt.
         self._retry_after = 0
-        # Checkpoints that are due because the last ones, or groups after them, are damaged.
+        # Checkpoints that are due because of damage in the last ones or in later groups.
         self._requested = 0
 
     def request(self) -> None:
-        """Have two checkpoints written soon, so that neither needs what was written before."""
+        """Request two checkpoints, so that neither file depends on earlier log records."""
         self._requested = 2
 
     def check(self) -> LogCheck:
-        """The state that a start would need now, while no group is being written."""
+        """What recovery would need now; called while no group is being written."""
         engine = self._engine
         segments = {
             generation: (segment.path, segment.header) for generation, segment in engine.segments.used.items()
@@ -73,11 +74,11 @@ class Checkpointing:
 
     @property
     def is_running(self) -> bool:
-        """Whether one is being written."""
+        """Whether a checkpoint is being written."""
         return self._tables is not None or self._is_finishing
 
     def step(self) -> bool:
-        """Do a little; whether there is more to do at once."""
+        """Do one step; returns whether more work is pending."""
         if self._is_finishing:
             return False
         if self._tables is None:
@@ -99,7 +100,7 @@ class Checkpointing:
         return False
 
     def complete(self) -> None:
-        """Write what is left of a requested checkpoint, all at once: the log is about to be closed."""
+        """Complete a requested checkpoint before the log is closed."""
         if not self._requested or self._is_finishing:
             return
         if self._tables is None:
@@ -110,7 +111,7 @@ class Checkpointing:
         self._finish()
 
     def write_mark(self) -> None:
-        """Keep outside of the log how far it has come."""
+        """Write the generation mark."""
         mark = GenerationMark(self._engine.store, self._engine.position.sequence - 1)
         self._upkeep.do(lambda: mark.write(self._mark), self._marked)
 
@@ -127,7 +128,7 @@ class Checkpointing:
             return True
         written = engine.counters.bytes - self._began_at
         if engine.supply.is_short and written >= self._retry_after:
-            # The space of segments that are empty is needed now.
+            # The space of empty segments is needed now.
             return engine.segments.has_pinned(engine.position.generation)
         return written > max(2 * engine.segments.size, 2 * self._last.size)
 
@@ -172,7 +173,7 @@ class Checkpointing:
         if isinstance(outcome, Exception):
             self.log.error("{error}", error=failure(self._path, "write", outcome))
             self._retry_after = engine.segments.size // 8
-            # The other file still has the one before, and the next try overwrites this one again.
+            # The other file still has the previous checkpoint; the next attempt overwrites this file.
             self._path = self._path.with_name(NAMES[self._path.name == NAMES[0]])
             return
         self._retry_after = 0
@@ -180,7 +181,7 @@ class Checkpointing:
         self._last_path = self._path
         engine.counters.checkpoints += 1
         engine.counters.checkpoint_bytes += outcome
-        # The one before may still be needed, should this one be damaged.
+        # The previous checkpoint may still be needed if this one is damaged.
         engine.segments.advance_horizon(self._last.position.generation)
         self._last = attrs.evolve(self._next, size=outcome)
         self.write_mark()

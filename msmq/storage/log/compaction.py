@@ -20,17 +20,17 @@ from msmq.storage.log.packet_fetcher import Damage, PacketFetcher, place_of
 from msmq.storage.log.workers import Worker
 
 STEP_ROWS: Final = 500
-"""Rows that are looked at in one step."""
+"""Rows examined per step."""
 STEP_BYTES: Final = 256 * 1024
-"""Bytes of packets that are copied by one batch, if it copies more than one."""
+"""Bytes of packets copied per batch of more than one packet."""
 
 Copy: TypeAlias = Callable[[GroupPlan, bytes], None]
-"""Appends a packet that was read to a group, if its row still has the location from which it was read."""
+"""Appends a packet to a group, if its row still refers to the location that was read."""
 
 
 @attrs.frozen
 class Live:
-    """A packet that is to be copied."""
+    """A live packet to copy."""
 
     location: int
     size: int
@@ -40,18 +40,18 @@ class Live:
 
 
 def live_packets(state: State, victims: set[int] | None) -> Iterator[Live | None]:
-    """Every packet in these segments that a row names, and C{None} after each row that names another.
+    """Iterate over the live packets of these segments; C{None} after each other row.
 
     @param victims: generations; C{None} for all of them.
 
-    The state may change from one to the next.
+    The state may change between items.
     """
     for number in list(state.by_number):
         if (kept := state.by_number.get(number)) is None:
             continue
         for lookup_id in kept.messages.lasting():
             if state.by_number.get(number) is not kept:
-                # Removed meanwhile: its rows stay for a while, and the segments that they name do not.
+                # A removed queue: its rows stay for a while, but their segments may be gone.
                 break
             row = kept.messages.get(lookup_id)
             if row is None:
@@ -119,9 +119,9 @@ def _copy_event(sequence: int, location: int, plan: GroupPlan, packet: bytes) ->
 
 
 class Compaction:
-    """One pass over the index at a time, in steps that are short.
+    """Compacts in passes over the index, in short steps.
 
-    @param fetcher: belongs to the thread of C{reading}.
+    @param fetcher: used only in the thread of C{reading}.
     @param damaged: called with packets that cannot be read.
     """
 
@@ -138,9 +138,9 @@ class Compaction:
         self._damaged = damaged
         self._rows: Iterator[Live | None] | None = None
         self._is_waiting = False
-        # Whether the disk was full when the pass began, so that it may use the space for removing.
+        # Whether the disk was full when the pass began; it may then use the space reserved for removals.
         self._is_short = False
-        # The segments after which no pass has to begin, since one has just ended.
+        # Segments at the end of the last pass; without a change no new pass is needed.
         self._seen = 0
 
     @property
@@ -149,7 +149,7 @@ class Compaction:
         return self._rows is not None
 
     def step(self) -> bool:
-        """Do a little; whether there is more to do at once."""
+        """Do one step; returns whether more work is pending."""
         if self._is_waiting:
             return False
         engine = self._engine

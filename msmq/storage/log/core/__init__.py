@@ -1,1 +1,1 @@
-"""The pure part of the log: bytes in, decisions out; no file, no clock, no reactor."""
+"""Pure core of the record log: format, recovery and planning, without files, clock or reactor."""

@@ -1,8 +1,8 @@
-"""The bytes of a checkpoint: what the log came to at a position, so that a start reads only what follows.
+"""Checkpoint format: the state at a log position, so that recovery reads only later groups.
 
-The rows are taken little by little while the log goes on, so some of them may be newer than the position.
-Since every record assigns a value to its key, replaying the log from the position on leads to the same
-state as if all of them had been taken at once.
+Rows are copied in steps while the log goes on, so some of them may be newer than the position.
+Since every record assigns a value to its key, replaying the log from the position gives the same state as an
+atomic copy would.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from msmq.storage.log.core.state import State
 
 MAGIC: Final = b"MSMQCKP\n"
 BODY: Final = 4096
-"""Where the body of a checkpoint begins."""
+"""Offset of the body of a checkpoint."""
 ROWS: Final = 1000
-"""Rows that are taken in one step."""
+"""Rows copied per step."""
 LARGE: Final = 64 * 1024
-"""Bytes after which a step ends that takes values or definitions."""
+"""Bytes of state values or definitions per step."""
 
 _HEADER: Final = Struct("<8sI16sQQQQIIQQQI")
 _CHUNK: Final = Struct("<II")
@@ -36,10 +36,10 @@ _CRC: Final = Struct("<I")
 
 @attrs.frozen
 class CheckpointHeader:
-    """The first bytes of a checkpoint, which are written last.
+    """Header of a checkpoint, written last.
 
     @ivar number: consecutive over the checkpoints of a store.
-    @ivar position: where replaying begins.
+    @ivar position: where replay begins.
     @ivar size: bytes of the body.
     @ivar checksum: of the body.
     """
@@ -95,14 +95,14 @@ def read_checkpoint_header(head: bytes) -> CheckpointHeader:
 
 
 def chunk(table: bytes) -> bytes:
-    """A table as it stands in the body."""
+    """Encode a table of the body."""
     return _CHUNK.pack(len(table), crc32(table)) + table
 
 
 def read_body(header: CheckpointHeader, body: bytes) -> State:
-    """The state in the body of a checkpoint.
+    """Read the state in the body of a checkpoint.
 
-    @raise Malformed: it is not what its header says.
+    @raise Malformed: it does not match its header.
     """
     if len(body) < header.size:
         raise Malformed(f"the checkpoint has {len(body)} of {header.size} bytes")
@@ -123,7 +123,7 @@ def read_body(header: CheckpointHeader, body: bytes) -> State:
 
 
 def tables(state: State) -> Iterator[bytes]:
-    """What a checkpoint of a state holds, in pieces; the state may change from one to the next."""
+    """Iterate over the tables of a checkpoint; the state may change between them."""
     for number in list(state.by_number):
         if (kept := state.by_number.get(number)) is None:
             continue

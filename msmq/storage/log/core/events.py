@@ -11,11 +11,11 @@ from msmq.storage.log.core.format import Malformed
 
 _LENGTHS: Final = Struct("<IIII")
 IDENTITY: Final = 20
-"""The most bytes of an identity."""
+"""Maximum length of an identity, in bytes."""
 
 
 def event_packet(event: AppendEvent) -> bytes:
-    """Class and texts of an event.
+    """Encode class and texts of an event.
 
     @raise StorageError: its identity is too long.
     """
@@ -26,7 +26,7 @@ def event_packet(event: AppendEvent) -> bytes:
 
 
 def read_event(packet: bytes, time: float, identity: bytes) -> AppendEvent:
-    """The event with this packet.
+    """Decode an event.
 
     @raise Malformed: it is not one.
     """

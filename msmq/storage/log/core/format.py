@@ -1,4 +1,4 @@
-"""The bytes of segments and groups: pure functions, described byte by byte in C{docs/design/log.md}."""
+"""Binary format of segments and groups, described byte by byte in C{docs/design/log.md}."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from zlib import crc32
 import attrs
 
 VERSION: Final = 1
-"""The version of the format; a store of another one is refused and not changed."""
+"""Format version; a store of another version is refused and not changed."""
 BLOCK: Final = 512
-"""Groups begin at multiples of this, so that no sector holds bytes of two groups."""
+"""Alignment of groups, so that no disk sector has bytes of two groups."""
 FIRST: Final = 4096
-"""Where the first group of a segment begins, behind its header."""
+"""Offset of the first group of a segment, after its header."""
 LARGEST: Final = 1 << 31
-"""Bytes that a segment may have, and so a group."""
+"""Maximum size of a segment, and so of a group, in bytes."""
 
 SEGMENT_MAGIC: Final = b"MSMQLOG\n"
 GROUP_MAGIC: Final = b"MQG1"
@@ -29,16 +29,16 @@ GROUP_HEADER: Final = _GROUP.size + _CRC.size
 
 
 class Malformed(Exception):
-    """Bytes that are not what they should be; says what is wrong with them."""
+    """Bytes violate the format; the text says how."""
 
 
 @attrs.frozen
 class SegmentHeader:
-    """The first bytes of a segment.
+    """Header of a segment.
 
     @ivar store: the identifier of the store, 16 bytes.
-    @ivar generation: rising over all uses of all segments; never given twice.
-    @ivar size: bytes of the segment that may be used.
+    @ivar generation: increasing over all uses of all segments; never reused.
+    @ivar size: usable bytes of the segment.
     @ivar nonce: 16 random bytes of this use.
     """
 
@@ -54,7 +54,7 @@ class SegmentHeader:
 
     @property
     def seed(self) -> int:
-        """What the checksums of the segment's groups start from."""
+        """Start value of the checksums of the segment's groups."""
         return crc32(self.to_bytes())
 
 
@@ -82,13 +82,13 @@ def read_segment_header(head: bytes) -> SegmentHeader:
 
 @attrs.frozen
 class GroupHeader:
-    """The first bytes of a group.
+    """Header of a group.
 
     @ivar size: bytes from its header to the end of its table.
     @ivar generation: of its segment.
     @ivar sequence: consecutive over all groups of the store.
-    @ivar table_size: bytes of the table, which ends the group; the packets stand before it.
-    @ivar previous: the checksum of the group before.
+    @ivar table_size: bytes of the table, which follows the packets and ends the group.
+    @ivar previous: the checksum of the previous group.
     @ivar checksum: over this header and the table.
     """
 
@@ -101,14 +101,14 @@ class GroupHeader:
 
     @property
     def table_offset(self) -> int:
-        """Where the table begins, from the beginning of the group."""
+        """Offset of the table in the group."""
         return self.size - self.table_size
 
 
 def group_header(
     seed: int, generation: int, sequence: int, previous: int, packets_size: int, table: bytes
 ) -> tuple[bytes, int]:
-    """The header of a group with this table, and the group's checksum."""
+    """Build the header of a group with this table, and the group's checksum."""
     size = GROUP_HEADER + packets_size + len(table)
     head = _GROUP.pack(GROUP_MAGIC, size, generation, sequence, len(table), previous)
     checksum = crc32(table, crc32(head, seed))
@@ -116,7 +116,7 @@ def group_header(
 
 
 def read_group_header(head: bytes, offset: int = 0) -> GroupHeader | None:
-    """The header that begins at an offset, whose checksum is not verified; C{None} if none can be there."""
+    """Read the header at an offset, without verifying its checksum; C{None} if there is none."""
     if len(head) - offset < GROUP_HEADER:
         return None
     magic, size, generation, sequence, table_size, previous = _GROUP.unpack_from(head, offset)
@@ -127,7 +127,7 @@ def read_group_header(head: bytes, offset: int = 0) -> GroupHeader | None:
 
 
 def group_checksum(header: GroupHeader, seed: int, table: bytes) -> int:
-    """The checksum that a group with this header and this table has in the segment with this seed."""
+    """Checksum of a group with this header and table, in the segment with this seed."""
     head = _GROUP.pack(
         GROUP_MAGIC,
         header.size,
@@ -145,11 +145,11 @@ def is_intact(header: GroupHeader, seed: int, table: bytes) -> bool:
 
 
 def padded(size: int) -> int:
-    """Bytes that a group of this size takes."""
+    """Size of a group with its padding."""
     return -(-size // BLOCK) * BLOCK
 
 
 def group_buffers(header: bytes, packets: Sequence[bytes], table: bytes) -> list[bytes]:
-    """What is written for a group, up to the next block."""
+    """Buffers to write for a group, padded to the next block."""
     size = len(header) + sum(map(len, packets)) + len(table)
     return [header, *packets, table, bytes(padded(size) - size)]

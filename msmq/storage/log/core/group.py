@@ -12,25 +12,27 @@ from msmq.storage.log.core.records import EXPRESS, PLACE
 from msmq.storage.log.core.state import KeptQueue, State
 
 Undo: TypeAlias = tuple[Any, Any, Any]
-"""A mapping, a key and what it had, C{None} for nothing; or a function, its argument, and C{None}."""
+"""Undo entry: a mapping, a key and its former value, C{None} for none; or a function, its argument, and
+C{None}."""
 Mark: TypeAlias = tuple[int, ...]
 _TABLE_SIZE: Final = 9
 """Its offset in a mark."""
 
 
 class GroupContent:
-    """What a group writes, and has changed in memory already.
+    """Content of a group: its records and packets, and an undo log of its changes in memory.
 
     @param base: the location of the first packet.
     @param express_base: the location of the first express packet.
-    @ivar packets: what stands before the table; C{size} has their bytes.
-    @ivar express: packets that need not survive the process; C{express_size} has their bytes.
-    @ivar table: the records, in pieces; C{table_size} has their bytes.
-    @ivar dead: location and size of every packet that a row has lost.
-    @ivar added: rows that name packets of this group; C{added_size} has their bytes.
-    @ivar added_express: the same of express packets.
-    @ivar removed: queues whose rows have lost their packets.
-    @ivar settled: what frees memory that a rollback would need.
+    @ivar packets: packets of the group, before the table; C{size} is their size in bytes.
+    @ivar express: packets of express messages; C{express_size} is their size in bytes.
+    @ivar table: the records, in pieces; C{table_size} is their size in bytes.
+    @ivar dead: location and size of every packet that lost a reference of a row.
+    @ivar added: number of rows that refer to packets of this group; C{added_size} is the size of these
+        packets.
+    @ivar added_express: the same for express packets.
+    @ivar removed: removed queues, whose packets are garbage.
+    @ivar settled: functions that free memory that a rollback would need.
     """
 
     def __init__(self, state: State, base: int, express_base: int) -> None:
@@ -55,20 +57,20 @@ class GroupContent:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is written, to the log or for express messages."""
+        """Whether it writes nothing, neither to the log nor for express messages."""
         return not self.table and not self.express
 
     @property
     def needed(self) -> int:
-        """Bytes of the log that it takes, with what ends a segment after it."""
+        """Bytes of log space that it needs, with the record that seals a segment."""
         return GROUP_HEADER + self.size + self.table_size + 3 * BLOCK
 
     def is_written_since(self, mark: Mark) -> bool:
-        """Whether what came after a mark writes to the log, and not only to files of express messages."""
+        """Whether changes after a mark write to the log, and not only to files of express messages."""
         return self.table_size > mark[_TABLE_SIZE]
 
     def mark(self) -> Mark:
-        """How far it has come."""
+        """Savepoint for L{rollback}."""
         state = self.state
         return (
             len(self.undo),
@@ -90,7 +92,7 @@ class GroupContent:
         )
 
     def rollback(self, mark: Mark | None = None) -> None:
-        """Take everything back that came after a mark; by default everything."""
+        """Roll back all changes after a mark; by default all."""
         undo, table, packets, express, dead, removed, settled, *numbers = mark or self._start
         for where, key, old in reversed(self.undo[undo:]):
             if not isinstance(where, dict):
@@ -107,12 +109,12 @@ class GroupContent:
         self._last = None, 0, 0
 
     def settle(self) -> None:
-        """Free the memory that only a rollback would have needed."""
+        """Free the undo memory."""
         for settle in self.settled:
             settle()
 
     def packet(self, packet: bytes) -> tuple[int, int]:
-        """Location and checksum of a packet that is to be written; the same one is written once in a row."""
+        """Add a packet and return its location and checksum; consecutive equal packets are written once."""
         last, place, checksum = self._last
         if packet is not last:
             place, checksum = self._base + self.size, crc32(packet)
@@ -124,7 +126,7 @@ class GroupContent:
         return place, checksum
 
     def add_packets(self, packets: Sequence[bytes], size: int) -> None:
-        """Have packets written, each of which has a row of its own.
+        """Add packets that have one row each.
 
         @param size: bytes of all of them.
         """
@@ -135,7 +137,7 @@ class GroupContent:
         self._last = None, 0, 0
 
     def express_packet(self, packet: bytes) -> tuple[int, int]:
-        """The same for an express message."""
+        """Add a packet of an express message."""
         place = self._express_base + self.express_size
         self.express.append(packet)
         self.express_size += len(packet)
@@ -143,12 +145,12 @@ class GroupContent:
         return place, crc32(packet)
 
     def write(self, record: bytes) -> None:
-        """Have a record in the table."""
+        """Add a record to the table."""
         self.table.append(record)
         self.table_size += len(record)
 
     def put_row(self, kept: KeptQueue, lookup_id: int, row: bytes, is_express: bool) -> None:
-        """Store the row of a message; the packet of a replaced one is garbage, unless it is the same."""
+        """Store the row of a message; the packet of a replaced row becomes garbage, unless it is the same."""
         rows = kept.express if is_express else kept.messages
         old = rows.get(lookup_id)
         if old is not None and old[: PLACE.size] != row[: PLACE.size]:
@@ -159,5 +161,5 @@ class GroupContent:
             self.write(records.message_key(kept.number, lookup_id) + row)
 
     def seal(self, generation: int) -> None:
-        """The log goes on in another segment."""
+        """Seal the segment: the log continues in another one."""
         self.write(records.sealed_record(generation))

@@ -11,7 +11,7 @@ from msmq.storage.log.core.state import State
 
 
 class OwnerKind(enum.Enum):
-    """What a packet belongs to."""
+    """Kind of the owner of a packet."""
 
     MESSAGE = enum.auto()
     EXPRESS = enum.auto()
@@ -21,7 +21,7 @@ class OwnerKind(enum.Enum):
 
 @attrs.frozen
 class PacketOwner:
-    """A message, a log entry or an event.
+    """Owner of a packet: a message, a log entry or an event.
 
     @ivar number: of the queue; 0 for an event.
     @ivar key: the LookupIdentifier, or the sequence.
@@ -32,7 +32,7 @@ class PacketOwner:
     key: int
 
     def location(self, state: State) -> int | None:
-        """Where its packet is; C{None} if it is not stored any more."""
+        """Current location of its packet; C{None} if it was removed."""
         if self.kind is OwnerKind.EVENT:
             row = state.events.row(self.key)
             return None if row is None else int(EVENT_ROW.unpack(row)[0])

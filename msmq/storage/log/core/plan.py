@@ -1,4 +1,4 @@
-"""Plans a group: rows in memory, and records in its table, for each change."""
+"""Planning of a group: applies each change to the rows in memory, and encodes its records."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ _MESSAGE_BYTES: Final = records.MESSAGE_RECORD.size
 
 
 class GroupPlan(GroupContent):
-    """A group of batches.
+    """Plan of a group of batches.
 
-    A change that cannot be done raises an error, and the caller rolls back to where its batch began.
+    A change that cannot be done raises an error; the caller rolls back to the beginning of its batch.
     """
 
     def add(self, changes: Sequence[Change]) -> None:
-        """Do these changes in memory, and have them written.
+        """Apply these changes in memory, and add their records to the group.
 
-        @raise StorageError: one of them cannot be done; those before it are done.
+        @raise StorageError: one of them cannot be done; earlier ones are applied.
         """
         try:
             self._add(changes)
@@ -61,7 +61,7 @@ class GroupPlan(GroupContent):
         kept: KeptQueue | None = None
         queues, table, undo = self.state.queues, self.table, self.undo
         for change in changes:
-            # Most changes are of these two kinds, and a match takes its time.
+            # Most changes are of these two kinds, and a match statement is slower.
             if isinstance(change, PutMessage):
                 if change.queue is not known:
                     known, kept = change.queue, queues.get(change.queue)
@@ -279,7 +279,7 @@ class GroupPlan(GroupContent):
         if kept is None or not len(kept.log):
             return
         log, count, size = kept.log, 0, 0
-        # By age first: what is left then counts against the size.
+        # By age first; the remaining entries count against the size.
         before = float("-inf") if change.before is None else change.before
         is_old = True
         while count < len(log):
@@ -324,7 +324,7 @@ class GroupPlan(GroupContent):
         state, events = self.state, self.state.events
         if last_entry > state.last_entry:
             state.last_entry = last_entry
-            # An entry of no queue: all that stays of it is its number.
+            # An entry without a queue: only its number remains.
             self.write(records.log_record(0, last_entry, LOG_ROW.pack(last_entry, 0, 0, 0, 0, 0.0)))
         if last_event > state.last_event:
             if len(events):
@@ -360,11 +360,11 @@ class GroupPlan(GroupContent):
         self.write(records.events_trimmed_record(events.first))
 
     def remove_message(self, kept: KeptQueue, lookup_id: int, is_express: bool) -> None:
-        """Remove one message that is kept."""
+        """Remove one existing message."""
         self._remove(RemoveMessages(kept.identifier, (lookup_id,), is_express))
 
     def move_log(self, kept: KeptQueue, place: int, location: int, packet: bytes) -> None:
-        """Write the packet of a log entry once more, if it is still where it was read."""
+        """Copy the packet of a log entry, if its location has not changed since it was read."""
         old = kept.log.row(place)
         sequence, lookup_id, found, size, checksum, arrived = LOG_ROW.unpack(old)
         if found != location:
@@ -376,7 +376,7 @@ class GroupPlan(GroupContent):
         self.write(records.log_record(kept.number, sequence, row))
 
     def move_event(self, sequence: int, location: int, packet: bytes) -> None:
-        """Write the packet of an event once more, if it is still where it was read."""
+        """Copy the packet of an event, if its location has not changed since it was read."""
         events = self.state.events
         old = events.row(sequence)
         if old is None or EVENT_ROW.unpack(old)[0] != location:

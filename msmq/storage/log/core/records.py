@@ -1,4 +1,4 @@
-"""The records of a table: each assigns a value to one key, or removes keys, whatever was there before."""
+"""Log records: idempotent assignments and removals of keys, with their encoding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msmq.storage.log.core.format import Malformed
 
 
 class Kind(enum.IntEnum):
-    """What a record does."""
+    """Kind of a record."""
 
     QUEUE = 1
     QUEUE_GONE = 2
@@ -34,9 +34,9 @@ class Kind(enum.IntEnum):
 
 
 PREFIX: Final = Struct("<B3xI")
-"""Kind, and bytes of the whole record."""
+"""Header: kind, and size of the whole record in bytes."""
 KEY: Final = Struct("<B3xIIQ")
-"""The same, the number of a queue, and a LookupIdentifier or a sequence."""
+"""Key: header, number of a queue, and a LookupIdentifier or a sequence."""
 MESSAGE_ROW: Final = Struct("<QIIdqII20s")
 """Location, size, checksum, arrived, due (-1 for none), aborts, moves, identity."""
 MESSAGE_RECORD: Final = Struct(KEY.format + MESSAGE_ROW.format[1:])
@@ -49,9 +49,9 @@ PLACE: Final = Struct("<QI")
 """Location and size, with which the rows of messages and events begin."""
 
 HAS_IDENTITY: Final = 60
-"""Bytes of a packet from which on it has an identity."""
+"""Minimum size of a packet with an identity, in bytes."""
 EXPRESS: Final = 1 << 63
-"""In a location: it is in a file for express messages."""
+"""Flag in a location: the packet is in a file for express messages."""
 OFFSET_MASK: Final = (1 << 32) - 1
 
 _MESSAGE_SIZE: Final = MESSAGE_RECORD.size
@@ -60,43 +60,43 @@ _EVENT_SIZE: Final = KEY.size + EVENT_ROW.size
 
 
 class RecordTarget(Protocol):
-    """What records are replayed on."""
+    """Target of replay."""
 
     def put_queue(self, number: int, identifier: UUID, definition: bytes) -> None:
-        """Keep the definition of a queue."""
+        """Store the definition of a queue."""
 
     def remove_queue(self, number: int) -> None:
-        """Forget a queue, its messages and its log."""
+        """Remove a queue, its messages and its log."""
 
     def put_message(self, number: int, lookup_id: int, row: bytes) -> None:
-        """Keep the row of a message."""
+        """Store the row of a message."""
 
     def remove_messages(self, number: int, lookup_ids: array[int]) -> None:
-        """Forget messages."""
+        """Remove messages."""
 
     def put_state(self, name: str, value: bytes | None) -> None:
-        """Keep a value, or forget it."""
+        """Store or remove a state value."""
 
     def put_log(self, number: int, row: bytes) -> None:
-        """Keep the row of a log entry."""
+        """Store the row of a log entry."""
 
     def trim_log(self, number: int, first: int) -> None:
-        """Forget log entries with smaller sequences."""
+        """Remove log entries with smaller sequences."""
 
     def put_event(self, sequence: int, row: bytes) -> None:
-        """Keep the row of an event."""
+        """Store the row of an event."""
 
     def trim_events(self, first: int) -> None:
-        """Forget events with smaller sequences."""
+        """Remove events with smaller sequences."""
 
     def put_messages(self, number: int, lookup_ids: array[int], rows: bytes) -> None:
-        """Keep the rows of many messages, one behind the other."""
+        """Store the rows of many messages."""
 
     def put_logs(self, number: int, rows: bytes) -> None:
-        """Keep the rows of many log entries."""
+        """Store the rows of many log entries."""
 
     def put_events(self, first: int, rows: bytes) -> None:
-        """Keep the rows of many events."""
+        """Store the rows of many events."""
 
 
 def queue_record(number: int, identifier: UUID, definition: bytes) -> bytes:
@@ -111,7 +111,7 @@ def queue_gone_record(number: int) -> bytes:
 
 
 def message_key(number: int, lookup_id: int) -> bytes:
-    """What stands before the row of a message in its record."""
+    """The key before the row in the record of a message."""
     return KEY.pack(Kind.MESSAGE, _MESSAGE_SIZE, number, lookup_id)
 
 
@@ -152,7 +152,7 @@ def events_trimmed_record(first: int) -> bytes:
 
 
 def sealed_record(generation: int) -> bytes:
-    """The log goes on in the segment of this generation."""
+    """The segment is sealed: the log continues in the segment of this generation."""
     return KEY.pack(Kind.SEALED, KEY.size, 0, generation)
 
 
@@ -192,7 +192,7 @@ class TableRecord:
 def read_records(table: bytes) -> list[TableRecord]:
     """The records of a table whose checksum was verified.
 
-    @raise Malformed: they are not records of this version.
+    @raise Malformed: their format is not that of this version.
     """
     records: list[TableRecord] = []
     offset = 0
@@ -209,7 +209,7 @@ def read_records(table: bytes) -> list[TableRecord]:
 
 
 def replay(record: TableRecord, state: RecordTarget) -> None:
-    """Assign what a record says.
+    """Apply a record to a target.
 
     @raise Malformed: its body is not that of its kind.
     """

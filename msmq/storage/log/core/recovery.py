@@ -1,4 +1,4 @@
-"""Replays a log: from the segments as they were found to a state, or to the reason why that cannot be.
+"""Crash recovery of the record log: replays segments to a state, or reports why that is impossible.
 
 Pure: reads through functions, decides, and changes nothing but the state.
 """
@@ -28,7 +28,7 @@ from msmq.storage.log.failures import REMEDY, StoreDamaged
 
 @attrs.frozen
 class RecoveredSegment:
-    """A segment as it was found.
+    """A segment found in the directory.
 
     @ivar size: bytes of its file.
     @ivar read: reads it.
@@ -46,9 +46,9 @@ def recover(
     """Replay every group from a position on.
 
     @param sources: by generation.
-    @return: where the log ends, and whether a write that was never confirmed was cut off there.
+    @return: where the log ends, and whether an unconfirmed write was cut off there.
     @raise StoreIncomplete: a segment is missing.
-    @raise StoreDamaged: a group is damaged that was on stable storage.
+    @raise StoreDamaged: a durable group is damaged.
     @raise Malformed: a group is intact and not of this version.
     """
     pending: tuple[RecoveredSegment, Group, list[TableRecord]] | None = None
@@ -63,7 +63,7 @@ def recover(
         group = next_group(source.read, source.header, position)
         if group is None:
             break
-        # Now the one before was on stable storage.
+        # This proves that the previous group is durable.
         if pending is not None:
             _apply(pending[2], state)
         records = group.records()
@@ -71,7 +71,7 @@ def recover(
         position = group.next(sealed_by(records))
     _check_end(sources, source, position)
     if position == begin and not follows_group(source.read, source.header, position):
-        # No group is chained to what the checkpoint says.
+        # No group continues the chain of the checkpoint.
         problem = f"group {position.sequence - 1}, the last one of the checkpoint, is missing: an older copy"
         raise StoreDamaged(source.path, position.offset, problem)
     if pending is not None:
@@ -84,7 +84,7 @@ def recover(
 
 
 def _check_end(sources: Mapping[int, RecoveredSegment], source: RecoveredSegment, position: Position) -> None:
-    """See that nothing follows where the log seems to end.
+    """Check that no group follows the apparent end of the log.
 
     @raise StoreDamaged: a group follows that was written after one that is not intact.
     """
@@ -101,7 +101,7 @@ def _check_end(sources: Mapping[int, RecoveredSegment], source: RecoveredSegment
 
 
 def missing(directory: Path, found: Sequence[Path], generation: int) -> StoreIncomplete:
-    """The error for a segment that is not there."""
+    """Create the error for a missing segment."""
     names = ", ".join(sorted(path.name for path in found)[:3]) or "no segment"
     return StoreIncomplete(
         f"{directory}: the segment of generation {generation} is missing (there are {names}...);"

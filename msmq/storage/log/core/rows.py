@@ -1,4 +1,4 @@
-"""Packed rows of message logs and of the event log: append at the end, forget at the front."""
+"""Packed rows of message logs and of the event log: appended at the end, removed at the front."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW
 
 _SEQUENCE: Final = Struct("<Q")
 _LAG: Final = 4096
-"""Forgotten rows that may stay in memory, if they are not the larger part."""
+"""Removed rows that may stay in memory, if they are not the larger part."""
 
 
 class LogRows:
-    """The rows of one message log, in the order of their sequences.
+    """Rows of one message log, in the order of their sequences.
 
     @ivar size: bytes of the packets.
-    @ivar first: the first sequence that was not trimmed, right behind the last that was; 1 before that.
+    @ivar first: the sequence after the last trimmed one; 1 if none was trimmed.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class LogRows:
         return found if found >= 0 and self.sequence(found) == sequence else None
 
     def append(self, row: bytes) -> None:
-        """Keep a row with the largest sequence so far."""
+        """Append a row with the largest sequence so far."""
         self._rows += row
         self.size += LOG_ROW.unpack(row)[3]
 
@@ -110,7 +110,7 @@ class LogRows:
 
 
 class EventRows:
-    """The rows of the event log, whose sequences have no gaps.
+    """Rows of the event log, whose sequences have no gaps.
 
     @ivar first: the sequence of the oldest; of the next one, if there is none.
     """
@@ -136,7 +136,7 @@ class EventRows:
         return bytes(self._rows[begin : begin + EVENT_ROW.size])
 
     def append(self, row: bytes) -> None:
-        """Keep the next event."""
+        """Append the next event."""
         self._rows += row
 
     def put(self, sequence: int, row: bytes) -> bytes | None:

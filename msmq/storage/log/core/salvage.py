@@ -1,7 +1,7 @@
-"""Reads what is left of a damaged log: pure functions of bytes, and a state that takes records with gaps.
+"""Salvage of a damaged log: finds intact groups and tables, and replays records with gaps.
 
-A start takes all of a log or nothing; a repair takes every group and every table of a checkpoint whose
-checksum matches, whatever is missing between them.
+Recovery requires the whole log. A repair uses every group and every checkpoint table with a valid checksum,
+whatever is missing between them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PIECE: Final = 1 << 20
 _BITS: Final = 32
 
 MOST_EVENTS: Final = 100_000
-"""Missing events that are replaced; if more are missing the older ones are dropped."""
+"""Limit on missing events that are replaced; if more are missing, older ones are dropped."""
 LOST_EVENT: Final = EVENT_ROW.pack(0, 0, 0, 0.0, 0, b"")
 """The row of an event whose record is missing; no segment has generation 0."""
 
@@ -46,7 +46,7 @@ def seed_of(header: GroupHeader, table: bytes) -> int | None:
     The checksum is a linear function of the seed, so 33 checksums determine it.
     """
     base = group_checksum(header, 0, table)
-    # Each row: what a bit of the seed changes, and which bits of the seed those are.
+    # Each row: the effect of a bit of the seed, and the bits combined in it.
     basis: list[tuple[int, int]] = []
     for bit in range(_BITS):
         change, bits = group_checksum(header, 1 << bit, table) ^ base, 1 << bit
@@ -108,7 +108,7 @@ def intact_group(read: Read, generation: int, seed: int, size: int, offset: int)
 
 
 def _next_magic(read: Read, offset: int, size: int) -> int | None:
-    """Where a group may begin, at or behind an offset."""
+    """Next possible start of a group, at or after an offset."""
     while offset < size and (piece := read(offset, min(_PIECE, size - offset))):
         found = piece.find(GROUP_MAGIC)
         while found >= 0:
@@ -120,7 +120,7 @@ def _next_magic(read: Read, offset: int, size: int) -> int | None:
 
 
 def is_whole(head: bytes) -> bool:
-    """Whether a header of whatever version ends with its own checksum."""
+    """Whether a header of any version ends with its own checksum."""
     return any(head[:4]) and crc32(head[:-4]) == int.from_bytes(head[-4:], "little")
 
 
@@ -148,7 +148,7 @@ def intact_tables(body: bytes) -> Iterator[tuple[int, bytes | None]]:
 
 
 def _may_be_table(body: bytes, offset: int, size: int) -> bool:
-    """Whether a table of this size may stand there: it begins with a record."""
+    """Whether a table of this size may begin there: the first bytes are a record."""
     begin = offset + _CHUNK.size
     if not 0 < size <= len(body) - begin:
         return False
@@ -157,7 +157,7 @@ def _may_be_table(body: bytes, offset: int, size: int) -> bool:
 
 @attrs.define(eq=False)
 class SalvagedState(State):
-    """A state that takes records although others before them are missing.
+    """A state that accepts records although earlier ones are missing.
 
     @ivar orphans: rows of messages by the number of their queue, whose definition was not found.
     """

@@ -46,7 +46,7 @@ _PIECE: Final = 1 << 20
 
 @attrs.frozen
 class Position:
-    """Where the next group of the log is to be.
+    """Expected position of the next group of the log.
 
     @ivar sequence: its number.
     @ivar chain: the checksum of the group before it.
@@ -67,21 +67,21 @@ class Group:
     table: bytes = attrs.field(repr=False)
 
     def records(self) -> list[TableRecord]:
-        """What its table holds.
+        """The records of its table.
 
-        @raise Malformed: it is not of this version.
+        @raise Malformed: its format is not that of this version.
         """
         return read_records(self.table)
 
     @property
     def end(self) -> int:
-        """Where the next group begins."""
+        """Offset of the next group."""
         return self.offset + padded(self.header.size)
 
     def next(self, sealed: int | None) -> Position:
-        """Where the log goes on.
+        """Position after this group.
 
-        @param sealed: the generation that the group names, if it ends its segment.
+        @param sealed: the next generation, if the group seals its segment.
         """
         place = (self.header.generation, self.end) if sealed is None else (sealed, FIRST)
         return Position(*place, self.header.sequence + 1, self.header.checksum)
@@ -126,7 +126,7 @@ def later_group(read: Read, segment: SegmentHeader, position: Position) -> Group
 
 
 def follows_group(read: Read, segment: SegmentHeader, position: Position) -> bool:
-    """Whether the group before a position is there, by its header; of the first one of a segment, always."""
+    """Whether the header of the previous group is there; always true at the start of a segment."""
     size = _PIECE // 16
     while position.offset > FIRST:
         start = max(FIRST, position.offset - size)
@@ -138,7 +138,7 @@ def follows_group(read: Read, segment: SegmentHeader, position: Position) -> boo
 
 
 def _ends_with(content: bytes, segment: SegmentHeader, position: Position) -> bool:
-    """Whether bytes that begin at a block end with the group before a position."""
+    """Whether bytes that start at a block boundary end with the previous group."""
     found = len(content)
     while (found := content.rfind(GROUP_MAGIC, 0, found)) >= 0:
         header = read_group_header(content, found)
@@ -154,7 +154,7 @@ def _ends_with(content: bytes, segment: SegmentHeader, position: Position) -> bo
 
 
 def torn_packet(read: Read, group: Group) -> int | None:
-    """The offset of the first packet of a group that is not as its record says; C{None} if all are."""
+    """Offset of the first packet of a group with a wrong checksum; C{None} if all are intact."""
     begin = group.offset + GROUP_HEADER
     end = group.offset + group.header.table_offset
     for location, size, checksum in packets_of(group.records()):
@@ -167,7 +167,7 @@ def torn_packet(read: Read, group: Group) -> int | None:
 
 
 def packets_of(records: list[TableRecord]) -> Iterator[tuple[int, int, int]]:
-    """Location, size and checksum of every packet that records name."""
+    """Location, size and checksum of every packet to which records refer."""
     for record in records:
         match record.kind:
             case Kind.MESSAGE:
@@ -182,7 +182,7 @@ def packets_of(records: list[TableRecord]) -> Iterator[tuple[int, int, int]]:
 
 
 def sealed_by(records: list[TableRecord]) -> int | None:
-    """The generation in which the log goes on after a group with these records, if it says so."""
+    """The generation of the next segment, if these records seal theirs."""
     if records and records[-1].kind is Kind.SEALED:
         return records[-1].key
     return None

@@ -1,4 +1,4 @@
-"""Segment table of the record log, with live bytes."""
+"""Segment table of the record log, with the live bytes of each segment."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import attrs
 from msmq.storage.log.core.format import SegmentHeader
 
 SPARSE: Final = 4
-"""A segment is emptied by copying when at most one part of so many is live."""
+"""Divisor of the live fraction below which a segment is compacted."""
 SLACK: Final = 4
-"""Segments that a log may have beyond twice of what is live, before it is worth a copy."""
+"""Segments beyond twice the live bytes that do not yet cause compaction."""
 KEPT: Final = 7
-"""Free files that are kept in any case.
+"""Minimum number of free files.
 
 A checkpoint frees as many segments as were filled since the one before, two of them or three as a rule; what
 is kept then is what the log needs until the next, on top of the three that are always there.  With fewer, a
 log in which nothing stays would delete files, and fill as many new ones with zeros: each byte twice.
 """
 SPARED: Final = 8
-"""Of a large log one free file is kept for so many that are in use, if these are more."""
+"""Segments in use per free file of a large log."""
 MOST_VICTIMS: Final = 64
-"""Segments that are emptied in one pass over the index."""
+"""Segments compacted per pass over the index."""
 
 
 @attrs.define(eq=False)
 class Segment:
     """A segment in use.
 
-    @ivar rows: rows that name a packet in it; C{size_live} has the bytes of their packets.
+    @ivar rows: number of rows that refer to a packet in it; C{size_live} is the size of these packets.
     """
 
     path: Path
@@ -42,7 +42,7 @@ class Segment:
 
     @property
     def generation(self) -> int:
-        """Rising over all uses of all segments."""
+        """Number of this use, increasing over all segments."""
         return self.header.generation
 
 
@@ -51,10 +51,11 @@ class Segments:
     """The segments of a log.
 
     @ivar used: by generation.
-    @ivar free: files that may be used again, all of the usual size.
+    @ivar free: reusable files, all of the usual size.
     @ivar next_slot: the number of the next new file.
-    @ivar next_generation: larger than that of every segment that has begun, also of one that a start has
-        found unused because a kill came before the log went on in it.
+    @ivar next_generation: larger than that of every segment, also of one that was begun but not used because
+        the
+    process was killed.
     @ivar horizon: the oldest generation that a checkpoint still needs.
     """
 
@@ -71,18 +72,18 @@ class Segments:
         return self.next_slot - 1
 
     def take_generation(self) -> int:
-        """The generation of a segment that is to begin; no two have the same."""
+        """A new generation, never returned twice."""
         self.next_generation += 1
         return self.next_generation - 1
 
     def gained(self, generation: int, rows: int, size: int) -> None:
-        """Rows name packets in a segment."""
+        """Count new references to packets of a segment."""
         segment = self.used[generation]
         segment.rows += rows
         segment.size_live += size
 
     def lost(self, places: Iterable[tuple[int, int]]) -> None:
-        """Rows name these packets no more."""
+        """Count references to packets that were removed."""
         used = self.used
         for location, size in places:
             segment = used[location >> 32]
@@ -90,18 +91,18 @@ class Segments:
             segment.size_live -= size
 
     def has_pinned(self, active: int) -> bool:
-        """Whether a segment is empty that is kept only for the checkpoints there are."""
+        """Whether an empty segment is kept only for existing checkpoints."""
         return any(
             not segment.rows and self.horizon <= generation < active
             for generation, segment in self.used.items()
         )
 
     def advance_horizon(self, generation: int) -> None:
-        """No checkpoint needs groups of earlier generations."""
+        """Record that no checkpoint needs groups of earlier generations."""
         self.horizon = max(self.horizon, generation)
 
     def reclaim(self, active: int) -> list[Path]:
-        """Have segments free that hold nothing that is needed; answers with files that are to be deleted."""
+        """Free the segments without needed content; returns the files to delete."""
         extra: list[Path] = []
         for generation in [
             generation
@@ -116,12 +117,12 @@ class Segments:
         return extra
 
     def victims(self, active: int, *, is_short: bool) -> set[int]:
-        """Generations whose live packets are to be copied on; none, unless that pays.
+        """Choose the generations to compact; none if it does not pay.
 
         At most a quarter of each is live, so that a byte that is copied frees three, and together with
         free files the log has more than twice the bytes that are live.
 
-        @param is_short: whether the disk is full: then as much is copied as half a segment takes.
+        @param is_short: whether the disk is full: then up to half a segment is copied.
         """
         total = sum(segment.header.size for segment in self.used.values())
         live = sum(min(segment.size_live, segment.header.size) for segment in self.used.values())

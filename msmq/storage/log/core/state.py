@@ -1,4 +1,4 @@
-"""State of the log in memory, as its records assign it; packets stay in the segments."""
+"""State of the record log in memory: the index that its records assign; packets stay on disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from msmq.storage.records import read_definition
 
 @attrs.define
 class LivePackets:
-    """What rows name in a segment: how many packets, and their bytes."""
+    """Live packets of a segment: their number and bytes."""
 
     rows: int = 0
     size: int = 0
@@ -45,7 +45,7 @@ class KeptQueue:
 
     @ivar number: never given to another queue.
     @ivar record: its definition as it is stored.
-    @ivar messages: the durable ones; C{express} has the others.
+    @ivar messages: the durable messages; C{express} has the express ones.
     """
 
     number: int
@@ -64,7 +64,7 @@ class KeptQueue:
         return read_definition(self.record)
 
     def index(self) -> MessageColumns:
-        """What a start finds of its messages."""
+        """Index of its messages for a start."""
         found = MessageColumns()
         for columns in self.messages.columns():
             found.lookup_ids.extend(columns.lookup_ids)
@@ -110,7 +110,7 @@ class State:
 
     def put_message(self, number: int, lookup_id: int, row: bytes) -> None:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
-        # The checkpoint may be without the queue that a later record removes.
+        # The checkpoint may lack the queue that a later record removes.
         if (kept := self.by_number.get(number)) is not None:
             kept.messages[lookup_id] = row
 
@@ -168,13 +168,13 @@ class State:
     def put_events(self, first: int, rows: bytes) -> None:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
         if first > self.events.end:
-            # What a checkpoint lacks in between was trimmed while it was taken.
+            # Events missing in a checkpoint were trimmed while it was written.
             self.trim_events(first)
         for place, at in enumerate(range(0, len(rows), EVENT_ROW.size)):
             self.put_event(first + place, rows[at : at + EVENT_ROW.size])
 
     def snapshot_queues(self) -> tuple[QueueDefinition, ...]:
-        """The definitions of the queues, in the order in which they were made.
+        """The definitions of the queues, in the order of their creation.
 
         @raise Malformed: one of them cannot be read.
         """
@@ -184,7 +184,7 @@ class State:
             raise Malformed(str(error)) from error
 
     def snapshot(self) -> Snapshot:
-        """What a start finds.
+        """Snapshot of the state for a start.
 
         @raise Malformed: the definition of a queue cannot be read.
         """
@@ -196,7 +196,7 @@ class State:
         )
 
     def live(self) -> dict[int, LivePackets]:
-        """By generation, the packets that rows name; one that two rows name counts twice."""
+        """Live packets by generation; a packet with two references counts twice."""
         found: dict[int, LivePackets] = {}
         for kept in self.by_number.values():
             for columns in kept.messages.columns():

@@ -12,13 +12,13 @@ INLINE_BYTES: Final = 64 * 1024
 INLINE_BATCHES: Final = 24
 """Limit on the batches of such a group: with more pending ones a thread has more throughput."""
 INLINE_SECONDS: Final = 0.001
-"""How long a write may take in the reactor's thread before the next ones are left to the worker thread."""
+"""Seconds of a write in the reactor's thread above which the worker thread takes over."""
 QUICK_SECONDS: Final = INLINE_SECONDS / 2
-"""What the quickest of the last writes of the worker thread took at most, for the reactor to write again."""
+"""Seconds of the fastest recent worker write below which the reactor writes again."""
 SWITCH_SECONDS: Final = 0.01
-"""What the interpreter may add to the time of a write in the worker thread, which waits for the reactor's."""
+"""Allowance in seconds for a worker write that waits for the interpreter lock."""
 FEWEST: Final = 16
-"""Writes of the worker thread before the reactor's may write: at first, and after a slow write."""
+"""Worker writes before the reactor's thread may write: at first, and after a slow write."""
 MOST: Final = 1024
 """The same after many slow writes; each one that comes soon after the one before doubles it."""
 FORGOTTEN: Final = 4096
@@ -27,7 +27,7 @@ FORGOTTEN: Final = 4096
 
 @attrs.define
 class WritePolicy:
-    """The choice, and the measurement that decides it.
+    """Chooses the writing thread by measured write times.
 
     Nothing is known of a new disk, so the worker thread begins.
     The quickest of its last writes decides, since the others may have waited for the interpreter and not for
@@ -50,7 +50,7 @@ class WritePolicy:
         return self.is_quick and size <= INLINE_BYTES and batches <= INLINE_BATCHES
 
     def measured(self, seconds: float, size: int, *, is_inline: bool) -> None:
-        """Take note of how long the write of a group took; that of a large one says nothing of small ones."""
+        """Record the duration of a write; writes of large groups are ignored."""
         if size > INLINE_BYTES:
             return
         if not self.is_quick:
