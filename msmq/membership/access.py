@@ -70,6 +70,8 @@ class DirectoryAccess:
     @ivar local: this queue manager.
     @ivar timers: those that have to do with the directory.
     @ivar is_provisioned: false if the directory was away when this queue manager was to be published there.
+    @ivar publication_refusal: why the directory refused what this queue manager publishes of itself at its
+        first start; empty if it did not.
     @param changes: what is done with changes that others make to our objects.
     """
 
@@ -81,6 +83,7 @@ class DirectoryAccess:
         self._reported: set[str] = set()
         self.timers = DirectoryTimers(times or DirectoryTimes())
         self.is_provisioned = True
+        self.publication_refusal = ""
 
     # Writing
 

@@ -229,6 +229,8 @@ def _publish_again(access: DirectoryAccess, entry: DirectoryEntry[QueueManagerOb
 
     An object that was created empty, as Active Directory requires it before the Identifier is known, is
     complete afterwards.
+    If the directory refuses to write the object with our Identifier, as a read-only one does, the queue
+    manager is what that object says; C{publication_refusal} of the access has the reason.
     """
     held = access.local.object
     sites = dict.fromkeys((*entry["site_identifier_list"], *held.site_identifier_list))
@@ -242,7 +244,11 @@ def _publish_again(access: DirectoryAccess, entry: DirectoryEntry[QueueManagerOb
     )
     yield from _become(access, taken)
     written = yield from access.write_directory(taken, (*_WRITTEN_AGAIN, *missing))
-    if not written.succeeded:
+    is_ours = entry["identifier"] == held.identifier
+    if is_ours and written.result is DirectoryOperationResult.GENERIC_ERROR:
+        access.publication_refusal = _reason(written)
+        yield from _become(access, entry.onto(held))
+    elif not written.succeeded:
         raise _refused(written, f"queue manager {taken.computer_name}")
 
 

@@ -80,6 +80,11 @@ EVENT_IDS: Final[Mapping[str, int]] = {
         "the public keys of this queue manager were not published; peers cannot encrypt for "
         "it; the next start tries again: {detail}"
     ): 2030,
+    (
+        "the directory refuses to write the object of this queue manager, so its keys and site "
+        "are used as the directory has them; peers cannot encrypt for it unless its keys are "
+        "there: {reason}"
+    ): 2073,
     "the periodic updates from the directory have stopped": 2031,
     "the directory is not used: {error}; it is checked again": 2032,
     "the stored value {name} is not used: {error}": 2033,

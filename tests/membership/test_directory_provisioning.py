@@ -213,6 +213,27 @@ class ProvisioningTests(MachineTestCase):
             self.assertIs(error.status, status)
             self.assertIn("ALPHA", error.detail)
 
+    def test_read_only(self) -> None:
+        """A directory that has the object and refuses to change it does not stop the queue manager.
+
+        It is what its object says, without the keys and the site that could not be written.
+        """
+        self.directory.add(attrs.evolve(ALPHA, identifier=OWN, queue_manager_quota=77))
+        self.patch(self.directory, "write", self.refusing(DirectoryOperationResult.GENERIC_ERROR))
+        local = self.provision(PARIS.identifier)
+        self.assertIs(local.queue_manager_state, QueueManagerState.READY)
+        self.assertEqual(local.object.queue_manager_quota, 77)
+        self.assertEqual(local.object.public_encryption_key_list, self.held().public_encryption_key_list)
+        self.assertEqual(self.machine.access.publication_refusal, "no")
+        self.assertNotIn(PARIS.identifier, local.object.site_identifier_list)
+
+    def test_read_only_with_an_object_of_another(self) -> None:
+        """An object of its name with another Identifier may be another computer's, so that stops it."""
+        self.directory.add(attrs.evolve(ALPHA, identifier=UUID(int=0xAA)))
+        self.patch(self.directory, "write", self.refusing(DirectoryOperationResult.GENERIC_ERROR))
+        error = self.fails(self.initialization(provisioning=Provisioning()))
+        self.assertIs(error.status, Status.MQ_ERROR_DS_ERROR)
+
     def refusing(self, result: DirectoryOperationResult) -> Callable[..., Any]:
         def refuse(*args: object) -> Any:
             return fail(DirectoryError(result, "no"))

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from twisted.internet.defer import Deferred, fail
+from twisted.logger import LogLevel, capturedLogs, formatEvent
+
 from msmq.directory.memory import MemoryDirectory
+from msmq.membership.attributes import DirectoryObject
+from msmq.membership.entry import DirectoryEntry
+from msmq.membership.enumerations import DirectoryError, DirectoryOperationResult
 from msmq.membership.objects import EnterpriseObject, QueueManagerObject
+from msmq.membership.requests import Attributes
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.queues.reading.descriptor import QueueAccessType
 from msmq.storage.memory import MemoryMessageStore
@@ -77,6 +85,56 @@ class SystemQueueTests(StartingTestCase):
             failed = self.failureResultOf(self.deferred(service.create_queue(path)), MQError)
             self.assertEqual(failed.value.status, Status.MQ_ERROR_ACCESS_DENIED)
         self.assertEqual(service.inspection.queues(), [])
+
+
+class ReadOnlyDirectory(MemoryDirectory):
+    """A directory that refuses every change, as L{IDirectory} describes it."""
+
+    def create(self, created: DirectoryObject, attributes: Attributes = None) -> Deferred[UUID]:
+        return fail(self._refusal())
+
+    def delete(self, deleted: DirectoryObject) -> Deferred[None]:
+        return fail(self._refusal())
+
+    def write(self, written: DirectoryObject, attributes: Attributes = None) -> Deferred[None]:
+        return fail(self._refusal())
+
+    def write_if_unchanged(
+        self, written: DirectoryObject, former: DirectoryEntry[Any], attributes: Sequence[str]
+    ) -> Deferred[bool]:
+        return fail(self._refusal())
+
+    def _refusal(self) -> DirectoryError:
+        return DirectoryError(DirectoryOperationResult.GENERIC_ERROR, "this directory is read-only")
+
+
+class ReadOnlyTests(StartingTestCase):
+    """A directory of one's own that only reads, as a plugin may be."""
+
+    def test_start(self) -> None:
+        """The queue manager starts with what the directory says of it, and one warning says what is missing.
+
+        A public queue is refused with an error of MSMQ; private queues and messages need no write.
+        """
+        self.directory = ReadOnlyDirectory(self.clock)
+        self.directory.add(EnterpriseObject(identifier=UUID(int=0xE1), name="estate"))
+        self.directory.add(QueueManagerObject(identifier=ALPHA, computer_name="ALPHA"))
+        with capturedLogs() as events:
+            self.restart()
+        reports = [text for event in events if "read-only" in (text := formatEvent(event))]
+        self.assertEqual(len(reports), 1, reports)
+        self.assertIn("the directory refuses to write the object of this queue manager", reports[0])
+        self.assertEqual([event for event in events if event["log_level"] >= LogLevel.error], [])
+        service = self.alpha.service
+        self.assertEqual(service.inspection.status().state, "running")
+        refused = self.failureResultOf(self.deferred(service.create_queue(".\\orders")), MQError)
+        self.assertEqual(refused.value.status, Status.MQ_ERROR_DS_ERROR)
+        self.assertIn("read-only", str(refused.value))
+        self.successResultOf(self.deferred(service.create_queue(".\\private$\\orders")))
+        path = self.queue(self.beta)
+        self.send(self.alpha, TO_BETA, b"1")
+        self.clock.advance(5)
+        self.assertEqual(self.bodies(self.beta, path), [b"1"])
 
 
 class VolatileTests(StartingTestCase):

@@ -144,7 +144,14 @@ class Integration:
             self._effects.limit(self.access.local.object)
         provisioning = None if QUEUE_MANAGER in state else Provisioning(self._site)
         await self._run(initialize(self.access, self._host, self._performer.clock.now(), provisioning))
-        if self._effects.has_keys:
+        if self.access.publication_refusal:
+            self.log.warn(
+                "the directory refuses to write the object of this queue manager, so its keys and site are"
+                " used as the directory has them; peers cannot encrypt for it unless its keys are there:"
+                " {reason}",
+                reason=self.access.publication_refusal,
+            )
+        elif self._effects.has_keys:
             written = await self._run(publish_keys(self.access, self._effects.keys()))
             if not written.succeeded:
                 self.log.warn(
