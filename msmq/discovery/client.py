@@ -7,8 +7,7 @@ A server of the client's own site lists no servers: the client's configured list
 A server of another site lists the servers of that site, and the client adopts them.
 
 The effect of a reply depends on three facts at its arrival: whether its network is the last one, whether a
-reply
-of another site is stored, and whether the new reply lists servers (readings 3 to 9).
+reply of another site is stored, and whether the new reply lists servers (readings 3 to 9).
 """
 
 from __future__ import annotations
@@ -116,8 +115,7 @@ class DiscoveryClient:
         """Initialize with the configured values. [MS-MQSD] 3.1.3.
 
         @param keeps_networks: keep the connected networks of a reply that is no longer stored (reading 5);
-            read
-        literally, the document discards them.
+            read literally, the document discards them.
         """
         self.enterprise = enterprise
         self.site = site

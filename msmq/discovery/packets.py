@@ -83,8 +83,7 @@ class TopologyClientRequest(Structure):
         """Read one request; the bytes after it are ignored.
 
         @param is_ipx: received over IPX, where IPXNetworkCount and its array follow unless the datagram is
-            shorter
-        than 60 bytes.
+            shorter than 60 bytes.
         @raise RemoteProtocolError: it is shorter than 52 bytes, of another Type, or lists fewer
             than 1 or more than 32 IPX networks.
         """

@@ -43,11 +43,10 @@ class DiscoveryServer:
 
     @ivar enterprise: Enterprise.Identifier.
     @ivar site: Site.Identifier; replies to clients of this site contain no servers, because these clients
-        know them.
-    The null GUID means no site; no client belongs to it.
+        know them. The null GUID means no site; no client belongs to it.
     @ivar directory_servers: DirectoryServerList; if empty, the server reports its own name (reading 22).
     @ivar connected_networks: ConnectedNetworkIdentifierList; replies contain the first 32; if it is empty, no
-    request is answered (reading 23).
+        request is answered (reading 23).
     @ivar own_request: the RequestID of this queue manager's own client, whose requests are not answered.
     @ivar answered: number of answered requests.
     @ivar unanswered: number of dropped datagrams, by reason.

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.18 to 3.1.7.1.25 directory events, and the state of the connection."""
+"""Directory access: reads, writes and online state. [MS-MQDMPR] 3.1.7.1.18 to 3.1.7.1.25."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ T = TypeVar("T", bound=DirectoryObject)
 NO_DIRECTORY = Outcome(
     DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, detail="this queue manager has no directory"
 )
-"""What every event answers in workgroup mode."""
+"""Result of every event in workgroup mode."""
 
 _KEYS: Final = ("public_encryption_key_list", "public_signing_key_list")
 _GONE: Final = "its object is not in the directory; the queue stays as it is here"
@@ -60,19 +60,19 @@ OFFLINE = Outcome(
 
 
 class DirectoryAccess:
-    """The directory, as every part of a queue manager reaches it.
+    """Directory events of a queue manager. [MS-MQDMPR] 3.1.7.1.18 to 3.1.7.1.25.
 
     Each event is a L{Procedure} that returns the L{Outcome} which the document names rStatus.
     Without a directory (workgroup mode) each returns DirectoryNotConnected, with no request and no change.
-    With one that was away, reading is answered from what is known here until Check Directory Online finds
-    it, which happens once a minute and whenever the manager has it done before a request.
+    While the directory is offline, reads return locally known data, until Check Directory Online succeeds. It
+    runs once a minute, and when the manager requests it.
 
     @ivar local: this queue manager.
-    @ivar timers: those that have to do with the directory.
-    @ivar is_provisioned: false if the directory was away when this queue manager was to be published there.
-    @ivar publication_refusal: why the directory refused what this queue manager publishes of itself at its
-        first start; empty if it did not.
-    @param changes: what is done with changes that others make to our objects.
+    @ivar timers: the directory timers.
+    @ivar is_provisioned: false if the directory was unavailable when this queue manager was to be published.
+    @ivar publication_refusal: why the directory refused the publication of this queue manager at its first
+        start; empty if it did not.
+    @param changes: policy for changes that others make to this queue manager's objects.
     """
 
     def __init__(
@@ -90,9 +90,9 @@ class DirectoryAccess:
     def create_directory_object(
         self, created: DirectoryObject, attributes: Attributes = None
     ) -> Procedure[Outcome]:
-        """[MS-MQDMPR] 3.1.7.1.18 Create Directory Object; the value is the GUID that the object got.
+        """[MS-MQDMPR] 3.1.7.1.18 Create Directory Object; the value is the GUID of the new object.
 
-        Others are notified of a public queue before it is there, and whether it will be or not.
+        Change notifications of a public queue are sent before its creation, whether it succeeds or not.
         """
         if not self.local.directory_integrated:
             return NO_DIRECTORY
@@ -101,7 +101,7 @@ class DirectoryAccess:
         return (yield from self._ask(CreateObject(created, attributes)))
 
     def delete_directory_object(self, deleted: DirectoryObject) -> Procedure[Outcome]:
-        """[MS-MQDMPR] 3.1.7.1.19 Delete Directory Object; others are notified as of a creation."""
+        """[MS-MQDMPR] 3.1.7.1.19 Delete Directory Object; notifications are sent as for a creation."""
         if not self.local.directory_integrated:
             return NO_DIRECTORY
         if _is_public_queue(deleted):
@@ -114,10 +114,10 @@ class DirectoryAccess:
         attributes: Attributes = None,
         former: DirectoryEntry[Any] | None = None,
     ) -> Procedure[Outcome]:
-        """[MS-MQDMPR] 3.1.7.1.24 Write Directory; others are notified of what was written.
+        """[MS-MQDMPR] 3.1.7.1.24 Write Directory, and send change notifications.
 
-        @param former: what was read of these attributes; the value is false, and nothing written, if they
-            are something else by now.
+        @param former: the values read before; if the attributes have changed since, nothing is written and
+            the value is false.
         """
         if not self.local.directory_integrated:
             return NO_DIRECTORY
@@ -141,9 +141,9 @@ class DirectoryAccess:
     ) -> Procedure[Outcome]:
         """[MS-MQDMPR] 3.1.7.1.20 Read Directory; the value is the L{DirectoryEntry} of the first match.
 
-        @param filters: all of them have to match; none for any object of the type.
-        @param force_directory_read: ask the directory although it was away, and do not go offline.
-        @raise LocalProtocolError: an attribute that the type does not have, or that cannot be compared so.
+        @param filters: all of them have to match; empty for any object of the type.
+        @param force_directory_read: query the directory although it is offline, and do not go offline.
+        @raise LocalProtocolError: the type lacks the attribute, or it does not support the comparison.
         """
         check_query(of, filters, attributes)
         if not self.local.directory_integrated:
@@ -162,7 +162,7 @@ class DirectoryAccess:
     ) -> Procedure[Outcome]:
         """[MS-MQDMPR] 3.1.7.1.21 Read Directory Begin; the value is a handle.
 
-        @param order: one for each of C{attributes}, or none.
+        @param order: one for each of C{attributes}, or empty.
         @raise LocalProtocolError: as L{read_directory}.
         """
         check_query(of, filters, attributes, order)
@@ -178,7 +178,7 @@ class DirectoryAccess:
         return (yield from self._delegate(NextRead(handle)))
 
     def read_directory_end(self, handle: int) -> Procedure[Outcome]:
-        """[MS-MQDMPR] 3.1.7.1.23 Read Directory End; the handle is worth nothing any more."""
+        """[MS-MQDMPR] 3.1.7.1.23 Read Directory End; the handle becomes invalid."""
         return (yield from self._delegate(EndRead(handle)))
 
     def read_all(self, of: type[T], filters: Sequence[AttributeFilter] = ()) -> Procedure[Outcome]:
@@ -196,7 +196,7 @@ class DirectoryAccess:
         return following
 
     def read_by_identifier(self, of: type[T], identifier: UUID) -> Procedure[T | None]:
-        """[MS-MQDMPR] 3.1.7.1.20 the object of this type and Identifier, or C{None}, whyever."""
+        """[MS-MQDMPR] 3.1.7.1.20 the object of this type and Identifier; C{None} if it cannot be read."""
         outcome = yield from self.read_directory(of, (equals("identifier", identifier),))
         if not outcome.succeeded:
             return None
@@ -218,15 +218,15 @@ class DirectoryAccess:
             return Outcome(value=itself[0])
         return OFFLINE
 
-    # Whether it is there
+    # Online state
 
     def check_directory_online(self) -> Procedure[bool]:
-        """[MS-MQDMPR] 3.1.7.1.25 Check Directory Online: ask for our own object, whatever is known.
+        """[MS-MQDMPR] 3.1.7.1.25 Check Directory Online: read the own object from the directory.
 
-        If it is there, it is taken over, and so are those of our public queues; else it is tried again a
-        minute later.
+        If that succeeds, its values and those of the own public queues are adopted; otherwise it is retried
+        after a minute.
 
-        @return: whether the directory is there.
+        @return: whether the directory is online.
         """
         is_online = yield from self.ask_whether_online()
         if is_online:
@@ -234,13 +234,13 @@ class DirectoryAccess:
         return is_online
 
     def ask_whether_online(self) -> Procedure[bool]:
-        """[MS-MQDMPR] 3.1.7.1.25 the first half of Check Directory Online: our own object.
+        """[MS-MQDMPR] 3.1.7.1.25 first half of Check Directory Online: read the own object.
 
-        @return: whether the directory is there.
+        @return: whether the directory is online.
         """
         local = self.local
         if not local.directory_integrated or not self.is_provisioned:
-            # One that was never published is published first, when the Directory Online Timer expires.
+            # An unpublished queue manager is published first, when the Directory Online Timer expires.
             return False
         request = ReadObject(QueueManagerObject, (equals("identifier", local.object.identifier),))
         answer = yield AskDirectory(request)
@@ -253,8 +253,8 @@ class DirectoryAccess:
         return True
 
     def refresh_public_queues(self) -> Procedure[None]:
-        """[MS-MQDMPR] 3.1.7.1.25 the second half of Check Directory Online: our public queues, one by one,
-        until the directory is away again.
+        """[MS-MQDMPR] 3.1.7.1.25 second half of Check Directory Online: refresh the own public queues
+        one by one, until the directory is offline again.
         """
         for queue in list(self.local.public_queues.values()):
             if self.local.directory_offline:
@@ -262,7 +262,7 @@ class DirectoryAccess:
             yield from self._refresh(queue)
 
     def take_over(self, entry: DirectoryEntry[QueueManagerObject]) -> Procedure[None]:
-        """Have those attributes of our own object that were read, and keep them."""
+        """Adopt and store the attributes of the own object that were read."""
         changed = yield from self.reconcile(entry)
         if changed != self.local.object:
             self.local.object = changed
@@ -270,7 +270,7 @@ class DirectoryAccess:
             yield QueueManagerChanged(changed)
 
     def reconcile(self, entry: DirectoryEntry[QueueManagerObject]) -> Procedure[QueueManagerObject]:
-        """What our own object becomes after it was read; public keys of others are replaced by ours."""
+        """Merge the own object with the one that was read; foreign public keys are replaced."""
         changed, differences = take_over_queue_manager(self.local.object, entry.onto(self.local.object))
         yield from self._report("", differences)
         if has_other_keys(differences):
@@ -278,7 +278,7 @@ class DirectoryAccess:
         return changed
 
     def check_own_objects(self) -> Procedure[None]:
-        """Look at our own object and at those of our public queues, while the directory is there."""
+        """Compare the own object and the own public queues with the directory, while online."""
         local = self.local
         if not local.directory_integrated or local.directory_offline:
             return
@@ -294,9 +294,9 @@ class DirectoryAccess:
             yield from self.take_over_queue(queue.identifier, outcome)
 
     def take_over_queue(self, identifier: UUID, outcome: Outcome) -> Procedure[None]:
-        """Have those attributes of a public queue of ours that are set in its object, and may be had.
+        """Adopt the set attributes of an own public queue's directory object, as far as the policy allows.
 
-        @param outcome: of reading all of its attributes.
+        @param outcome: the result of reading all of its attributes.
         """
         yield from self._take_over_queue(identifier, outcome, only_set=True)
 

@@ -1,4 +1,4 @@
-"""Kinds of directory attribute values, with their order and JSON form."""
+"""Kinds of directory attribute values: type checks, ordering, JSON form."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from msmq.wire.guid import format_guid, parse_guid
 
 @attrs.frozen
 class AttributeKind:
-    """The values of one kind of attribute.
+    """Kind of directory attribute values.
 
-    @ivar name: what a value is, for people: C{a text} for example.
-    @ivar holds: whether something is such a value.
-    @ivar pack: what JSON holds for a value.
-    @ivar unpack: the opposite; raises C{ValueError} or C{TypeError} for what C{pack} never gives.
-    @ivar is_ordered: whether one value can be less than another.
-    @ivar is_list: whether a value is several.
+    @ivar name: a value in words, C{a text} for example.
+    @ivar holds: type check of a value.
+    @ivar pack: conversion of a value to JSON.
+    @ivar unpack: conversion from JSON; raises C{ValueError} or C{TypeError} for values that C{pack} never
+        returns.
+    @ivar is_ordered: whether values have an order.
+    @ivar is_list: whether a value is a list.
     """
 
     name: str
@@ -98,7 +99,7 @@ _SIMPLE: Final[dict[Any, AttributeKind]] = {
 
 
 def kind_of(annotation: Any) -> AttributeKind:
-    """The kind of an attribute that is annotated so; C{X | None} and C{tuple[X, ...]} have that of C{X}."""
+    """Kind for a type annotation; C{X | None} and C{tuple[X, ...]} have that of C{X}."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is types.UnionType:
         return kind_of(next(argument for argument in arguments if argument is not types.NoneType))

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1 DirectoryObject, and the attributes that each type of directory object declares."""
+"""DirectoryObject and the attribute declarations of its types. [MS-MQDMPR] 3.1.1."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from msmq.wire.guid import NULL_GUID
 
 @attrs.frozen
 class DirectoryAttribute:
-    """One attribute of a type of directory objects.
+    """Attribute of a type of directory object.
 
-    @ivar default: its value in an object that has no other.
+    @ivar default: its default value.
     @ivar is_optional: whether it may be C{None}.
     @ivar is_published: whether a directory can hold it ([MS-MQDMPR] 3.1.1 Directory attribute).
     @ivar range: the least and the greatest value, if it is a whole number.
@@ -33,7 +33,7 @@ class DirectoryAttribute:
     range: tuple[int, int]
 
     def check(self, of: type[DirectoryObject], value: object) -> None:
-        """Refuse what the attribute cannot have.
+        """Check a value of the attribute.
 
         @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE.
         """
@@ -52,11 +52,11 @@ class DirectoryObject:
     """[MS-MQDMPR] 3.1.1 DirectoryObject.
 
     @cvar TYPE: the document's name of the element.
-    @cvar NAME: the attributes that no two objects of the type have in common; none if there is one object.
-    @cvar NOT_PUBLISHED: the attributes that never stand in a directory.
-    @cvar RANGES: the least and the greatest value of whole numbers that may not be 0 to 0xFFFFFFFF.
-    @ivar identifier: never changes; null as long as no directory has given one.
-    @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE for a value that an attribute cannot have.
+    @cvar NAME: the attributes that identify an object of the type; empty if there is only one object.
+    @cvar NOT_PUBLISHED: the attributes that are never published.
+    @cvar RANGES: the ranges of whole numbers other than 0 to 0xFFFFFFFF.
+    @ivar identifier: never changes; null until a directory assigns one.
+    @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE for an invalid attribute value.
     """
 
     TYPE: ClassVar[str] = "DirectoryObject"
@@ -75,7 +75,7 @@ _KNOWN: Final[dict[type[DirectoryObject], Mapping[str, DirectoryAttribute]]] = {
 
 
 def attributes_of_type(of: type[DirectoryObject]) -> Mapping[str, DirectoryAttribute]:
-    """Every attribute of a type by its name, in the order of the document."""
+    """All attributes of a type by name, in the order of the document."""
     known = _KNOWN.get(of)
     if known is None:
         hints = typing.get_type_hints(of)

@@ -33,11 +33,11 @@ from msmq.windows.security_descriptor_aces import Ace, AceFlags, Acl
 from msmq.windows.well_known_sids import ADMINISTRATORS, LOCAL_SYSTEM, domain_of, sid_text
 
 MOST_DIFFERENCES: Final = 20
-"""How many differences of one list are reported; of more the first."""
+"""Limit on reported differences of one access list; the first ones are reported."""
 
 
 class DirectoryChanges(enum.Enum):
-    """What a queue manager does with changes that others make to its objects in the directory."""
+    """Policy for changes that others make to the queue manager's objects in the directory."""
 
     KEEP = "keep"
     FOLLOW = "follow"
@@ -45,10 +45,10 @@ class DirectoryChanges(enum.Enum):
 
 @attrs.frozen
 class Divergence:
-    """One attribute that the directory has with another value than the queue manager.
+    """Attribute whose values in the directory and in the queue manager differ.
 
     @ivar name: of the attribute.
-    @ivar here: its value here, as C{there} is that of the directory; texts for people.
+    @ivar here: its local value, C{there} the value in the directory; readable texts.
     @ivar is_kept: whether the value of the queue manager stays in effect.
     """
 
@@ -82,15 +82,15 @@ _LOOSENS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "quota": _is_smaller,
     "journal_quota": _is_smaller,
 }
-"""Attributes of a queue of which the second value loosens it, where the first one was in effect."""
+"""Queue attributes whose change from the first to the second value loosens the queue."""
 
 _IDENTITY: Final = ("pathname", "transactional")
-"""What a queue has from its creation on, so that no other value is ever taken over."""
+"""Attributes that are fixed at creation, and never adopted from the directory."""
 
 _KEYS: Final = ("public_encryption_key_list", "public_signing_key_list")
 
 _UNREPORTED: Final = frozenset({"create_time", "modify_time", "full_path", "directory_path", "security"})
-"""What the directory sets itself, or what is reported by its entries."""
+"""Attributes that the directory sets itself, or that are reported entry by entry."""
 
 
 _NO_LIST: Final = Divergence(
@@ -101,10 +101,10 @@ _NO_LIST: Final = Divergence(
 def take_over_queue(
     held: QueueObject, found: QueueObject, changes: DirectoryChanges
 ) -> tuple[QueueObject, tuple[Divergence, ...]]:
-    """What a queue becomes after its object was read, and what was different.
+    """Merge a queue with its directory object; returns the result and the differences.
 
-    @param held: as it is here.
-    @param found: as the directory has it, with the identity of C{held} where that was not read.
+    @param held: the local object.
+    @param found: the directory's object, with the identity of C{held} where it was not read.
     """
     kept = {
         name: getattr(held, name)
@@ -121,7 +121,7 @@ def take_over_queue(
     if _has_list(held.security) and not _has_list(found.security):
         kept["security"] = held.security
         differences += (_NO_LIST,)
-    # The directory writes names without regard to case.
+    # The directory does not preserve the case of names.
     same = {"pathname": held.pathname, "transactional": held.transactional}
     return attrs.evolve(found, **{**kept, **same}), differences
 
@@ -129,10 +129,10 @@ def take_over_queue(
 def take_over_queue_manager(
     held: QueueManagerObject, found: QueueManagerObject
 ) -> tuple[QueueManagerObject, tuple[Divergence, ...]]:
-    """The same of the queue manager's own object.
+    """Merge the queue manager's own object with its directory object.
 
-    The public keys are those that the queue manager has the secret halves of. All else is the directory's to
-    say, its quotas among it, which no command of the queue manager changes.
+    The public keys are those whose private keys the queue manager has. The directory decides all other
+    values, quotas included: no command of the queue manager changes them.
     """
     kept: dict[str, Any] = {
         name: getattr(held, name)
@@ -143,7 +143,7 @@ def take_over_queue_manager(
 
 
 def has_other_keys(differences: tuple[Divergence, ...]) -> bool:
-    """Whether the keys in the directory are not those of the queue manager, which writes them again."""
+    """Whether the directory's public keys differ from the queue manager's, which are then rewritten."""
     return any(each.name in _KEYS for each in differences)
 
 
@@ -185,12 +185,12 @@ def _shown(name: str, value: Any) -> str:
 
 
 def list_divergence(own: SecurityDescriptor, found: SecurityDescriptor) -> tuple[str, ...]:
-    """How the rights to messages that the object of a queue gives are others than those of the queue's list.
+    """Differences between the message rights in a queue's directory object and in the queue's access list.
 
-    Entries that a domain has for its administrators and its system are no difference.
+    Entries of the domain's administrators and of the system are ignored.
 
-    @param found: a descriptor of a directory that lists rights.
-    @return: one text for each, what the directory allows and the queue does not first.
+    @param found: a security descriptor of a directory that lists rights.
+    @return: one text per difference; rights that only the directory allows come first.
     """
     here = set(message_entries(own))
     there = {_bare(ace) for ace in named_entries(found)}
@@ -223,7 +223,7 @@ def _told(entries: set[Ace]) -> list[tuple[str, str, str, bytes]]:
 
 
 def _sweeping(found: SecurityDescriptor) -> list[Ace]:
-    """Entries of the object itself that allow all rights to messages to other than administrators."""
+    """Entries of the object itself that allow all message rights to non-administrators."""
     aces = () if found.dacl is None else found.dacl.aces
     return [
         ace

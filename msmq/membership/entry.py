@@ -15,11 +15,11 @@ T = TypeVar("T", bound=DirectoryObject)
 
 @attrs.frozen
 class DirectoryEntry(Generic[T]):
-    """[MS-MQDMPR] 3.1.7.1.20 rDirectoryObject: those attributes of an object that were read and are set.
+    """[MS-MQDMPR] 3.1.7.1.20 rDirectoryObject: the attributes that were read and are set.
 
     @ivar of: the type of the object.
-    @ivar values: by the names of the attributes; what is not set is not among them.
-    @ivar read: the attributes that were asked for; C{None} for all.
+    @ivar values: the set attributes by name.
+    @ivar read: the requested attributes; C{None} for all.
     @raise LocalProtocolError: a name is not a Directory attribute of the type.
     @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE, or MQ_ERROR_LABEL_TOO_LONG, for a value that the
         attribute cannot have.
@@ -37,7 +37,7 @@ class DirectoryEntry(Generic[T]):
 
     @classmethod
     def holding(cls, held: T, attributes: Collection[str] | None = None) -> DirectoryEntry[T]:
-        """What is published of C{held}: all its Directory attributes, or those that are named."""
+        """Entry of the published attributes of C{held}: all Directory attributes, or the named ones."""
         names = directory_attributes(type(held)) if attributes is None else attributes
         check_names(type(held), names)
         values = {name: getattr(held, name) for name in names}
@@ -57,7 +57,7 @@ class DirectoryEntry(Generic[T]):
 
     @property
     def object(self) -> T:
-        """The object, which has the defaults of its type for what is not set.
+        """The object, with the defaults of its type for unset attributes.
 
         @raise LocalProtocolError: only some of its attributes were read.
         """
@@ -66,12 +66,12 @@ class DirectoryEntry(Generic[T]):
         return self._with_defaults()
 
     def onto(self, other: T) -> T:
-        """C{other} with every attribute that was read as it was read; it keeps what is never published."""
+        """Copy of C{other} with every attribute that was read; unpublished attributes stay."""
         names = directory_attributes(self.of) if self.read is None else self.read
         return attrs.evolve(other, **{name: self[name] for name in names})
 
     def only(self, attributes: tuple[str, ...] | None) -> DirectoryEntry[T]:
-        """What a read of these attributes finds; C{None} for all."""
+        """The entry restricted to these attributes; C{None} for all."""
         if attributes is None:
             return self
         values = {name: value for name, value in self.values.items() if name in attributes}
@@ -82,9 +82,9 @@ class DirectoryEntry(Generic[T]):
 
 
 def check_names(of: type[DirectoryObject], names: Collection[str]) -> None:
-    """Refuse what are no Directory attributes of a type.
+    """Check that names are Directory attributes of a type.
 
-    @raise LocalProtocolError: naming the first.
+    @raise LocalProtocolError: names the first that is not.
     """
     known = directory_attributes(of)
     for name in names:

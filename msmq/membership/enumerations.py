@@ -10,7 +10,7 @@ from msmq.structures.status import MQError, Status
 
 
 class DirectoryOperationResult(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.17 DirectoryOperationResult: what became of a directory operation."""
+    """[MS-MQDMPR] 3.1.1.17 DirectoryOperationResult of a directory operation."""
 
     SUCCESS = "Success"
     GENERIC_ERROR = "GenericError"
@@ -22,9 +22,9 @@ class DirectoryOperationResult(enum.Enum):
 
 
 class DirectoryError(MsmqError):
-    """A directory did not do what it was asked for.
+    """A directory operation failed.
 
-    @ivar result: why, as the documents name it; never C{SUCCESS}.
+    @ivar result: the result code of the documents; never C{SUCCESS}.
     @ivar detail: why, in words.
     """
 
@@ -49,7 +49,7 @@ class OperatingSystemType(enum.Enum):
 
 
 class DirectoryServerType(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.1 DirectoryServerType; it says nothing unless DirectoryServer is set."""
+    """[MS-MQDMPR] 3.1.1.1 DirectoryServerType; meaningful only if DirectoryServer is set."""
 
     STANDALONE = "Standalone"
     BACKUP_SITE_CONTROLLER = "BackupSiteController"
@@ -67,14 +67,14 @@ class QueueManagerState(enum.Enum):
 
 
 class QueueScope(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.2 Scope: where a queue can be found; ours are always C{ENTERPRISE}."""
+    """[MS-MQDMPR] 3.1.1.2 Scope of a queue; ours are always C{ENTERPRISE}."""
 
     SITE = "Site"
     ENTERPRISE = "Enterprise"
 
 
 class ChangeOperation(enum.Enum):
-    """[MS-MQCN] 3.3.4.1 iOperation: what a change notification is about."""
+    """[MS-MQCN] 3.3.4.1 iOperation of a change notification."""
 
     QUEUE_CREATION = "QueueCreation"
     QUEUE_UPDATE = "QueueUpdate"
@@ -95,14 +95,14 @@ _MACHINE_STATUS: Final = {
 
 
 def status_of(result: DirectoryOperationResult, *, of_queue_manager: bool = False) -> Status:
-    """[MS-MQMQ] 2.4 the status for an application of the result of a directory operation.
+    """Convert a DirectoryOperationResult to a status for applications. [MS-MQMQ] 2.4.
 
-    @param of_queue_manager: the operation was about a QueueManager and not about a Queue.
+    @param of_queue_manager: the operation concerned a QueueManager and not a Queue.
     """
     status = _MACHINE_STATUS.get(result) if of_queue_manager else None
     return status or _STATUS.get(result, Status.MQ_ERROR_DS_ERROR)
 
 
 def refusal(result: DirectoryOperationResult, detail: str, *, of_queue_manager: bool = False) -> MQError:
-    """Create the error for an application about a directory's refusal, for the caller to raise."""
+    """Create the application's error for a failed directory operation, for the caller to raise."""
     return MQError(status_of(result, of_queue_manager=of_queue_manager), f"{detail} ({result.value})")

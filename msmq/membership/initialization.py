@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.3 Initialization, as far as it is about this queue manager and the directory."""
+"""Initialization of the queue manager's directory state, and its publication. [MS-MQDMPR] 3.1.3."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ KEYS: Final = (
     KeyRequest(ENHANCED_PROVIDER, 1024),
     KeyRequest(AES_PROVIDER, 1024),
 )
-"""[MS-MQDMPR] 3.1.3 the keys of PublicEncryptionKeyList and of PublicSigningKeyList."""
+"""[MS-MQDMPR] 3.1.3 keys of PublicEncryptionKeyList and PublicSigningKeyList."""
 
 _NOTIFICATION: Final = "non_ldap_capable_queue_manager_notification"
 _OF_THE_DIRECTORY: Final = ("identifier", "full_path", "create_time", "modify_time")
 _WRITTEN_AGAIN: Final = ("site_identifier_list", "public_encryption_key_list", "public_signing_key_list")
-"""Attributes that a provisioned queue manager always writes to an object of its name."""
+"""Attributes that provisioning always writes to an existing object of the same name."""
 
 _FILLED_IN: Final = (
     "operating_system_type",
@@ -53,9 +53,9 @@ _FILLED_IN: Final = (
     "routing_server",
     "supporting_server",
 )
-"""Attributes that a provisioned queue manager writes where an object of its name has no value.
+"""Attributes that provisioning writes only where the existing object has no value.
 
-A value that is there is the administrator's decision and stays.
+An existing value is the administrator's decision and stays.
 """
 
 
@@ -75,15 +75,16 @@ def initialize(
     """[MS-MQDMPR] 3.1.3 Initialization.
 
     Names and domain are those of the host.
-    With a directory the queue manager's own object, its sites and the enterprise are read, and the timers
-    run; while the directory is away it starts with what it knew, offline, and is provisioned, if that is
-    due, when the directory is back (L{provision_again}).
-    It is for others to bring up queues, and to run nothing before this has ended.
+    With a directory, reads the queue manager's own object, its sites and the enterprise, and starts the
+    timers.
+    Without a connection it starts offline with the stored data, and is provisioned when the directory is back
+    (L{provision_again}).
+    The caller loads the queues, and starts nothing before this has ended.
 
-    @param provisioning: given at the first start; the queue manager is published then, and may get another
-        Identifier from the directory (L{QueueManagerChanged}).
-    @raise MQError: MQ_ERROR_MACHINE_NOT_FOUND if the directory does not know this queue manager, or what
-        else it says; the queue manager is stopped again.
+    @param provisioning: given at the first start: the queue manager is published, and the directory may
+        assign another Identifier (L{QueueManagerChanged}).
+    @raise MQError: MQ_ERROR_MACHINE_NOT_FOUND if the directory has no object of this queue manager, or
+        another refusal of the directory; the queue manager is stopped again.
     """
     local = access.local
     local.queue_manager_state = QueueManagerState.INITIALIZING
@@ -172,18 +173,18 @@ def _synchronize(access: DirectoryAccess, provisioning: Provisioning | None) -> 
 
 
 def _settled(access: DirectoryAccess) -> list[Change]:
-    """What the next start needs; a queue manager that was not provisioned keeps no object of its own."""
+    """Store what the next start needs; an unprovisioned queue manager stores no object of its own."""
     local = access.local
     own = [local.object_change()] if access.is_provisioned else []
     return [local.settings_change(), *own, local.enterprise_change()]
 
 
 def provision_again(access: DirectoryAccess) -> Procedure[None]:
-    """[MS-MQDMPR] 3.1.3 publish a queue manager whose directory was away when it was provisioned.
+    """[MS-MQDMPR] 3.1.3 publish a queue manager whose directory was unavailable at its provisioning.
 
-    If the directory is still away, or refuses, it is tried again a minute later.
+    If the directory is still unavailable, or refuses, it is retried after a minute.
 
-    @raise MQError: as L{initialize}; the queue manager goes on offline.
+    @raise MQError: as L{initialize}; the queue manager stays offline.
     """
     local = access.local
     held = local.object
@@ -201,9 +202,9 @@ def provision_again(access: DirectoryAccess) -> Procedure[None]:
 
 
 def _publish(access: DirectoryAccess) -> Procedure[None]:
-    """Make the object of a queue manager that the directory does not know by its Identifier.
+    """Create the directory object of a queue manager whose Identifier the directory does not have.
 
-    If there is one of its name, from an earlier life of the computer, that is taken over.
+    An existing object of the same name, from an earlier installation, is taken over.
     """
     local = access.local
     created = yield from access.create_directory_object(local.object)
@@ -225,12 +226,12 @@ def _publish(access: DirectoryAccess) -> Procedure[None]:
 
 
 def _publish_again(access: DirectoryAccess, entry: DirectoryEntry[QueueManagerObject]) -> Procedure[None]:
-    """Take over an object that the directory has: with new keys, our site, and our values where it has none.
+    """Take over an existing object: write new keys and site, and values where it has none.
 
-    An object that was created empty, as Active Directory requires it before the Identifier is known, is
-    complete afterwards.
+    This also completes an object that was created empty, as Active Directory requires before the Identifier
+    is known.
     If the directory refuses to write the object with our Identifier, as a read-only one does, the queue
-    manager is what that object says; C{publication_refusal} of the access has the reason.
+    manager adopts the values of that object; C{publication_refusal} of the access has the reason.
     """
     held = access.local.object
     sites = dict.fromkeys((*entry["site_identifier_list"], *held.site_identifier_list))
@@ -255,16 +256,16 @@ def _publish_again(access: DirectoryAccess, entry: DirectoryEntry[QueueManagerOb
 def _become(access: DirectoryAccess, changed: QueueManagerObject) -> Procedure[None]:
     local = access.local
     former = local.object.identifier
-    # An identifier that is refused is not stored, or the next start would take it for its own.
+    # A refused identifier is not stored, or the next start would use it.
     yield QueueManagerChanged(changed, former if former != changed.identifier else None)
     local.object = changed
     yield Store([local.object_change()])
 
 
 def _read_enterprise(access: DirectoryAccess) -> Procedure[None]:
-    """Read the one Enterprise; if it does not say whether others are notified, they are.
+    """Read the Enterprise; change notifications are on unless it turns them off.
 
-    What else the enterprise decides, such as the time to reach a queue, is read with a second question.
+    Its other values, such as the time to reach a queue, are read with a second query.
     """
     local = access.local
     outcome = yield from access.read_directory(EnterpriseObject, (), (_NOTIFICATION,))

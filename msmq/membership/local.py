@@ -1,7 +1,6 @@
-"""[MS-MQDMPR] 3.1.1 LocalQueueManager: the local queue manager's own attributes and its sites.
+"""LocalQueueManager: attributes, sites and public queues of this queue manager. [MS-MQDMPR] 3.1.1.
 
-Its queues and their messages are elsewhere (L{msmq.queues.model}); of the public ones the attributes are
-here that a directory has as well.
+Queues and messages are in L{msmq.queues.model}; here are only the published attributes of public queues.
 """
 
 from __future__ import annotations
@@ -35,20 +34,20 @@ ENTERPRISE: Final = "directory.enterprise"
 SITE: Final = "directory.site."
 QUEUE: Final = "directory.queue."
 DELETION: Final = "directory.deletion."
-"""The names of the values in the store; those that end with a full stop are followed by a GUID."""
+"""Names of the state values; those that end with a full stop are followed by a GUID."""
 
 T = TypeVar("T", bound=DirectoryObject)
 
 
 @attrs.frozen
 class HostIdentity:
-    """[MS-MQDMPR] 3.1.3 what the system says of the computer, where Windows asks its security authority.
+    """Names and domain of the host. [MS-MQDMPR] 3.1.3, where Windows asks its security authority.
 
     @ivar computer_name: ComputerName.
     @ivar domain_name: the DNS name of its domain; empty if it belongs to none.
     @ivar domain_identifier: MachineDomainId; C{None} if it belongs to no domain.
-    @ivar qualified_computer_name: QualifiedComputerName; both names with a full stop between them, unless
-        the system says otherwise.
+    @ivar qualified_computer_name: QualifiedComputerName; both names joined with a full stop, unless the
+        system has another name.
     """
 
     computer_name: str
@@ -73,19 +72,19 @@ class KnownSite:
 class LocalQueueManager:
     """[MS-MQDMPR] 3.1.1.1 LocalQueueManager.
 
-    @ivar object: what the directory has of it too; its quotas are those of the whole queue manager.
-    @ivar directory_integrated: whether there is a directory at all; else it works for itself alone.
+    @ivar object: the published attributes; its quotas are those of the whole queue manager.
+    @ivar directory_integrated: whether it uses a directory; otherwise workgroup mode.
     @ivar machine_domain_id: C{None} outside of a domain.
     @ivar last_domain: MachineDomainId at the end of the last initialization.
     @ivar directory_server_list: names of computers.
-    @ivar hardened_security: whether nothing but HTTP may be spoken; a change holds from the next start on.
+    @ivar hardened_security: whether only HTTP is allowed; a change takes effect at the next start.
     @ivar initialization_retry_timer_duration: seconds.
-    @ivar directory_offline: the directory was away when it was asked last; never without a directory.
-    @ivar connection_active: whether messages of others are taken.
+    @ivar directory_offline: the last directory access failed; always false without a directory.
+    @ivar connection_active: whether messages are received from other queue managers.
     @ivar sites: SiteCollection, by identifier.
-    @ivar enterprise_reference: C{None} as long as none was read.
+    @ivar enterprise_reference: C{None} until one is read.
     @ivar public_queues: the public queues of QueueCollection, by identifier.
-    @ivar deletions: public queues that are gone here and still have to go from the directory.
+    @ivar deletions: public queues that are deleted here, but not yet in the directory.
     """
 
     object: QueueManagerObject
@@ -106,11 +105,11 @@ class LocalQueueManager:
     deletions: dict[UUID, QueueObject] = attrs.field(factory=dict, init=False)
     _hardened_next: bool | None = attrs.field(default=None, init=False)
 
-    # What it is
+    # Identity
 
     @property
     def default_time_to_reach_queue(self) -> int:
-        """Seconds to reach a queue for messages that do not say: the enterprise's, or else four days."""
+        """Default time to reach a queue, in seconds: the enterprise's, otherwise four days."""
         if self.directory_integrated and self.enterprise_reference is not None:
             return self.enterprise_reference.default_time_to_live
         return DEFAULT_TIME_TO_LIVE
@@ -121,7 +120,7 @@ class LocalQueueManager:
         return computer.lower() in [name.lower() for name in names if name]
 
     def public_queue(self, path: PathName) -> QueueObject | None:
-        """The public queue of ours that has this path, on whichever computer the path says."""
+        """The own public queue with this path; the computer name in the path is ignored."""
         for queue in self.public_queues.values():
             if queue.pathname.partition("\\")[2].lower() == path.queue_path.lower():
                 return queue
@@ -135,14 +134,13 @@ class LocalQueueManager:
         """[MS-MQDMPR] 3.1.4.13 Bring Online."""
         self.connection_active = True
 
-    # What is kept
+    # Storage
 
     def restore(self, state: Mapping[str, bytes]) -> None:
-        """Take over what the store held, the identifier among it; only before anything else happens.
+        """Load the stored values, the identifier included; to be called first.
 
-        @param state: C{state} of a L{msmq.persistence.snapshot.Snapshot}; other names than ours are passed
-            over.
-        @raise StateDamaged: a value is not what was put under its name.
+        @param state: C{state} of a L{msmq.persistence.snapshot.Snapshot}; unrelated names are ignored.
+        @raise StateDamaged: a value is damaged.
         """
         if (data := state.get(SETTINGS)) is not None:
             self._restore_settings(from_json(SETTINGS, data))
@@ -176,7 +174,7 @@ class LocalQueueManager:
         self._hardened_next = None
 
     def settings_change(self) -> Change:
-        """Keep the persistent attributes that are never published."""
+        """Store the persistent attributes that are never published."""
         hardened = self.hardened_security if self._hardened_next is None else self._hardened_next
         settings = {
             "directory_integrated": self.directory_integrated,
@@ -190,22 +188,22 @@ class LocalQueueManager:
         return PutState(SETTINGS, to_json(settings))
 
     def harden(self, hardened: bool) -> Change:
-        """[MS-MQDMPR] 3.1.1.1 HardenedSecurity, from the next start on (note 7)."""
+        """[MS-MQDMPR] 3.1.1.1 HardenedSecurity, effective from the next start (note 7)."""
         self._hardened_next = hardened
         return self.settings_change()
 
     def object_change(self) -> Change:
-        """Keep the attributes that the directory has too."""
+        """Store the published attributes."""
         return _kept(QUEUE_MANAGER, self.object)
 
     def enterprise_change(self) -> Change:
-        """Keep the Enterprise."""
+        """Store the Enterprise."""
         if self.enterprise_reference is None:
             return RemoveState(ENTERPRISE)
         return _kept(ENTERPRISE, self.enterprise_reference)
 
     def site_change(self, identifier: UUID) -> Change:
-        """Keep a site, or forget it if it is not one of ours any more."""
+        """Store a site, or delete it if it is no longer one of this queue manager's."""
         name, known = numbered_name(SITE, identifier), self.sites.get(identifier)
         if known is None:
             return RemoveState(name)
@@ -214,27 +212,27 @@ class LocalQueueManager:
 
 
 def queue_change(queue: QueueObject) -> Change:
-    """Keep the attributes of a public queue of ours."""
+    """Store the attributes of an own public queue."""
     return _kept(numbered_name(QUEUE, queue.identifier), queue)
 
 
 def queue_removal(queue: QueueObject) -> Change:
-    """Forget them."""
+    """Delete the stored attributes of a public queue."""
     return RemoveState(numbered_name(QUEUE, queue.identifier))
 
 
 def deletion_change(queue: QueueObject) -> Change:
-    """Remember that a queue still has to go from the directory."""
+    """Store that a queue is yet to be deleted from the directory."""
     return _kept(numbered_name(DELETION, queue.identifier), queue)
 
 
 def deletion_removal(queue: QueueObject) -> Change:
-    """It is gone from there."""
+    """Remove the record of a pending deletion."""
     return RemoveState(numbered_name(DELETION, queue.identifier))
 
 
 def numbered_name(prefix: str, identifier: UUID) -> str:
-    """The name of the value of one of several."""
+    """Name of a state value with a GUID."""
     return f"{prefix}{format_guid(identifier)}"
 
 

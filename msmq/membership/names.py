@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.26 and 3.1.7.3.8 names that only the directory can explain."""
+"""Name resolution by the directory: queue paths, distribution lists. [MS-MQDMPR] 3.1.7.1.26, 3.1.7.3.8."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from msmq.structures.names.format_name import (
 from msmq.structures.status import MQError, Status
 
 MOST_ELEMENTS: Final = 4096
-"""How many queues a name may stand for; each of them is opened and gets a copy of every message."""
+"""Limit on the queues of one name; each is opened and receives a copy of every message."""
 
 
 @attrs.frozen
 class QueuePath:
-    """[MS-MQDMPR] 3.1.7.1.26 the result of Get Queue Path.
+    """Result of Get Queue Path. [MS-MQDMPR] 3.1.7.1.26.
 
     @ivar path_name: rPathName; empty if it cannot be determined.
-    @ivar machine_name: rMachineName, a name or an address; empty if the format name is of a kind without a
+    @ivar machine_name: rMachineName, a name or an address; empty for kinds of format names without a
         computer.
     """
 
@@ -53,7 +53,7 @@ def get_queue_path(
 ) -> Procedure[QueuePath]:
     """[MS-MQDMPR] 3.1.7.1.26 Get Queue Path.
 
-    A private queue of ours needs no directory, and of one on another computer only the computer is known.
+    An own private queue needs no directory; for one on another computer only the computer is known.
     The computer of a public queue is that of its Pathname, since no directory has a reference to it.
     For a journal, and for the system queues of a computer, the result is empty unless the name is direct.
 
@@ -92,9 +92,9 @@ def _check_known(name: FormatName, outcome: Outcome) -> None:
 
 
 class UnresolvedList(MQError):
-    """A distribution list whose members are not known.
+    """A distribution list that could not be resolved.
 
-    @ivar is_away: the directory that knows them cannot be asked.
+    @ivar is_away: the directory is unavailable.
     """
 
     def __init__(self, name: DistributionListFormatName, outcome: Outcome) -> None:
@@ -109,19 +109,19 @@ class UnresolvedList(MQError):
 def expand_format_name(
     access: DirectoryAccess, names: Sequence[FormatName]
 ) -> Procedure[tuple[FormatName, ...]]:
-    """[MS-MQDMPR] 3.1.7.3.8 Expand Format Name: the queues that a name stands for.
+    """[MS-MQDMPR] 3.1.7.3.8 Expand Format Name: resolve a name to queues.
 
-    One name that is not a distribution list stands for itself.
-    Several, and the members of distribution lists, members of members among them, are sorted by their texts
-    without case, and each stands there once; a list that contains itself does no harm.
+    A single name other than a distribution list is returned as it is.
+    Several names, and the members of distribution lists (recursively), are sorted by text without case and
+    without duplicates; cycles of lists are harmless.
 
     @param names: the elements of the name, as L{msmq.structures.names.format_name.parse_format_names} gives
         them.
-    @return: what messages are addressed to, in the order that their headers have to have.
+    @return: the addresses of messages, in the order that their headers require.
     @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a list that cannot be resolved, that has no
         members, or that has one to which messages cannot be sent; MQ_ERROR_INSUFFICIENT_RESOURCES for more
         than 4096 queues.
-    @raise LocalProtocolError: there is no name.
+    @raise LocalProtocolError: C{names} is empty.
     """
     if not names:
         raise LocalProtocolError("no format name to expand")
@@ -169,7 +169,7 @@ def _unsupported(detail: str) -> MQError:
 def read_machine_sid(access: DirectoryAccess, computer_name: str) -> Procedure[bytes]:
     """[MS-MQDMPR] 3.1.7.1.3.1 MachineSid, for the default security descriptor of a queue.
 
-    @return: the SID; empty without a directory, or if that has none.
+    @return: the SID; empty without a directory, or if the directory has none.
     """
     if not access.local.directory_integrated:
         return b""

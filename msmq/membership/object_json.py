@@ -1,4 +1,4 @@
-"""Serialization of directory objects for the store."""
+"""JSON serialization of directory objects for the store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T", bound=DirectoryObject)
 
 
 class StateDamaged(MsmqError):
-    """The store holds something that was never put there.
+    """A stored value is damaged.
 
     @ivar name: the name of the value.
     @ivar problem: what is wrong with it.
@@ -29,7 +29,7 @@ class StateDamaged(MsmqError):
 
 
 def pack_object(kept: DirectoryObject) -> dict[str, Any]:
-    """The attributes of an object, also those that are never published, as JSON holds them."""
+    """Convert an object to plain JSON values, unpublished attributes included."""
     packed = {}
     for name, row in attributes_of_type(type(kept)).items():
         value = getattr(kept, name)
@@ -38,9 +38,9 @@ def pack_object(kept: DirectoryObject) -> dict[str, Any]:
 
 
 def unpack_object(of: type[T], packed: Any) -> T:
-    """The opposite of L{pack_object}; an attribute that is missing has its default.
+    """Inverse of L{pack_object}; a missing attribute has its default.
 
-    @raise ValueError: this is no such object; its text is the reason.
+    @raise ValueError: not such an object; the text is the reason.
     """
     rows = attributes_of_type(of)
     if not isinstance(packed, dict):
@@ -60,14 +60,14 @@ def unpack_object(of: type[T], packed: Any) -> T:
 
 
 def to_json(value: Any) -> bytes:
-    """Plain values as the bytes that the store keeps."""
+    """Encode plain values as bytes for the store."""
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode("utf-8")
 
 
 def from_json(name: str, data: bytes) -> Any:
-    """The opposite of L{to_json}.
+    """Inverse of L{to_json}.
 
-    @raise StateDamaged: it is no JSON.
+    @raise StateDamaged: it is not JSON.
     """
     try:
         return json.loads(data)

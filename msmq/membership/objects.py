@@ -1,8 +1,8 @@
-"""[MS-MQDMPR] 3.1.1 the elements that can be published in a directory.
+"""Types of directory objects and their attributes. [MS-MQDMPR] 3.1.1.
 
 An attribute has the name that the document gives it, in snake_case, and a default: that of the document, or
-the one that [MS-MQDSSM] 3.1.6.11 gives to what is not set in a directory.
-C{None} stands for an attribute that has no value.
+the one of [MS-MQDSSM] 3.1.6.11 for unset attributes.
+C{None} means that an attribute has no value.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ NO_CERTIFICATES: Final = MqUserSignCerts()
 
 @attrs.frozen(kw_only=True)
 class QueueManagerObject(DirectoryObject):
-    """[MS-MQDMPR] 3.1.1.1 QueueManager, without what its own computer alone knows.
+    """[MS-MQDMPR] 3.1.1.1 QueueManager, published attributes only.
 
     @ivar queue_manager_version: empty, as late versions of Windows leave it.
-    @ivar queue_manager_quota: of the messages in all queues; the document says bytes, but kilobytes are
-        meant, as of every other quota. 0xFFFFFFFF is none.
+    @ivar queue_manager_quota: of the messages in all queues; the document says bytes, but means kilobytes, as
+        for every other quota. 0xFFFFFFFF for no limit.
     @ivar journal_quota: kilobytes in all journals.
-    @ivar directory_server_type: C{None} wherever C{directory_server} is not set.
+    @ivar directory_server_type: C{None} if C{directory_server} is not set.
     @ivar security: the security descriptor, self-relative; not looked into.
     """
 
@@ -82,7 +82,7 @@ class QueueObject(DirectoryObject):
 
     @ivar pathname: with the name of the computer, C{ALPHA\\orders}.
     @ivar qualified_pathname: the same with the computer's fully qualified name.
-    @ivar type: a GUID that only applications give a meaning to.
+    @ivar type: a GUID whose meaning only applications define.
     @ivar quota: kilobytes, 0xFFFFFFFF for no limit.
     @ivar multicast_address: C{234.1.1.1:8001} for example.
     @ivar security: the security descriptor, self-relative; not looked into.
@@ -129,8 +129,8 @@ class EnterpriseObject(DirectoryObject):
     """[MS-MQDMPR] 3.1.1.6 Enterprise; a directory holds one.
 
     @ivar weakened_security: queue managers use their own identity, not that of the application.
-    @ivar non_ldap_capable_queue_manager_notification: others are notified of changes by [MS-MQCN].
-    @ivar default_time_to_live: seconds to reach a queue, for messages that do not say.
+    @ivar non_ldap_capable_queue_manager_notification: [MS-MQCN] change notifications are sent.
+    @ivar default_time_to_live: default time to reach a queue, in seconds.
     @ivar old_directory: the directory is one of MSMQ 1.0.
     """
 
@@ -232,4 +232,4 @@ DIRECTORY_OBJECT_TYPES: tuple[type[DirectoryObject], ...] = (
     ConnectedNetworkObject,
     UserObject,
 )
-"""Every type that a directory may hold."""
+"""All types of directory objects."""

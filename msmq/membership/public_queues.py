@@ -1,8 +1,8 @@
-"""[MS-MQDMPR] 3.1.7.1.3 and 3.1.7.1.4 creation and deletion of public queues, here and in the directory.
+"""Creation, change and deletion of public queues. [MS-MQDMPR] 3.1.7.1.3, 3.1.7.1.4.
 
-A queue is published first and made here then; if that fails it is taken out of the directory again.
-It is deleted here first and taken out of the directory then; if that fails it is tried again later.
-Other properties go to the directory first as well.
+A queue is published first, then created locally; if that fails it is removed from the directory again.
+A queue is deleted locally first, then from the directory; if that fails it is retried later.
+Property changes are written to the directory first.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ UNCHANGEABLE: Final = frozenset(
         "directory_path",
     )
 )
-"""The attributes of a public queue that stay as they were when it was made, or that others decide."""
+"""Attributes of a public queue that cannot be changed here."""
 
 _PATHS: Final = ("full_path", "directory_path")
 
 
 def queue_type_of(path: PathName) -> QueueType:
-    """[MS-MQDMPR] 3.1.7.1.3 the QueueType that the form of a path name gives a new queue."""
+    """[MS-MQDMPR] 3.1.7.1.3 the QueueType of a new queue, from the form of its path name."""
     match path.kind:
         case PathKind.PRIVATE:
             return QueueType.PRIVATE
@@ -69,9 +69,9 @@ def queue_type_of(path: PathName) -> QueueType:
 
 
 def new_queue(local: LocalQueueManager, path: PathName, now: Moment, **attributes: Any) -> QueueObject:
-    """[MS-MQDMPR] 3.1.7.1.3 and 3.1.7.1.33 the attributes that a new queue of ours has.
+    """[MS-MQDMPR] 3.1.7.1.3 and 3.1.7.1.33 the attributes of a new queue.
 
-    @param attributes: what shall be other than by default, by the names of L{QueueObject}.
+    @param attributes: values other than the defaults, by the names of L{QueueObject}.
     @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE or MQ_ERROR_LABEL_TOO_LONG.
     """
     own = local.object
@@ -90,7 +90,7 @@ def new_queue(local: LocalQueueManager, path: PathName, now: Moment, **attribute
 
 
 def definition_of(queue: QueueObject) -> QueueDefinition:
-    """The queue of the model that a public queue is; what the model has no use for is left out."""
+    """Convert a public queue to a queue definition; unused attributes are left out."""
     return QueueDefinition(
         identifier=queue.identifier,
         path=parse_path_name(queue.pathname, lenient=True).queue_path,
@@ -110,9 +110,9 @@ def definition_of(queue: QueueObject) -> QueueDefinition:
 
 
 class PublicQueues:
-    """The public queues of this queue manager, here and in the directory.
+    """Public queues of this queue manager, local and in the directory.
 
-    What is done about one path at a time is one procedure; another that begins meanwhile is refused.
+    Only one procedure per path runs at a time; another one is refused meanwhile.
     """
 
     def __init__(self, access: DirectoryAccess) -> None:
@@ -124,12 +124,12 @@ class PublicQueues:
     ) -> Procedure[QueueObject]:
         """[MS-MQDMPR] 3.1.7.1.3 Create Queue, for public queues.
 
-        @param skip_directory: iSkipDirectory; make it here alone, under the C{identifier} that is given.
+        @param skip_directory: iSkipDirectory; create it only locally, under the given C{identifier}.
         @param attributes: as of L{new_queue}.
         @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME for a path that is not one of ours, or of no public
             queue; MQ_ERROR_QUEUE_EXISTS, here or in the directory; MQ_ERROR_NO_DS without one;
-            MQ_ERROR_DS_ERROR for what else it says; and what L{new_queue} raises.
-        @raise LocalProtocolError: the directory is skipped, and no identifier is given.
+            MQ_ERROR_DS_ERROR for its other failures; and the errors of L{new_queue}.
+        @raise LocalProtocolError: the directory is skipped without an identifier.
         """
         local = self._access.local
         if not local.is_own_name(path.computer):
@@ -156,14 +156,14 @@ class PublicQueues:
         return queue
 
     def alter(self, queue: QueueObject, now: Moment, **attributes: Any) -> Procedure[QueueObject]:
-        """[MS-MQDMPR] 3.1.7.1.24 give a public queue of ours other properties.
+        """[MS-MQDMPR] 3.1.7.1.24 change properties of an own public queue.
 
         @param attributes: by the names of L{QueueObject}.
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is not ours (any more), MQ_ERROR_SHARING_VIOLATION
-            while something else is done about it, MQ_ERROR_WRITE_NOT_ALLOWED for what stays as it is,
-            MQ_ERROR_NO_DS, MQ_ERROR_DS_ERROR, MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is not (or no longer) a queue of this queue manager,
+            MQ_ERROR_SHARING_VIOLATION during another operation on it, MQ_ERROR_WRITE_NOT_ALLOWED for
+            attributes that cannot change, MQ_ERROR_NO_DS, MQ_ERROR_DS_ERROR, MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
             MQ_ERROR_LABEL_TOO_LONG.
-        @raise LocalProtocolError: there is no such attribute.
+        @raise LocalProtocolError: unknown attribute.
         """
         local = self._access.local
         held = self._held(queue)
@@ -185,7 +185,7 @@ class PublicQueues:
         return altered
 
     def delete(self, queue: QueueObject, *, skip_directory: bool = False) -> Procedure[None]:
-        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, for public queues: here first, whatever the directory says.
+        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, for public queues: locally first.
 
         @param skip_directory: iSkipDirectory; leave it in the directory.
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is not ours (any more),
@@ -227,12 +227,12 @@ class PublicQueues:
         return queue
 
     def _take_back(self, queue: QueueObject) -> Procedure[None]:
-        """A queue could not be made here: it must not stay published."""
+        """Unpublish a queue that could not be created locally."""
         outcome = yield from self._access.delete_directory_object(queue)
         if outcome.succeeded:
             return
         self._access.local.deletions[queue.identifier] = queue
-        # What kept the queue from being stored may keep this from being stored too; then it lives in memory.
+        # If the store fails for this change too, it is kept in memory.
         with contextlib.suppress(Exception):
             yield Store([deletion_change(queue)])
 
@@ -243,7 +243,7 @@ class PublicQueues:
 
 
 def retry_deletions(access: DirectoryAccess) -> Procedure[None]:
-    """Take out of the directory what should have gone before; what still cannot go stays for another time."""
+    """Retry pending deletions in the directory; failed ones stay pending."""
     for queue in list(access.local.deletions.values()):
         outcome = yield from _finish_deletion(access, queue)
         if outcome.is_disconnected:
@@ -259,7 +259,7 @@ def _finish_deletion(access: DirectoryAccess, queue: QueueObject) -> Procedure[O
 
 
 class _Busy:
-    """Holds a path for as long as something is done about it."""
+    """Lock of a path during an operation on its queue."""
 
     def __init__(self, busy: set[str], pathname: str, refusal: Status) -> None:
         self._busy = busy

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.3 publishes the keys and roles of this queue manager at each start."""
+"""Publication of the keys and roles of this queue manager at each start. [MS-MQDMPR] 3.1.3."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _KEYS: Final = ("public_encryption_key_list", "public_signing_key_list")
 
 
 def publish_keys(access: DirectoryAccess, keys: QueueManagerKeys) -> Procedure[Outcome]:
-    """Have the directory hold these keys, if it holds others or none.
+    """Write these keys to the directory, if it has others or none.
 
-    It is for after L{initialize<msmq.membership.initialization.initialize>}, which reads what it holds.
+    Call it after L{initialize<msmq.membership.initialization.initialize>}, which reads the directory's keys.
 
-    @return: of the writing; a success without one if nothing was to be done. If it fails nothing has changed,
-        so that the next start tries again.
+    @return: the result of the write; a success without one if nothing was to be done. If it fails nothing has
+        changed, so that the next start tries again.
     """
     local = access.local
     held = local.object
@@ -36,15 +36,15 @@ def publish_keys(access: DirectoryAccess, keys: QueueManagerKeys) -> Procedure[O
 
 
 def publish_roles(access: DirectoryAccess) -> Procedure[Outcome]:
-    """Have the directory hold what follows from the roles of this queue manager and from its sites.
+    """Update the directory objects that follow from the roles and sites of this queue manager.
 
     A directory keeps objects of its own for servers in their sites ([MS-MQDSSM] 3.1.6.7.1.9), which are
     missing where a site or a role was set by other means than L{WriteObject
     <msmq.membership.requests.WriteObject>}. The roles themselves stay as the directory has them.
-    It is for after L{initialize<msmq.membership.initialization.initialize>}.
+    Call it after L{initialize<msmq.membership.initialization.initialize>}.
 
-    @return: of the writing; a success without one if the queue manager serves no others, or if the directory
-        was away a moment ago.
+    @return: the result of the write; a success without one if the queue manager serves no others, or if the
+        directory was away a moment ago.
     """
     held = access.local.object
     if access.local.directory_offline or not (

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.20 and 3.1.7.1.21 filters and sort orders of directory reads."""
+"""Filters and sort orders of directory reads. [MS-MQDMPR] 3.1.7.1.20, 3.1.7.1.21."""
 
 from __future__ import annotations
 
@@ -44,9 +44,8 @@ class AttributeFilter:
     """[MS-MQDMPR] 3.1.7.1.20 an attribute-filter expression.
 
     Texts compare without case, as the names of computers, queues and sites do.
-    Of an attribute that is a list any member may fulfil a comparison, and none may equal what it shall not
-    equal; the value is a member.
-    An attribute that is not set fulfils nothing.
+    A list attribute matches if any member matches; NOT EQUALS requires that no member is equal.
+    An unset attribute never matches.
 
     @ivar attribute: the left side, the name of a Directory attribute.
     @ivar value: the right side.
@@ -57,7 +56,7 @@ class AttributeFilter:
     value: Any
 
     def matches(self, values: Mapping[str, Any]) -> bool:
-        """Whether an object that has these attributes set fulfils the expression."""
+        """Whether an object with these set attributes matches the expression."""
         held = values.get(self.attribute)
         if held is None:
             return False
@@ -70,7 +69,7 @@ class AttributeFilter:
 
 
 def equals(attribute: str, value: Any) -> AttributeFilter:
-    """The expression that most reads have: this attribute EQUALS this value."""
+    """Create the expression: attribute EQUALS value."""
     return AttributeFilter(attribute, FilterOperator.EQUALS, value)
 
 
@@ -78,7 +77,7 @@ def equals(attribute: str, value: Any) -> AttributeFilter:
 class SortOrder:
     """[MS-MQDMPR] 3.1.7.1.21 an attribute-sort-order value.
 
-    @ivar priority: SortPriority; the highest counts first, 0 does not count at all.
+    @ivar priority: SortPriority; the highest first; 0 is ignored.
     @ivar ascending: SortAscending.
     """
 
@@ -92,10 +91,10 @@ def check_query(
     attributes: Sequence[str] | None,
     order: Sequence[SortOrder] = (),
 ) -> None:
-    """Refuse a read that has no meaning.
+    """Check the filters and sort orders of a read.
 
-    @raise LocalProtocolError: an attribute that no directory holds, a value of another kind than the
-        attribute's, an order of what has none, or not one sort order for each attribute.
+    @raise LocalProtocolError: an unpublished attribute, a value of the wrong kind, a sort order of values
+        without an order, or not one sort order per attribute.
     """
     check_names(of, [expression.attribute for expression in filters])
     for expression in filters:
@@ -114,7 +113,7 @@ def check_query(
 
 
 def is_match(entry: DirectoryEntry[T], filters: Sequence[AttributeFilter]) -> bool:
-    """Whether an object fulfils all expressions; there may be none."""
+    """Whether an object matches all expressions, possibly none."""
     return all(expression.matches(entry.values) for expression in filters)
 
 
@@ -124,9 +123,9 @@ def select(
     attributes: tuple[str, ...] | None = None,
     order: Sequence[SortOrder] = (),
 ) -> list[DirectoryEntry[T]]:
-    """[MS-MQDMPR] 3.1.7.1.21 the objects that a read finds, sorted, with the attributes that it asks for.
+    """[MS-MQDMPR] 3.1.7.1.21 the objects that match a read, sorted, with the requested attributes.
 
-    What is not set comes before what is; objects that are alike keep their order.
+    Unset values come first; the sort is stable.
 
     @param order: as many as C{attributes}, or none.
     """
@@ -141,16 +140,16 @@ def select(
 def directions(
     attributes: tuple[str, ...] | None, order: Sequence[SortOrder]
 ) -> Sequence[tuple[str, SortOrder]]:
-    """By what is sorted one after the other.
+    """The sort keys in order of precedence.
 
-    The least counts first; of two with the same priority the one that is named first counts more.
+    Of two with the same priority the first one takes precedence.
     """
     keys = sorted(zip(reversed(attributes or ()), reversed(order), strict=False), key=_priority)
     return [(name, direction) for name, direction in keys if direction.priority > 0]
 
 
 def sort_key(name: str) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    """By what objects with these attributes are sorted; what is not set comes first."""
+    """Sort key of an object with these attributes; unset values come first."""
 
     def key(values: Mapping[str, Any]) -> tuple[Any, ...]:
         value = values.get(name)

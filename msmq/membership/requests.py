@@ -1,9 +1,8 @@
 """Requests of the directory core, their results, and the procedures that yield them.
 
-A procedure is a generator: it yields an effect, is sent the L{Answer} to it, and returns what its docstring
-says.
-An effect that fails with an exception of our own, such as a store that could not keep what it should, is
-thrown into the procedure, which undoes what it has to undo.
+A procedure is a generator: it yields an effect, receives its L{Answer}, and returns the result.
+If an effect fails with an exception of msmq, such as a failed commit, the exception is thrown into the
+procedure, which rolls back its work.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Attributes: TypeAlias = tuple[str, ...] | None
 class Outcome:
     """The rStatus of an event, and its other results.
 
-    @ivar value: what C{SUCCESS} brings; the request or the event says what.
+    @ivar value: the result of C{SUCCESS}; see the request or event.
     @ivar detail: why it failed, in words.
     """
 
@@ -42,12 +41,12 @@ class Outcome:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it did what it was asked for."""
+        """Whether the result is C{SUCCESS}."""
         return self.result is DirectoryOperationResult.SUCCESS
 
     @property
     def is_disconnected(self) -> bool:
-        """Whether there was no directory to ask."""
+        """Whether no directory was available."""
         return self.result is DirectoryOperationResult.DIRECTORY_NOT_CONNECTED
 
 
@@ -59,7 +58,7 @@ class Answer:
     outcome: Outcome = Outcome()
 
 
-# What a directory can be asked for
+# Directory requests
 
 
 @attrs.frozen
@@ -114,7 +113,7 @@ class EndRead:
 class WriteObject:
     """[MS-MQDMPR] 3.1.7.1.24; its value is whether it was written.
 
-    @ivar former: what was read of these attributes, which have to be that still; C{None} if they need not.
+    @ivar former: expected current values of these attributes; C{None} for an unconditional write.
     """
 
     object: DirectoryObject
@@ -154,14 +153,14 @@ DirectoryRequest: TypeAlias = (
 
 @attrs.frozen
 class AskDirectory:
-    """Ask the directory; the answer has the result and the value that the request names."""
+    """Send a request to the directory; the answer has its result and value."""
 
     request: DirectoryRequest
 
 
 @attrs.frozen
 class SendChangeNotification:
-    """[MS-MQCN] 3.3.4.1 send a change notification; its delivery has no effect here."""
+    """[MS-MQCN] 3.3.4.1 send a change notification; its delivery is not awaited."""
 
     operation: ChangeOperation
     object: DirectoryObject
@@ -173,7 +172,8 @@ class FindDirectoryServers:
 
     Its value is a sequence of host names, empty if none are found.
 
-    @ivar record: the name of their SRV record in DNS; empty outside of a domain, where others may know them.
+    @ivar record: the name of their SRV record in DNS; empty outside of a domain, where other sources may have
+        them.
     """
 
     record: str
@@ -181,10 +181,10 @@ class FindDirectoryServers:
 
 @attrs.frozen
 class KeyRequest:
-    """[MS-MQDMPR] 3.1.3 one key that a queue manager has.
+    """[MS-MQDMPR] 3.1.3 a key of a queue manager.
 
     @ivar provider_name: sProviderName.
-    @ivar bit_length: of the modulus.
+    @ivar bit_length: size of the modulus.
     """
 
     provider_name: str
@@ -201,7 +201,7 @@ class QueueManagerKeys:
 
 @attrs.frozen
 class MakeKeys:
-    """[MS-MQDMPR] 3.1.3 make RSA keys, one of each kind for both purposes, and keep their secret halves.
+    """[MS-MQDMPR] 3.1.3 generate RSA keys, one of each kind for both purposes, and store the private keys.
 
     Its value is a L{QueueManagerKeys}, in the order of the requests.
     """
@@ -211,16 +211,16 @@ class MakeKeys:
 
 @attrs.frozen
 class Store:
-    """Commit these changes, all of them or none."""
+    """Commit these changes atomically."""
 
     changes: Sequence[Change]
 
 
 @attrs.frozen
 class QueueManagerChanged:
-    """The object of this queue manager is another now; its quotas hold from now on.
+    """The object of this queue manager changed; its quotas take effect.
 
-    @ivar former_identifier: the Identifier that it had before, if the directory gave it another.
+    @ivar former_identifier: the previous Identifier, if the directory assigned another.
     """
 
     object: QueueManagerObject
@@ -229,7 +229,7 @@ class QueueManagerChanged:
 
 @attrs.frozen
 class CreateLocally:
-    """Make this public queue here, and commit the changes with it."""
+    """Create this public queue locally, and commit the changes with it."""
 
     queue: QueueObject
     changes: Sequence[Change]
@@ -237,7 +237,7 @@ class CreateLocally:
 
 @attrs.frozen
 class UpdateLocally:
-    """Give a public queue of ours these properties, and commit the changes with it."""
+    """Change these properties of an own public queue, and commit the changes with it."""
 
     queue: QueueObject
     changes: Sequence[Change]
@@ -245,7 +245,7 @@ class UpdateLocally:
 
 @attrs.frozen
 class DeleteLocally:
-    """[MS-MQDMPR] 3.1.7.1.4 delete a public queue of ours, and commit the changes with it."""
+    """[MS-MQDMPR] 3.1.7.1.4 delete an own public queue locally, and commit the changes with it."""
 
     queue: QueueObject
     changes: Sequence[Change]
@@ -253,12 +253,12 @@ class DeleteLocally:
 
 @attrs.frozen
 class ReportDivergence:
-    """Report how the directory's object of a queue, or of this queue manager, is another than ours.
+    """Report the differences of a queue's, or this queue manager's, directory object.
 
     @ivar path: of the queue, C{GAMMA\\orders}; empty for the queue manager.
-    @ivar kept: what is another there and stays as it is here, a text each; what was reported before and is
-        not among it is no difference any more.
-    @ivar taken: what was taken over, a text each.
+    @ivar kept: differences where the local value stays, one text each; earlier differences that are missing
+        here are resolved.
+    @ivar taken: differences that were adopted, one text each.
     """
 
     path: str
@@ -277,4 +277,4 @@ DirectoryEffect: TypeAlias = (
 R = TypeVar("R")
 
 Procedure: TypeAlias = Generator[DirectoryEffect, Answer, R]
-"""See the head of this module."""
+"""Generator of effects; see the module docstring."""

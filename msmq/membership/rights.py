@@ -1,4 +1,4 @@
-"""[MS-ADTS] 5.1.3.2 the rights to a queue as a directory holds them, and as MSMQ has them.
+"""Translation of queue access rights between MSMQ and directory objects. [MS-ADTS] 5.1.3.2.
 
 [MS-MQDMPR] 3.1.1.2 gives the access masks of Security their values in MQQUEUEACCESSMASK, and [MS-MQDSSM]
 3.1.6.1.2 copies Security into nTSecurityDescriptor, where [MS-ADTS] 5.1.3.2 gives the same bits other
@@ -62,7 +62,7 @@ WRITE_MESSAGE: Final = int(QueueAccess.MQSEC_WRITE_MESSAGE)
 DELETE_JOURNAL: Final = int(QueueAccess.MQSEC_DELETE_JOURNAL_MESSAGE)
 
 MESSAGE_RIGHTS: Final = DELETE_MESSAGE | PEEK_MESSAGE | WRITE_MESSAGE | DELETE_JOURNAL
-"""The rights to the messages of a queue, which say nothing about its object in the directory."""
+"""Rights to the messages of a queue; unrelated to its object in the directory."""
 
 ALLOWED_BY: Final[Mapping[UUID, int]] = {
     RECEIVE: DELETE_MESSAGE | PEEK_MESSAGE,
@@ -70,7 +70,7 @@ ALLOWED_BY: Final[Mapping[UUID, int]] = {
     SEND: WRITE_MESSAGE,
     RECEIVE_JOURNAL: DELETE_JOURNAL | PEEK_MESSAGE,
 }
-"""What each control access right allows; receiving messages includes peeking them
+"""Rights that each control access right allows; receiving messages includes peeking them
 ([MS-MQMQ] 2.2.24 MQSEC_RECEIVE_MESSAGE)."""
 
 DENIED_BY: Final[Mapping[UUID, int]] = {
@@ -79,7 +79,7 @@ DENIED_BY: Final[Mapping[UUID, int]] = {
     SEND: WRITE_MESSAGE,
     RECEIVE_JOURNAL: DELETE_JOURNAL,
 }
-"""What each denies: [MS-ADTS] 5.1.3.3.4 judges each right by itself, so denying to take leaves looking."""
+"""Rights that each one denies; denying receive permits peek ([MS-ADTS] 5.1.3.3.4 evaluates each right)."""
 
 OBJECT_RIGHTS: Final = (
     (int(QueueAccess.MQSEC_SET_QUEUE_PROPERTIES), WRITE_PROPERTY),
@@ -109,7 +109,7 @@ PLAIN_OF: Final = {
     AceType.ACCESS_ALLOWED_CALLBACK_OBJECT: AceType.ACCESS_ALLOWED_CALLBACK,
     AceType.ACCESS_DENIED_CALLBACK_OBJECT: AceType.ACCESS_DENIED_CALLBACK,
 }
-"""The types of entries that allow or deny, and their kind without an object type."""
+"""Types of allow and deny entries, and the same kind without an object type."""
 
 
 def class_default(domain: bytes | None) -> SecurityDescriptor:
@@ -151,11 +151,11 @@ def is_untranslated(found: SecurityDescriptor) -> bool:
 
 
 def from_directory(found: SecurityDescriptor) -> SecurityDescriptor:
-    """The descriptor of a queue that one of its object in a directory amounts to.
+    """Convert the security descriptor of a directory object to that of its queue.
 
     An entry that applies to other objects only (inherit only, or of another class) allows nothing.  An entry
-    about one attribute or property set, or with the GUID of neither, allows nothing to the object, and denies
-    it as a whole ([MS-ADTS] 5.1.3.3.3: what is denied of a part is denied of the object).
+    for one attribute or property set, or with an unknown GUID, allows nothing on the object, and denies it as
+    a whole ([MS-ADTS] 5.1.3.3.3: a denial for a part denies the object).
     Entries without a meaning for queues, such as audits, are left out.
 
     @return: with rights of L{QueueAccess} and the owner that the directory has.
@@ -188,7 +188,7 @@ def _rights_of(ace: Ace) -> int:
 
 
 def _append(aces: list[Ace], entry: Ace) -> None:
-    """Add an entry behind the others; to the last one if that is of the same account and kind."""
+    """Append an entry, or merge it with the last one if account and kind are the same."""
     if aces and (aces[-1].type, aces[-1].sid, aces[-1].data) == (entry.type, entry.sid, entry.data):
         aces[-1] = attrs.evolve(aces[-1], mask=aces[-1].mask | entry.mask)
     else:
@@ -196,14 +196,14 @@ def _append(aces: list[Ace], entry: Ace) -> None:
 
 
 def deciding(descriptor: SecurityDescriptor) -> Iterator[Ace]:
-    """The entries of the DACL that allow or deny something about this object."""
+    """The entries of the DACL that allow or deny rights to this object."""
     for ace in () if descriptor.dacl is None else descriptor.dacl.aces:
         if isinstance(ace, Ace) and ace.type in PLAIN_OF and not ace.flags & AceFlags.INHERIT_ONLY:
             yield ace
 
 
 def named_entries(found: SecurityDescriptor) -> Iterator[Ace]:
-    """The entries of the object itself that name a control access right of queues."""
+    """The explicit entries of the object that name a control access right of queues."""
     for ace in deciding(found):
         is_right = ace.object_type in ALLOWED_BY and bool(GENERIC.specific(ace.mask) & CONTROL_ACCESS)
         if is_right and not ace.flags & AceFlags.INHERITED:

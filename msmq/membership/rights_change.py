@@ -1,4 +1,4 @@
-"""[MS-ADTS] 5.1.3.2 the list of a queue's object in a directory after the list of the queue has changed."""
+"""Update of a queue's security descriptor in the directory after an access list change. [MS-ADTS] 5.1.3.2."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ def to_directory(
     after: SecurityDescriptor,
     about: bytes | None = None,
 ) -> SecurityDescriptor:
-    """The descriptor of a queue's object after the list of the queue has changed.
+    """Compute the descriptor of a queue's directory object after its access list has changed.
 
     Entries of others stay, and so do audits, inherited entries and the owner.  Only what the change adds or
     removes is written, and the whole list if the directory has none yet.  A right to the object itself is
     written only for an account that the change gives it to: what a queue manager allows by default does not
     become a right to change the directory.
 
-    @param present: what the directory has now.
-    @param before: the list of the queue until now; C{None} if all of the new one was asked for.
-    @param after: its new list.
-    @param about: the SID that the change is about; its rights to messages become those of the new list where
-        they are missing, and all of them go if the new list does not name it.
-    @raise LocalProtocolError: the new list cannot be expressed; says which entry, and what to do.
+    @param present: the descriptor in the directory.
+    @param before: the previous access list of the queue; C{None} to write all of the new one.
+    @param after: its new access list.
+    @param about: the SID that the change concerns: missing message rights of the new list are added, and all
+        of its message rights are removed if the new list does not name it.
+    @raise LocalProtocolError: the new list cannot be expressed; names the entry and the remedy.
     """
     if present.dacl is None:
         raise LocalProtocolError(
@@ -93,7 +93,7 @@ def to_directory(
 
 
 def _joined(entries: Iterable[Ace]) -> list[Ace]:
-    """These entries, those about the object itself in one for each account."""
+    """Merge the entries for the object itself into one per account."""
     joined: dict[tuple[AceType, bytes, UUID | None], Ace] = {}
     for entry in entries:
         key = entry.type, entry.sid, entry.object_type
@@ -105,7 +105,7 @@ def _joined(entries: Iterable[Ace]) -> list[Ace]:
 def message_entries(listed: SecurityDescriptor) -> list[Ace]:
     """The entries of a queue's object for the rights to messages in the list of the queue.
 
-    What a directory has no entry for is left out.
+    Rights that a directory cannot express are left out.
     """
     return _message_entries(_listed(listed), lenient=True)
 
@@ -124,7 +124,7 @@ def _listed(descriptor: SecurityDescriptor) -> tuple[Ace, ...]:
 def _message_entries(listed: Iterable[Ace], *, lenient: bool = False) -> list[Ace]:
     """The object entries for the rights to messages.
 
-    @param lenient: leave out what cannot be expressed.
+    @param lenient: leave out entries that cannot be expressed.
     """
     entries: list[Ace] = []
     has_grant = False
@@ -185,8 +185,9 @@ def _object_rights(listed: Iterable[Ace]) -> dict[tuple[AceType, bytes], int]:
 def _without_messages(aces: Iterable[AnyAce], sid: bytes) -> Iterator[AnyAce]:
     """The entries of the object itself without the rights to messages that name an account.
 
-    That one is taken away too which others have written for all control access rights at once, or for this
-    object and those below it.  An entry for full control stays, and is reported as a difference.
+    This also removes entries of other writers for all control access rights, or for this object and its
+    descendants.
+    A full control entry stays, and is reported as a difference.
     """
     for ace in aces:
         if isinstance(ace, Ace) and ace.sid == sid and _is_about_messages(ace):
@@ -207,7 +208,7 @@ def _is_about_messages(ace: Ace) -> bool:
 
 
 def _without(aces: Iterable[AnyAce], dropped: Iterable[Ace]) -> Iterator[AnyAce]:
-    """The entries without those rights; an entry of others keeps what else it has."""
+    """The entries without those rights; an entry of another writer keeps its other rights."""
     gone = tuple(dropped)
     for ace in aces:
         if isinstance(ace, Ace) and not ace.flags:
@@ -215,7 +216,7 @@ def _without(aces: Iterable[AnyAce], dropped: Iterable[Ace]) -> Iterator[AnyAce]
             for entry in gone:
                 if _is_same(ace, entry):
                     lost |= entry.mask
-            # A plain entry with more than rights of queues was written by others, and stays whole.
+            # A plain entry with more than queue rights was written by others, and stays whole.
             if lost and not ace.mask & ~_WRITTEN:
                 ace = attrs.evolve(ace, mask=ace.mask & ~lost)
                 if not ace.mask:

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.7 and 3.1.6 the sites of this queue manager, and their gates."""
+"""Sites of this queue manager, and their gates. [MS-MQDMPR] 3.1.1.7, 3.1.6."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msmq.membership.requests import Procedure, Store
 
 
 def site_gate_identifiers(site: UUID, links: Iterable[RoutingLinkObject]) -> list[UUID]:
-    """The queue managers that are gates of a link at this site, on either side of it, each once."""
+    """The gates of all links at this site, on either side, without duplicates."""
     found: dict[UUID, None] = {}
     for link in links:
         if site in (link.site1_identifier, link.site2_identifier):
@@ -24,12 +24,12 @@ def site_gate_identifiers(site: UUID, links: Iterable[RoutingLinkObject]) -> lis
 def read_site_gates(
     access: DirectoryAccess, site: SiteObject, known: tuple[QueueManagerObject, ...] = ()
 ) -> Procedure[tuple[QueueManagerObject, ...]]:
-    """[MS-MQDMPR] 3.1.1.7 SiteGateCollection of a site, as its routing links have it.
+    """[MS-MQDMPR] 3.1.1.7 SiteGateCollection of a site, from its routing links.
 
-    No directory holds it.
-    A gate of a link is one of this site if it belongs to the site.
+    Not stored in a directory.
+    A gate of a link is a gate of this site if it belongs to the site.
 
-    @param known: the gates until now, from which what cannot be read is taken.
+    @param known: the previously known gates, used for those that cannot be read.
     """
     links: list[RoutingLinkObject] = []
     for side in ("site1_identifier", "site2_identifier"):
@@ -50,7 +50,8 @@ def read_site_gates(
 def read_sites(access: DirectoryAccess) -> Procedure[None]:
     """[MS-MQDMPR] 3.1.3 SiteCollection, from SiteIdentifierList.
 
-    A site that cannot be read is not added, and stays if it was known; one that we do not belong to goes.
+    A site that cannot be read is not added, but stays if it was known; sites that are no longer listed are
+    removed.
     """
     local = access.local
     wanted = local.object.site_identifier_list
@@ -66,7 +67,7 @@ def read_sites(access: DirectoryAccess) -> Procedure[None]:
 
 
 def directory_sites_update(access: DirectoryAccess) -> Procedure[None]:
-    """[MS-MQDMPR] 3.1.6.1 Directory Sites Update: read each site of SiteCollection anew, and its gates.
+    """[MS-MQDMPR] 3.1.6.1 Directory Sites Update: read each site of SiteCollection again, with its gates.
 
     One that cannot be read stays as it was.
     """
@@ -79,7 +80,7 @@ def directory_sites_update(access: DirectoryAccess) -> Procedure[None]:
 
 
 def directory_site_gates_update(access: DirectoryAccess) -> Procedure[None]:
-    """[MS-MQDMPR] 3.1.6.2 Directory Site Gates Update: read each gate of each site anew.
+    """[MS-MQDMPR] 3.1.6.2 Directory Site Gates Update: read each gate of each site again.
 
     One that cannot be read stays as it was.
     """
@@ -98,7 +99,7 @@ def directory_site_gates_update(access: DirectoryAccess) -> Procedure[None]:
 
 
 def _read_site(access: DirectoryAccess, identifier: UUID) -> Procedure[bool]:
-    """Read a site and its gates; whether it was read and is another than before."""
+    """Read a site and its gates; returns whether it was read and changed."""
     site = yield from access.read_by_identifier(SiteObject, identifier)
     if site is None:
         return False

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.2 the timers that have to do with the directory."""
+"""Directory timers. [MS-MQDMPR] 3.1.2."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DIRECTORY_ONLINE_TIME: Final = 60.0
 
 
 class DirectoryTimer(enum.Enum):
-    """The timers, by what they are called in the documents."""
+    """Directory timers, by their names in the documents."""
 
     SITES_UPDATE = "Directory Sites Update Timer"
     SITE_GATES_UPDATE = "Directory Site Gates Update Timer"
@@ -24,7 +24,7 @@ class DirectoryTimer(enum.Enum):
 
 @attrs.frozen
 class DirectoryTimes:
-    """How long the timers run, in seconds.
+    """Intervals of the directory timers, in seconds.
 
     @ivar sites_update: [MS-MQDMPR] 3.1.2.1.
     @ivar site_gates_update: [MS-MQDMPR] 3.1.2.2.
@@ -36,7 +36,7 @@ class DirectoryTimes:
     directory_server_list_update: float = 24 * 3600.0
 
     def of(self, timer: DirectoryTimer) -> float:
-        """The time of one timer."""
+        """The interval of a timer."""
         match timer:
             case DirectoryTimer.SITES_UPDATE:
                 return self.sites_update
@@ -49,27 +49,27 @@ class DirectoryTimes:
 
 
 class DirectoryTimers:
-    """Which timers run, and when they expire."""
+    """Running timers and their deadlines."""
 
     def __init__(self, times: DirectoryTimes) -> None:
         self._times = times
         self._deadlines: dict[DirectoryTimer, float] = {}
 
     def start(self, timer: DirectoryTimer, now: Moment) -> None:
-        """Let a timer run, from its beginning if it runs already."""
+        """Start or restart a timer."""
         self._deadlines[timer] = now.monotonic + self._times.of(timer)
 
     def start_if_idle(self, timer: DirectoryTimer, now: Moment) -> None:
-        """Let a timer run, unless it runs already."""
+        """Start a timer, unless it runs."""
         if timer not in self._deadlines:
             self.start(timer, now)
 
     def stop(self, timer: DirectoryTimer) -> None:
-        """Let a timer not expire."""
+        """Stop a timer."""
         self._deadlines.pop(timer, None)
 
     def stop_all(self) -> None:
-        """Let no timer expire."""
+        """Stop all timers."""
         self._deadlines.clear()
 
     def is_running(self, timer: DirectoryTimer) -> bool:

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.2 and 3.1.6 periodic directory work: timers and retries."""
+"""Periodic directory work: timer events and retries. [MS-MQDMPR] 3.1.2, 3.1.6."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from msmq.moment import Moment
 
 
 def expire(access: DirectoryAccess, host: HostIdentity, now: Moment) -> list[Procedure[None]]:
-    """What is to be done now that C{access.timers.deadline()} has come; to be run one after the other.
+    """Procedures due at C{access.timers.deadline()}, to be run one after the other.
 
-    The timers of what is done again and again run again.
+    Periodic timers are restarted.
     """
     return [_event(access, host, timer, now) for timer in access.timers.expired(now)]
 
@@ -38,7 +38,7 @@ def _event(
 
 
 def ask_again(access: DirectoryAccess, now: Moment) -> Procedure[None]:
-    """[MS-MQDMPR] 3.1.6.5 see whether a directory that was away is back.
+    """[MS-MQDMPR] 3.1.6.5 check whether an offline directory is back.
 
     @raise MQError: as L{provision_again}.
     """
@@ -63,9 +63,9 @@ def _site_gates_update(access: DirectoryAccess) -> Procedure[None]:
 
 
 def _follow_membership(access: DirectoryAccess, before: QueueManagerObject) -> Procedure[None]:
-    """Know the sites that an administrator has put this queue manager into, and publish its roles there.
+    """Adopt the sites that an administrator assigned to this queue manager, and publish its roles there.
 
-    What the directory refuses the next start tries again, and reports.
+    A refusal of the directory is retried and reported at the next start.
     """
     if _membership(access.local.object) != _membership(before):
         yield from read_sites(access)

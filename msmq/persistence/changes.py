@@ -150,8 +150,7 @@ class TrimLog:
     """Delete the oldest entries of the message log of a queue, up to the first one that is retained.
 
     An entry with a timestamp in the future blocks removal by age of the entries after it, until it is itself
-    too
-    old; removal by size is not affected.
+    too old; removal by size is not affected.
 
     @ivar before: entries that arrived earlier are deleted, seconds since 1970-01-01 UTC; C{None} for no
         limit.
@@ -170,8 +169,7 @@ class AppendEvent:
 
     @ivar time: seconds since 1970-01-01 UTC.
     @ivar identity: the message concerned: the GUID of its SourceQueueManager as encoded in a packet, and its
-        MessageID, 4
-    bytes little-endian; 20 bytes, or empty for an event of the queue manager itself.
+        MessageID, 4 bytes little-endian; 20 bytes, or empty for an event of the queue manager itself.
     @ivar event: what happened, a word such as C{expired} or C{refused}.
     @ivar reason: why, as readable text.
     @ivar message_class: the message class that reports it on the wire; 0 if there is none.

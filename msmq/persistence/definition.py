@@ -48,8 +48,8 @@ class QueueDefinition:
     """Definition of a queue as a store keeps it. [MS-MQDMPR] 3.1.1.2.
 
     @ivar identifier: the Identifier of the DirectoryObject; never used twice.
-    @ivar path: the Pathname without the computer, C{private$\\orders} for example; of an outgoing
-        queue its DestinationFormatName. Compared without case, displayed as given.
+    @ivar path: the Pathname without the computer, C{private$\\orders} for example; of an outgoing queue its
+        DestinationFormatName. Compared without case, displayed as given.
     @ivar number: PrivateQueueNumber, the number in C{PRIVATE=guid\\number}; 0 if it is not private.
     @ivar journal: Journaling, whether received messages are copied to the journal.
     @ivar log: whether arrivals are kept in the message log of the queue.
@@ -62,8 +62,7 @@ class QueueDefinition:
     @ivar created: CreateTime, seconds since 1970-01-01 UTC.
     @ivar modified: ModifyTime, the same.
     @ivar base_priority: BasePriority ([MS-MQMQ] 2.3.1.6), -32768 to 32767; 0 for a private queue. For an
-        outgoing queue, it is added to the priority of each message to choose
-    the next one to send.
+        outgoing queue, it is added to the priority of each message to choose the next one to send.
     @ivar security: Security, the security descriptor, self-relative; empty for none, which grants every right
         to everyone.
     @ivar parent: the identifier of the parent queue of a journal or subqueue; else C{None}.

@@ -2,8 +2,7 @@
 
 A migration fills the target under a mark, with which no server starts.
 When the target is verified, the source is marked, then the mark of the target is removed. So servers can
-never
-start on both, and the mark of the source names the store that has the messages.
+never start on both, and the mark of the source names the store that has the messages.
 """
 
 from __future__ import annotations

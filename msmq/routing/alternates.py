@@ -2,8 +2,7 @@
 
 [MS-MQBR] has no such state: a message for a gate that is down waits for it.
 Here a queue manager that cannot reach a next hop sends the message to an alternate that
-L{msmq.routing.downstream}
-allows; without one the message waits.
+L{msmq.routing.downstream} allows; without one the message waits.
 """
 
 from __future__ import annotations
@@ -48,8 +47,7 @@ class Alternates:
 
         The result lists the reachable hops, the best first.
         If all hops are avoided, the message waits for the first one to return: the result then lists the hop
-        of the
-        document first, then the allowed alternates.
+        of the document first, then the allowed alternates.
 
         @param avoided: the queue managers that C{own} believes to be down; C{own} and the destination in it
             are ignored.

@@ -1,7 +1,7 @@
 """Unusable backup paths: links around a failed site that the downstream criterion forbids.
 
-By the rule of L{msmq.routing.downstream} a message goes around a site only if every step brings it nearer
-to its destination; otherwise it waits, although there is a path around the site.
+By the rule of L{msmq.routing.downstream} a message goes around a site only if every step brings it nearer to
+its destination; otherwise it waits, although there is a path around the site.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ In [MS-MQBR] a message waits for a next hop that is down.
 Here a queue manager may send the message to an alternate instead, by the downstream-path criterion of RFC
 5286:
 only to a queue manager of smaller rank. Ranks depend only on the destination and the topology, not on which
-queue
-managers are believed down.
+queue managers are believed down.
 C{docs/design/routing.md} has the proof that messages do not loop.
 """
 
@@ -61,8 +60,7 @@ class DownstreamPaths:
         """Compute the least cost from each gate to the destination over gates that are not avoided.
 
         A gate whose every path passes an avoided gate is missing. An avoided gate is present with the cost
-        that
-        its path would have if it were up.
+        that its path would have if it were up.
         """
         servers = self.target.in_routing_servers
         is_open = not servers or any(server not in avoided for server in servers)

@@ -34,8 +34,7 @@ def is_answered_for(topology: Topology, queue_manager: UUID) -> bool:
     """Whether another queue manager may acknowledge messages to this one.
 
     A connector server acknowledges for its foreign site. True also for a queue manager that the known
-    directory
-    does not list, for example because the directory is unavailable.
+    directory does not list, for example because the directory is unavailable.
     """
     machine = topology.queue_manager(queue_manager)
     if machine is None:

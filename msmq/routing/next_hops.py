@@ -61,8 +61,8 @@ UNKNOWN: Final = frozenset({Rule.UNKNOWN_SOURCE, Rule.UNKNOWN_DESTINATION})
 class NoRoute(MQError):
     """No route to the destination. [MS-MQBR] 3.1.5.1.
 
-    MQ_ERROR_MACHINE_NOT_FOUND if source or destination is unknown,
-    MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE if no route connects them.
+    MQ_ERROR_MACHINE_NOT_FOUND if source or destination is unknown, MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE if
+    no route connects them.
 
     @ivar rule: the rule that failed.
     """

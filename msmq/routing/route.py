@@ -54,8 +54,7 @@ class Route:
     @ivar source: the queue manager that has the message.
     @ivar destination: the destination queue manager.
     @ivar hops: the steps, the last of which leads to the destination if C{problem} is empty; empty for a
-        message
-    to the source itself, which is not routed.
+        message to the source itself, which is not routed.
     @ivar problem: why the message does not arrive, as readable text; empty if it does.
     @ivar waits_at: the queue manager at which the message waits for one that is down; else C{None}.
     @ivar connector: the foreign site of the destination, if the last queue manager stores the message in a
@@ -88,8 +87,7 @@ def route(topology: Topology, source: UUID, destination: UUID, down: Set[UUID] =
     It raises no error.
 
     @param down: queue managers that are down; each queue manager on the route detects this only by trying to
-        reach
-    them.
+        reach them.
     """
     hops: list[RouteHop] = []
     here, site, total = source, None, 0

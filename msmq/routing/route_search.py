@@ -19,10 +19,8 @@ def table_towards(topology: Topology, own: UUID, sites: Iterable[UUID]) -> Routi
     """Compute the rows of a routing table for messages to these sites. [MS-MQBR] 3.1.3.1.
 
     The result has the rows of L{msmq.routing.table.routing_table} for these sites and for the sites on the
-    least-cost
-    routes to them. A search from both ends settles only the sites within half of the cost: some hundred in a
-    table of
-    ten thousand.
+    least-cost routes to them. A search from both ends settles only the sites within half of the cost: some
+    hundred in a table of ten thousand.
     """
     own_sites = gate_sites(topology, own)
     if not own_sites:
@@ -89,8 +87,7 @@ def _remaining(graph: Graph, roots: list[int], target: int) -> tuple[int, dict[i
     """Least cost to a site, and the remaining cost from every site on a least-cost route.
 
     The result may contain other sites. The search ends when the distances of the next sites of both ends
-    exceed
-    the least cost together: each site on a least-cost route is then settled from at least one end.
+    exceed the least cost together: each site on a least-cost route is then settled from at least one end.
     """
     begin, end = _Side.of(graph, roots), _Side.of(graph, (target,))
     best = end.settle(begin, 0 if target in begin.distances else _ENDLESS)

@@ -50,8 +50,7 @@ class RoutingTable:
         """[MS-MQBR] 3.1.5.3 the row for a queue manager that belongs to these sites.
 
         If several match, the document uses the last one in an unspecified order. Here it is the row with the
-        least
-        cost, then with the smallest DestinationSiteID.
+        least cost, then with the smallest DestinationSiteID.
         """
         found = [row for site in sites if (row := self.rows.get(site)) is not None]
         return min(found, key=lambda row: (row.cost, row.destination_site_id.int), default=None)
@@ -86,8 +85,7 @@ def routing_table(topology: Topology, own: UUID) -> RoutingTable:
 
     The routes begin in every site of which it is a gate.
     Of routes with equal cost the one with the smallest identifier of the next site is used, so that decisions
-    are
-    deterministic.
+    are deterministic.
     """
     own_sites = gate_sites(topology, own)
     return RoutingTable(own_sites, _rows(topology.graph, own_sites)) if own_sites else EMPTY_TABLE

@@ -116,8 +116,7 @@ class TopologyBuilder:
         """Check the collected objects and build the topology.
 
         Invalid links, sites of queue managers, and in- and out-routing servers that are not routing servers,
-        are left
-        out.
+        are left out.
         It takes about a second for ten thousand sites and fifty thousand links; call it in a worker thread.
         """
         problems = EnterpriseProblems(list(self._problems.found), self._problems.left_out)

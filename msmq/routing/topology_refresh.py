@@ -182,7 +182,7 @@ class RoutingCore:
         """[MS-MQBR] 3.1.5.1 GetNextHops, from this queue manager.
 
         @raise NoRoute: there is none; the text includes the problem of the last read. Then call
-        L{route_missing}.
+            L{route_missing}.
         """
         snapshot = self.snapshot
         try:

@@ -16,8 +16,7 @@ class GenerationMark:
     """Identity and progress of the store last used.
 
     It is written only after the store has the number on stable storage, so a store with a smaller number has
-    lost
-    data.
+    lost data.
 
     @ivar store: the identifier of the store.
     @ivar number: a number that increases with the writes.

@@ -20,7 +20,7 @@ Messages: TypeAlias = dict[int, PutMessage | None]
 
 @attrs.define
 class Stage:
-    """Changes that may be written kind after kind, in the order of these fields.
+    """Stage of changes that may be written kind by kind, in the order of these fields.
 
     @ivar moves: messages that are stored and move; no place is in two of them as a source, nor is the
         target of one the source of another.
@@ -34,13 +34,13 @@ class Stage:
     _moved: set[Place] = attrs.field(factory=set)
 
     def stands_against(self, source: Place, target: Place) -> bool:
-        """Whether this move cannot be written before all that is put here, and together with other moves."""
+        """Whether this move conflicts with the puts and moves of this stage."""
         row, lookup_id = target
         # What lies in the target stays as it is if there is nothing in the source.
         return source in self._moved or target in self.aborts or lookup_id in self.messages.get(row, ())
 
     def move(self, source: Place, target: Place, change: MoveMessage) -> None:
-        """Have a message moved that is stored."""
+        """Add a move of a stored message."""
         self.moves.append((*source, *target, change.due, change.aborts, change.moves))
         self._moved |= {source, target}
         self.aborts.pop(source, None)
@@ -48,7 +48,7 @@ class Stage:
 
 @attrs.define
 class PartPlan:
-    """The difference that changes make together, as stages that are written one after the other.
+    """Net effect of changes, as stages that are written in order.
 
     There is one stage, unless a message moves to the location of another, or moves on.
     """
@@ -69,7 +69,7 @@ class PartPlan:
         return planned
 
     def move(self, source: Place, target: Place, change: MoveMessage) -> None:
-        """Have a message moved."""
+        """Add a move of a message."""
         stage = self.stages[-1]
         row, lookup_id = source
         planned = stage.messages.get(row)
@@ -87,7 +87,7 @@ class PartPlan:
         stage.move(source, target, change)
 
     def put_aborts(self, place: Place, aborts: int) -> None:
-        """Have an AbortCount changed."""
+        """Add a change of an AbortCount."""
         stage = self.stages[-1]
         row, lookup_id = place
         planned = stage.messages.get(row)

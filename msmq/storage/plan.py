@@ -53,7 +53,7 @@ Other: TypeAlias = (
     | RestoreLog
     | RestoreNumbers
 )
-"""The changes that are not frequent."""
+"""The infrequent changes."""
 
 LogStep: TypeAlias = tuple[int, AppendLog | TrimLog | RestoreLog]
 """A change to the message log of the queue that has this row."""
@@ -64,10 +64,10 @@ EventStep: TypeAlias = AppendEvent | TrimEvents | RestoreNumbers
 
 @attrs.define
 class TransactionPlan:
-    """The difference that batches make together, which one transaction then writes.
+    """Net effect of a group of batches, which one transaction then writes.
 
-    Of two changes to one thing only the later counts, so that what a group puts and removes again is
-    never written, and all its messages go in with few statements.
+    Of two changes to one object only the later counts: a message that a group stores and removes is never
+    written, and all its messages are written with few statements.
 
     @ivar known: the row of each queue that is kept, by its identifier as a number, which is quick to look up.
     @ivar next_queue: the row that the next new queue gets.
@@ -95,8 +95,7 @@ class TransactionPlan:
     def add_all(self, batches: Sequence[Sequence[Change]]) -> dict[int, Exception]:
         """Add batches; failures are returned by the index of their batch.
 
-        Most groups consist of batches of one message for one queue, which are added here with as little
-        as can be done.
+        Fast path for the usual case: batches of one message for one queue.
         """
         failed: dict[int, Exception] = {}
         queue: UUID | None = None
@@ -117,14 +116,14 @@ class TransactionPlan:
         return failed
 
     def add(self, changes: Sequence[Change]) -> None:
-        """Add a batch, or nothing of it.
+        """Add a batch, all or nothing.
 
         @raise StorageError: it cannot be done.
         """
         singles = list(single_changes(changes))
         self._check(singles)
         for change in singles:
-            # Most changes are of these two kinds, and a match takes its time.
+            # Most changes are of these two kinds, and a match statement is slower.
             if isinstance(change, PutMessage):
                 row = self.row_of(change.queue)
                 assert row is not None
@@ -140,7 +139,7 @@ class TransactionPlan:
                 self._add_other(change)
 
     def row_of(self, queue: UUID) -> int | None:
-        """The row of a queue, if there is one after all that the plan holds."""
+        """The row of a queue, if it exists after the plan."""
         number = queue.int
         return self.changed[number] if number in self.changed else self.known.get(number)
 
@@ -167,7 +166,7 @@ class TransactionPlan:
         return not self.is_durable and (self.express is None or not self.express.is_changed)
 
     def apply_to(self, known: dict[int, int]) -> None:
-        """Have these rows be those that are kept once the plan is written."""
+        """Update these rows with the plan, once it is written."""
         for identifier, row in self.changed.items():
             if row is None:
                 known.pop(identifier, None)
@@ -227,7 +226,7 @@ class TransactionPlan:
         self.removed.append(row)
 
     def _check(self, changes: Sequence[SingleChange]) -> None:
-        """Find what cannot be done before anything is planned."""
+        """Check a batch before anything of it is planned."""
         # Whether there is a queue, where the batch makes that different from what is planned.
         is_kept: dict[int, bool] = {}
         for change in changes:

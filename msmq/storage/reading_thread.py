@@ -1,4 +1,4 @@
-"""Threads that read; they wait neither for the one that writes nor for each other."""
+"""Reader threads of stores, independent of the writing thread and of each other."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class ReaderThread(Protocol):
         """Events with larger numbers."""
 
     def scrub(self, place: ScrubPlace | None, size: int) -> ScrubStep:
-        """Verify what follows a place, about so many bytes of packets; C{None} for the beginning."""
+        """Verify about this many bytes of packets after a position; C{None} for the beginning."""
 
     def close(self) -> None:
-        """Release what it reads from."""
+        """Release its resources."""
 
 
 @attrs.frozen(eq=False)
 class Read:
-    """Something to be read after every batch that came before.
+    """A read that sees all earlier batches.
 
     @ivar thread: the one that reads it.
     """
@@ -59,12 +59,12 @@ class Read:
     thread: ReadingThread
 
     def begin(self) -> None:
-        """Have it read now."""
+        """Start the read."""
         self.thread.put(self)
 
 
 class ReadingThread:
-    """Reads in the order in which it is asked.
+    """Thread that serves reads in order.
 
     @param name: for listings of the threads of the process.
     @param deliver: called with the results.
@@ -78,11 +78,11 @@ class ReadingThread:
         self._thread.start()
 
     def put(self, read: Read) -> None:
-        """Read this after all that was put before."""
+        """Submit a read, after all earlier ones."""
         self._asked.put(read)
 
     def stop(self) -> None:
-        """Wait until everything is read, or has failed."""
+        """Wait until all reads have completed or failed."""
         self._asked.put(None)
         self._thread.join()
 
@@ -97,7 +97,7 @@ class ReadingThread:
 
 
 def storage_error(error: Exception) -> StorageError:
-    """Any error as one of the store."""
+    """Convert any exception to a storage error."""
     return (
         error
         if isinstance(error, StorageError)

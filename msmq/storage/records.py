@@ -1,4 +1,4 @@
-"""Encoding of values for which a database has no type."""
+"""Encoding of values without a database type: LookupIdentifiers, queue definitions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from msmq.persistence.definition import QueueDefinition
 LAST_LOOKUP_ID: Final = (1 << 64) - 1
 """The largest LookupIdentifier."""
 SIGN: Final = -(1 << 63)
-"""What a LookupIdentifier gets added to become a signed integer of the same order."""
+"""Offset that maps a LookupIdentifier to a signed integer of the same order."""
 
 _FIELDS = {field.name: field.type for field in attrs.fields(attrs.resolve_types(QueueDefinition))}
 
 
 def stored_lookup_id(lookup_id: int) -> int:
-    """A LookupIdentifier as a signed integer of the same order.
+    """Convert a LookupIdentifier to a signed integer of the same order.
 
     @raise StorageError: it is not an unsigned integer of 64 bits.
     """
@@ -37,12 +37,12 @@ def outside(lookup_id: int) -> StorageError:
 
 
 def lookup_id_of(stored: int) -> int:
-    """The LookupIdentifier that stands there as this integer."""
+    """Convert a stored integer to its LookupIdentifier."""
     return stored - SIGN
 
 
 def is_text(text: str) -> bool:
-    """Whether it is Unicode text, which alone a database can hold as text."""
+    """Whether it is valid Unicode, which a database can store as text."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -53,8 +53,7 @@ def is_text(text: str) -> bool:
 def definition_record(definition: QueueDefinition) -> bytes:
     """A definition as JSON: every property by its name.
 
-    A path may hold what a peer sent and is not Unicode text, such as half of a surrogate pair, so it is
-    kept as bytes.
+    A path is stored as bytes, since a peer may send invalid Unicode such as a lone surrogate.
     """
     properties = {name: _plain(getattr(definition, name)) for name in _FIELDS}
     return json.dumps(properties, ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -63,7 +62,7 @@ def definition_record(definition: QueueDefinition) -> bytes:
 def read_definition(record: bytes) -> QueueDefinition:
     """The definition in a record; a property that it lacks has its default.
 
-    @raise ValueError: it is none, or has a property that this version does not know.
+    @raise ValueError: it is invalid, or has a property that this version does not know.
     """
     try:
         properties = json.loads(record.decode("utf-8", "surrogatepass"))

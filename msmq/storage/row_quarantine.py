@@ -1,4 +1,4 @@
-"""Quarantine of damaged rows of a database: what is left of them, and what is reported."""
+"""Quarantine of damaged database rows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MISMATCH: Final = "the checksum does not match"
 
 
 class RowQuarantine:
-    """Writes what is left of damaged rows to files of a directory, and lists the rows.
+    """Writes the remaining data of damaged rows to files of a directory, and lists the rows.
 
     @param place: the store, as people may read it.
-    @param directory: C{None} keeps nothing and logs nothing.
+    @param directory: C{None} to write and log nothing.
     @param tables: how each kind of row is named in the store.
     @param queue_of: the identifier and the definition of the queue with a row number; C{None} if there is
         none.
-    @param damaged: takes what is damaged.
+    @param damaged: receives the damaged rows.
     """
 
     log: ClassVar[Logger] = Logger()

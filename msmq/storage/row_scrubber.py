@@ -1,4 +1,4 @@
-"""Has a store verified in the background, a few rows at a time."""
+"""Background verification of a database store, a few rows at a time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from msmq.storage.scrub_timer import ScrubTimer
 
 
 class RowScrubber:
-    """Passes over everything that a database keeps, again and again, at a bounded rate.
+    """Verifies the whole database repeatedly, at a bounded rate.
 
     @ivar passes: how many passes have ended; C{size} has the bytes of packets that were verified.
-    @param ask: verifies about so many bytes of packets behind a place.
-    @param found: takes each step.
+    @param ask: verifies about this many bytes of packets after a position.
+    @param found: receives the result of each step.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -42,7 +42,7 @@ class RowScrubber:
         self._timer.wait(policy.delay)
 
     def stop(self) -> None:
-        """Begin no other step."""
+        """Start no further step."""
         self._timer.stop()
 
     def _step(self) -> None:

@@ -1,4 +1,4 @@
-"""Steps of a pass over everything that a database keeps."""
+"""Position and result of a verification step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msmq.storage.damage import DamagedRow
 
 @attrs.frozen
 class ScrubPlace:
-    """Where the next step of a pass begins: behind a row of a table.
+    """Position of the next step of a pass: after a row of a table.
 
     @ivar table: its number, in the order in which tables are verified.
     @ivar queue: the row of a queue; C{key} is the LookupIdentifier as it is stored, or the sequence.
@@ -24,9 +24,9 @@ class ScrubPlace:
 
 @attrs.frozen
 class ScrubStep:
-    """What a step has verified.
+    """Result of a verification step.
 
-    @ivar place: where the next one begins; C{None} after the last.
+    @ivar place: position of the next step; C{None} after the last.
     @ivar size: bytes of packets.
     """
 

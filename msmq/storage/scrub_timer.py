@@ -1,4 +1,4 @@
-"""The pace of a verification in the background: one step after the other, until it is stopped."""
+"""Timer of the background verification: runs one step at a time, until it is stopped."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 
 class ScrubTimer:
-    """Calls the next step after a wait; never two at once.
+    """Calls the next step after a delay; never two at once.
 
-    @ivar is_stopped: no other step begins.
+    @ivar is_stopped: whether it was stopped.
     @param step: a step, which calls L{wait} when it has ended.
     """
 
@@ -21,12 +21,12 @@ class ScrubTimer:
         self.is_stopped = False
 
     def wait(self, seconds: float) -> None:
-        """Begin the next step after so many seconds."""
+        """Start the next step after this many seconds."""
         if not self.is_stopped:
             self._call = self._reactor.callLater(seconds, self._begin)
 
     def stop(self) -> None:
-        """Begin no other step."""
+        """Start no further step."""
         self.is_stopped = True
         if self._call is not None:
             self._call.cancel()

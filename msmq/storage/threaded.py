@@ -1,4 +1,4 @@
-"""A store as the queue manager sees it whose work is done by threads: Deferreds here, threads there."""
+"""Base of stores that work in threads: an asynchronous C{IMessageStore} over blocking threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from msmq.storage.scrub_step import ScrubStep
 from msmq.storage.writing_thread import Listener, Stop, WritingThread
 
 REMEMBERED: Final = 10_000
-"""Damaged rows that are not reported a second time."""
+"""Capacity of the set of damaged rows that are not reported again."""
 FIRED_TOGETHER: Final = 128
 """Deferreds that fire in one iteration of the reactor; a millisecond or two, with their callbacks."""
 
@@ -40,11 +40,11 @@ class _Phase(enum.Enum):
 
 
 class ThreadedMessageStore(ABC):
-    """Everything of an L{msmq.interfaces.IMessageStore} but what is written, and where.
+    """Common part of threaded message stores; subclasses define where data is written.
 
     A batch that is submitted during a read may already be visible to it.
 
-    What is read is verified; what is damaged is quarantined, with an event, and the rest is not affected.
+    Reads are verified; damaged rows are quarantined with an event, and other rows are not affected.
 
     @ivar place: the location of the store, for log lines and errors.
     @param policy: what to do about damage and loss.
@@ -118,7 +118,7 @@ class ThreadedMessageStore(ABC):
         return self._damaged
 
     def scrubs(self) -> int:
-        """How often everything was verified in the background since the store was opened."""
+        """Completed background verification passes since the store was opened."""
         return 0 if self._scrubber is None else self._scrubber.passes
 
     def close(self) -> Deferred[None]:
@@ -142,7 +142,7 @@ class ThreadedMessageStore(ABC):
     def _threads(
         self, listener: Listener, deliver: Deliver
     ) -> tuple[WritingThread[Any, Any], tuple[ReadingThread, ReadingThread]]:
-        """The thread that writes, and those that read: one for packets, one for what may take long.
+        """The writing thread, and two reader threads: one for packets, one for long reads.
 
         @param deliver: has fire what was read.
         """
@@ -186,7 +186,7 @@ class ThreadedMessageStore(ABC):
         self._quarantine(step.damaged)
 
     def _quarantine(self, damaged: Sequence[DamagedRow]) -> None:
-        """Take what is damaged out of its queue; what is left of it was kept by who has read it."""
+        """Remove damaged rows from their queues; the reader has already saved their data."""
         for one in damaged:
             key = one.kind, one.queue, one.key
             if key in self._seen or self._phase is not _Phase.OPEN:
@@ -223,7 +223,7 @@ class ThreadedMessageStore(ABC):
         some = [self._outcomes.popleft() for _ in range(min(len(self._outcomes), FIRED_TOGETHER))]
         self._forget(some)
         if self._outcomes:
-            # The others in a later iteration, so that sockets are served in between.
+            # The others fire in a later iteration, to serve sockets in between.
             self._call(self._fire_some)
         _fire(some)
 

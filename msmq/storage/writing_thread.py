@@ -17,10 +17,10 @@ from msmq.storage.reading_thread import Deliver, ReadingThread, storage_error
 
 
 class OpenWriter(Protocol):
-    """What is written to, once it is open; it blocks, and belongs to one thread."""
+    """An open store for writing; blocking, used by one thread."""
 
     def snapshot(self) -> Snapshot:
-        """What it holds.
+        """The contents of the store.
 
         @raise StorageError: it cannot be read.
         """
@@ -35,7 +35,7 @@ Asked = TypeVar("Asked")
 
 @attrs.frozen(eq=False)
 class Stop:
-    """The end, after everything that came before."""
+    """Request to stop, after all earlier requests."""
 
 
 @attrs.frozen
@@ -55,7 +55,7 @@ class Listener:
 class WritingThread(ABC, Generic[Database, Asked]):
     """Opens the store, then writes until it is stopped.
 
-    Whatever has come while it was busy is written as one transaction.
+    Batches that arrive during a write are written as one transaction.
 
     @param name: for listings of the threads of the process.
     @param open_database: called in the thread.
@@ -75,7 +75,7 @@ class WritingThread(ABC, Generic[Database, Asked]):
         self._reading = reading
         self._listener = listener
         self._asked: SimpleQueue[Asked | Stop] = SimpleQueue()
-        # A daemon: whatever ends the process ends this too, and what is written to is made for that.
+        # A daemon thread: it ends with the process, which the store's crash recovery allows for.
         self._thread = Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -83,12 +83,12 @@ class WritingThread(ABC, Generic[Database, Asked]):
         self._thread.start()
 
     def put(self, asked: Asked | Stop) -> None:
-        """Do this after all that was put before."""
+        """Submit a request, after all earlier ones."""
         self._asked.put(asked)
 
     @abstractmethod
     def _serve(self, database: Database) -> None:
-        """Do what is asked for, until a stop was reached."""
+        """Serve requests until a stop."""
 
     def _run(self) -> None:
         try:

@@ -29,9 +29,8 @@ class Checkpointing:
     """Schedules checkpoints, and writes them step by step.
 
     A checkpoint is due when the log after the last one has twice its size, and at least two segments. So
-    recovery
-    reads little more than a checkpoint and two segments, and checkpoints write at most half of the log's
-    volume.
+    recovery reads little more than a checkpoint and two segments, and checkpoints write at most half of the
+    log's volume.
     On a full disk one is due as soon as it frees a segment.
 
     @param mark: the file of the generation mark.

@@ -9,17 +9,17 @@ import attrs
 class Counters:
     """Counts since the log was opened.
 
-    @ivar groups: groups that were written; C{inline} of them in the reactor's thread.
+    @ivar groups: written groups; C{inline} of them in the reactor's thread.
     @ivar batches: batches in them.
-    @ivar bytes: bytes that were written for them, with the space up to the next block.
-    @ivar seconds: what writing them took.
-    @ivar segments: how often the log went on in another segment.
-    @ivar copied: packets that were copied out of nearly empty segments; C{copied_bytes} has their bytes.
+    @ivar bytes: bytes written for them, padding included.
+    @ivar seconds: total duration of these writes.
+    @ivar segments: number of switches to another segment.
+    @ivar copied: packets copied by compaction; C{copied_bytes} is their size.
     @ivar reclaimed: segments that became free.
-    @ivar checkpoints: checkpoints that were written; C{checkpoint_bytes} has their bytes.
+    @ivar checkpoints: written checkpoints; C{checkpoint_bytes} is their size.
     @ivar damaged: packets, groups, headers and checkpoints that were found damaged.
-    @ivar scrubbed: packets that were verified in the background; C{scrubbed_bytes} has their bytes.
-    @ivar scrubs: passes over everything that is stored.
+    @ivar scrubbed: packets verified in the background; C{scrubbed_bytes} is their size.
+    @ivar scrubs: completed passes of the scrubber.
     """
 
     groups: int = 0

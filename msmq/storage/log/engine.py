@@ -1,7 +1,7 @@
 """Group commit of the record log: batches that arrive during a write form the next group.
 
-All of this runs in the reactor's thread; only the writing of a group may be done by a worker thread, and a
-step never takes longer than some hundred changes do.
+Everything runs in the reactor's thread, except that a worker thread may write a group. A step never takes
+longer than some hundred changes do.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from msmq.storage.log.writer import (
 from msmq.storage.reading_thread import Outcome
 
 GROUP_BYTES: Final = 4 * 1024 * 1024
-"""About the most bytes of a group of more than one batch."""
+"""Approximate limit on the bytes of a group of more than one batch."""
 GROUP_BATCHES: Final = 1024
-"""The most batches of a group."""
+"""Limit on the batches of a group."""
 
 
 class Engine:
-    """Writes batches in the order in which they are handed over.
+    """Writes batches in the order of submission.
 
-    @param opened: the log, which it owns from now on.
-    @param supply: of files for segments.
-    @param deliver: has Deferreds fire soon, in order; C{fire} does it now.
-    @param rest: called when a group is done; the state is what is on disk then.
+    @param opened: the log, which the engine owns.
+    @param supply: supply of segment files.
+    @param deliver: schedules Deferreds to fire, in order; C{fire} fires them now.
+    @param rest: called when a group is done; the state then equals what is on disk.
     @ivar is_busy: whether a group is being written, so that the state has changes that may be rolled back.
     @ivar express_rows: by number of a file for express packets, the rows that name packets in it.
     @ivar doomed: removed queues whose packets are still counted as live.
@@ -87,14 +87,14 @@ class Engine:
         self._fire = fire
         self._rest = rest
         self._waiting: deque[WriteBatch] = deque()
-        # How many of those that wait are tried alone, since the group that they were in has failed.
+        # Number of pending batches to retry singly, since their group has failed.
         self._alone = 0
         self._is_alone = False
         self._is_inline = False
         self._is_scheduled = False
         self._is_stopped = False
         self._plan: GroupPlan
-        # The batches of the group, each with why it cannot be done.
+        # The batches of the group, each with its error.
         self._group: list[tuple[WriteBatch, StorageError | None]] = []
         self._accepted = 0
 
@@ -109,7 +109,7 @@ class Engine:
         return self.segments.used[self.position.generation]
 
     def put(self, batch: WriteBatch) -> None:
-        """Do a batch after all that were put before."""
+        """Submit a batch, after all earlier ones."""
         if self._is_stopped:
             batch.done.errback(StoreNotOpen(f"the store {self.directory} is not open"))
             return
@@ -117,7 +117,7 @@ class Engine:
         self._schedule()
 
     def stop(self) -> None:
-        """Take nothing more; what still waits is the store's own work, which is not done."""
+        """Accept no more batches; pending internal work is dropped."""
         self._is_stopped = True
         while self._waiting:
             batch = self._waiting.popleft()
@@ -149,7 +149,7 @@ class Engine:
         self._plan = GroupPlan(self.state, base, self.express_number << 32 | self._express_offset)
 
     def _fill(self) -> None:
-        """Put what waits into the group, as far as one step goes."""
+        """Add pending batches to the group, one step."""
         plan = self._plan
         while self._waiting and len(self._group) < GROUP_BATCHES and plan.size < GROUP_BYTES:
             if self._is_alone and self._group:
@@ -174,7 +174,7 @@ class Engine:
             self._fill()
 
     def _add(self, batch: WriteBatch, changes: Sequence[Change], mark: Mark) -> bool:
-        """Plan changes of a batch; if they cannot be done the batch has failed."""
+        """Plan changes of a batch; an error fails the batch."""
         try:
             if batch.work is not None:
                 batch.work(self._plan)
@@ -187,7 +187,7 @@ class Engine:
         return True
 
     def _accept(self, batch: WriteBatch, mark: Mark) -> bool:
-        """Take a planned batch into the group, if there is space in the segment; otherwise see to it."""
+        """Accept a planned batch into the group, if the segment has space; otherwise obtain space."""
         plan, segment = self._plan, self.active
         is_written = plan.is_written_since(mark)
         has_space = not is_written or self.position.offset + plan.needed <= segment.header.size
@@ -210,7 +210,7 @@ class Engine:
         return False
 
     def _reserved(self, batch: WriteBatch, outcome: Path | Exception) -> None:
-        """A file was made for the reserve, so that the batch may use other space; or not."""
+        """Continue after an attempt to make a reserve file: the batch may use other space if it succeeded."""
         if isinstance(outcome, Exception):
             self._refuse(batch, failure(self.directory, "make a segment", outcome))
             return
@@ -218,7 +218,7 @@ class Engine:
         self._fill()
 
     def _switch(self, batch: WriteBatch, needed: int) -> None:
-        """Go on in another segment, then do a batch that had no space in this one."""
+        """Switch to another segment, then retry a batch that did not fit."""
 
         def begun(outcome: Begun | Exception) -> None:
             if isinstance(outcome, Exception):
@@ -229,7 +229,7 @@ class Engine:
         self.supply.begin(needed, uses_reserve=batch.uses_reserve, flags=self._writer.flags, done=begun)
 
     def _seal(self, batch: WriteBatch, begun: Begun) -> None:
-        """End the active segment; after that the next one counts."""
+        """Seal the active segment, and make the next one active."""
         plan = self._plan
         header, path = begun
         plan.seal(header.generation)
@@ -252,7 +252,7 @@ class Engine:
         self._writing.do(lambda: self._writer.write(group), sealed)
 
     def _refuse(self, batch: WriteBatch, error: StorageError) -> None:
-        """A batch cannot be done, and those that wait are looked at in the next group."""
+        """Fail a batch; the pending ones are tried in the next group."""
         self._group.append((batch, error))
         self._write()
 
@@ -298,7 +298,7 @@ class Engine:
         self._end()
 
     def _take_back(self, error: StorageError) -> None:
-        """Nothing of the group is done; each of its batches is tried alone, if there are more than one."""
+        """Roll back the group; if it has several batches, each is retried singly."""
         self._plan.rollback()
         accepted = [batch for batch, problem in self._group if problem is None]
         if len(accepted) > 1:
@@ -310,7 +310,7 @@ class Engine:
         self._end()
 
     def _end(self) -> None:
-        """The group is done; begin the next."""
+        """Complete the group, and begin the next."""
         group, self._group, self._accepted = self._group, [], 0
         if self._is_alone:
             self._alone -= len(group)
@@ -320,14 +320,14 @@ class Engine:
                 batch.then()
         self._rest()
         self._deliver([(batch.done, problem) for batch, problem in group])
-        # With many waiting the disk is kept busy while the Deferreds of this group fire.
+        # With many pending, the disk stays busy while the Deferreds of this group fire.
         if not self._policy.is_inline(0, len(self._waiting)):
             self._pump()
         self._fire()
         self._schedule()
 
     def lost(self, places: Sequence[tuple[int, int]]) -> None:
-        """Rows name these packets no more."""
+        """Count packets that lost their reference."""
         durable: list[tuple[int, int]] = []
         for place in places:
             if place[0] >= EXPRESS:

@@ -22,7 +22,7 @@ DIRECTORY_NAME: Final = "msmq.log"
 @implementer(IStorageFactory, IStorageProbe, ILossAcceptance)
 @attrs.frozen
 class LogStorageFactory:
-    """C{log}: C{msmq.log} in the data directory; C{log:PATH}: another directory, from there."""
+    """Factory of C{log} (C{msmq.log} in the data directory) and C{log:PATH} (relative to it)."""
 
     name: str = "log"
     description: str = "in a record log; survives a kill and a power cut"
@@ -54,5 +54,5 @@ class LogStorageFactory:
 
 
 def mark_name(directory: Path) -> str:
-    """The file in the data directory that tells which log of this name was used last, and how far it was."""
+    """Name of the generation mark of this log in the data directory."""
     return f"{directory.name}-mark"

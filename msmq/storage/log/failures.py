@@ -10,7 +10,7 @@ from typing import Final
 from msmq.interfaces.storage import StorageError, StorageFull
 
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-"""What the system reports when there is no space, on the disk or in the user's quota."""
+"""Error codes of a full disk or an exceeded disk quota."""
 
 REMEDY: Final = "run msmq store repair, or restore the store from a backup"
 """What an operator can do about damage."""
@@ -26,10 +26,10 @@ _REMEDIES: Final = {
 
 
 class StoreDamaged(StorageError):
-    """A file of the store is not as it was written; nothing was changed.
+    """A file of the store is damaged; nothing was changed.
 
     @ivar path: the file.
-    @ivar offset: where in it.
+    @ivar offset: position of the damage.
     """
 
     def __init__(self, path: Path, offset: int, problem: str) -> None:
@@ -39,9 +39,9 @@ class StoreDamaged(StorageError):
 
 
 def failure(path: Path, doing: str, error: Exception) -> StorageError:
-    """The error of the store that says what happened.
+    """Convert an exception to a storage error.
 
-    @param doing: what was tried, such as C{"write"}.
+    @param doing: the attempted operation, such as C{"write"}.
     @return: a L{StorageFull}, if there is no space.
     """
     if isinstance(error, StorageError):

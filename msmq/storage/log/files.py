@@ -19,11 +19,11 @@ from msmq.storage.log.core.format import FIRST, SEGMENT_HEADER, Malformed, Segme
 from msmq.storage.log.failures import failure
 
 DSYNC: Final = getattr(os, "RWF_DSYNC", 0)
-"""The flag of C{pwritev2} for a write that is on stable storage when it returns; 0 where there is none."""
+"""Flag of C{pwritev2} for a synchronous write; 0 if unsupported."""
 VECTORS: Final = 1000
-"""Buffers of one call; the system takes 1024."""
+"""Buffers per call; the system's limit is 1024."""
 OPEN_FILES: Final = 32
-"""Segments that each user of them keeps open."""
+"""Open segments per user."""
 
 _NAME: Final = re.compile(r"segment-(\d{6,})")
 _UNSUPPORTED: Final = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
@@ -31,9 +31,9 @@ _ZEROS: Final = bytes(1 << 20)
 
 
 def lock_directory(directory: Path) -> int:
-    """Hold a lock as long as the descriptor is open, so that two processes never write one log.
+    """Lock a directory while the descriptor is open, so that two processes never write one log.
 
-    @raise StorageError: another process holds it, or it cannot be made.
+    @raise StorageError: another process holds the lock, or it cannot be created.
     """
     place = directory / "lock"
     try:
@@ -53,7 +53,7 @@ def write_synced(descriptor: int, buffers: Sequence[bytes], offset: int, flags: 
 
     @param flags: L{DSYNC}, or 0 to write first and then synchronise.
     @return: the flags that work here.
-    @raise OSError: it failed; some of it may be written.
+    @raise OSError: it failed, perhaps after a partial write.
     """
     for start in range(0, len(buffers), VECTORS):
         piece = buffers[start : start + VECTORS]
@@ -73,7 +73,7 @@ def write_synced(descriptor: int, buffers: Sequence[bytes], offset: int, flags: 
 
 
 def write_unsynced(descriptor: int, buffers: Sequence[bytes], offset: int) -> None:
-    """Write at an offset, and wait for no disk.
+    """Write at an offset, without waiting for the disk.
 
     @raise OSError: it failed.
     """
@@ -95,7 +95,7 @@ def _rest(buffers: Sequence[bytes], written: int) -> list[bytes]:
 
 
 def read_exactly(descriptor: int, offset: int, size: int) -> bytes:
-    """Bytes of a file; fewer at its end.
+    """Read bytes of a file; fewer at its end.
 
     @raise OSError: it cannot be read.
     """
@@ -109,7 +109,7 @@ def read_exactly(descriptor: int, offset: int, size: int) -> bytes:
 
 
 class FileDescriptors:
-    """Open files of one thread, of which the least recently used are closed.
+    """LRU cache of open files, for one thread.
 
     @param flags: how files are opened.
     """
@@ -144,7 +144,7 @@ class FileDescriptors:
 
 @attrs.frozen
 class FoundSegment:
-    """A file of the directory.
+    """A segment file found in the directory.
 
     @ivar header: C{None} if it was never used, or its header is not intact.
     @ivar problem: what is wrong with the header.
@@ -157,7 +157,7 @@ class FoundSegment:
 
 
 def find_segments(directory: Path) -> list[FoundSegment]:
-    """Every segment of a directory, in no order.
+    """Find all segments of a directory, unordered.
 
     @raise OSError: they cannot be read.
     """
@@ -182,22 +182,23 @@ def find_segments(directory: Path) -> list[FoundSegment]:
 
 
 def make_segment(directory: Path, number: int, size: int) -> Path:
-    """A new file of zeros, all of which are on stable storage; its name is too.
+    """Create a file of zeros, durably, its name included.
 
-    @raise OSError: it cannot be made; then there is none.
+    @raise OSError: it cannot be created; no file is left.
     """
     path = directory / f"segment-{number:06d}"
     partial = directory / "segment.new"
     partial.unlink(missing_ok=True)
     descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        # Fails at once where there is no space.
+        # Fails at once if there is no space.
         os.posix_fallocate(descriptor, 0, size)
         for offset in range(0, size, len(_ZEROS)):
             write_unsynced(descriptor, [_ZEROS[: min(len(_ZEROS), size - offset)]], offset)
         os.fsync(descriptor)
-        # What was written or read ahead by one call may be cached as one large page, of which Linux writes
-        # all when a part has changed: up to a megabyte a group. Pages of 4 KiB are cached instead.
+        # One large write or read-ahead may be cached as one large page, which Linux writes whole when a part
+        # changes: up
+        # to a megabyte a group. Pages of 4 KiB are cached instead.
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
         for offset in range(0, size, len(_ZEROS)):
@@ -213,7 +214,7 @@ def make_segment(directory: Path, number: int, size: int) -> Path:
 
 
 def begin_segment(path: Path, header: SegmentHeader, flags: int) -> None:
-    """Have a segment begin with this header, on stable storage.
+    """Write the header of a segment, durably.
 
     @raise OSError: it cannot be written.
     """

@@ -1,4 +1,4 @@
-"""Follows a log that another process writes, without a lock."""
+"""Log follower: reads the log of a running server, without a lock."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from msmq.storage.log.files import FileDescriptors, find_segments, read_exactly
 
 
 class SegmentGone(Exception):
-    """A segment was used again, or deleted, since the reader learnt of it."""
+    """A segment was reused or deleted since the reader found it."""
 
 
 class Follower:
-    """The state of a log as far as it was read.
+    """State of a log, as far as it was replayed.
 
     @param directory: of the log.
     @raise StorageError: there is none.
@@ -45,12 +45,12 @@ class Follower:
         self._position = newest.header.position
 
     def follow(self) -> None:
-        """Replay what was written since.
+        """Replay the groups written since the last call.
 
-        Of the last group the packets are verified, since its write may be under way; the write of one that
-        another follows has returned.
+        The packets of the last group are verified, since its write may be in progress. A group with a
+        successor is complete.
 
-        @raise SegmentGone: the server has used again what comes next.
+        @raise SegmentGone: the server has reused the next segment.
         """
         position = self._position
         last: Group | None = None
@@ -76,7 +76,7 @@ class Follower:
         return torn_packet(read, group) is not None
 
     def lookup_ids(self, kept: KeptQueue | None, begin: int, end: int) -> Iterator[int]:
-        """LookupIdentifiers of the messages in a queue, in their order."""
+        """LookupIdentifiers of the messages in a queue, in order."""
         if kept is None:
             return iter(())
         if self._sorted[:2] != (kept.number, self._position.sequence):
@@ -87,7 +87,7 @@ class Follower:
     def read(self, generation: int, offset: int, size: int) -> bytes:
         """Bytes of a segment.
 
-        @raise SegmentGone: it is not there any more.
+        @raise SegmentGone: the segment is gone.
         """
         return self._reading(generation)[0](offset, size)
 
@@ -96,7 +96,7 @@ class Follower:
         return self._segments[generation][0]
 
     def check(self, generation: int) -> None:
-        """See that a segment is still that of the generation.
+        """Check that a segment still has the expected generation.
 
         @raise SegmentGone: it is not.
         """

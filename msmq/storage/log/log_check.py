@@ -1,4 +1,4 @@
-"""Verifies what a start of the log would need: headers of segments, groups, and a checkpoint; blocks."""
+"""Verification of the log's recovery data: segment headers, groups and checkpoint; blocking."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PIECE: Final = 1 << 20
 
 @attrs.frozen
 class LogProblem:
-    """Something that a start would need, and that is not as it was written.
+    """Damage in data that recovery would need.
 
     @ivar needs_checkpoint: whether a new checkpoint makes it unnecessary.
     """
@@ -38,7 +38,7 @@ class LogProblem:
 
 @attrs.frozen
 class LogCheck:
-    """What is to be verified, as it is at one moment.
+    """Recovery data to verify, at one moment.
 
     @ivar segments: the segments in use, by generation; C{free} has the files that may be used next.
     @ivar begin: the position of the newest checkpoint, in the file C{checkpoint}; C{end} that of the log.
@@ -51,7 +51,7 @@ class LogCheck:
     end: Position
 
     def run(self) -> list[LogProblem]:
-        """Verify it; a damaged header of a segment is written again.
+        """Verify it; a damaged segment header is rewritten.
 
         @raise OSError: a file cannot be read, or the header not be written.
         """
@@ -78,7 +78,7 @@ class LogCheck:
                     if group is None:
                         problem = f"group {position.sequence} is damaged; checkpoints replace it"
                         return LogProblem(path, position.offset, problem, True)
-                    # The record that ends a segment is alone in its group.
+                    # The record that seals a segment is alone in its group.
                     sealed = sealed_by(group.records()) if len(group.table) == KEY.size else None
                     position = group.next(sealed)
                     if sealed is not None or position.sequence >= self.end.sequence:

@@ -1,4 +1,4 @@
-"""Answers questions: rows from memory, packets through threads that read."""
+"""Reads of the record log: rows from memory, packets through reader threads."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from msmq.storage.log.workers import Call, Worker
 from msmq.storage.log_answer import LOG_BYTES
 
 STEP_ROWS: Final = 2000
-"""Rows that are examined in one iteration of the reactor."""
+"""Rows examined per iteration of the reactor."""
 MOST_ROWS: Final = 50_000
-"""Entries of one answer; an entry without a packet takes some memory too."""
+"""Entries per page; entries without a packet need memory too."""
 
 Thread: TypeAlias = tuple[Worker, PacketFetcher]
 
 
 @attrs.frozen
 class _Wanted:
-    """A packet that is to be read, and the location in its row."""
+    """A packet to read, and the location in its row."""
 
     place: PacketLocation
     location: int
 
 
 class Lookups:
-    """Begins reads; called when the state holds nothing that may be taken back.
+    """Starts reads; called when the state has nothing that may be rolled back.
 
     @param packets: the thread for packets of messages.
-    @param searches: the one for what may take long.
+    @param searches: the thread for reads that may take long.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Lookups:
         self._quarantine = quarantine
 
     def read(self, queue: UUID, lookup_ids: Sequence[int], done: Deferred[Any]) -> None:
-        """Answer with packets."""
+        """Return packets."""
         kept = self._engine.state.queues.get(queue)
         wanted: list[_Wanted] = []
         for lookup_id in lookup_ids:
@@ -88,7 +88,7 @@ class Lookups:
             kind = OwnerKind.EXPRESS if one.location >= EXPRESS else OwnerKind.MESSAGE
             owner = None if kept is None else PacketOwner(kind, kept.number, lookup_id)
             if owner is None or owner.location(self._engine.state) != one.location:
-                # It was moved or removed meanwhile, and its space reused.
+                # The message was moved or removed meanwhile, and its space reused.
                 self.read(queue, lookup_ids, done)
                 return
             self._quarantine.put(packet, one.location, owner)
@@ -128,7 +128,7 @@ class Lookups:
         done.callback(found)
 
     def read_log(self, queue: UUID, after: int, limit: int, done: Deferred[Any]) -> None:
-        """Answer with entries of a message log."""
+        """Return entries of a message log."""
         kept = self._engine.state.queues.get(queue)
         rows: list[tuple[int, int, float]] = []
         wanted: list[_Wanted] = []
@@ -153,7 +153,7 @@ class Lookups:
                     row_of = None if kept is None else kept.log.place(sequence)
                     if kept is not None and row_of is not None:
                         if LOG_ROW.unpack(kept.log.row(row_of))[2] != one.location:
-                            # It was copied meanwhile, and its space reused.
+                            # The packet was copied meanwhile, and its space reused.
                             self.read_log(queue, after, limit, done)
                             return
                         owner = PacketOwner(OwnerKind.LOG_ENTRY, kept.number, sequence)
@@ -165,7 +165,7 @@ class Lookups:
         self._fetch(self._searches, wanted, answer)
 
     def log_extent(self, queue: UUID, done: Deferred[Any]) -> None:
-        """Answer with what a message log holds."""
+        """Return the extent of a message log."""
         kept = self._engine.state.queues.get(queue)
         if kept is None or not len(kept.log):
             done.callback(LogExtent())
@@ -174,7 +174,7 @@ class Lookups:
         done.callback(LogExtent(log.sequence(0), log.sequence(len(log) - 1), len(log), log.size))
 
     def read_events(self, after: int, limit: int, identity: bytes | None, done: Deferred[Any]) -> None:
-        """Answer with events."""
+        """Return events."""
         events = self._engine.state.events
         sequences: Iterator[int] = iter(range(max(events.first, after + 1), events.end))
         if identity is not None:

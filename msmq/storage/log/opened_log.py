@@ -1,4 +1,4 @@
-"""Opens a log: its checkpoint, then every group after it."""
+"""Opening of a record log: reads a checkpoint, then replays every later group."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ EXPRESS_PREFIX: Final = "express-"
 
 @attrs.define
 class OpenedLog:
-    """A log that was read.
+    """A log that was read from disk.
 
-    @ivar position: where the next group goes.
+    @ivar position: position of the next group.
     @ivar checkpoint: the newest; C{checkpoint_path} is its file.
-    @ivar is_cut: whether a write that was never confirmed was cut off.
+    @ivar is_cut: whether an unconfirmed write was cut off.
     """
 
     directory: Path
@@ -54,10 +54,10 @@ class OpenedLog:
 
 
 def open_log(directory: Path, loss: LossCheck, segment_size: int) -> OpenedLog:
-    """Read a log, or make one where there is none; its directory is there and locked.
+    """Read a log, or create a new one; its directory exists and is locked.
 
-    @param loss: notices that it is not the one last used.
-    @raise StorageError: it cannot be used; says which file is the reason.
+    @param loss: detects that it is not the log last used.
+    @raise StorageError: it cannot be used; names the file.
     """
     try:
         for path in directory.glob(f"{EXPRESS_PREFIX}*"):
@@ -77,9 +77,9 @@ def open_log(directory: Path, loss: LossCheck, segment_size: int) -> OpenedLog:
 
 
 def check_start(directory: Path, loss: LossCheck, segment_size: int) -> None:
-    """See that a start would use a log; nothing is changed.
+    """Check, without changes, that a start would accept a log.
 
-    @raise StorageError: it would not; says which file is the reason.
+    @raise StorageError: it would not; names the file.
     """
     try:
         found = find_segments(directory)
@@ -98,9 +98,9 @@ def _check_new(
     checkpoints: list[FoundCheckpoint],
     loss: LossCheck,
 ) -> None:
-    """See that there is really nothing, or what a start has left that was cut off.
+    """Check that there is no log, or only the remains of an interrupted first start.
 
-    @raise StorageError: there is something, or there was.
+    @raise StorageError: there is a log, or there was one.
     """
     for one in checkpoints:
         raise StoreDamaged(one.path, 0, one.problem or "damaged")
@@ -119,7 +119,7 @@ def _has_group(segment: FoundSegment) -> bool:
 
 
 def _make(directory: Path, found: list[FoundSegment], size: int) -> None:
-    """Make a log that holds nothing."""
+    """Create an empty log."""
     store = os.urandom(16)
     for one in found:
         one.path.unlink()
@@ -141,7 +141,7 @@ def _read(
     loss: LossCheck,
     segment_size: int,
 ) -> tuple[OpenedLog, list[Path]]:
-    """The log, and files that it does not need.
+    """Read the log; also returns unneeded files.
 
     @raise StorageError: it cannot be used.
     """
@@ -164,7 +164,7 @@ def _read(
     except StoreIncomplete as error:
         for one in found:
             if one.problem is not None:
-                # Which generation it is cannot be read, so it may be the missing one.
+                # Its generation is unreadable, so it may be the missing segment.
                 raise StoreDamaged(one.path, 0, one.problem) from error
         raise
     finally:
@@ -208,7 +208,7 @@ def _reading(descriptor: int) -> Read:
 
 
 def _lazy(descriptors: FileDescriptors, path: Path) -> Read:
-    """Reads a file that is opened when it is first read."""
+    """Reads a file, opened at the first read."""
     return lambda offset, size: read_exactly(descriptors.of(path), offset, size)
 
 
@@ -221,7 +221,7 @@ def _live(
     horizon: int,
     segment_size: int,
 ) -> tuple[Segments, list[Path]]:
-    """What is live in each segment, and the files that are not needed.
+    """Live packets of each segment, and unneeded files.
 
     @raise StorageError: a packet is in a segment that is not there.
     """

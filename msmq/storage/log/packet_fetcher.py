@@ -1,4 +1,4 @@
-"""Reads packets from their segments, and verifies the checksum of each."""
+"""Packet reads from segments, with checksum verification."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PAGE: Final = 4096
 
 @attrs.frozen
 class PacketLocation:
-    """Where a packet is."""
+    """Location of a packet on disk."""
 
     path: Path
     offset: int
@@ -33,9 +33,9 @@ class PacketLocation:
 
 @attrs.frozen
 class Damage:
-    """A packet that is not as it was written.
+    """A damaged packet.
 
-    @ivar found: what is there instead; shorter, if the file ends or cannot be read.
+    @ivar found: the bytes that were read; shorter if the file ends or is unreadable.
     """
 
     place: PacketLocation
@@ -44,7 +44,7 @@ class Damage:
 
 
 def place_of(directory: Path, segments: Segments, location: int, size: int, checksum: int) -> PacketLocation:
-    """Where the packet at a location is."""
+    """Resolve a location to a file and offset."""
     if location >= EXPRESS:
         path = express_path(directory, location >> 32 & 0x7FFFFFFF)
     else:
@@ -53,20 +53,20 @@ def place_of(directory: Path, segments: Segments, location: int, size: int, chec
 
 
 class PacketFetcher:
-    """Reads packets; blocks, and belongs to one thread."""
+    """Reads packets; blocking, used by one thread."""
 
     def __init__(self) -> None:
         self._files = FileDescriptors()
 
     def fetch(self, places: Sequence[PacketLocation]) -> list[bytes | Damage]:
-        """The packets at these locations, each verified.
+        """Fetch the packets at these locations, each verified.
 
         @raise StorageError: a file cannot be read for a reason that may pass.
         """
         return [self._fetch(place) for place in places]
 
     def fetch_from_disk(self, places: Sequence[PacketLocation], active: Path) -> list[bytes | Damage]:
-        """The same, without what the system has cached of them, unless a packet is in the active segment.
+        """Fetch packets bypassing the page cache, except those in the active segment.
 
         @raise StorageError: a file cannot be read for a reason that may pass.
         """

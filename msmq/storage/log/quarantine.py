@@ -1,4 +1,4 @@
-"""Quarantine of damaged packets: keeps their bytes in files, and removes their rows."""
+"""Quarantine of damaged packets: saves their bytes to files, and removes their rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DAMAGED: Final = "damaged"
 
 
 class Quarantine:
-    """Removes damaged messages from the log, and keeps what is left of each packet in a file.
+    """Removes damaged messages from the log, and saves the remaining bytes of each packet to a file.
 
     @param now: seconds since 1970-01-01 UTC.
     """
@@ -38,13 +38,13 @@ class Quarantine:
         self._engine = engine
         self._upkeep = upkeep
         self._now = now
-        # What was seen already, with its location: its row may still be there, or is there for good.
+        # Owners already handled, with the location: the row may still exist, or exist permanently.
         self._seen: set[tuple[PacketOwner, int]] = set()
 
     def put(self, damage: Damage, location: int, owner: PacketOwner) -> None:
-        """Quarantine a packet; a second time does nothing, and neither does one that was moved meanwhile.
+        """Quarantine a packet, unless it was already quarantined or has moved meanwhile.
 
-        @param location: where it was read.
+        @param location: the location that was read.
         """
         if (owner, location) in self._seen or owner.location(self._engine.state) != location:
             return

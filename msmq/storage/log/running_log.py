@@ -25,13 +25,13 @@ from msmq.storage.reading_thread import Outcome
 
 
 class RunningLog:
-    """Puts together what an open log consists of, and stops it.
+    """Composition of an open log, and its shutdown.
 
-    @param call: has a thread's function called in the reactor's thread.
-    @param soon: has a function of the reactor's thread called in its next iteration.
-    @param upkeep: the thread that has opened it, which does what is not urgent from now on.
+    @param call: calls a function in the reactor's thread, from any thread.
+    @param soon: calls a function in the reactor's next iteration.
+    @param upkeep: the thread that opened the log, used for background work.
     @param reactor: for the pauses of the scrubber.
-    @param deliver: has Deferreds fire soon; C{fire} does it now.
+    @param deliver: schedules Deferreds to fire; C{fire} fires them now.
     """
 
     def __init__(

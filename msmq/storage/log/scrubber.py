@@ -1,4 +1,4 @@
-"""Verifies the log in the background, so that damage is found before it is needed."""
+"""Scrubber: background verification of the record log."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from msmq.storage.scrub_policy import ScrubPolicy
 from msmq.storage.scrub_timer import ScrubTimer
 
 STEP_ROWS: Final = 500
-"""Rows that are looked at in one step."""
+"""Rows examined per step."""
 
 
 class Scrubber:
-    """Passes over everything that is stored, again and again, at a bounded rate.
+    """Verifies the whole log repeatedly, at a bounded rate.
 
-    A pass first verifies what a start would need, then each packet.
-    Damaged packets are quarantined; of what only a start needs, damaged headers of segments are written
-    again, and checkpoints make damaged groups and checkpoints unnecessary.
+    A pass first verifies the recovery data, then each packet.
+    Damaged packets are quarantined, damaged segment headers are rewritten, and damaged groups and checkpoints
+    are made unnecessary by new checkpoints.
 
     @param reading: the thread to which C{fetcher} belongs; C{upkeep} is the one that writes checkpoints.
     @param now: seconds since 1970-01-01 UTC, for events.
@@ -65,11 +65,11 @@ class Scrubber:
         self._timer.wait(policy.delay)
 
     def stop(self) -> None:
-        """Begin no other step."""
+        """Start no further step."""
         self._timer.stop()
 
     def _begin_step(self) -> None:
-        # When the state holds nothing that may be taken back.
+        # When the state has nothing that may be rolled back.
         if self._engine.is_idle:
             self._step()
         else:

@@ -1,4 +1,4 @@
-"""The store in a record log, as the queue manager sees it."""
+"""Message store in a record log: C{IMessageStore}."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from msmq.storage.loss_check import LossCheck
 from msmq.storage.reading_thread import Outcome, storage_error
 
 FIRED_TOGETHER: Final = 128
-"""Deferreds that fire in one iteration of the reactor; a millisecond or two, with their callbacks."""
+"""Deferreds fired per iteration of the reactor: one or two milliseconds, with their callbacks."""
 SEGMENT_BYTES: Final = 16 * 1024 * 1024
 """The usual size of a segment."""
 
@@ -62,14 +62,14 @@ class _Phase(enum.Enum):
 
 @implementer(IMessageRuns, IMessageStore, IStoreFiles, IStoreVerification)
 class LogMessageStore:
-    """Keeps everything in a log of segments, on stable storage when a commit is done.
+    """Message store in a log of segments; a completed commit is on stable storage.
 
     It does not open if files of the log are missing, damaged or of another store or version, or if it is in
     use.
     A batch that is submitted during a read may already be visible to it.
 
-    @param directory: of the log; made, mode 0700, if it is not there.
-    @param policy: what to do about damage and loss.
+    @param directory: of the log; created with mode 0700 if missing.
+    @param policy: handling of damage and loss.
     @param clock: seconds, for measuring how long a write takes.
     @param segment_bytes: the size of a segment; at least 64 KiB.
     @param reactor: in whose thread the Deferreds fire; the running one by default.
@@ -105,7 +105,7 @@ class LogMessageStore:
 
     @property
     def counters(self) -> Counters:
-        """What it has done since it was opened."""
+        """Counters since the store was opened."""
         return Counters() if self._running is None else self._running.engine.counters
 
     def open(self) -> Deferred[Snapshot]:
@@ -115,7 +115,7 @@ class LogMessageStore:
         self._phase = _Phase.OPENING
         reactor = self._reactor or _running_reactor()
         self._call = reactor.callFromThread
-        # Without the pipe that wakes the reactor up for a thread: a write, a read and a poll for each batch.
+        # Avoids the reactor's wake-up pipe, which costs a write, a read and a poll per batch.
         self._soon = partial(IReactorTime(reactor).callLater, 0)
         self._upkeep = Worker("msmq log upkeep", self._call)
         done: Deferred[Snapshot] = Deferred()
@@ -175,7 +175,7 @@ class LogMessageStore:
         done: Deferred[None] = Deferred()
         self._closing.append(done)
         if self._phase is _Phase.OPENING:
-            # Closed as soon as it is open.
+            # Closed as soon as it has opened.
             return done
         if self._phase is _Phase.OPEN:
             self._close()
@@ -251,7 +251,7 @@ class LogMessageStore:
         self._outcomes.extend(outcomes)
 
     def _fire(self) -> None:
-        """Fire some Deferreds, and the others in later iterations, so that sockets are served in between."""
+        """Fire some Deferreds, and the others in later iterations, to serve sockets in between."""
         if not self._is_firing:
             self._fire_some()
 
@@ -273,7 +273,7 @@ class LogMessageStore:
         running.engine.put(WriteBatch((), Deferred(), then=lambda: running.stop(self._stopped)))
 
     def _stopped(self) -> None:
-        """Everything is on disk, and no thread has anything to do."""
+        """Complete the shutdown: everything is on disk, and all threads have ended."""
         while self._outcomes:
             self._fire_some()
         self._upkeep.stop()

@@ -1,4 +1,4 @@
-"""Files for the segments that come next, some of which are reserved for batches that free space."""
+"""Supply of segment files, with a reserve for batches that free space."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from msmq.storage.log.workers import Worker
 from msmq.storage.log.writer import next_segment
 
 RESERVED: Final = 2
-"""Files that only batches that remove, move or count may use.
+"""Reserve files, only for batches that remove, move or count messages.
 
-With one of them a disk that is full would still stop a server: while the records of removals fill it, no
-segment need become empty.  Of two, the one that is full is reused while the other is filled.
+One file would not be enough on a full disk: the records of removals may fill it before any segment becomes
+empty.
+With two, the full one is reused while the other is filled.
 """
 AHEAD: Final = 1
-"""Files that are made ahead for other batches, so that none waits for one to be filled with zeros."""
+"""Files created in advance for other batches, so that no batch waits for zero-filling."""
 
 Begun: TypeAlias = tuple[SegmentHeader, Path]
 
 
 class SegmentSupply:
-    """Makes files ahead and begins segments; files are made in a worker thread.
+    """Creates files in advance, in a worker thread, and begins segments.
 
     @param store: the identifier of the store.
-    @ivar is_short: whether the last attempt to make a file failed.
+    @ivar is_short: whether the last attempt to create a file failed.
     """
 
     def __init__(self, directory: Path, store: bytes, segments: Segments, upkeep: Worker) -> None:
@@ -39,16 +40,16 @@ class SegmentSupply:
         self._segments = segments
         self._upkeep = upkeep
         self._is_making = False
-        # A segment that was begun, but in which the log does not go on yet.
+        # A segment that was begun, but is not yet in use.
         self._begun: Begun | None = None
 
     @property
     def has_reserve(self) -> bool:
-        """Whether batches that need space are accepted without making a file first."""
+        """Whether batches that need space are accepted without creating a file first."""
         return len(self._segments.free) >= RESERVED
 
     def prepare(self) -> None:
-        """Make the files that are missing, in the background."""
+        """Create the missing files in the background."""
         if not self._is_making and len(self._segments.free) < RESERVED + AHEAD:
             self._is_making = True
             self._make(self._prepared)
@@ -59,9 +60,9 @@ class SegmentSupply:
             self.prepare()
 
     def reserve(self, done: Callable[[Path | Exception], object]) -> None:
-        """Make one file for the reserve.
+        """Create one file for the reserve.
 
-        @param done: called in the reactor's thread with the file, or with why there is none.
+        @param done: called in the reactor's thread with the file, or with the failure.
         """
         self._make(done)
 
@@ -79,16 +80,16 @@ class SegmentSupply:
     def begin(
         self, size: int, *, uses_reserve: bool, flags: int, done: Callable[[Begun | Exception], object]
     ) -> None:
-        """Begin the next segment; nothing refers to it yet.
+        """Begin the next segment, still unreferenced.
 
-        @param size: the bytes that it must have at least.
-        @param uses_reserve: whether it may be made from a file of the reserve.
-        @param flags: what C{pwritev2} takes here.
-        @param done: called in the reactor's thread with the segment, or with why there is none.
+        @param size: its minimum size in bytes.
+        @param uses_reserve: whether it may use a file of the reserve.
+        @param flags: the flags that C{pwritev2} supports here.
+        @param done: called in the reactor's thread with the segment, or with the failure.
         """
         segments = self._segments
         if self._begun is not None and self._begun[0].size >= size:
-            # If the record that names it is on the disk after all, it names this one and no other.
+            # If the record that names it did reach the disk, it must name this segment.
             begun, self._begun = self._begun, None
             self._upkeep.do(lambda: None, lambda _: done(begun))
             return
@@ -112,5 +113,5 @@ class SegmentSupply:
         self._upkeep.do(lambda: next_segment(self._directory, path, slot, header, flags), written)
 
     def keep(self, begun: Begun) -> None:
-        """Have a segment that was begun for later, since the log could not go on in it."""
+        """Keep a begun segment for later, since the log could not switch to it."""
         self._begun = begun

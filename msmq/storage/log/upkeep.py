@@ -17,11 +17,11 @@ from msmq.storage.log.workers import Call, Worker
 from msmq.storage.log.writer import GroupWriter, express_path
 
 STEP_ROWS: Final = 1000
-"""Rows of a removed queue that are counted off in one step."""
+"""Rows of a removed queue processed per step."""
 
 
 class Upkeep:
-    """Does one step after each group, and goes on by itself while nothing else is to be done."""
+    """Does one background step after each group, and continues while the log is idle."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Upkeep:
         self.is_stopped = False
 
     def rest(self) -> None:
-        """Do a step; called when the state holds nothing that may be taken back."""
+        """Do a step; called when the state has nothing that may be rolled back."""
         if self.is_stopped:
             return
         is_more = self._forget_queue()
@@ -58,12 +58,12 @@ class Upkeep:
 
     def _scheduled(self) -> None:
         self._is_scheduled = False
-        # While groups are written they make the steps.
+        # While groups are being written, their completion triggers the steps.
         if not self._engine.is_busy:
             self.rest()
 
     def _forget_queue(self) -> bool:
-        """Count off the packets of removed queues; whether there are more."""
+        """Count the packets of removed queues as garbage; returns whether there are more."""
         if self._places is None:
             if not self._engine.doomed:
                 return False
@@ -90,7 +90,7 @@ class Upkeep:
             self._delete(express_path(engine.directory, number))
 
     def _delete(self, path: Path) -> None:
-        """Delete a file, after what its users have been asked to do with it."""
+        """Delete a file, after the pending work of its users."""
         self._writing.do(lambda: self._writer.forget(path), lambda _: None)
         self._reading.do(lambda: self._fetcher.forget(path), lambda _: None)
         self._upkeep.do(lambda: path.unlink(missing_ok=True), lambda _: None)

@@ -1,4 +1,4 @@
-"""Threads that do one thing after the other, and report each result to the reactor's thread."""
+"""Worker threads with a FIFO queue, which report results to the reactor's thread."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any, TypeAlias, TypeVar
 
 Result = TypeVar("Result")
 Call: TypeAlias = Callable[..., object]
-"""Has a function called in the reactor's thread, in its next iteration."""
+"""Calls a function in the reactor's thread, in its next iteration."""
 
 
 class Worker:
-    """One thread.
+    """Worker thread.
 
     @param name: of the thread.
-    @param call: has what comes of it called in the reactor's thread.
+    @param call: calls a function in the reactor's thread.
     """
 
     def __init__(self, name: str, call: Call) -> None:
         self._call = call
         self._tasks: SimpleQueue[tuple[Callable[[], Any], Callable[[Any], object]] | None] = SimpleQueue()
-        # A daemon: whatever ends the process ends this too, and what is written is made for that.
+        # A daemon thread: it ends with the process, which the log's crash recovery allows for.
         self._thread = Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def do(self, task: Callable[[], Result], report: Callable[[Result | Exception], object]) -> None:
-        """Do this after all that was asked for before.
+        """Run a function after all earlier ones.
 
         @param report: called in the reactor's thread with the result, or the exception.
         """
         self._tasks.put((task, report))
 
     def stop(self) -> None:
-        """Wait until everything is done, and end."""
+        """Finish all pending work, and end the thread."""
         self._tasks.put(None)
         self._thread.join()
 

@@ -1,4 +1,4 @@
-"""Writes groups to the active segment, and express packets to files of their own."""
+"""Group writer: groups go to the active segment, express packets to separate files."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from msmq.storage.log.files import (
 from msmq.storage.log.opened_log import EXPRESS_PREFIX
 
 EXPRESS_BYTES: Final = 16 * 1024 * 1024
-"""Bytes after which express packets go to another file."""
+"""Size at which a new file for express packets begins."""
 
 
 @attrs.frozen
 class GroupBytes:
     """A group that is ready to be written.
 
-    @ivar buffers: of the log; none, if only express messages change.
-    @ivar next: where the log goes on.
+    @ivar buffers: buffers for the log; empty if only express messages change.
+    @ivar next: position after the group.
     """
 
     path: Path
@@ -45,16 +45,16 @@ class GroupBytes:
 
     @property
     def size(self) -> int:
-        """Bytes that are written."""
+        """Number of bytes to write."""
         return sum(map(len, self.buffers)) + sum(map(len, self.express))
 
 
 def group_bytes(
     content: GroupContent, header: SegmentHeader, path: Path, position: Position, express: tuple[Path, int]
 ) -> GroupBytes:
-    """The bytes of a group at a position.
+    """Encode a group at a position.
 
-    @param express: the file of express packets, and where the next of them goes.
+    @param express: the file of express packets, and the offset of the next one.
     """
     buffers: list[bytes] = []
     after = position
@@ -70,7 +70,7 @@ def group_bytes(
 
 
 class GroupWriter:
-    """Writes groups; blocks, and is used by one thread at a time.
+    """Writes groups; blocking, used by one thread at a time.
 
     @param clock: seconds, for measuring.
     @ivar flags: what C{pwritev2} takes here.
@@ -85,8 +85,8 @@ class GroupWriter:
     def write(self, group: GroupBytes) -> float:
         """Write a group; on stable storage when it returns.
 
-        @return: seconds that it took.
-        @raise OSError: it failed, and what was written of it is made invalid if the disk lets it be.
+        @return: duration in seconds.
+        @raise OSError: it failed; a partial write is invalidated if the disk permits.
         """
         began = self._clock()
         if group.express:
@@ -96,7 +96,7 @@ class GroupWriter:
             try:
                 self.flags = write_synced(descriptor, group.buffers, group.offset, self.flags)
             except OSError:
-                # What was answered with an error is not to be found at the next start.
+                # A batch that was reported as failed must not reappear at the next start.
                 with suppress(OSError):
                     write_synced(descriptor, [bytes(BLOCK)], group.offset, self.flags)
                 raise
@@ -114,7 +114,7 @@ class GroupWriter:
 
 
 def next_segment(directory: Path, path: Path | None, slot: int, header: SegmentHeader, flags: int) -> Path:
-    """Have the next segment begin; blocks.
+    """Begin the next segment; blocking.
 
     @param path: the file; C{None} for a new one, of this slot.
     @raise OSError: it cannot be made, or written.

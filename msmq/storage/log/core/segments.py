@@ -54,8 +54,7 @@ class Segments:
     @ivar free: reusable files, all of the usual size.
     @ivar next_slot: the number of the next new file.
     @ivar next_generation: larger than that of every segment, also of one that was begun but not used because
-        the
-    process was killed.
+        the process was killed.
     @ivar horizon: the oldest generation that a checkpoint still needs.
     """
 
