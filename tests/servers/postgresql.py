@@ -200,11 +200,16 @@ class PostgresqlServer:
             raise AssertionError(done.stderr.decode(errors="replace"))
 
 
+_COMMITTED: Final = b"C\0\0\0\x0bCOMMIT\0"
+_SHUT_DOWN: Final = b"E\0\0\0\x3cSFATAL\0VFATAL\0C57P01\0Mterminating the connection: stop\0\0"
+"""Answers of a server: a transaction is committed, and the server is being stopped."""
+
+
 class Proxy:
     """Stands between a store and a server, on a port of 127.0.0.1, and can act as a bad network.
 
     @ivar port: where it listens.
-    @ivar held: how often something came that is held.
+    @ivar held: how often something came that is held, or the end of a connection was made.
     """
 
     def __init__(self, server: PostgresqlServer) -> None:
@@ -213,6 +218,7 @@ class Proxy:
         self.port: int = self._listener.getsockname()[1]
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._is_shut = False
+        self._ends_after_commit = False
         self.held = 0
         self._passes = {"requests": threading.Event(), "answers": threading.Event()}
         for event in self._passes.values():
@@ -226,6 +232,13 @@ class Proxy:
     def hold(self, what: Literal["requests", "answers"]) -> None:
         """Pass on no more of what goes in this direction."""
         self._passes[what].clear()
+
+    def end_after_commit(self) -> None:
+        """Have the server end the connection that commits next, after the commit, as a shutdown does.
+
+        The client reads the server's last message before the end of the stream.
+        """
+        self._ends_after_commit = True
 
     def cut(self) -> None:
         """End every connection, and each new one at once; what is held is gone."""
@@ -273,6 +286,12 @@ class Proxy:
                 if not self._passes[what].is_set():
                     self.held += 1
                     self._passes[what].wait()
+                if self._ends_after_commit and what == "answers" and _COMMITTED in data:
+                    self._ends_after_commit = False
+                    self.held += 1
+                    target.sendall(data[: data.index(_COMMITTED)] + _COMMITTED + _SHUT_DOWN)
+                    source.shutdown(socket.SHUT_RDWR)
+                    return
                 target.sendall(data)
         for end in (source, target):
             with suppress(OSError):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from msmq.interfaces import MessageNotStored, StorageError
-from msmq.persistence.changes import PutMessage, RemoveMessages
-from tests.contracts.message_store import ORDERS, put
+from msmq.persistence.changes import PutMessage, PutQueue, PutState, RemoveMessages
+from tests.contracts.message_store import BILLS, ORDERS, put
 from tests.servers.postgresql import PostgresqlServer, Proxy, shared_server
 from tests.storage.postgresql_support import PostgresqlTestCase, event
 
@@ -145,6 +145,20 @@ class ConnectionLostTests(PostgresqlTestCase):
         self.assertEqual(self.events(), ["9", "0", "1", "2"])
         await store.commit([put(3), event("3")])
         self.assertEqual(self.events(), ["9", "0", "1", "2", "3"])
+
+    async def test_committed_and_shut_down(self) -> None:
+        """A group is not done again if the server ends the connection between its commit and the answer."""
+        store = await self.open_store(through=self.proxy)
+        await store.commit([put(9), event("9")])
+        self.proxy.end_after_commit()
+        commits = [
+            store.commit([put(number), PutQueue(BILLS), PutState("n", b"%d" % number), event(str(number))])
+            for number in range(3)
+        ]
+        for commit in commits:
+            await commit
+        self.assertEqual(self.proxy.held, 1)
+        self.assertEqual(self.events(), ["9", "0", "1", "2"])
 
     async def test_never_arrived(self) -> None:
         """A group that did not reach the database is done when it is there again."""

@@ -10,6 +10,8 @@ from msmq.interfaces.storage import StorageError, StorageFull
 from msmq.storage.postgresql.address import Address
 
 _DISK_FULL: Final = "53100"
+_ENDED_BY_SERVER: Final = ("57P01", "57P02", "57P03", "57P04", "57P05")
+"""The server shuts down, has crashed, is starting, has dropped the database, or ends an idle session."""
 
 
 class DatabaseUnreachable(StorageError):
@@ -47,10 +49,18 @@ def away(address: Address, error: psycopg.Error) -> DatabaseUnreachable:
 
 
 def is_lost(connection: psycopg.Connection[tuple[object, ...]], error: Exception) -> bool:
-    """Whether this error was the end of the connection."""
-    return isinstance(error, psycopg.Error) and (
-        connection.closed or connection.broken or isinstance(error, Stalled)
-    )
+    """Whether the connection is of no use after this error.
+
+    A connection may still seem to be open: the last message of a server is read before the end of its stream,
+    and libpq may have an error of its own about what is missing.
+    The transaction may then have been committed, so only an error that the server reports for a statement, or
+    one that psycopg raises before it sends anything, says that nothing was done.
+    """
+    if not isinstance(error, psycopg.Error):
+        return False
+    if connection.closed or connection.broken or error.sqlstate in _ENDED_BY_SERVER:
+        return True
+    return isinstance(error, psycopg.OperationalError) and error.sqlstate is None
 
 
 def _said(address: Address, error: psycopg.Error) -> str:
