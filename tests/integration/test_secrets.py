@@ -43,6 +43,7 @@ SHOWN: Final = {
     "IncomingStream.key": "under which a stream is kept",
     "IncomingTransferInfo.key": "the same",
     "RecordBuilder.key": "under which a message is sent once",
+    "MessageLines.key": "the first part of those",
     "WriteOptions.key": "the column of those",
     "EnvironmentValue.key": "the name of a key of the configuration",
     "CertificateSummary.key": "the type of the key and its bits",

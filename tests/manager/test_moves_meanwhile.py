@@ -128,7 +128,7 @@ class PurgedAndDeletedTests(ManagerTestCase):
 
     def test_the_rest_was_not_purged(self) -> None:
         """The purge fails with an error, since the rest is not removed before the deletion is done."""
-        self.put(self.orders, *(b"%d" % number for number in range(120)))
+        self.put(self.orders, *(b"%d" % number for number in range(300)))
         purging = self.deferred(self.service.purge_queue(self.orders))
         self.assertNoResult(purging)
         self.store.is_slow = True
@@ -139,4 +139,4 @@ class PurgedAndDeletedTests(ManagerTestCase):
         self.store.catch_up()
         self.clock.advance(1)
         self.successResultOf(deleting)
-        self.assertEqual(len({event.identity for event in self.events()}), 120)
+        self.assertEqual(len({event.identity for event in self.events()}), 300)
