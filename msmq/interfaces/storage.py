@@ -131,7 +131,10 @@ class IMessageStore(Interface):
     durable: bool = Attribute("Whether committed data survives a kill of the process or the machine.")
 
     def open() -> Deferred[Snapshot]:
-        """Open the store and return its content; only once before the next L{close}."""
+        """Open the store and return its content; only once before the next L{close}.
+
+        The order of its queues is that of L{Snapshot<msmq.persistence.snapshot.Snapshot>}.
+        """
 
     def commit(changes: Sequence[Change]) -> Deferred[None]:
         """Commit these changes in order, all or none.
@@ -159,7 +162,9 @@ class IMessageStore(Interface):
         """
 
     def find(identity: bytes) -> Deferred[Sequence[tuple[UUID, int]]]:
-        """Queue and LookupIdentifier of every message that has this identity, in no order.
+        """Queue and LookupIdentifier of every message that has exactly this identity, in no order.
+
+        Nothing is found for C{b""}, also if packets without an identity are stored, nor for another length.
 
         It may have to scan the index of all messages, but does not delay commits for that.
 

@@ -72,7 +72,8 @@ class PutMessages:
 class RemoveMessages:
     """Delete these messages of a queue; a missing message is not an error.
 
-    @ivar is_express: they were stored as express messages.
+    @ivar is_express: they were stored as express messages. A message that was stored with another value
+        counts as missing, and stays.
     """
 
     queue: UUID

@@ -82,6 +82,8 @@ class MessageColumns(Sequence[StoredMessage]):
 class Snapshot:
     """The queues, an index of their messages and the state; packets stay in the store until they are read.
 
+    @ivar queues: in the order in which they were first put; a definition that is replaced keeps its position,
+        a queue that is removed and put again comes last.
     @ivar messages: by queue identifier, in ascending order of LookupIdentifier, without express messages; a
         queue without messages may be missing.
     @ivar state: the values of L{msmq.persistence.changes.PutState} by their names.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import attrs
 from zope.interface.verify import verifyObject
 
 from msmq.interfaces import IMessageStore, MessageNotStored, StorageError, StoreNotOpen, UnknownQueue
@@ -338,6 +339,16 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
                 {queue for queue, kept in snapshot.messages.items() if kept},
                 {journal.identifier, subqueue.identifier},
             )
+
+    async def test_order_of_queues(self) -> None:
+        """A queue that is put again keeps its position; one that was removed before comes last."""
+        first, second, third = (QueueDefinition(UUID(int=n), path=f"private$\\q{n}") for n in (9, 2, 5))
+        changed = attrs.evolve(first, quota=7)
+        store = await self.opened(*map(PutQueue, (first, second, third)), PutQueue(changed))
+        await store.commit([RemoveQueue(second.identifier), PutQueue(second)])
+        snapshot = await self.snapshot(store)
+        if store.durable:
+            self.assertEqual(list(snapshot.queues), [changed, third, second])
 
     async def test_state_is_removed(self) -> None:
         """A value that was removed is gone; removing one that is not there does nothing."""
