@@ -1,1 +1,1 @@
-"""The local API over HTTP and JSON that the command and other processes call."""
+"""Control API: the administrative and messaging interface over HTTP and JSON. docs/control.md."""

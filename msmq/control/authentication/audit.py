@@ -1,6 +1,6 @@
 """Audit log: the caller of each change, as one log line and one event.
 
-Messages that are sent and received have none: there are too many of them, and each has a trace of its own.
+Sends and receives are not audited: they are too many, and the event log traces each message.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _LONGEST: Final = 1000
 class AuditedOperation:
     """A change that a caller requests.
 
-    @ivar name: as the command has it: C{queue purge}.
-    @ivar target: what is to be changed: a path, an identifier.
-    @ivar details: how it is to be changed; nothing that is secret.
-    @ivar message: the message that it is done to, if it is one.
+    @ivar name: the operation as the command names it: C{queue purge}.
+    @ivar target: the object of the change: a path or an identifier.
+    @ivar details: the parameters of the change; never a secret.
+    @ivar message: the message that the operation changes, if it changes a single one.
     """
 
     name: str
@@ -43,12 +43,12 @@ class AuditedOperation:
 
     @property
     def queue(self) -> str:
-        r"""The queue that it concerns as events name queues: C{private$\orders} or a format name; or none."""
+        r"""The queue of the operation as events name it: C{private$\orders}, a format name, or empty."""
         text = str(self.details.get("queue", "")) if self.message is not None else self.target
         if is_format_name(text):
             return text
         computer, separator, rest = text.partition("\\")
-        # A path of this queue manager, however its computer is spelled.
+        # A path on this queue manager; events omit the computer name.
         return rest if separator and computer else ""
 
     def __str__(self) -> str:
@@ -80,9 +80,9 @@ class Audit:
         return result
 
     def tell_of_import(self, caller: Caller, taken: Mapping[str, int]) -> None:
-        """Say what an import has sent.
+        """Log the number of messages that an import sent.
 
-        @param taken: how many messages, for each destination.
+        @param taken: the number of accepted messages, by destination.
         """
         for destination, count in taken.items():
             self.tell(caller, AuditedOperation("import", destination), result=_messages(count))
@@ -90,12 +90,12 @@ class Audit:
     def tell(
         self, caller: Caller, operation: AuditedOperation, *, result: str = "", error: MQError | None = None
     ) -> None:
-        """Say how something ended.
+        """Log the result of an operation.
 
-        What the caller has written comes last, so that nothing in it can be taken for anything else.
+        Text from the caller comes last in the line, so that it cannot imitate other fields.
 
-        @param result: what came of it, in a few words.
-        @param error: why it was not done, or not to its end.
+        @param result: a short description of the result.
+        @param error: the reason for a failed or incomplete operation.
         """
         outcome, reason = "done", result
         if error is not None:
@@ -119,7 +119,7 @@ class Audit:
 
 
 def _result(result: object) -> str:
-    """What came of a change: how many messages it was about, or what message was made."""
+    """The result of a change: the number of messages, or the identifier of the new message."""
     if isinstance(result, int):
         return _messages(result)
     return str(result) if isinstance(result, MessageIdentifier) else ""

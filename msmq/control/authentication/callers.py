@@ -1,7 +1,7 @@
 """Identity of a caller of the control API, from its socket credentials or token.
 
-For a unix socket the kernel reports the connected user (SO_PEERCRED); over the network it is the token that
-was shown. Neither is taken from the caller's own statements.
+For a unix socket the kernel reports the connected user (SO_PEERCRED); over the network the token identifies
+the caller. Neither comes from unverified input of the caller.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Caller:
     @ivar uid: the user who connected to the unix socket, with C{gid} and C{pid}; C{None} elsewhere.
     @ivar login_uid: the user who logged in before becoming that user, with sudo for example, if the kernel
         records it. A process without a login may have set it, so it is a hint, and C{uid} is authoritative.
-    @ivar token_name: which token was shown, by its name or its number; never the token.
-    @ivar address: where a caller over the network is.
+    @ivar token_name: the name or the number of the token in the request; never the token.
+    @ivar address: the network address of a remote caller.
     """
 
     uid: int | None = None
@@ -48,9 +48,9 @@ class Caller:
 
 
 def caller_of(transport: object, token_name: str = "") -> Caller:
-    """The caller at the other end of a connection.
+    """Identify the caller of a connection.
 
-    @param token_name: which token was shown.
+    @param token_name: the name of the token in the request.
     """
     found: Any = transport
     if not token_name and hasattr(found, "getHandle"):

@@ -1,7 +1,7 @@
 """Token check of the control API for remote callers, before any request is processed.
 
-Of an unauthenticated caller only the head of one request is kept, for a few seconds, and only for a limited
-number of callers.
+The server buffers at most one request head for an unauthenticated caller, for a few seconds, and limits the
+number of such callers.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from msmq.control.server.sending.request_body import SendBody
 
 STRANGERS: Final = 64
-"""Limit on unauthenticated callers; one more displaces another, of the host that has most."""
+"""Limit on unauthenticated connections; beyond it the oldest of the host with the most is closed."""
 
 PATIENCE: Final = 10.0
-"""Seconds that they have, the handshake of TLS included."""
+"""Seconds within which a connection has to authenticate, TLS handshake included."""
 
 _QUIET: Final = 60.0
 """Seconds between two log lines about refused callers."""
@@ -62,13 +62,13 @@ class TokenCheck:
         self._clock = clock
         self._limit = strangers
         self._patience = patience
-        # The one that has waited the longest comes first.
+        # Ordered by age, the oldest first.
         self._strangers: dict[TokenChannel, IDelayedCall] = {}
         self._refused = 0
         self._quiet_until = clock.seconds()
 
     def enter(self, channel: TokenChannel) -> None:
-        """Register an unauthenticated connection, which is cut if it stays so."""
+        """Register an unauthenticated connection, which is closed unless it authenticates in time."""
         if channel in self._strangers:
             return
         if len(self._strangers) >= self._limit:
@@ -78,7 +78,9 @@ class TokenCheck:
         self._strangers[channel] = self._clock.callLater(self._patience, self._out_of_time, channel)
 
     def _displaced_by(self, channel: TokenChannel) -> TokenChannel:
-        """The connection to close for a new one: of the host with most, so that it affects only itself."""
+        """The connection to close for a new one: one of the host with the most, so that a flood affects only
+        its own host.
+        """
         own = counted_host(channel.host)
         hosts = {stranger: counted_host(stranger.host) for stranger in self._strangers}
         places = Counter((*hosts.values(), own))
@@ -87,13 +89,13 @@ class TokenCheck:
         return next((stranger for stranger in alike if hosts[stranger] == own), alike[0])
 
     def leave(self, channel: TokenChannel) -> None:
-        """They have shown the token, or are gone."""
+        """Remove a connection that has authenticated or disconnected."""
         call = self._strangers.pop(channel, None)
         if call is not None and call.active():
             call.cancel()
 
     def shown_by(self, request: HTTPRequest) -> str:
-        """The name of the token of a request, which is removed from it; empty for none."""
+        """Remove the token from a request and return its name; empty without a valid token."""
         shown = request.requestHeaders.getRawHeaders(b"authorization", [])
         request.requestHeaders.removeHeader(b"authorization")
         return self._tokens.name_of(shown[0]) if len(shown) == 1 else ""
@@ -118,7 +120,7 @@ class TokenCheck:
 
 
 class TokenChannel(ControlChannel):
-    """A connection whose requests show the token, each of them."""
+    """HTTP connection that requires the token in every request."""
 
     _is_over = False
 
@@ -129,31 +131,31 @@ class TokenChannel(ControlChannel):
 
     @property
     def host(self) -> str:
-        """Where the caller is, as far as there are addresses."""
+        """The address of the caller; empty on transports without addresses."""
         return getattr(cast(Any, self.transport).getPeer(), "host", "unknown")
 
     def connectionMade(self) -> None:
-        """Nothing is known of the caller."""
+        """Register the connection as unauthenticated."""
         self._guard.enter(self)
         HTTPChannel.connectionMade(self)
 
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
-        """The caller is gone."""
+        """Unregister the connection."""
         self._guard.leave(self)
         HTTPChannel.connectionLost(self, reason)
 
     def cut(self) -> None:
-        """Close here and now."""
+        """Abort the connection."""
         self._is_over = True
         cast(Any, self.transport).abortConnection()
 
     def loseConnection(self) -> None:
-        """Close when what was written has been sent, and read nothing more."""
+        """Close the connection after the written bytes are sent; read no more."""
         self._is_over = True
         HTTPChannel.loseConnection(self)
 
     def allHeadersReceived(self) -> None:
-        """The head of a request is in, and nothing of it has had an effect."""
+        """Check the token when the request head is complete, before any of it takes effect."""
         guard = self._guard
         request = self.requests[-1]
         if name := guard.shown_by(request):
@@ -163,8 +165,8 @@ class TokenChannel(ControlChannel):
             return
         self._is_over = True
         self.requests.pop()
-        # The answer would be lost if the connection were closed under a request that is still being sent;
-        # so its rest is dropped until the caller closes, or runs out of time.
+        # Closing while the caller still sends would lose the response; so the server discards input until the
+        # caller closes or times out.
         guard.enter(self)
         guard.refused(self.host)
         cast(Any, self.transport).write(_ANSWER)
@@ -174,15 +176,15 @@ class TokenChannel(ControlChannel):
         self._unless_over(super().allContentReceived)
 
     def dataReceived(self, data: bytes) -> None:
-        """Bytes arrive."""
+        """Receive bytes."""
         self._unless_over(super().dataReceived, data)
 
     def lineReceived(self, line: bytes) -> None:
-        """A line of the head of a request is in."""
+        """Receive a line of a request head."""
         self._unless_over(super().lineReceived, line)
 
     def rawDataReceived(self, data: bytes) -> None:
-        """Bytes behind a head arrive."""
+        """Receive bytes that follow a request head."""
         self._unless_over(super().rawDataReceived, data)
 
     def _unless_over(self, take: Callable[..., None], *data: bytes) -> None:
@@ -191,13 +193,13 @@ class TokenChannel(ControlChannel):
 
 
 class TokenSite(Site):
-    """The same API as on the control socket, for callers with the token."""
+    """The control API for remote callers, which authenticate with a token."""
 
     protocol = TokenChannel  # type: ignore[assignment]
     requestFactory = ControlRequest
 
     def __init__(self, site: ControlSite, tokens: TokenFile, clock: IReactorTime, **bounds: Any) -> None:
-        """Put a guard before a site.
+        """Require tokens for a site.
 
         @param bounds: those of L{TokenCheck}.
         """
@@ -207,11 +209,11 @@ class TokenSite(Site):
 
     @property
     def limits(self) -> ControlLimits:
-        """How much is taken at once."""
+        """The limits of the API."""
         return self._site.limits
 
     def connected(self, channel: ControlChannel) -> None:
-        """Nothing: L{TokenCheck} counts callers without a token, and those with one are trusted."""
+        """Do nothing: L{TokenCheck} limits unauthenticated callers; authenticated ones have no limit here."""
 
     def answered(self, channel: ControlChannel) -> None:
         """Nothing, as L{connected}."""
@@ -224,7 +226,7 @@ class TokenSite(Site):
         return self._site.send_body(source)
 
     def acceptableProtocols(self) -> list[bytes]:
-        """What TLS may agree on: the API is HTTP/1.1."""
+        """The protocols that TLS may negotiate: HTTP/1.1."""
         return [b"http/1.1"]
 
     def log(self, request: HTTPRequest) -> None:

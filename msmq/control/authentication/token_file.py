@@ -1,4 +1,4 @@
-"""The file of tokens that a server compares with, read again when it changes."""
+"""Token file of the server, reloaded when it changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SCHEME: Final = b"bearer"
 
 
 class TokenFile:
-    """What a server compares with; a file that changes counts at once, so that tokens can be replaced.
+    """The accepted tokens; a changed file takes effect at once, so that tokens can be rotated.
 
     All tokens in it have the same rights; the name only identifies the holder.
     """
@@ -36,9 +36,9 @@ class TokenFile:
         return f"<TokenFile {self._path}>"
 
     def name_of(self, authorization: bytes) -> str:
-        """The name of the token that the value of an C{Authorization} header shows; empty if it shows none.
+        """The name of the token in the value of an C{Authorization} header; empty if it is not a valid one.
 
-        How long this takes says nothing of how close it came.
+        The digests are compared in constant time.
         """
         self._refresh()
         scheme, _, text = authorization.strip().partition(b" ")
@@ -50,9 +50,9 @@ class TokenFile:
         return found if scheme.lower() == _SCHEME else ""
 
     def read_again(self) -> Callable[[], None]:
-        """Read the file, and change nothing yet.
+        """Read the file without applying it.
 
-        @return: has what was read count from now on.
+        @return: applies the tokens that were read.
         @raise TokenError: it cannot be used.
         """
         seen, names = self._look(), _names(self._path)
@@ -84,5 +84,5 @@ class TokenFile:
 
 
 def _names(path: Path) -> dict[bytes, str]:
-    """What the tokens of a file are called, by what stands for each."""
+    """The names of the tokens in a file, by digest."""
     return {token.digest: token.name for token in read_tokens(path)}

@@ -1,6 +1,6 @@
 """Tokens that authenticate callers of the control API where file permissions cannot.
 
-It is kept in a file and shown in the header C{Authorization}; no text and no log of ours ever has it.
+A token is stored in a file and sent in the header C{Authorization}; errors and logs never contain it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Final
 from msmq.errors import MsmqError
 
 SHORTEST: Final = 32
-"""Characters of a token, at least."""
+"""Minimum length of a token, in characters."""
 LONGEST: Final = 512
 _LARGEST_FILE: Final = 0x4000
 _VISIBLE: Final = frozenset(range(0x21, 0x7F))
 
 
 class TokenError(MsmqError):
-    """A token file cannot be used; says which and why, and nothing of what is in it."""
+    """A token file cannot be used; the text names the file and the reason, never its contents."""
 
 
 class ApiToken:
@@ -39,22 +39,22 @@ class ApiToken:
 
     @property
     def authorization(self) -> str:
-        """The value of the header that shows it."""
+        """The value of the C{Authorization} header."""
         return "Bearer " + self._text.decode("ascii")
 
     @property
     def digest(self) -> bytes:
-        """Stands for it where it is compared."""
+        """The digest of the token, for comparisons."""
         return sha256(self._text).digest()
 
 
 def read_tokens(path: Path) -> list[ApiToken]:
-    """The tokens in a file, one a line, each behind a name if it has one.
+    """Read the tokens of a file: one a line, each preceded by an optional name.
 
-    A token that has none is called by its number. What stands where a name is expected is no longer than a
-    name, so that a token is not taken for a name and logged.
+    A token without a name is named by its number. The length of names is limited, so that a token in the
+    position of a name is refused instead of logged.
 
-    @raise TokenError: it cannot be read, all users can read it, or a line is not a token.
+    @raise TokenError: the file cannot be read, is readable by all users, or has a line that is not a token.
     """
     try:
         with path.open("rb") as file:

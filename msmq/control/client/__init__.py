@@ -1,1 +1,1 @@
-"""A client of the control API without a reactor."""
+"""Blocking client of the control API, without a reactor."""

@@ -1,4 +1,4 @@
-"""The control API from the other side, for programs without a reactor; the command is one."""
+"""Blocking client of the control API for programs without a reactor, such as the command."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _OUTSTANDING: Final = 1000
 
 
 class ControlClient(ControlRequests):
-    """Everything that one server can be asked for."""
+    """Client of the control API of one server."""
 
     def status(self) -> dict[str, Any]:
-        """What the queue manager is and how it does."""
+        """The identity and the state of the queue manager."""
         return self.one("GET", "/v1/status")
 
     def reload(self) -> dict[str, Any]:
         """Have the server read its configuration again: C{changed}, C{restart} and C{read}.
 
-        @raise MQError: it cannot be used, and nothing has changed.
+        @raise MQError: the configuration cannot be used; nothing has changed.
         """
         return self.one("POST", "/v1/reload")
 
@@ -47,7 +47,7 @@ class ControlClient(ControlRequests):
         return self.one("GET", f"/v1/route?{query}")
 
     def topology(self) -> dict[str, Any]:
-        """The sites, links and queue managers of the enterprise, as routing knows them."""
+        """The sites, routing links and queue managers of the enterprise, as routing sees them."""
         return self.one("GET", "/v1/topology")
 
     def control_servers(self) -> list[dict[str, Any]]:
@@ -55,11 +55,11 @@ class ControlClient(ControlRequests):
         return self.several("/v1/control_servers")
 
     def control_server(self, name: str) -> dict[str, Any]:
-        """One of them; its C{endpoint} is C{None} if it is the queue manager that is asked."""
+        """One member; its C{endpoint} is C{None} if it is the queue manager of this server."""
         return self.one("GET", f"/v1/control_servers/{_segment(name, 'the member')}")
 
     def queues(self, *, system: bool = False) -> list[dict[str, Any]]:
-        """Every queue; with C{system} those of the system too."""
+        """All queues; system queues only with C{system}."""
         return self.several("/v1/queues?system=true" if system else "/v1/queues")
 
     def public_queues(
@@ -75,19 +75,19 @@ class ControlClient(ControlRequests):
         return self.one("GET", _queue_target(path))
 
     def create_queue(self, path: str, options: Mapping[str, object]) -> dict[str, Any]:
-        """Make a queue; the options are those of L{msmq.interfaces.queue_manager.IQueueManager}."""
+        """Create a queue; the options are those of L{msmq.interfaces.queue_manager.IQueueManager}."""
         return self.one("POST", "/v1/queues", _json({"path": path, **options}))
 
     def set_queue(self, path: str, properties: Mapping[str, object]) -> dict[str, Any]:
-        """Give a queue other properties; a quota of C{None} sets no limit."""
+        """Change properties of a queue; a quota of C{None} removes the limit."""
         return self.one("PATCH", _queue_target(path), _json(properties))
 
     def purge_queue(self, path: str, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
         """Remove all messages in a queue; C{purged} says how many.
 
-        It goes on if the caller does not wait for it; asking again waits for what is left.
+        The purge continues if the caller disconnects; a second call waits for the rest.
 
-        @param progress: called each second with how many are left.
+        @param progress: called each second with the number of remaining messages.
         """
         return self._purge(f"{_queue_target(path)}/purge", progress)
 
@@ -119,11 +119,12 @@ class ControlClient(ControlRequests):
         end: int | str | None = None,
         in_clear: bool = False,
     ) -> dict[str, Any]:
-        """Send copies of what the message log of a queue holds; C{replayed} says how many.
+        """Send copies of the messages in the message log of a queue; C{replayed} is their number.
 
         @param into: a destination, as of L{send}.
         @param in_clear: send all of them unencrypted, even if their senders requested encryption.
-        @param begin: the first, as C{end} is the last: a sequence number, or a time of arrival in ISO 8601.
+        @param begin: the first message, and C{end} the last: a sequence number, or a time of arrival in ISO
+            8601.
         """
         wanted: dict[str, object] = {"into": into, "from": begin, "to": end}
         if in_clear:
@@ -131,7 +132,7 @@ class ControlClient(ControlRequests):
         return self.one("POST", f"{_queue_target(path)}/replay", _json(wanted))
 
     def delete_queue(self, path: str) -> dict[str, Any]:
-        """Remove a queue and all that is in it."""
+        """Delete a queue and its messages."""
         return self.one("DELETE", _queue_target(path))
 
     def acl(self, path: str) -> dict[str, Any]:
@@ -151,7 +152,7 @@ class ControlClient(ControlRequests):
         return self.one("GET", f"{_queue_target(path)}/why?{asked}")
 
     def outgoing(self) -> list[dict[str, Any]]:
-        """Every outgoing queue."""
+        """All outgoing queues."""
         return self.several("/v1/outgoing")
 
     def outgoing_queue(self, name: str) -> dict[str, Any]:
@@ -159,28 +160,28 @@ class ControlClient(ControlRequests):
         return self.one("GET", f"/v1/outgoing/{_segment(name, 'the outgoing queue')}")
 
     def pause_outgoing(self, name: str) -> dict[str, Any]:
-        """Send nothing more from an outgoing queue until it is resumed."""
+        """Stop sending from an outgoing queue until it is resumed."""
         return self.one("POST", f"/v1/outgoing/{_segment(name, 'the outgoing queue')}/pause")
 
     def resume_outgoing(self, name: str) -> dict[str, Any]:
-        """Send again from an outgoing queue that was paused."""
+        """Resume sending from a paused outgoing queue."""
         return self.one("POST", f"/v1/outgoing/{_segment(name, 'the outgoing queue')}/resume")
 
     def retry_outgoing(self, name: str) -> dict[str, Any]:
-        """Dial the next hop of an outgoing queue now, if it waits for the next attempt."""
+        """Connect to the next hop of a waiting outgoing queue now, instead of at the next attempt."""
         return self.one("POST", f"/v1/outgoing/{_segment(name, 'the outgoing queue')}/retry")
 
     def retry_all_outgoing(self) -> list[dict[str, Any]]:
-        """The same for all outgoing queues that wait; these."""
+        """Connect to the next hops of all waiting outgoing queues now, and return those queues."""
         return self.several("/v1/outgoing/retry", "POST")
 
     def redirect_outgoing(self, name: str, to: str | None) -> dict[str, Any]:
-        """Send what is sent to a direct name to another address; C{None} for the one in the name again."""
+        """Redirect a direct format name to another address; C{None} ends the redirection."""
         segment = _segment(name, "the outgoing queue")
         return self.one("POST", f"/v1/outgoing/{segment}/redirect", _json({"to": to}))
 
     def hold_outgoing(self, action: str, next_hop: str | None = None) -> list[dict[str, Any]]:
-        """C{pause} or C{resume} what goes to one next hop, or everything; the queues that this concerns.
+        """C{pause} or C{resume} sending to one next hop, or to all; returns the queues concerned.
 
         @param next_hop: an address, the name of a computer, or the GUID of a queue manager; C{None} for all.
         """
@@ -188,44 +189,46 @@ class ControlClient(ControlRequests):
         return self.several(f"/v1/outgoing/{action}", "POST", _json(wanted))
 
     def certificates(self) -> list[dict[str, Any]]:
-        """Every certificate that messages can be signed with."""
+        """All certificates that messages can be signed with."""
         return self.several("/v1/certificates")
 
     def certificate(self, fingerprint: str = "") -> dict[str, Any]:
-        """One of them; by default the one that is signed with."""
+        """One certificate; by default the one that is used for signing."""
         return self.one(
             "GET", f"/v1/certificates/{_segment(fingerprint or DEFAULT_CERTIFICATE, 'the certificate')}"
         )
 
     def add_certificate(self, properties: dict[str, Any]) -> dict[str, Any]:
-        """Generate one (C{sid}, C{name}, C{days}, C{renew}), or import that of a file (C{file_base64})."""
+        """Generate a certificate (C{sid}, C{name}, C{days}, C{renew}), or import one from a file
+        (C{file_base64}).
+        """
         return self.one("POST", "/v1/certificates", _json(properties))
 
     def publish_certificate(self, fingerprint: str = "") -> dict[str, Any]:
-        """Register one with its user in the directory."""
+        """Register a certificate with its user in the directory."""
         return self.one(
             "POST",
             f"/v1/certificates/{_segment(fingerprint or DEFAULT_CERTIFICATE, 'the certificate')}/publish",
         )
 
     def delete_certificate(self, fingerprint: str) -> dict[str, Any]:
-        """Forget one, and its key."""
+        """Delete a certificate and its key."""
         return self.one("DELETE", f"/v1/certificates/{_segment(fingerprint, 'the certificate')}")
 
     def transactions(self) -> list[dict[str, Any]]:
-        """Every transaction that has not ended."""
+        """All open transactions."""
         return self.several("/v1/transactions")
 
     def transaction(self, identifier: str) -> dict[str, Any]:
-        """One transaction, with what it does under C{messages}."""
+        """One transaction, with its sends and receives in C{messages}."""
         return self.one("GET", f"/v1/transactions/{_segment(identifier, 'the transaction')}")
 
     def abort_transaction(self, identifier: str) -> dict[str, Any]:
-        """Abort a transaction of whomever."""
+        """Abort a transaction of any application."""
         return self.one("POST", f"/v1/transactions/{_segment(identifier, 'the transaction')}/abort")
 
     def explain(self, message: str) -> dict[str, Any]:
-        """All that is known of a message: C{message}, C{events}, C{places}."""
+        """Everything known about a message: C{message}, C{events}, C{places}."""
         return self.one("GET", f"/v1/messages/{_segment(message, 'the message')}")
 
     def browse(
@@ -239,19 +242,19 @@ class ControlClient(ControlRequests):
         bodies: bool = True,
         decode: bool = False,
     ) -> Iterator[dict[str, Any]]:
-        """Look at the messages of a queue at any depth; nothing is locked.
+        """Browse the messages of a queue from any position, without locks.
 
         The last object has C{end}: C{queue} if there are no more messages, C{limit} if there may be;
         C{after}, where to go on, and C{looked_at} and C{found}. A search that takes long gives objects with
         C{looked_at} alone in between, and one with C{unreadable} for a message that the store cannot read.
 
-        @param after: the LookupIdentifier behind which to begin; without it the front.
+        @param after: the LookupIdentifier after which to begin; by default the front of the queue.
         @param limit: the most messages.
         @param where: a JMESPath expression over the keys of a message.
-        @param body: a text that its body has to contain.
-        @param bodies: whether the bodies are wanted.
-        @param decode: whether what they are decoded to is.
-        @raise MQError: the queue is not there, the expression is wrong, or the queue goes meanwhile.
+        @param body: a text that the body has to contain.
+        @param bodies: whether to return the bodies.
+        @param decode: whether to return the decoded bodies.
+        @raise MQError: no such queue, the expression is invalid, or the queue is deleted meanwhile.
         """
         asked: dict[str, object] = {"limit": limit, "bodies": str(bodies).lower()}
         asked |= {"after": after, "where": where, "body": body, "decode": "true" if decode else None}
@@ -272,17 +275,18 @@ class ControlClient(ControlRequests):
         dry_run: bool = False,
         **options: object,
     ) -> Iterator[dict[str, Any]]:
-        """C{remove}, C{move}, C{copy} or C{requeue} messages of a queue: those named, or those that match.
+        """C{remove}, C{move}, C{copy} or C{requeue} messages of a queue, selected by identifier or by a
+        filter.
 
-        There is an object for each message, with C{lookup_id} and C{id}, C{new_id} of what was sent, and
-        C{error} and C{detail} if it was refused; others with C{done} alone tell how far it is. The last has
-        C{end}, C{done} and C{failed}. Closing the iterator ends it; what was done stays.
+        The result has an object for each message, with C{lookup_id} and C{id}, C{new_id} of a sent copy, and
+        C{error} and C{detail} if it was refused; objects with C{done} alone report progress. The last has
+        C{end}, C{done} and C{failed}. Closing the iterator stops the work; finished changes are not undone.
 
-        @param everything: all messages of the queue, where neither of the others is given.
-        @param dry_run: change nothing, and give the messages themselves.
+        @param everything: all messages of the queue, if neither identifiers nor a filter are given.
+        @param dry_run: change nothing, and return the selected messages.
         @param options: C{queue} of move, C{destination} and C{in_clear} of copy, C{to} and C{message} of
             requeue, C{limit} and C{after}.
-        @raise MQError: it is refused; the text says what was done before.
+        @raise MQError: the request is refused; the text reports the changes made before.
         """
         wanted: dict[str, object] = {"lookup_ids": lookup_ids, "where": where, "body": body, **options}
         wanted |= {"all": everything or None, "dry_run": dry_run or None}
@@ -307,12 +311,12 @@ class ControlClient(ControlRequests):
         follow: bool = False,
         where: str | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Entries of the event log, the oldest first; the last object has C{end}.
+        """Read entries of the event log, the oldest first; the last object has C{end}.
 
         @param after: only those with larger C{sequence}.
-        @param tail: only about the last so many.
-        @param follow: go on with those that come, without end.
-        @param where: a JMESPath expression over their keys.
+        @param tail: only about this number of newest entries.
+        @param follow: continue with new entries, without end.
+        @param where: a JMESPath expression over the keys of an entry.
         """
         asked = {"after": after, "tail": tail, "follow": "true" if follow else None, "where": where}
         query = urlencode(
@@ -325,8 +329,8 @@ class ControlClient(ControlRequests):
     ) -> dict[str, Any]:
         """One message of a queue by its LookupIdentifier, with its body.
 
-        @param decode: whether what it is decoded to is wanted.
-        @param raw: whether the body is wanted as C{body_base64}, text or not.
+        @param decode: whether to return the decoded body.
+        @param raw: whether to return the body as C{body_base64}, even if it is text.
         """
         query = urlencode({name: "true" for name, is_on in (("decode", decode), ("raw", raw)) if is_on})
         return self.one("GET", f"{_queue_target(path)}/messages/{lookup_id}" + (query and f"?{query}"))
@@ -337,7 +341,7 @@ class ControlClient(ControlRequests):
         return self.one("POST", target, _json({"queue": queue}))
 
     def dead_letters(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """What lies in both dead-letter queues, the first so many of each."""
+        """The messages in both dead-letter queues, the first C{limit} of each."""
         return self.several("/v1/deadletters" if limit is None else f"/v1/deadletters?limit={limit}")
 
     def requeue(self, message: str) -> dict[str, Any]:
@@ -345,7 +349,7 @@ class ControlClient(ControlRequests):
         return self.one("POST", f"/v1/deadletters/{_segment(message, 'the message')}/requeue")
 
     def sessions(self) -> list[dict[str, Any]]:
-        """Every session."""
+        """All sessions."""
         return self.several("/v1/sessions")
 
     def send(
@@ -357,21 +361,20 @@ class ControlClient(ControlRequests):
         outstanding: int = _OUTSTANDING,
         is_import: bool = False,
     ) -> Iterator[str]:
-        """Send messages over one connection, and give their identifiers as each is accepted.
+        """Send messages over one connection, and yield the identifier of each accepted message.
 
         They are sent in batches, each of which is accepted as a whole or not at all.
-        After a refusal none of the messages behind the refused ones is sent.
+        After a refusal no later message is sent.
 
         @param messages: the header of each holds its properties, C{destination} among them, and
-            C{extension_size} if its body ends with an extension; they are asked for one by one, as far as
+            C{extension_size} if its body ends with an extension; the iterator is advanced as far as
             C{outstanding} allows.
         @param one_transaction: send all of them or none; they are transactional, and the identifiers come
             after the commit.
         @param pipelined: wait neither for a slow producer nor for results before the next messages are sent,
-            so that many share one commit; messages behind a refused one may have been sent then, and have no
-            identifier here.
-        @param outstanding: messages that are sent and not answered yet, at most; without limit in a
-            transaction.
+            so that many share one commit; later messages than a refused one may then have been sent without
+            an identifier here.
+        @param outstanding: limit on sent messages without a result; not applied in a transaction.
         @param is_import: have the server log their number and the caller.
         @raise MQError: a message is refused, or the transaction is not committed.
         """
@@ -402,11 +405,11 @@ class ControlClient(ControlRequests):
         peek: bool = False,
         transactional: bool = False,
     ) -> ReceiveStream:
-        """Receive messages, or look at them; waits for the first.
+        """Receive or peek at messages; waits for the first.
 
         @param timeout: the longest wait for the next message in seconds; C{None} for no limit.
-        @param transactional: receive all in one transaction; the one receipt comes behind the last message.
-        @raise MQError: C{MQ_ERROR_IO_TIMEOUT} if none came.
+        @param transactional: receive all in one transaction; the one receipt follows the last message.
+        @raise MQError: C{MQ_ERROR_IO_TIMEOUT} if no message arrived in time.
         """
         _segment(queue, "the queue")
         parameters = {"queue": queue, "count": str(count)}
@@ -425,7 +428,7 @@ class ControlClient(ControlRequests):
 
 
 def _segment(text: str, what: str) -> str:
-    """A name as a part of a path, in which an empty one would lead to another resource.
+    """Quote a name as a path segment; an empty one would select another resource.
 
     @raise MQError: MQ_ERROR_INVALID_PARAMETER.
     """
@@ -447,6 +450,6 @@ def _json(value: Mapping[str, object]) -> bytes:
 
 
 def _marked(messages: Iterable[StreamRecord]) -> Iterator[StreamRecord]:
-    """The messages, the first of them saying that all are one transaction."""
+    """The messages, the first of them with C{one_transaction} in its header."""
     for number, record in enumerate(messages):
         yield record if number else attrs.evolve(record, header={**record.header, "one_transaction": True})

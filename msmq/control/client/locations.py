@@ -1,10 +1,10 @@
 r"""Locations of a control API (unix socket, TCP, TLS), and connections to them without a reactor.
 
-It is a unix socket, C{unix:PATH} or simply the path; C{tcp:HOST:PORT} on this computer; or
-C{ssl:HOST:PORT} anywhere.  The last two want a token, which C{tokenFile=FILE} names or the caller adds.
-The server of C{ssl:} is authenticated by C{caFile=FILE}, the certificates of trusted authorities, or by
-C{pins=FINGERPRINT,...}, its own certificate; by default by the authorities that the system trusts.
-A colon in a value is escaped: C{\:}.
+A location is a unix socket (C{unix:PATH}, or the path alone), C{tcp:HOST:PORT} on this computer, or
+C{ssl:HOST:PORT} anywhere.  The last two require a token: C{tokenFile=FILE}, or a token file from the caller.
+The server of C{ssl:} is authenticated by C{caFile=FILE}, trusted CA certificates, or by
+C{pins=FINGERPRINT,...}, its own certificate; by default the system's CA certificates are used. A colon in a
+value is escaped: C{\:}.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from msmq.quoting import quoted
 from msmq.wire.fingerprints import read_pins
 
 CONNECT_TIMEOUT: Final = 15.0
-"""Seconds until a computer that does not answer counts as one that cannot be reached."""
+"""Seconds after which an unresponsive computer counts as unreachable."""
 
 _PART: Final = re.compile(r"(?:[^:\\]|\\.)*", re.DOTALL)
 _TLS_ARGUMENTS: Final = ("tokenFile", "caFile", "pins")
@@ -37,19 +37,19 @@ _SILENCE: Final = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socke
 
 
 class LocationError(ValueError):
-    """Nothing can be there; says why, in words that finish "LOCATION ...", and names it."""
+    """A location is invalid; the text has the location and the reason."""
 
 
 class Location(Protocol):
-    """Where a control API is; printed, it says so to people."""
+    """The location of a control API; C{str} gives its printable form."""
 
     def connection(self) -> http.client.HTTPConnection:
-        """A connection there, which is not connected yet."""
+        """Create a connection to it, not connected yet."""
 
     def headers(self) -> Mapping[str, str]:
-        """What every request has to show.
+        """The headers that authenticate a request.
 
-        @raise TokenError: what it needs cannot be read.
+        @raise TokenError: the token file cannot be read.
         """
 
 
@@ -71,7 +71,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class PlainConnection(http.client.HTTPConnection):
-    """An HTTP connection over TCP, which may be silent for as long as its computer is there."""
+    """An HTTP connection over TCP, which may be idle as long as keepalive probes are answered."""
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__(host, port, timeout=CONNECT_TIMEOUT)
@@ -83,16 +83,16 @@ class PlainConnection(http.client.HTTPConnection):
 
 
 class TlsConnection(http.client.HTTPSConnection):
-    """The same over TLS, with a server that is the right one before anything is said to it."""
+    """An HTTP connection over TLS, which authenticates the server before it sends a request."""
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext, pins: frozenset[str]) -> None:
         super().__init__(host, port, timeout=CONNECT_TIMEOUT, context=context)
         self._pins = pins
 
     def connect(self) -> None:
-        """Connect the socket, and look at the certificate of the server.
+        """Connect the socket, and verify the certificate of the server.
 
-        @raise ssl.SSLError: it is another server, or no TLS.
+        @raise ssl.SSLError: the server is not authenticated, or does not speak TLS.
         """
         super().connect()
         if self._pins:
@@ -105,7 +105,7 @@ class TlsConnection(http.client.HTTPSConnection):
 
 
 def _be_patient(sock: socket.socket) -> None:
-    """Wait for an answer for as long as the other computer is there."""
+    """Wait for a response as long as TCP keepalive finds the other computer alive."""
     sock.settimeout(None)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _SILENCE:
@@ -132,11 +132,11 @@ class UnixLocation:
 
 @attrs.frozen
 class RemoteLocation:
-    """A port that wants a token.
+    """A TCP port that requires a token.
 
-    @ivar ca_file: PEM certificates of the CAs that the server's certificate is verified with.
-    @ivar pins: SHA-256 fingerprints of the certificates that the server may have; without C{ca_file}
-        no CA is needed then.
+    @ivar ca_file: PEM file of the CA certificates that verify the server's certificate.
+    @ivar pins: SHA-256 fingerprints of the accepted server certificates; with them and without C{ca_file} no
+        CA is needed.
     """
 
     host: str
@@ -172,7 +172,7 @@ class RemoteLocation:
     def _context(self) -> ssl.SSLContext:
         if self.ca_file is None and self.pins:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            # The fingerprint says more than a name and a signature could.
+            # A pinned fingerprint identifies the server; name and CA need no check.
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         else:
@@ -186,10 +186,10 @@ class RemoteLocation:
 
 
 def parse_location(text: str, *, token_file: str | Path | None = None) -> Location:
-    """Read where a control API is.
+    """Parse the location of a control API.
 
-    @param token_file: for a location that wants a token and names none.
-    @raise LocationError: it cannot be there.
+    @param token_file: the token file of a location that requires a token and names no file.
+    @raise LocationError: the text is not a valid location.
     """
     kind, _, rest = text.partition(":")
     if kind not in _ARGUMENTS or not rest:

@@ -1,4 +1,4 @@
-"""Requests to the control API, without a reactor."""
+"""Blocking HTTP requests to the control API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_REFUSAL: Final = 0x10000
 class ControlRequests:
     """Sends requests to one server, each on a connection of its own.
 
-    Every refusal is an L{MQError}; MQ_ERROR_SERVICE_NOT_AVAILABLE if the server cannot be reached or
+    A refusal raises L{MQError}; MQ_ERROR_SERVICE_NOT_AVAILABLE if the server cannot be reached or
     goes away.
     """
 
@@ -34,7 +34,7 @@ class ControlRequests:
         self._where = UnixLocation(where) if isinstance(where, Path) else where
 
     def call(self, method: str, target: str, body: bytes = b"") -> Any:
-        """One request that is answered with JSON."""
+        """Send a request and return its JSON response."""
         with contextlib.closing(self.open()) as connection:
             response = self.begin(connection, method, target, body)
             with self.losing():
@@ -43,9 +43,9 @@ class ControlRequests:
     def begin(
         self, connection: http.client.HTTPConnection, method: str, target: str, body: bytes = b""
     ) -> http.client.HTTPResponse:
-        """Send a request, and wait for the beginning of its answer.
+        """Send a request, and wait for the head of its response.
 
-        @raise MQError: the answer is a refusal.
+        @raise MQError: the server refuses the request.
         """
         headers = {"Content-Type": "application/json"} if body else {}
         response = self.ask(connection, method, target, body, headers)
@@ -69,9 +69,9 @@ class ControlRequests:
         )
 
     def open(self) -> http.client.HTTPConnection:
-        """A connection that is not made yet.
+        """Create a connection, which connects at its first request.
 
-        @raise MQError: none can be.
+        @raise MQError: no connection can be created.
         """
         try:
             return self._where.connection()
@@ -86,9 +86,9 @@ class ControlRequests:
         body: bytes | Iterator[bytes],
         headers: Mapping[str, str],
     ) -> http.client.HTTPResponse:
-        """Connect and send a request; whatever the answer says, this gives it.
+        """Connect, send a request, and return its response, whatever its status.
 
-        @raise MQError: there is no answer, or no token to show.
+        @raise MQError: no response arrives, or the token cannot be read.
         """
         try:
             shown = self._where.headers()
@@ -111,9 +111,9 @@ class ControlRequests:
         )
 
     def upgrade(self, connection: http.client.HTTPConnection, target: str) -> http.client.HTTPResponse:
-        """Make a connection one of records in both directions, and wait until the server agrees.
+        """Upgrade a connection to records in both directions, and wait for the server's agreement.
 
-        @raise MQError: it refuses.
+        @raise MQError: the server refuses.
         """
         headers = {"Connection": "Upgrade", "Upgrade": f"{WITH_RUNS}, {PROTOCOL}"}
         response = self.ask(connection, "GET", target, b"", headers)
@@ -123,25 +123,25 @@ class ControlRequests:
         return response
 
     def one(self, method: str, target: str, body: bytes = b"") -> dict[str, Any]:
-        """One request that is answered with a JSON object."""
+        """Send a request and return the JSON object of its response."""
         answer = self.call(method, target, body)
         if not isinstance(answer, dict):
             raise self.lost("it answered with something else than an object")
         return answer
 
     def several(self, target: str, method: str = "GET", body: bytes = b"") -> list[dict[str, Any]]:
-        """What there is, as JSON objects."""
+        """Send a request and return the JSON objects of its response."""
         answer = self.call(method, target, body)
         if not isinstance(answer, list) or not all(isinstance(item, dict) for item in answer):
             raise self.lost("it answered with something else than a list of objects")
         return answer
 
     def lines(self, method: str, target: str, broken: str, body: bytes = b"") -> Iterator[dict[str, Any]]:
-        """Objects that come while the server works, up to the one that has C{end}.
+        """Yield the JSON objects that the server sends while it works, up to the one with C{end}.
 
-        Closing the iterator closes the connection, and with that ends the work.
+        Closing the iterator closes the connection, which stops the work.
 
-        @param broken: what to say of an error that cannot be read.
+        @param broken: the text for an error that cannot be parsed.
         @raise MQError: the request is refused, at once or later.
         """
         with contextlib.closing(self.open()) as connection:
@@ -149,7 +149,7 @@ class ControlRequests:
             with self.losing(), response:
                 for line in response:
                     value = json.loads(line)
-                    # A refusal of one message of several names it, and is not the end.
+                    # The refusal of a single message names the message; the stream goes on.
                     if "error" in value and "lookup_id" not in value:
                         raise read_refusal(line, broken)
                     yield value

@@ -1,4 +1,4 @@
-"""A stream of messages that are sent over one connection, without a reactor."""
+"""Blocking client of a send stream: many messages over one connection."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from msmq.control.protocol.runs import LONGEST, RUN, run_header
 from msmq.errors import RemoteProtocolError
 
 PATIENCE: Final = 0.001
-"""Seconds after which what a producer has given is sent without waiting for more."""
+"""Seconds after which collected messages are sent without waiting for more."""
 _SLOW: Final = 0.002
-"""Seconds after which a producer of messages is taken to be slower than the server answers."""
+"""Seconds after which a producer counts as slower than the server's responses."""
 _READ: Final = 0x40000
 _PORTION: Final = 0x10000
 """Bytes that are collected before they are sent."""
@@ -27,9 +27,10 @@ _NOT_NOW: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class _Collected:
-    """Messages that the producer has given and that are not written yet; equal neighbours are one record.
+    """Messages of the producer that are not written yet; consecutive messages with equal headers share one
+    record.
 
-    @ivar size: bytes of their bodies.
+    @ivar size: total size of the bodies, in bytes.
     @param has_runs: whether the server takes runs.
     """
 
@@ -45,7 +46,7 @@ class _Collected:
         return self.size > 0
 
     def add(self, message: StreamRecord) -> None:
-        """One more.
+        """Add a message.
 
         @raise LocalProtocolError: its header cannot be written as JSON.
         """
@@ -62,7 +63,7 @@ class _Collected:
         self._bodies.append(message.body)
 
     def take(self) -> bytes:
-        """All of them as they are written."""
+        """Remove the collected messages and return them as encoded records."""
         self._end_run()
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
@@ -83,20 +84,21 @@ class _Collected:
 
 
 _ALONE: Final = (RUN, "key", "extension_size", "one_transaction")
-"""What no message of a run has in its header."""
+"""Header keys that exclude a message from a run."""
 
 
 _END: Final = StreamRecord({"end": True})
-"""Ends the stream, and commits its transaction."""
+"""The record that ends the stream and commits its transaction."""
 
 
 class ClientSendStream:
-    """Sends and reads at the same time, so that neither side waits for the other to read.
+    """Send stream that writes messages and reads results at the same time, so that neither side blocks the
+    other.
 
-    Messages are collected, so that many are one write.  A pipelined stream sends what it has collected when
-    the oldest of it has waited for L{PATIENCE}, by a thread if the producer takes as long for the next one;
-    what comes from a slow producer is sent at once, and its answers are waited for before it is asked again.
-    In a transaction the one answer comes after the last message.
+    Messages are collected, so that many share one write.  A pipelined stream sends the collected messages
+    when the oldest has waited for L{PATIENCE}, in a thread if the producer takes as long for the next one;
+    messages of a slow producer are sent at once, and their results are awaited before the producer is called
+    again. In a transaction there is one result, after the last message.
     """
 
     def __init__(
@@ -111,9 +113,9 @@ class ClientSendStream:
         one_transaction: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare to send; iterating does it.
+        """Prepare to send; iteration sends.
 
-        @param outstanding: messages that are sent and not answered yet, at most, outside a transaction.
+        @param outstanding: limit on sent messages without a result, outside a transaction.
         @param has_runs: whether the server takes runs.
         @param pipelined: do not wait for a slow producer; otherwise the batches depend on its messages alone.
         @param one_transaction: the first message says so, and the end of the messages commits.
@@ -132,7 +134,7 @@ class ClientSendStream:
         self._is_complete = False
         self._is_slow = False
         self._error: BaseException | None = None
-        # Held by this thread but while it waits for the producer.
+        # Held by this thread, except while it waits for the producer.
         self._lock = threading.Lock()
         self._waiting = threading.Event()
         self._over = threading.Event()
@@ -148,7 +150,7 @@ class ClientSendStream:
                 self._fill()
                 if not self._unanswered:
                     return
-                # While messages wait to be sent, answers are taken only as far as they are there.
+                # While messages wait to be sent, only results that have already arrived are read.
                 yield from self._answers()
         finally:
             self._over.set()
@@ -156,7 +158,7 @@ class ClientSendStream:
             self._lock.release()
 
     def _fill(self) -> None:
-        """Send what the producer gives, as far as the socket takes it and for so long as it is quick."""
+        """Send messages of the producer until the socket is full or the producer is slow."""
         while not (self._unsent or self._is_complete or self._collected.size >= _PORTION):
             if self._is_full:
                 break
@@ -182,7 +184,7 @@ class ClientSendStream:
         return self._outstanding is not None and self._unanswered >= self._outstanding
 
     def _next(self) -> StreamRecord | None:
-        """What the producer gives next; meanwhile what was collected may be sent."""
+        """The next message of the producer; the collected ones may be sent meanwhile."""
         if self._is_pipelined and self._collected and not self._waiting.is_set():
             if self._flusher is None:
                 self._flusher = threading.Thread(target=self._flush_when_slow, daemon=True)
@@ -198,14 +200,14 @@ class ClientSendStream:
         return message
 
     def _flush_when_slow(self) -> None:
-        """Send what was collected when the producer has not given more for a while; runs in a thread."""
+        """Send the collected messages when the producer is slow; runs in a thread."""
         while True:
             self._waiting.wait()
             before = self._unanswered
             if self._over.wait(PATIENCE):
                 return
             with self._lock:
-                # It is free while the producer is asked, and when there is nothing more to do.
+                # The lock is free while the producer runs, and after the end of the stream.
                 if not self._over.is_set() and (self._unanswered == before or not self._collected):
                     self._waiting.clear()
                     try:
@@ -224,7 +226,7 @@ class ClientSendStream:
         except _NOT_NOW:
             pass
         except (BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
-            # The server says why it stopped before it closes.
+            # The server sends its reason before it closes the connection.
             self._unsent = memoryview(b"")
             self._is_complete = True
 
@@ -253,8 +255,8 @@ class ClientSendStream:
                 yield f"{stem}\\{ordinal}"
 
     def _receive(self, has_more: bool) -> bytes | None:
-        """What has come; waits for it unless more is to be sent."""
-        # What TLS has taken from the socket and not given out does not show there.
+        """Read received bytes; wait for them unless there is more to send."""
+        # Bytes that the TLS layer has buffered do not make the socket readable.
         if not (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending()):
             readable, _, _ = select.select([self._socket], [self._socket] if has_more else [], [])
             if not readable:

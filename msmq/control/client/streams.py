@@ -1,4 +1,4 @@
-"""A stream of received messages over one connection, without a reactor."""
+"""Blocking client of a receive stream: many messages over one connection, confirmed by receipts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_HEADER: Final = 0x1000000
 
 @attrs.frozen
 class Delivered:
-    """One message of a stream; it stays the queue's until its receipt is confirmed.
+    """One message of a stream; it stays in its queue, locked, until its receipt is confirmed.
 
     @ivar properties: the message in JSON, with C{extension_size} instead of its extension, and without
         its body.
@@ -37,20 +37,20 @@ class Delivered:
 
 @attrs.frozen
 class Receipt:
-    """Stands for the messages since the receipt before it.
+    """Receipt for the messages since the previous receipt.
 
-    @ivar count: how many they are.
+    @ivar count: the number of these messages.
     """
 
     count: int
     _confirm: Callable[[bool], None] = attrs.field(repr=False)
 
     def confirm(self, *, wait: bool = True) -> None:
-        """Have them removed; they are permanently removed once this returns.
+        """Confirm the messages; the server has durably removed them when this returns.
 
-        @param wait: without it this returns at once, and the messages of all receipts that were confirmed
-            are permanently removed when the stream has ended; it raises what would have been raised here.
-        @raise MQError: they are not removed.
+        @param wait: if false, return at once; the messages of all confirmed receipts are durably removed when
+            the stream has ended, and the iteration raises the errors of confirmations.
+        @raise MQError: the messages were not removed.
         """
         self._confirm(wait)
 
@@ -81,9 +81,9 @@ class ReceiveStream:
         self._connection.close()
 
     def __iter__(self) -> Iterator[Delivered | Receipt]:
-        """What arrives, up to the end of the stream.
+        """Yield messages and receipts up to the end of the stream.
 
-        @raise MQError: the server ended it for another reason than the count or the time.
+        @raise MQError: the server ended the stream for another reason than the count or the time-out.
         """
         while True:
             record = self._waiting.popleft() if self._waiting else self._next()
@@ -103,7 +103,7 @@ class ReceiveStream:
             raise self._asking.lost(str(error)) from error
 
     def _next(self) -> StreamRecord:
-        """The next record of the server; others that came with it wait."""
+        """The next record of the server; further records in the same read are buffered."""
         records = self._read()
         self._waiting.extend(records[1:])
         return records[0]
@@ -149,7 +149,7 @@ class ReceiveStream:
 
 
 def _confirmation(receipt: int, wait: bool) -> dict[str, object]:
-    # The end of the stream answers for all receipts; a record for each would wake up both sides once more.
+    # The end of the stream confirms all receipts; a record for each would wake up both sides once more.
     return {"confirm": receipt} if wait else {"confirm": receipt, "answer": False}
 
 

@@ -1,6 +1,6 @@
-"""A message in JSON, as C{msmq receive --json} prints it, divided into what can be sent again.
+"""Divides a message in JSON, as C{msmq receive --json} prints it, into properties and body to send again.
 
-It needs neither the server nor the client, which both read such documents.
+Server and client both read such documents.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ JOURNEY_KEYS: Final = frozenset(
     " hops authenticated sender_id transaction abort_count move_count decoded decode_error report queue"
     " state reason".split()
 )
-"""Keys of a message that its journey has given to it; a message that is sent has none of them."""
+"""Keys that queue managers set during transfer; they are dropped from a message to send."""
 
 
 def divide_document(document: object) -> tuple[dict[str, Any], bytes | None]:
-    """The properties that a sender chooses, and the body; C{None} if the document has none.
+    """Divide a document into the properties that a sender chooses and the body; C{None} without a body.
 
-    What is null is left out. The properties are checked by the server.
+    Null values are left out. The server checks the properties.
 
-    @raise MQError: MQ_ERROR_INVALID_PARAMETER if it is not an object, or its body is not text or base64.
+    @raise MQError: MQ_ERROR_INVALID_PARAMETER if the document is not an object, or its body is not text or
+        base64.
     """
     if not isinstance(document, Mapping):
         raise invalid(f"a message is a JSON object, not {quoted(document, 100)}")
@@ -46,9 +47,9 @@ def divide_document(document: object) -> tuple[dict[str, Any], bytes | None]:
 
 
 def decode_base64(name: str, value: object) -> bytes:
-    """The bytes of a key in base64.
+    """Decode the base64 value of a key.
 
-    @raise MQError: MQ_ERROR_INVALID_PARAMETER if it is not base64.
+    @raise MQError: MQ_ERROR_INVALID_PARAMETER if the value is not base64.
     """
     try:
         if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Names in the paths of the control API that stand for something else than themselves."""
+"""Reserved names in the paths of the control API."""
 
 from __future__ import annotations
 

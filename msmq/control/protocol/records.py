@@ -1,4 +1,4 @@
-"""The records in which many messages travel over the control API, in both directions.
+"""Record framing of message streams in the control API, in both directions.
 
 A record is two unsigned 32-bit little-endian lengths, a header in JSON (UTF-8, an object) of the first
 length, and bytes of the second.
@@ -19,17 +19,17 @@ from msmq.errors import LocalProtocolError, RemoteProtocolError
 
 CONTENT_TYPE: Final = "application/vnd.msmq.records"
 PROTOCOL: Final = "msmq-records"
-"""What C{Upgrade} names for records in both directions on one connection."""
+"""Name of the protocol in C{Upgrade} for records in both directions on one connection."""
 WITH_RUNS: Final = f"{PROTOCOL}/2"
-"""The same, of which the client reads L{runs<msmq.control.protocol.runs>} too."""
+"""The same protocol for clients that also read L{runs<msmq.control.protocol.runs>}."""
 
 LENGTHS: Final = Struct("<II")
-"""The lengths of the header and of the body, before both."""
+"""Prefix of a record: the lengths of its header and of its body."""
 
 
 @attrs.frozen
 class RecordLimits:
-    """The longest parts that a reader takes, in bytes.
+    """Size limits of the parts of a record, in bytes.
 
     @ivar body: a body and an extension together; a packet of 4 MiB holds no more.
     """
@@ -40,9 +40,9 @@ class RecordLimits:
 
 @attrs.frozen
 class StreamRecord:
-    """One record; the header is shared between equal neighbours and not to be changed.
+    """One record; consecutive records with equal headers share the header object, which must not be changed.
 
-    @ivar header_size: the bytes of its header, where it was read and is not that of the record before.
+    @ivar header_size: the size of the header if it was parsed; 0 if it repeats that of the previous record.
     """
 
     header: Mapping[str, Any]
@@ -50,7 +50,7 @@ class StreamRecord:
     header_size: int = attrs.field(default=0, eq=False, repr=False)
 
     def to_bytes(self) -> bytes:
-        """The record as it travels.
+        """Encode the record.
 
         @raise LocalProtocolError: the header is nothing that JSON can say.
         """
@@ -58,7 +58,7 @@ class StreamRecord:
         return b"".join((LENGTHS.pack(len(header), len(self.body)), header, self.body))
 
     def header_bytes(self) -> bytes:
-        """Its header as it travels.
+        """Encode the header.
 
         @raise LocalProtocolError: the header is nothing that JSON can say.
         """
@@ -69,10 +69,10 @@ class StreamRecord:
 
 
 class RecordDecoder:
-    """Cuts a stream of records into records, however it arrives.
+    """Incremental decoder of a stream of records.
 
-    The lengths are checked before anything is kept for them.
-    After an error the stream is lost, and the decoder refuses more.
+    The lengths are checked before memory is used for them. An error is final: the decoder refuses further
+    input.
     """
 
     def __init__(self, limits: RecordLimits | None = None) -> None:
@@ -85,11 +85,12 @@ class RecordDecoder:
 
     @property
     def buffered(self) -> int:
-        """The bytes that wait for the rest of their record."""
+        """The number of buffered bytes of an incomplete record."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[StreamRecord]:
-        """The records that C{data} completes; those before an error first, and then the error.
+        """Return the records that C{data} completes; an error is raised after the records before it were
+        returned.
 
         @raise RemoteProtocolError: a length is over its limit, or a header is not a JSON object.
         """
@@ -145,7 +146,7 @@ class RecordDecoder:
         return header_size, body_size
 
     def _header(self, raw: bytes) -> dict[str, Any]:
-        # Most streams repeat one header; parsing it once saves half of the work for a message.
+        # Most streams repeat one header; parsing it once halves the work for each message.
         if raw == self._last[0] and raw:
             return self._last[1]
         try:
@@ -164,7 +165,7 @@ class RecordDecoder:
 
 
 def json_problem(error: Exception) -> str:
-    """What is wrong with a text that was to be JSON, in words."""
+    """Describe the error in invalid JSON."""
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         return str(error)
     if isinstance(error, RecursionError):

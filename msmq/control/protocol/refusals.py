@@ -1,4 +1,4 @@
-"""Refusals over HTTP: a status, and an object with C{error} and C{detail}."""
+"""Errors of the control API: an HTTP status, and an object with C{error} and C{detail}."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _HTTP: Final = {
 
 
 _LONGEST: Final = 2000
-"""Characters of a detail: some have in them what the caller has written."""
+"""Maximum length of a detail, in characters; details may quote input of the caller."""
 
 
 class ControlError(MQError):
-    """A refusal of the API itself, where HTTP has a better status than that of the MQ_ERROR.
+    """A refusal by the API itself, with a more specific HTTP status than that of its MQ_ERROR.
 
-    @ivar http_status: the status of the answer.
+    @ivar http_status: the status of the response.
     """
 
     def __init__(self, status: Status, detail: str, http_status: http.HTTPStatus) -> None:
@@ -49,9 +49,9 @@ class ControlError(MQError):
 
 
 class MethodNotAllowed(ControlError):
-    """The resource is there and does not know the method.
+    """The resource does not support the method.
 
-    @ivar allowed: the methods that it knows.
+    @ivar allowed: the supported methods.
     """
 
     def __init__(self, method: str, path: str, allowed: Iterable[str]) -> None:
@@ -64,7 +64,7 @@ class MethodNotAllowed(ControlError):
 
 
 def no_such_resource(path: str) -> ControlError:
-    """Refuses a path that leads to nothing."""
+    """No resource has this path."""
     return ControlError(
         Status.MQ_ERROR_INVALID_PARAMETER, f"there is no resource {path}", http.HTTPStatus.NOT_FOUND
     )
@@ -80,7 +80,7 @@ def too_large(what: str, limit: int) -> ControlError:
 
 
 def wrong_content(found: str, wanted: str) -> ControlError:
-    """Refuses a request body of a type that the resource does not take."""
+    """Refuses a request body of a type that the resource does not accept."""
     return ControlError(
         Status.MQ_ERROR_INVALID_PARAMETER,
         f"the Content-Type is {found or 'missing'}; this resource takes {wanted}",
@@ -103,7 +103,7 @@ def too_many(what: str, limit: int) -> ControlError:
 
 
 def no_such_receipt(stream: str, receipt: str) -> ControlError:
-    """Refuses a receipt of no open stream, or one that was confirmed before."""
+    """Refuses a receipt that belongs to no open stream, or that was confirmed before."""
     return ControlError(
         Status.MQ_ERROR_INVALID_HANDLE,
         f"no open stream {stream} has an unconfirmed receipt {receipt}",
@@ -122,22 +122,22 @@ def internal_error() -> MQError:
 
 
 def http_status(error: MQError) -> int:
-    """The HTTP status that fits the refusal."""
+    """The HTTP status of a refusal."""
     if isinstance(error, ControlError):
         return error.http_status
     return _HTTP.get(error.status, http.HTTPStatus.BAD_REQUEST)
 
 
 def refusal(error: MQError) -> dict[str, str]:
-    """The refusal as the API prints it."""
+    """The JSON object of a refusal."""
     detail = error.detail if len(error.detail) <= _LONGEST else f"{error.detail[:_LONGEST]}..."
     return {"error": error.status.name, "detail": detail}
 
 
 def read_refusal(body: bytes, otherwise: str) -> MQError:
-    """The refusal that an answer holds.
+    """Parse the refusal in a response.
 
-    @param otherwise: what to say of an answer that is not one of ours.
+    @param otherwise: the text for a response that is not an error object of this API.
     """
     try:
         answer = json.loads(body)

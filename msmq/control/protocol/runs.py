@@ -15,18 +15,18 @@ from typing import Any, Final
 
 RUN: Final = "run"
 LONGEST: Final = 256
-"""Messages of one run."""
+"""Maximum number of messages in one run."""
 
 
 class MalformedRun(ValueError):
-    """A record that is not a run; its text says why."""
+    """A record is not a valid run; the text has the reason."""
 
 
 def run_header(header: bytes, sizes: Sequence[int]) -> bytes:
-    """The header of a run that is sent.
+    """Build the header of a run to send.
 
-    @param header: that of each of its messages, a JSON object that is not empty.
-    @param sizes: of their bodies.
+    @param header: the header that its messages share, a JSON object that is not empty.
+    @param sizes: the sizes of the bodies.
     """
     first = sizes[0]
     if all(size == first for size in sizes):
@@ -35,9 +35,9 @@ def run_header(header: bytes, sizes: Sequence[int]) -> bytes:
 
 
 def check_run(value: object) -> int | Sequence[int] | None:
-    """What the header of a record that is sent says about a run; C{None} for a single message.
+    """Check the run in the header of a sent record; C{None} for a single message.
 
-    @raise MalformedRun: it is neither a number nor a list of sizes, or has too many messages.
+    @raise MalformedRun: the value is neither a number nor a list of sizes, or has too many messages.
     """
     match value:
         case None:
@@ -57,10 +57,10 @@ def check_run(value: object) -> int | Sequence[int] | None:
 
 
 def bodies_of(run: int | Sequence[int], body: bytes) -> list[bytes]:
-    """The bodies of a run.
+    """Divide the body of a run into those of its messages.
 
-    @param run: as L{check_run} gives it.
-    @raise MalformedRun: the record has more or fewer bytes.
+    @param run: as returned by L{check_run}.
+    @raise MalformedRun: the record has more or fewer bytes than the sizes say.
     """
     if isinstance(run, int):
         size, rest = divmod(len(body), run)
@@ -73,7 +73,7 @@ def bodies_of(run: int | Sequence[int], body: bytes) -> list[bytes]:
 
 
 def messages_of(header: Mapping[str, Any], body: bytes) -> Iterator[tuple[dict[str, Any], bytes]]:
-    """The properties and the body of each message of a run that is received.
+    """The properties and the body of each message of a received run.
 
     @raise MalformedRun: the record is not a run.
     """

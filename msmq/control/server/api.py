@@ -1,4 +1,4 @@
-"""The control API: one tree of resources below C{/v1}; C{docs/control.md} describes it."""
+"""Routes of the control API below C{/v1}. docs/control.md."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def make_api(
     members: EstateMembers,
     reload: Reload,
 ) -> Klein:
-    """The tree of all resources; a refusal is an object with C{error} and C{detail}."""
+    """Build the routes of all resources; a refusal is an object with C{error} and C{detail}."""
     context = ResourceContext(manager, limits, clock, Audit(manager))
     families: list[ResourceFamily] = [
         ServerResources(context, members, reload),
@@ -74,7 +74,7 @@ def make_api(
 
 
 def _unknown(request: IRequest, failure: Failure) -> bytes:
-    """The path or the method leads nowhere."""
+    """Refuse an unknown path or method."""
     assert isinstance(request, ControlRequest)
     path = request.path.decode("utf-8", "replace")
     allowed = getattr(failure.value, "valid_methods", None)
@@ -87,14 +87,14 @@ def _unknown(request: IRequest, failure: Failure) -> bytes:
 
 
 def _refused(request: IRequest, failure: Failure) -> bytes | Deferred[None]:
-    """The queue manager refuses, or there is a fault of ours."""
+    """Answer a refusal of the queue manager, or an internal error."""
     assert isinstance(request, ControlRequest)
     error = failure.value
     if not isinstance(error, MQError):
         _log.failure("A request to the control API failed", failure)
         error = internal_error()
     if request.startedWriting:
-        # A cut answer is the one sign of failure that is left; it must not be ended properly.
+        # After the response has begun only an aborted connection reports a failure; it must not end normally.
         request.connection.abortConnection()
         return Deferred()
     return _refusal_of(request, error)

@@ -25,9 +25,9 @@ _log: Final = Logger()
 
 
 class ControlSite(Site):
-    """The control API for any stream of bytes, a unix socket as a rule; it keeps no access log."""
+    """HTTP factory of the control API for any stream transport, usually a unix socket; without an access log."""
 
-    # Without the wrapper that chooses between HTTP/1.1 and HTTP/2.
+    # HTTP/1.1 only, without negotiation of HTTP/2.
     protocol = ControlChannel  # type: ignore[assignment]
     requestFactory = ControlRequest
 
@@ -44,12 +44,12 @@ class ControlSite(Site):
         self._manager = manager
         self._clock = clock
         self.limits = limits
-        # The one that has had no request for longest comes first.
+        # Ordered by idle time, the longest first.
         self._channels: dict[ControlChannel, None] = {}
         self._refused = LineLimit.a_minute(1)
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """A connection; C{None} closes it, if every other one has a request."""
+        """Accept a connection; C{None} refuses it if every other connection has a request."""
         if len(self._channels) >= self.limits.connections and not self._make_room():
             now = Moment(monotonic=self._clock.seconds(), wall=self._clock.seconds())
             if (others := self._refused.take(now)) is not None:
@@ -62,7 +62,7 @@ class ControlSite(Site):
         return Site.buildProtocol(self, addr)
 
     def _make_room(self) -> bool:
-        """Close the connection that has been without a request for longest."""
+        """Close the connection that has been idle for longest."""
         for channel in self._channels:
             if not channel.requests:
                 del self._channels[channel]
@@ -71,24 +71,24 @@ class ControlSite(Site):
         return False
 
     def connected(self, channel: ControlChannel) -> None:
-        """A connection was made."""
+        """Register a connection."""
         self._channels[channel] = None
 
     def answered(self, channel: ControlChannel) -> None:
-        """A request of a connection was answered."""
+        """Register that a connection is idle."""
         if self._channels.pop(channel, self) is None:
             self._channels[channel] = None
 
     def disconnected(self, channel: ControlChannel) -> None:
-        """A connection has ended."""
+        """Unregister a connection."""
         self._channels.pop(channel, None)
 
     def send_body(self, source: PausableSource) -> SendBody:
-        """Where the stream of records goes that begins to arrive from a connection."""
+        """Create the consumer of a stream of records in a request body."""
         return SendBody(self._manager, self.limits, self._clock, source)
 
     def log(self, request: HTTPRequest) -> None:
-        """Nothing: what is worth a line is logged where it happens."""
+        """Log nothing: the audit log and the event log record requests that matter."""
 
 
 def make_site(
@@ -99,11 +99,11 @@ def make_site(
     limits: ControlLimits | None = None,
     clock: IReactorTime | None = None,
 ) -> ControlSite:
-    """The control API of a queue manager, as a factory to listen with.
+    """Create the HTTP factory of the control API of a queue manager.
 
-    @param members: where the control APIs of other members are.
-    @param reload: reads the configuration of the server again.
-    @param limits: how much it takes at once; the defaults of L{ControlLimits}.
+    @param members: the control endpoints of other members.
+    @param reload: reloads the configuration of the server.
+    @param limits: limits of concurrent and large requests; by default those of L{ControlLimits}.
     @param clock: the reactor, or one that a test advances.
     """
     if clock is None:

@@ -1,1 +1,1 @@
-"""Requests, answers and upgraded connections of the control API, and their limits."""
+"""HTTP layer of the control API: requests, responses, upgraded connections, and their limits."""

@@ -1,4 +1,4 @@
-"""Connections that carry records in both directions once HTTP has agreed to it (RFC 9110, 7.8 Upgrade)."""
+"""HTTP connections that a request can upgrade to records in both directions (RFC 9110, 7.8 Upgrade)."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _SWITCHING: Final = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\
 
 
 _READ: Final = 0x40000
-"""Bytes that are read at once from a connection on which much arrives."""
+"""Read buffer of a connection with much input, in bytes."""
 
 
 class ChannelList(Protocol):
-    """What counts the connections of a site."""
+    """Registry of the connections of a site."""
 
     def connected(self, channel: ControlChannel) -> None:
-        """A connection was made."""
+        """Register a connection."""
 
     def answered(self, channel: ControlChannel) -> None:
-        """A request of a connection was answered."""
+        """Register that a connection is idle."""
 
     def disconnected(self, channel: ControlChannel) -> None:
-        """A connection has ended."""
+        """Unregister a connection."""
 
 
 class ControlChannel(HTTPChannel):
-    """HTTP, until a request makes its connection a stream of records in both directions."""
+    """HTTP connection, until a request upgrades it to a stream of records in both directions."""
 
     def __init__(self) -> None:
         HTTPChannel.__init__(self)
@@ -48,49 +48,49 @@ class ControlChannel(HTTPChannel):
         return cast(ChannelList, vars(self)["site"])
 
     def connectionMade(self) -> None:
-        """There is a connection, without a request yet."""
+        """Register the connection, which is idle."""
         self._connections.connected(self)
         HTTPChannel.connectionMade(self)
 
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
-        """The connection has ended."""
+        """Unregister the connection."""
         self._connections.disconnected(self)
         HTTPChannel.connectionLost(self, reason)
 
     def requestDone(self, request: HTTPRequest) -> None:
-        """A request was answered: the connection is idle from now on."""
+        """A response is complete: the connection is idle from now on."""
         self._connections.answered(self)
         HTTPChannel.requestDone(self, request)
 
     def cut(self) -> None:
-        """Close at once, without writing what is still to be written."""
+        """Close at once and discard unwritten bytes."""
         cast(Any, self.transport).abortConnection()
 
     def switch(self, protocol: str, take: Callable[[bytes], None]) -> None:
-        """Agree to the upgrade; whatever arrives from now on is handed over, and nothing more is HTTP.
+        """Accept the upgrade; all further input goes to the consumer and is no longer HTTP.
 
-        The request lasts as long as the connection, and is notified of its end.
+        The request lasts until the connection ends, and is notified of it.
         """
         self._take = take
         HTTPChannel.write(self, _SWITCHING % protocol.encode("ascii"))
 
     def rawDataReceived(self, data: bytes) -> None:
-        """More of a request body, of a later request, or of the records."""
+        """Receive bytes of a request body, of a later request, or of records."""
         if self._take is None:
             super().rawDataReceived(data)
             return
         transport: Any = self.transport
         if len(data) == getattr(transport, "bufferSize", 0) < _READ:
-            # There is more than is read at once, such as a message of 64 KiB, which does not fit in with its
-            # header; who sends little goes on with a small buffer.
+            # A read filled the small buffer, as a message of 64 KiB with its header does; slow senders keep
+            # the small buffer.
             transport.bufferSize = _READ
         self._take(data)
 
 
 def wanted_protocol(request: ControlRequest) -> str | None:
-    """The protocol of records in both directions that a request wants for its connection, if it wants one.
+    """The record protocol that a request wants to upgrade to, if any.
 
-    Of several the one with runs is taken.
+    Among several the one with runs is chosen.
     """
     asked = request.requestHeaders.getRawHeaders("upgrade", [])
     words = {word.strip().lower() for line in asked for word in line.split(",")}
@@ -98,10 +98,10 @@ def wanted_protocol(request: ControlRequest) -> str | None:
 
 
 class RecordConnection(ResponseStream):
-    """The connection of a request as a stream of records in both directions, from L{open} on.
+    """Upgraded connection of a request: a stream of records in both directions, from L{open} on.
 
-    @param take: gets the bytes that arrive.
-    @param caught_up: called when the reader has taken enough of what was written, after L{is_behind}.
+    @param take: called with received bytes.
+    @param caught_up: called when the reader has caught up after L{is_behind}.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class RecordConnection(ResponseStream):
         self._channel = cast(ControlChannel, request.channel)
         self._protocol = wanted_protocol(request) or PROTOCOL
         self._connection = request.connection
-        # A transport that is no descriptor of its own, such as that of TLS, writes when it will.
+        # A transport without its own file descriptor, such as TLS, schedules its writes itself.
         self._descriptor: Any = request.connection
         self._is_descriptor = IWriteDescriptor.providedBy(request.connection)
         self._take = take
@@ -122,12 +122,12 @@ class RecordConnection(ResponseStream):
 
     @property
     def has_runs(self) -> bool:
-        """Whether the reader takes runs."""
+        """Whether the reader accepts runs."""
         return self._protocol == WITH_RUNS
 
     @property
     def is_behind(self) -> bool:
-        """Whether the reader has still to take much of what was written."""
+        """Whether the reader has many bytes still to read."""
         return self._paused
 
     def resumeProducing(self) -> None:
@@ -136,7 +136,7 @@ class RecordConnection(ResponseStream):
         self._caught_up()
 
     def open(self) -> None:
-        """Agree to the upgrade; a refusal can only be a record from now on."""
+        """Accept the upgrade; a refusal can only be a record from now on."""
         if not self.is_open:
             self.is_open = True
             self._request.startedWriting = 1
@@ -144,29 +144,29 @@ class RecordConnection(ResponseStream):
             self._channel.switch(self._protocol, self._take)
 
     def write(self, data: bytes) -> None:
-        """Hand over the next records."""
+        """Write the next records."""
         if not self._is_broken:
             self.open()
             HTTPChannel.write(self._channel, data)
 
     def tell(self, **header: object) -> None:
-        """Hand over a record that is nothing but a header."""
+        """Write a record without a body."""
         self.write(StreamRecord(header).to_bytes())
 
     def flush(self) -> None:
         """See L{ResponseStream.flush}.
 
-        An error of the socket is found by the reactor, which writes what is left.
+        The reactor detects errors of the socket, and writes the rest.
         """
         if self._is_descriptor and self.is_open and self._descriptor.connected:
             self._descriptor.doWrite()
 
     def abort(self) -> None:
-        """Close the connection here and now: the other side broke the rules."""
+        """Abort the connection after a protocol violation of the peer."""
         self._connection.abortConnection()
 
     def end(self) -> None:
-        """Close the connection behind what was written."""
+        """Close the connection after the written bytes are sent."""
         self.close()
         if not self._is_broken:
             self._is_broken = True

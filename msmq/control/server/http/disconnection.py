@@ -1,4 +1,4 @@
-"""Waiting that suits requests whose caller may go away at any moment."""
+"""Awaiting work for requests whose caller may disconnect at any time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 
 def running(work: Awaitable[_T]) -> Deferred[_T]:
-    """The work, begun; cancelling the Deferred cancels it."""
+    """Start the work; cancelling the Deferred cancels it."""
     if isinstance(work, Deferred):
         return work
 

@@ -9,16 +9,18 @@ from msmq.control.protocol.records import RecordLimits
 
 @attrs.frozen(kw_only=True)
 class ControlLimits:
-    """Sizes are bytes; a request over a limit is refused with a status of its own, not truncated.
+    """Limits of the control API; sizes are bytes. A request over a limit is refused, not truncated.
 
-    The slices are no promise to callers: they bound how long the reactor is held at a time.
+    The sizes of slices are not part of the API: they bound the time of one reactor iteration.
     """
 
     connections: int = 128
-    """Connections to the control socket; one more closes the idlest without a request, or is refused."""
+    """Connections to the control socket; beyond it the one that is idle longest is closed, or the new one
+    refused.
+    """
 
     records: RecordLimits = attrs.field(factory=RecordLimits)
-    """The parts of one record in a stream; the stream itself has no limit."""
+    """Parts of one record in a stream; the stream itself has no limit."""
 
     request_body: int = 0x400000
     """The body of any request that is not a stream of records."""
@@ -27,22 +29,23 @@ class ControlLimits:
     """A request body in JSON."""
 
     receives: int = 1000
-    """Receives that wait, or hold messages, at one time."""
+    """Concurrent receives that wait or hold messages."""
 
     receive_batch: int = 128
     """Messages under one receipt."""
 
     open_receipts: int = 2
-    """Receipts of one stream that may wait for their confirmation; the stream pauses before more."""
+    """Unconfirmed receipts of one stream, after which the stream pauses."""
 
     unread_answers: int = 64
     """Unread answers to confirmations after which no further confirmations are read."""
 
     peek: int = 10000
-    """Messages that one peek shows."""
+    """Messages in the response of one peek."""
 
     send_backlog: int = 0x100000
-    """What a stream of records may have sent ahead of the queue manager before it is paused."""
+    """Bytes of a stream of records that the queue manager has not accepted yet, after which reading pauses.
+    """
 
     slice_messages: int = 128
     """Messages after which a slice takes no further record; a run has up to 256."""

@@ -1,4 +1,4 @@
-"""Request bodies within their limits: kept in memory, or taken in as they arrive."""
+"""HTTP requests of the control API, with limits on their bodies."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _STREAM: Final = b"/v1/send"
 
 
 class BoundedContent(io.BytesIO):
-    """A request body up to a limit; all of a longer one is dropped.
+    """Buffer of a request body; a body over the limit is dropped as a whole.
 
-    @ivar is_over: whether it was longer.
+    @ivar is_over: whether the body exceeded the limit.
     """
 
     def __init__(self, limit: int) -> None:
@@ -34,7 +34,7 @@ class BoundedContent(io.BytesIO):
         self.is_over = False
 
     def write(self, data: Any, /) -> int:
-        """Keep the next bytes."""
+        """Buffer the next bytes."""
         if self.is_over or super().tell() + len(data) > self._limit:
             self.is_over = True
             self.seek(0)
@@ -43,33 +43,33 @@ class BoundedContent(io.BytesIO):
         return super().write(data)
 
     def tell(self) -> int:
-        """0, so that the HTTP server looks for no form in it: curl calls every body one."""
+        """Return 0, so that the HTTP server does not parse a form: curl labels every body as one."""
         return 0
 
 
 class Connection(PausableSource, Protocol):
-    """What a request needs of the transport that it came over; sockets of every kind have it."""
+    """Interface of the transport of a request, which all socket transports provide."""
 
     def abortConnection(self) -> None:
-        """Close without writing what is still to be written."""
+        """Close and discard unwritten bytes."""
 
 
 class RequestSite(Protocol):
-    """What a request needs of the factory of its connection.
+    """Interface of the factory of a request's connection.
 
-    @ivar limits: how much one request may carry.
+    @ivar limits: limits on request bodies.
     """
 
     limits: ControlLimits
 
     def send_body(self, source: PausableSource) -> SendBody:
-        """Where the stream of records goes that begins to arrive from a connection."""
+        """Create the consumer of a stream of records in a request body."""
 
 
 class ControlRequest(Request):
-    """A request to send a stream of records goes to the queue manager while it arrives.
+    """Request to the control API; the body of a send stream goes to the queue manager while it arrives.
 
-    @ivar token_name: what the token is called that it has shown, where one is wanted.
+    @ivar token_name: the name of the request's token, where one is required.
     """
 
     content: BoundedContent | SendBody
@@ -77,7 +77,7 @@ class ControlRequest(Request):
 
     @property
     def connection(self) -> Connection:
-        """The transport that the request came over."""
+        """The transport of the request."""
         return cast(Connection, self.transport)
 
     @property
@@ -86,7 +86,7 @@ class ControlRequest(Request):
         return caller_of(self.transport, self.token_name)
 
     def gotLength(self, length: int | None) -> None:
-        """The headers are in: choose where the body goes."""
+        """Choose the consumer of the body when the headers are complete."""
         site: RequestSite = vars(self.channel)["site"]
         if _content_type(self) == CONTENT_TYPE and self._is_for_stream():
             self.content = site.send_body(self.connection)
@@ -94,20 +94,20 @@ class ControlRequest(Request):
             self.content = BoundedContent(site.limits.request_body)
 
     def _is_for_stream(self) -> bool:
-        """Whether it goes to the one resource that takes what arrives before it has answered.
+        """Whether the request is for the resource that consumes a stream of records.
 
-        The request says that itself only once it is whole; until then its channel knows.
+        The request has no path before it is complete; the channel has it.
         """
         head = vars(self.channel)
         path = unquote_to_bytes(head["_path"].partition(b"?")[0])
         return (head["_command"], path) == (b"POST", _STREAM)
 
     def process(self) -> None:
-        """The request is whole: answer it."""
+        """Answer the complete request."""
         try:
             unquote_to_bytes(self.path).decode("utf-8")
         except UnicodeDecodeError:
-            # What finds the resource would answer that in words of its own, and log a traceback.
+            # Klein would answer this with its own text and log a traceback.
             error = invalid("the path is not UTF-8")
             self.write(json_answer(self, refusal(error), http_status(error)))  # type: ignore[no-untyped-call]
             self.finish()  # type: ignore[no-untyped-call]
@@ -115,13 +115,13 @@ class ControlRequest(Request):
             super().process()  # type: ignore[no-untyped-call]
 
     def getRequestHostname(self) -> bytes:
-        """The same for everybody: no resource depends on it, and some that callers write are no names."""
+        """A constant: no resource depends on it, and the C{Host} header may be invalid."""
         return b"localhost"
 
     def handleContentChunk(self, data: bytes) -> None:
-        """Some of the body is in."""
+        """Receive a part of the body."""
         self.content.write(data)
-        # Being slow to take the body in is no idleness of the client.
+        # A slow consumer must not make the client's connection time out as idle.
         self.channel.resetTimeout()
 
 
@@ -131,9 +131,9 @@ def _content_type(request: Request) -> str:
 
 
 def raw_body(request: ControlRequest, limit: int) -> bytes:
-    """The whole body.
+    """The complete body.
 
-    @raise ControlError: it is over the limit, or a stream of records.
+    @raise ControlError: the body is over the limit, or a stream of records.
     """
     content = request.content
     if isinstance(content, SendBody) or _content_type(request) == CONTENT_TYPE:
@@ -145,9 +145,9 @@ def raw_body(request: ControlRequest, limit: int) -> bytes:
 
 
 def json_body(request: ControlRequest, limit: int) -> dict[str, Any]:
-    """The object that the body holds; an empty body is an empty object.
+    """Parse the body as a JSON object; an empty body is an empty object.
 
-    @raise MQError: it is over the limit or no object.
+    @raise MQError: the body is over the limit, or not a JSON object.
     """
     body = raw_body(request, limit)
     try:
@@ -160,9 +160,9 @@ def json_body(request: ControlRequest, limit: int) -> dict[str, Any]:
 
 
 def record_body(request: ControlRequest) -> SendBody:
-    """The stream of records that the body is.
+    """The consumer of the body's stream of records.
 
-    @raise ControlError: its type says something else.
+    @raise ControlError: the body has another content type.
     """
     if not isinstance(request.content, SendBody):
         raise wrong_content(_content_type(request), CONTENT_TYPE)
@@ -172,7 +172,7 @@ def record_body(request: ControlRequest) -> SendBody:
 def parameters(request: Request) -> dict[str, str]:
     """The query parameters.
 
-    @raise MQError: one is there twice, or not UTF-8.
+    @raise MQError: a parameter is repeated, or not UTF-8.
     """
     found = {}
     arguments: Mapping[bytes, list[bytes]] = request.args
@@ -188,9 +188,9 @@ def parameters(request: Request) -> dict[str, str]:
 
 
 def take(found: dict[str, str], name: str) -> str:
-    """Remove a parameter that must be there.
+    """Remove and return a required parameter.
 
-    @raise MQError: it is not.
+    @raise MQError: the parameter is missing.
     """
     if not found.get(name):
         raise invalid(f"the query parameter {name} is missing")
@@ -200,7 +200,7 @@ def take(found: dict[str, str], name: str) -> str:
 def refuse_rest(found: Mapping[str, object], known: str) -> None:
     """Refuse unknown parameters.
 
-    @raise MQError: something is left.
+    @raise MQError: unknown parameters remain.
     """
     for name in found:
         raise invalid(f"there is no parameter {quoted(name)} here, only {known}")

@@ -1,4 +1,4 @@
-"""Writing answers: short ones at once, long ones at the pace of the reader."""
+"""HTTP responses: short ones in one write, long ones with back-pressure from the reader."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _T = TypeVar("_T")
 
 
 def to_json(value: object) -> bytes:
-    """One line of JSON in ASCII, without its end."""
+    """One line of JSON in ASCII, without a newline."""
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
 def json_answer(request: Request, value: object, code: int = 200) -> bytes:
-    """Set the request up to be answered with a JSON object, and give the bytes to answer with."""
+    """Set status and headers of a JSON response, and return its body."""
     body = to_json(value) + b"\n"
     request.setResponseCode(code)
     request.setHeader(b"content-type", JSON.encode("ascii"))
@@ -41,7 +41,7 @@ def json_answer(request: Request, value: object, code: int = 200) -> bytes:
 
 @implementer(IPushProducer)
 class ResponseStream:
-    """An answer of many parts; its writer awaits L{drained} in between.
+    """Streamed response; its writer awaits L{drained} between parts.
 
     The awaiting coroutine is cancelled with its request if the caller goes away.
     """
@@ -57,11 +57,11 @@ class ResponseStream:
 
     @property
     def has_runs(self) -> bool:
-        """Whether the reader takes L{runs<msmq.control.protocol.runs>}; it has to ask for them."""
+        """Whether the reader requested L{runs<msmq.control.protocol.runs>}."""
         return False
 
     def open(self) -> None:
-        """Begin the answer; its status and headers are final from now on."""
+        """Begin the response; its status and headers are final from now on."""
         if not self.is_open:
             self.is_open = True
             self._request.setHeader(b"content-type", self._content_type.encode("ascii"))
@@ -69,35 +69,35 @@ class ResponseStream:
             self._request.write(b"")
 
     def check(self) -> None:
-        """Stop here if the caller is gone; for after a wait that may have ended well all the same.
+        """Stop if the caller has disconnected; for use after a wait that may have succeeded nevertheless.
 
-        @raise CancelledError: the caller is gone.
+        @raise CancelledError: the caller has disconnected.
         """
         if self._is_broken:
             raise CancelledError
 
     def write(self, data: bytes) -> None:
-        """Hand over the next part."""
+        """Write the next part."""
         self.open()
         self._request.write(data)
 
     def flush(self) -> None:
-        """Pass to the kernel what was written, if that saves a turn of the reactor; for a client that waits.
+        """Pass written bytes to the kernel now, if that saves a reactor iteration for a waiting client.
 
-        Without it the reactor waits for the socket first: a poll and two changes of what is polled.
+        Otherwise the reactor first polls the socket, and changes its poll set twice.
         """
 
     async def drained(self) -> None:
-        """Wait until the reader has taken enough of what was written."""
+        """Wait until the reader has caught up."""
         while self._paused:
             self._waiting = Deferred()
             await self._waiting
 
     def close(self) -> None:
-        """Stop producing; the answer ends when its request does."""
+        """Stop producing; the response ends with its request."""
         if self.is_open:
             self.is_open = False
-            # Of a lost connection the coroutine of the request may hear before this stream does.
+            # The request's coroutine may be notified of a lost connection before this stream.
             if not self._is_broken and self._request.channel is not None:
                 self._request.unregisterProducer()
 
@@ -105,7 +105,7 @@ class ResponseStream:
         self._is_broken = True
 
     def pauseProducing(self) -> None:
-        """The reader is behind."""
+        """Pause: the reader is behind."""
         self._paused = True
 
     def resumeProducing(self) -> None:
@@ -116,7 +116,7 @@ class ResponseStream:
             waiting.callback(None)
 
     def stopProducing(self) -> None:
-        """The reader is gone; the request's own notice of it ends the writer."""
+        """The reader has disconnected; the request's own notification ends the writer."""
 
 
 async def json_progress(
@@ -126,12 +126,12 @@ async def json_progress(
     result: Callable[[_T], Mapping[str, Any]],
     clock: IReactorTime,
 ) -> bytes | None:
-    """Answer work that may take long with a JSON object a line: how far it is, each second, and its result.
+    """Answer long work with lines of JSON: its progress each second, and its result.
 
-    Work that ends within a second is answered as L{json_answer} does; the caller may go away at any time
-    without ending it. What fails later than that is a last line with C{error} and C{detail}.
+    Work that ends within a second is answered as L{json_answer} does. The work continues if the caller
+    disconnects. A later failure is a last line with C{error} and C{detail}.
 
-    @raise MQError: as the work does within a second.
+    @raise MQError: the work fails within a second.
     """
     ending = _Ending(work, clock)
     await ending.within(_PROGRESS)
@@ -144,7 +144,7 @@ async def json_progress(
             try:
                 stream.write(to_json(progress()) + b"\n")
             except MQError:
-                # What it works on has gone; how the work ends says so.
+                # The object of the work was deleted; the result of the work reports it.
                 pass
             await ending.within(_PROGRESS)
         try:
@@ -159,14 +159,14 @@ async def json_progress(
 
 @attrs.frozen
 class _Outcome(Generic[_T]):
-    """How some work ended."""
+    """Result of some work."""
 
     value: _T | Failure
 
     def get(self) -> _T:
-        """Its result.
+        """Return the result.
 
-        @raise Exception: it failed with that.
+        @raise Exception: the failure of the work.
         """
         if isinstance(self.value, Failure):
             self.value.raiseException()
@@ -174,7 +174,7 @@ class _Outcome(Generic[_T]):
 
 
 class _Ending(Generic[_T]):
-    """Waits for the end of some work, a while at a time."""
+    """Waits for the end of some work, with a time-out for each wait."""
 
     def __init__(self, work: Deferred[_T], clock: IReactorTime) -> None:
         self._clock = clock
@@ -183,7 +183,7 @@ class _Ending(Generic[_T]):
         work.addBoth(self._end)
 
     async def within(self, seconds: float) -> None:
-        """Wait for so long, or until it has ended."""
+        """Wait for this number of seconds, or until the work has ended."""
         if self.outcome is not None:
             return
         waiting = self._waiting = Deferred()
@@ -223,9 +223,9 @@ async def json_list(
 async def json_stream(
     request: Request, items: AsyncIterator[Mapping[str, Any]], clock: IReactorTime
 ) -> bytes | None:
-    """Answer with a JSON array of what comes one by one, at the pace of the reader.
+    """Answer with a JSON array of items from an iterator, with back-pressure from the reader.
 
-    What goes wrong before the first item is raised before the answer has begun.
+    An error before the first item is raised before the response has begun.
     """
     stream = ResponseStream(request, JSON)
     part: list[Mapping[str, Any]] = []
