@@ -28,7 +28,7 @@ def command() -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status; every error becomes one line."""
     if arguments is None and "_MSMQ_COMPLETE" in os.environ:
-        # A shell asks what can follow; its script is that of msmq completion.
+        # The completion script of the shell, from msmq completion, requests the possible continuations.
         from click.shell_completion import shell_complete
 
         return shell_complete(command, {}, "msmq", "_MSMQ_COMPLETE", os.environ["_MSMQ_COMPLETE"])

@@ -13,21 +13,21 @@ from msmq.structures.status import MQError, Status
 _C = TypeVar("_C", bound=Callable[..., object])
 
 yes_option: Final = click.option("--yes", is_flag=True, help="Do it without asking.")
-"""Lets a command take C{--yes}."""
+"""Decorator that adds C{--yes} to a command."""
 
 
 def is_interactive() -> bool:
-    """Whether a person can be asked: input and error output are terminals."""
+    """Whether the command can prompt: standard input and standard error are terminals."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 def confirm(question: Callable[[], str], *, yes: bool, is_required: bool = True) -> None:
-    """Ask a person, unless C{--yes} was given.
+    """Prompt for confirmation, unless C{--yes} was given.
 
-    @param question: makes the question, without its question mark; called only if it is asked.
-    @param is_required: without a terminal C{--yes} has to be given.
-    @raise MQError: MQ_ERROR_OPERATION_CANCELLED the answer is no.
-    @raise click.UsageError: there is no terminal to ask on.
+    @param question: returns the question, without its question mark; called only for a prompt.
+    @param is_required: whether C{--yes} is required without a terminal.
+    @raise MQError: MQ_ERROR_OPERATION_CANCELLED if the answer is no.
+    @raise click.UsageError: there is no terminal, and C{--yes} is required.
     """
     if yes:
         return

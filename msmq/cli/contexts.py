@@ -1,4 +1,4 @@
-"""The servers that a person uses, by names: a JSON file in the directory for configurations."""
+"""Contexts of the command: named servers, in a JSON file in the user's configuration directory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ VERSION = 1
 class Contexts:
     """Servers by their names.
 
-    @ivar places: where each is, and the file with its token.
-    @ivar current: the one that is used; C{None} for none.
+    @ivar places: the endpoint of each server, and its token file.
+    @ivar current: the name of the context in use; C{None} for none.
     """
 
     places: Mapping[str, tuple[str, str | None]]
@@ -31,9 +31,9 @@ def contexts_file() -> str:
 
 
 def read_contexts() -> Contexts:
-    """What is kept; nothing if there is no file.
+    """Read the contexts; empty if there is no file.
 
-    @raise click.UsageError: it cannot be read, or is damaged.
+    @raise click.UsageError: the file cannot be read, or is damaged.
     """
     path = contexts_file()
     try:
@@ -54,9 +54,9 @@ def read_contexts() -> Contexts:
 
 
 def write_contexts(contexts: Contexts) -> None:
-    """Keep these; the file is replaced as a whole.
+    """Write the contexts; the file is replaced atomically.
 
-    @raise click.UsageError: it cannot be written.
+    @raise click.UsageError: the file cannot be written.
     """
     path = contexts_file()
     value = {

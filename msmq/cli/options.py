@@ -1,4 +1,4 @@
-"""The options that every verb takes, before the verb and after it."""
+"""Common options of all verbs, before or after the verb."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ class Settings:
         return self._member
 
     def client_of(self, host: str) -> ControlClient:
-        """Another server: an endpoint as for C{--control}, a data directory, or a member as for C{--on}.
+        """The client of another server: an endpoint as for C{--control}, a data directory, or a member as for
+        C{--on}.
 
         @param host: a member, unless it has a slash or begins with C{ssl:}, C{tls:}, C{tcp:} or C{unix:}.
         @raise MQError: as of L{client}.
@@ -121,7 +122,7 @@ class Settings:
             if wanted and _last_part(path) == wanted and path != name:
                 return path
         by_name = {_last_part(path): path for path in paths}
-        # Few commands come here, and each would wait for the import.
+        # A late import: few commands need it, and it would delay all.
         import difflib
 
         close = difflib.get_close_matches(wanted, by_name, n=1)
@@ -183,7 +184,7 @@ class SecondsOption(click.FloatRange):
     """A finite number of seconds."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number."""
+        """Parse the number."""
         found = super().convert(value, param, ctx)
         if not math.isfinite(found):
             self.fail(f"{quoted(value)} is not a number of seconds", param, ctx)
@@ -191,7 +192,7 @@ class SecondsOption(click.FloatRange):
 
 
 pass_settings = click.make_pass_decorator(Settings, ensure=True)
-"""Hands a verb its L{Settings}."""
+"""Decorator that passes the L{Settings} to a verb."""
 
 
 def common_options(command: _C) -> _C:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from msmq.errors import MsmqError
 
 _NARROWEST: Final = 8
-"""Characters to which a column of a table is cut at most."""
+"""Maximum width of a column of a table, in characters."""
 
 
 class OutputError(MsmqError):
@@ -72,7 +72,7 @@ class Output:
     def write(self, text: str) -> None:
         """Print lines with terminal control characters escaped.
 
-        @raise OutputError: they cannot be written.
+        @raise OutputError: writing failed.
         """
         self._write("\n".join(printable(line, also="\t") for line in text.split("\n")))
 
@@ -94,7 +94,7 @@ class Output:
     def flush(self) -> None:
         """Flush everything to the reader.
 
-        @raise OutputError: it cannot be.
+        @raise OutputError: writing failed.
         """
         try:
             if sys.stdout is not None:
@@ -104,14 +104,14 @@ class Output:
 
 
 def _terminal_width() -> int | None:
-    """Columns of the terminal that tables are written to; C{None} for anything else, which is not cut for."""
+    """Width of the terminal in columns; C{None} without a terminal, where tables are not truncated."""
     if sys.stdout is None or not sys.stdout.isatty():
         return None
     return shutil.get_terminal_size().columns
 
 
 def fitted_widths(widths: Sequence[int], least: Sequence[int], width: int | None) -> list[int]:
-    """The widths of columns, of which the widest are cut until all fit, but none below its title."""
+    """Fit the widths of columns to the terminal: the widest are reduced, but none below its title."""
     fit = list(widths)
     if width is None:
         return fit
@@ -126,7 +126,7 @@ def fitted_widths(widths: Sequence[int], least: Sequence[int], width: int | None
 
 
 def cut_text(text: str, width: int) -> str:
-    """A text of at most so many characters; three dots stand for what is left out in its middle."""
+    """Shorten a text to a number of characters; three dots replace its middle."""
     if len(text) <= width:
         return text
     kept = width - 3
@@ -176,7 +176,7 @@ def cell(value: object) -> str:
 
 
 def printable(text: str, also: str = "") -> str:
-    """The text with every character escaped that is not printable, except those in C{also}."""
+    """Escape all non-printable characters of a text, except those in C{also}."""
     if text.isprintable():
         return text
     return "".join(

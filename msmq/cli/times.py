@@ -1,4 +1,4 @@
-"""Times as people type them."""
+"""Parser of times in options."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def parse_time(text: str) -> str:
-    """A time in ISO 8601 (UTC unless it has an offset), or C{90s}, C{15m}, C{2h}, C{1d} ago.
+    """Parse a time in ISO 8601 (UTC unless it has an offset), or an age: C{90s}, C{15m}, C{2h}, C{1d}.
 
-    The result can be compared with the times in JSON as a text.
+    The result sorts as text with the times in JSON.
 
-    @raise ValueError: it is neither.
+    @raise ValueError: the text is neither.
     """
     ago = _AGO.fullmatch(text.strip())
     if ago is not None:

@@ -1,4 +1,4 @@
-"""The table of verbs, and the group that imports a verb only when it is asked for.
+"""Table of verbs, and the click group that imports the module of a verb on first use.
 
 A new verb is a module in the folder of its family and a line here.  The line repeats the first sentence of
 the command's docstring, so that C{msmq --help} imports none of the modules.
@@ -14,15 +14,15 @@ import attrs
 import click
 
 _SPACE: Final = 6
-"""Columns of a line of help that belong neither to the name of a verb nor to its summary."""
+"""Columns of a line of help other than the name of a verb and its summary."""
 
 
 @attrs.frozen
 class VerbEntry:
     """A verb, or a group of verbs.
 
-    @ivar module: has a click command of the verb's name; a name that is a word of Python as well has an
-        underscore behind it there.
+    @ivar module: the module with the click command of the verb's name; a name that is a Python keyword has an
+        underscore appended.
     @ivar summary: the first sentence of that command's help.
     """
 
@@ -111,10 +111,10 @@ VERBS: Final = {
 
 
 class Verbs(click.Group):
-    """Imports the module of a verb when the verb is asked for."""
+    """Click group that imports the module of a verb on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every verb."""
+        """The names of all verbs."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -128,7 +128,7 @@ class Verbs(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the verbs with their summaries, as click does it, but without importing them."""
+        """List the verbs with their summaries, as click does, without importing them."""
         limit = formatter.width - _SPACE - max(map(len, VERBS))
         rows = [
             (name, click.Command(name, help=entry.summary).get_short_help_str(limit))

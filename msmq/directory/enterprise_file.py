@@ -55,8 +55,8 @@ MOST_PROBLEMS: Final = 1000
 class FileProblem:
     """A fault of a file, or something that is probably unintended.
 
-    @ivar line: the line, counted from 1; C{None} for the file as a whole.
-    @ivar key: the key that it is about.
+    @ivar line: the line, counted from 1; C{None} for the whole file.
+    @ivar key: the key concerned.
     @ivar problem: the problem.
     @ivar is_fault: whether it makes the file unusable; otherwise it is advice.
     """
@@ -95,7 +95,7 @@ class EnterpriseFile:
     @ivar controls: the control endpoints of queue managers, likewise.
     @ivar topology: its sites, links and queue managers, for routing.
     @ivar accounts: its users and groups.
-    @ivar advice: what is probably unintended.
+    @ivar advice: probable mistakes.
     @ivar content: the bytes of the file.
     @ivar certificates: the bytes of the certificate files that it names, by their names there.
     """

@@ -1,4 +1,4 @@
-"""Directory provider for an enterprise file, of which every queue manager of an estate has a copy."""
+"""Directory provider that serves an enterprise file, a copy of which every queue manager of an estate has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.6.2, 3.1.6.4 and 3.1.6.5 pending reads of several objects (Begin, Next, End)."""
+"""Pending reads of several objects (Begin, Next, End). [MS-MQDMPR] 3.1.6.2, 3.1.6.4 and 3.1.6.5."""
 
 from __future__ import annotations
 

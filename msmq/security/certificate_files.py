@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from msmq.interfaces.signing import Credentials, Unusable
 
 LARGEST: Final = 1024 * 1024
-"""Bytes of the largest file that is looked at."""
+"""Maximum size of a file, in bytes."""
 
 
 def parse_credentials(data: bytes, password: bytes | None) -> Credentials | Unusable:

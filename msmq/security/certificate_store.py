@@ -24,10 +24,10 @@ _SUFFIX: Final = ".json"
 class FileCertificateStore:
     """See L{ICertificateStore}.
 
-    One file for each certificate, named by its number in the order in which they came and its SHA-256; mode
-    0600, in a directory of mode 0700. One that others may read is closed to them when it is read.
+    One file for each certificate, named by its sequence number and its SHA-256; mode
+    0600, in a directory of mode 0700. Access by other users to a file is removed when it is read.
 
-    @param directory: made when the first certificate comes.
+    @param directory: created with the first certificate.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -99,13 +99,13 @@ def _read(path: Path) -> KeptCertificate:
     except OSError as error:
         raise CertificateStoreError(f"{path}: {error.strerror}") from error
     except (ValueError, RecursionError):
-        # What is wrong with it may be part of a key.
+        # The error text may contain part of a key.
         pass
     raise CertificateStoreError(f"{path}: the file is damaged")
 
 
 def _close_to_others(path: Path) -> bool:
-    """Whether other users could read it; access is removed now."""
+    """Remove access by other users; returns whether there was any."""
     try:
         if not stat.S_IMODE(path.stat().st_mode) & 0o077:
             return False
@@ -116,7 +116,7 @@ def _close_to_others(path: Path) -> bool:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Have the file on disk as a whole, or not at all."""
+    """Write the file atomically and durably."""
     try:
         make_directory(path.parent)
         write_durably(path, content)

@@ -1,8 +1,8 @@
-"""[MS-MQQB] 3.1.7.1.5 the ciphers for bodies, each from a library that still has it.
+"""Encryption of message bodies: RC2, RC4, AES and RSA from libraries. [MS-MQQB] 3.1.7.1.5.
 
 RC2 and RC4 are broken; the caller decides whether they may be used at all.
-RSA is that of C{cryptography}, which returns a random key for a wrong padding, so that an attacker cannot
-learn anything from our refusals: what is wrong with a key shows when the body is decrypted with it.
+RSA is that of C{cryptography}, which returns a random key for a wrong padding, so that refusals reveal
+nothing to an attacker: a wrong key is detected only when the body is decrypted with it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from msmq.structures.directory.public_keys import MqdsPublicKeys
 from msmq.structures.directory.simple_blob import SessionKeyAlgorithm, SimpleBlob
 
 MAXIMUM_MODULUS_BITS: Final = 16_384
-"""The longest public key that we encrypt with; longer ones only cost time."""
+"""Maximum length of a public key for encryption; longer ones only cost time."""
 
 
 def _stream(key: bytes, body: bytes) -> bytes:
@@ -77,9 +77,9 @@ def _unpadded(body: bytes, block_bits: int) -> bytes:
 
 @attrs.frozen
 class _BodyCipher:
-    """One cipher.
+    """A cipher for bodies.
 
-    @ivar key_sizes: the bytes that a key may have.
+    @ivar key_sizes: the valid lengths of a key, in bytes.
     """
 
     encrypt: Callable[[bytes, bytes], bytes]
@@ -98,10 +98,10 @@ _CIPHERS: Final[Mapping[int, _BodyCipher]] = {
 
 @implementer(ICiphers)
 class LibraryCiphers:
-    """Ciphers and RSA of C{cryptography}; RC2 of C{pycryptodome}, which alone has its effective bits."""
+    """Ciphers and RSA of C{cryptography}; RC2 of C{pycryptodome}, which alone supports effective key bits."""
 
     def __init__(self, keys: KeyRing) -> None:
-        """Decrypt with these keys, which L{open} makes ready."""
+        """Decrypt with these keys, which L{open} loads."""
         self._keys = keys
 
     def __repr__(self) -> str:
@@ -175,9 +175,9 @@ class LibraryCiphers:
 
 
 def _cipher(algorithm: int, key: bytes) -> _BodyCipher:
-    """The cipher, if the key is one of its keys.
+    """The cipher of an algorithm, for a key of valid length.
 
-    @raise CipherError: there is no such cipher, or the key does not fit it.
+    @raise CipherError: there is no such cipher, or the key has another length.
     """
     cipher = _CIPHERS.get(algorithm)
     if cipher is None:

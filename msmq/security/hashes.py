@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.19.3 HashAlgorithm: the hash functions, each from a library."""
+"""Hash functions of signatures, from libraries. [MS-MQMQ] 2.2.19.3 HashAlgorithm."""
 
 from __future__ import annotations
 
@@ -42,4 +42,4 @@ DIGEST_INFOS: Final[Mapping[int, bytes]] = MappingProxyType(
         HashAlgorithm.SHA_512: bytes.fromhex("3051300d060960864801650304020305000440"),
     }
 )
-"""[RFC8017] 9.2 note 1: what stands before a hash in the block that RSA signs, by HashAlgorithm."""
+"""[RFC8017] 9.2 note 1: the DigestInfo prefix before a hash in the block that RSA signs, by HashAlgorithm."""

@@ -1,7 +1,7 @@
-"""[MS-MQDMPR] 3.1.3 the RSA keys of a queue manager: made once, kept in the data directory for ever.
+"""RSA keys of a queue manager: generated once, stored permanently in the data directory. [MS-MQDMPR] 3.1.3.
 
-Others know the public halves by the directory; what they encrypted can be read with the secret ones alone.
-So a damaged file is never replaced by a new key.
+The directory publishes the public keys; messages encrypted with them can only be decrypted with the private
+ones. So a damaged file is never replaced by a new key.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ ENHANCED_BITS: Final = 1024
 """[MS-MQQB] 3.1.7.1.5 the length of the key of the Enhanced provider."""
 
 LEAST_BITS: Final = 1024
-"""The shortest key that a library makes; what is shorter is put together from primes."""
+"""The shortest key that the library generates; shorter ones are built from primes."""
 
 _FILES: Final[Mapping[str, str]] = {
     BASE_PROVIDER: "base",
@@ -76,11 +76,11 @@ OPENSSL_3_2: Final = 0x30200000
 """OPENSSL_VERSION_NUMBER of the first OpenSSL with implicit rejection."""
 
 PUBLIC_FILE: Final = "encryption-keys.txt"
-"""Where the public halves stand, as an enterprise file takes them."""
+"""The file of the public keys, in the format of an enterprise file."""
 
 
 def make_key(bits: int) -> RSAPrivateKey:
-    """A new RSA key, from the library; a key that it makes no more, from primes of a library.
+    """Generate an RSA key, by the library; a length that it no longer supports, from primes of a library.
 
     @param bits: of the modulus.
     """
@@ -103,7 +103,7 @@ def make_key(bits: int) -> RSAPrivateKey:
 
 
 def check_library(version: int) -> None:
-    """Check that RSA decryption by the library does not reveal whether a padding was right.
+    """Check that RSA decryption by the library does not reveal whether a padding was valid.
 
     OpenSSL answers a wrong PKCS #1 v1.5 padding with a random value from version 3.2 on (implicit rejection).
     With an older one, refusals and their time would let a peer decrypt captured keys.
@@ -120,10 +120,10 @@ def check_library(version: int) -> None:
 
 
 class KeyRing:
-    """The secret keys of one queue manager, two of each provider.
+    """The private keys of one queue manager, two of each provider.
 
-    Without weak algorithms there is only the provider for AES, since the others serve nothing but RC2 and
-    RC4; so the directory has no key for encryption that is refused here.
+    Without weak algorithms there is only the provider for AES, since the others serve only RC2 and RC4; so
+    the directory has no key for encryption that this queue manager refuses.
     """
 
     log = Logger()
@@ -136,12 +136,12 @@ class KeyRing:
         bits: int = 2048,
         make: Callable[[int], RSAPrivateKey] = make_key,
     ) -> None:
-        """Keep keys in a directory, which L{open} makes.
+        """Keep keys in a directory, which L{open} creates.
 
-        @param directory: C{None} keeps them in memory, until the process ends.
+        @param directory: C{None} keeps the keys in memory, until the process ends.
         @param weak: whether there are keys of the Base and the Enhanced provider.
         @param bits: the length of new keys of the provider for AES.
-        @param make: makes a key of so many bits.
+        @param make: generates a key of the given number of bits.
         """
         check_library(backend.openssl_version_number())
         self._directory = directory
@@ -159,7 +159,7 @@ class KeyRing:
         return f"<KeyRing of {len(self._keys)} keys>"
 
     def open(self) -> None:
-        """Take the keys that there are; make, and keep, those that are missing.
+        """Load the existing keys; generate and store the missing ones.
 
         @raise CipherError: a file is damaged, or cannot be read or written.
         """
@@ -180,9 +180,9 @@ class KeyRing:
                 _write(path, text, 0o644)
 
     def decrypt(self, provider_name: str, encrypted: bytes) -> bytes:
-        """RSAES-PKCS1-v1_5 with the key of a provider; a wrong padding gives something by chance.
+        """Decrypt by RSAES-PKCS1-v1_5 with the key of a provider; invalid padding results in a random value.
 
-        @raise CipherError: there is no such key, or the length is not that of its modulus.
+        @raise CipherError: there is no such key, or the data have another length than its modulus.
         """
         key = self._keys.get((KeyAlgorithm.KEY_EXCHANGE, provider_name))
         if key is None:
@@ -200,7 +200,7 @@ class KeyRing:
             raise CipherError(f"EncryptionKey is nothing under our key of {quoted(provider_name)}") from error
 
     def private_key(self, purpose: KeyAlgorithm, provider_name: str) -> RSAPrivateKey | None:
-        """One of the keys, for signatures of the queue manager."""
+        """The private key for signatures of the queue manager."""
         return self._keys.get((purpose, provider_name))
 
     def _public(self, purpose: KeyAlgorithm) -> MqdsPublicKeys:
@@ -247,9 +247,9 @@ def _damaged(path: Path) -> CipherError:
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    """Have a file on disk with this content, or as it was.
+    """Write a file atomically and durably.
 
-    @raise CipherError: it cannot be written.
+    @raise CipherError: the file cannot be written.
     """
     try:
         write_durably(path, content, mode)

@@ -26,14 +26,14 @@ from msmq.structures.algorithms import HashAlgorithm
 T = TypeVar("T")
 
 KEY_BITS: Final = 2048
-"""The length of the keys that are made here."""
+"""Length of generated keys, in bits."""
 
 LONGEST_KEY: Final = 8192
 """Limit on the bits of the key in a peer's certificate, which bounds the processor time of a check."""
 
 LONGEST_EXPONENT: Final = 32
-"""Bits of the largest public exponent, which has so many in [MS-MQMQ] 2.2.20.6; one as long as its modulus
-takes two hundred times as long as the usual 65537.
+"""Maximum length of a public exponent in bits, as its field in [MS-MQMQ] 2.2.20.6; one as long as its
+modulus takes two hundred times as long as the usual 65537.
 """
 
 _HASHES: Final[Mapping[int, Callable[[], hashes.HashAlgorithm]]] = MappingProxyType(
@@ -85,7 +85,7 @@ class LibrarySigning:
         try:
             return _signed(credentials.private_key, algorithm, data)[::-1]
         except Exception as error:
-            # What a library says of a key may be part of the key.
+            # The error text of a library may contain part of a key.
             return Unusable(f"has a key that cannot sign: {type(error).__name__}")
 
     def create(self, common_name: str, not_before: float, not_after: float) -> Credentials:
@@ -118,7 +118,7 @@ class LibrarySigning:
 
 
 def _guarded(read: Callable[[x509.Certificate], T], certificate: x509.Certificate, why: str) -> T | Unusable:
-    """What the library makes of a certificate, of which every part may be spoilt."""
+    """Parse a certificate by the library; any part of it may be malformed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -156,11 +156,11 @@ def _public_key(data: bytes) -> rsa.RSAPublicKey | Unusable:
 
 
 def _recovered(key: rsa.RSAPublicKey, signature: bytes) -> bytes | None:
-    """The block under a signature; C{None} if it is not one of this key."""
+    """Recover the signed block of a signature; C{None} if it is not a signature of this key."""
     try:
         return key.recover_data_from_signature(signature[::-1], padding.PKCS1v15(), None)
     except Exception:
-        # Mostly InvalidSignature and ValueError; whatever else there may be says the same.
+        # Mostly InvalidSignature and ValueError; any other error means the same.
         return None
 
 
@@ -186,7 +186,7 @@ def _facts_of(data: bytes) -> CertificateFacts | Unusable:
 
 
 def _shown(read: Callable[[], x509.Name]) -> str:
-    """A name for people to read; nothing depends on it, so one that cannot be read is not a fault."""
+    """The printable form of a name; only for display, so an unreadable one is not an error."""
     try:
         return read().rfc4514_string()
     except Exception:

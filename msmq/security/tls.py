@@ -1,4 +1,4 @@
-"""TLS contexts with pinned certificates, by OpenSSL."""
+"""TLS 1.3 contexts that authenticate peers by pinned certificates, by OpenSSL."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def fingerprint(certificate: crypto.X509) -> str:
 
 
 def _nobody(address: str, why: str) -> None:
-    """Refusals are not counted."""
+    """Ignore a refusal."""
 
 
 @implementer(IOpenSSLClientConnectionCreator, IOpenSSLServerConnectionCreator)
 class _Connections:
-    """One side of connections, all with the same context."""
+    """Creator of connections of one side with the same context."""
 
     def __init__(self, context: SSL.Context) -> None:
         self._context = context
 
     def _connection(self, tls: TLSMemoryBIOProtocol) -> SSL.Connection:
         connection = SSL.Connection(self._context, None)
-        # By which the judge of its certificate knows whose it is.
+        # The verify callback identifies the connection by this.
         connection.set_app_data(tls)
         return connection
 
@@ -52,12 +52,12 @@ class _Connections:
 
 @implementer(ITls)
 class PinnedTls:
-    """Makes connections of TLS 1.3, in which each end knows the certificate of the other beforehand.
+    """TLS 1.3 with pinned certificates: each end knows the certificate of the other in advance.
 
-    Nothing of a session is kept for another one, since a resumed session shows no certificate.
+    Session resumption is disabled, since a resumed session has no certificate exchange.
 
     @param refused: called with the address of each server or client whose certificate was refused, and the
-        reason.  It has to limit log lines: unauthenticated peers can connect at any rate.
+        reason.  The callback has to limit log lines: unauthenticated peers can connect at any rate.
     """
 
     def __init__(self, refused: Refused = _nobody) -> None:
@@ -73,7 +73,7 @@ class PinnedTls:
     def client(self, identity: TlsIdentity | None, pins: frozenset[str]) -> _Connections:
         """See L{ITls.client}."""
         context = self._context(identity)
-        # Without a pin every certificate is refused.
+        # Without pins every certificate is refused.
         context.set_verify(SSL.VERIFY_PEER, self._judge(pins))
         return _Connections(context)
 
@@ -82,7 +82,7 @@ class PinnedTls:
         context.set_min_proto_version(SSL.TLS1_3_VERSION)
         context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
         context.set_options(SSL.OP_NO_TICKET)
-        # Of a chain nothing is believed; without this each of its signatures would be verified first.
+        # A chain is not trusted; without this OpenSSL would verify each of its signatures first.
         context.set_verify_depth(0)
         # OpenSSL would prompt for the passphrase of a key at the terminal.
         context.set_passwd_cb(lambda *_: b"")
@@ -95,7 +95,7 @@ class PinnedTls:
             connection: SSL.Connection, certificate: crypto.X509, problem: int, depth: int, _: int
         ) -> bool:
             if depth:
-                # Independent of its issuer: the certificate itself is pinned, or is not.
+                # The issuer does not matter: the certificate itself is pinned, or is not.
                 return True
             found = fingerprint(certificate)
             if found not in pins:
@@ -118,7 +118,7 @@ class PinnedTls:
 def _use(identity: TlsIdentity, context: SSL.Context) -> None:
     for path, load, what in (
         (identity.certificate, context.use_certificate_chain_file, "certificate"),
-        # OpenSSL takes no key that is not the one of the certificate.
+        # OpenSSL refuses a key that does not match the certificate.
         (
             identity.private_key,
             context.use_privatekey_file,

@@ -41,7 +41,7 @@ class EnrollmentTarget:
 
 
 def directory_options(command: _C) -> _C:
-    """Let a command take the directory, the operator's credentials, and C{--dry-run}."""
+    """Add the options for the directory, the operator's credentials, and C{--dry-run} to a command."""
     for option in (
         click.option("--dry-run", is_flag=True, help="Print the changes as LDIF without making them."),
         click.option(
@@ -252,7 +252,7 @@ def _target(
 
 
 def _password(bind_dn: str, file: str | None) -> Path:
-    """The password of the operator, from a file or a prompt; a prompted one is kept in memory only."""
+    """Read the operator's password from a file or a prompt; a prompted one is kept in memory only."""
     if file is not None and file != "-":
         return Path(file)
     if sys.stdin.isatty():
@@ -304,7 +304,7 @@ def _record(step: EnrollmentStep) -> dict[str, Any]:
 def _run(
     target: EnrollmentTarget, enroll: Callable[[Enrollment], Awaitable[list[EnrollmentStep]]]
 ) -> list[EnrollmentStep]:
-    """Run the reactor, and return the changes that were made.
+    """Run the reactor until the changes are made, and return them.
 
     @raise MQError: the changes failed.
     """

@@ -118,7 +118,7 @@ def _split(host: str) -> tuple[str, int | None]:
 
 
 def _addresses(name: str) -> list[str]:
-    """The addresses of a host, IPv4 first, which is what old queue managers listen on.
+    """The addresses of a host, IPv4 first, since old queue managers listen on IPv4 only.
 
     @raise MQError: MQ_ERROR_MACHINE_NOT_FOUND.
     """

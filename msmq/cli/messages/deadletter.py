@@ -31,12 +31,12 @@ _CLASS: Final = "MQMSG_CLASS_"
 
 
 class _GroupKeys(click.ParamType[list[str]]):
-    """What to group by, joined with commas."""
+    """Option type: grouping keys, separated by commas."""
 
     name = "keys"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[str]:
-        """The keys, each of which is known."""
+        """Parse and check the keys."""
         keys = [key.strip() for key in str(value).split(",")]
         for key in keys:
             if key not in _KEYS:
@@ -45,12 +45,12 @@ class _GroupKeys(click.ParamType[list[str]]):
 
 
 class PastTime(click.ParamType[str]):
-    """A time in ISO 8601, or how long ago: C{90s}, C{15m}, C{2h}, C{1d}."""
+    """Option type: a time in ISO 8601, or an age: C{90s}, C{15m}, C{2h}, C{1d}."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The time, as the server writes times."""
+        """Parse the time into the server's format."""
         from msmq.cli.times import parse_time
 
         try:
@@ -79,7 +79,7 @@ def _filters(verb: _C) -> _C:
 
 @attrs.frozen
 class _Filters:
-    """Which dead letters."""
+    """Filters of dead letters."""
 
     kind: str | None
     queue: str | None
@@ -88,7 +88,7 @@ class _Filters:
 
     @property
     def expression(self) -> str | None:
-        """They all as one expression."""
+        """The filters as one JMESPath expression."""
         terms = []
         if self.kind is not None:
             name = self.kind.upper().removeprefix(_CLASS)
@@ -103,7 +103,7 @@ class _Filters:
 
 
 def _tail(queue: str) -> str:
-    """The part of a path of this computer that a format name has too."""
+    """The part of a local path that also occurs in a format name."""
     return queue.removeprefix(".")
 
 
@@ -273,10 +273,10 @@ def _change(
 
 
 class _LetterReport(ChangeReport):
-    """Prints C{id}, that of the new message, as a single requeue always did."""
+    """Report of a requeue; C{id} is the identifier of the new message."""
 
     def printed(self, queue: str, value: dict[str, Any]) -> dict[str, Any]:
-        """What JSON says of one."""
+        """The JSON object of one result."""
         if "new_id" not in value:
             return super().printed(queue, value)
         return {"id": value["new_id"], "dead_letter": value["id"], "queue": queue}

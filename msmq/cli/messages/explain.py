@@ -70,7 +70,7 @@ def _show(settings: Settings, known: Mapping[str, Any]) -> None:
 
 
 def _ask(settings: Settings, message: str, hosts: Sequence[str]) -> MQError | None:
-    """Show the answers of this server and of others; returns why one of them did not answer."""
+    """Show the answers of this server and of others; returns the failure of a server that did not answer."""
     answers: list[dict[str, Any]] = []
     failed: MQError | None = None
     joined: dict[str, Any] = {"id": message, "known": False, "servers": answers}

@@ -1,4 +1,4 @@
-"""Messages from lines: JSON as C{msmq receive --json} prints it, or bodies; for C{msmq send}."""
+"""Reads messages from lines for C{msmq send}: JSON as C{msmq receive --json} prints it, or bodies."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from msmq.errors import MsmqError
 from msmq.structures.status import MQError
 
 LONGEST: Final = 0x2000000
-"""Bytes of a line: a body of 4 MiB in JSON, if each of its bytes is escaped, and its properties."""
+"""Maximum length of a line in bytes: a body of 4 MiB in JSON with every byte escaped, and its properties."""
 
 _LARGEST: Final = 0x400000
 
 
 class DamagedLine(MsmqError):
-    """A line that is no message; the text names the file and the line."""
+    """A line is not a message; the text names the file and the line."""
 
 
 @attrs.define
 class MessageLines:
-    """Reads messages from a file, and knows which of its lines were sent.
+    """Reads messages from a file, and tracks which of its lines were sent.
 
-    Iterating ends in front of a damaged line, so that what is before it is sent; with C{is_whole} it raises,
-    so that nothing is.
+    Iteration stops before a damaged line, so that the lines before it are sent; with C{is_whole} it raises,
+    so that none is sent.
 
-    @ivar name: the file, for people.
+    @ivar name: the name of the file for output.
     @ivar defaults: properties of messages whose lines do not have them.
-    @ivar destination: where messages go whose line has no C{destination}; without one, to the
-        C{destination_queue} of the line.
-    @ivar key: the stem of the keys of messages whose lines have none; the number of the line follows.
+    @ivar destination: the destination of messages whose line has no C{destination}; if empty, the
+        C{destination_queue} of the line is used.
+    @ivar key: prefix of the generated keys of lines without a key; the line number follows.
     @ivar is_json: lines are JSON; otherwise each is a body.
-    @ivar sent: how many messages were accepted, up to the line C{last}.
-    @ivar damage: why the reading ended.
+    @ivar sent: the number of accepted messages, up to the line C{last}.
+    @ivar damage: the error at which reading stopped.
     """
 
     name: str
@@ -71,12 +71,12 @@ class MessageLines:
                 raise
 
     def accepted(self) -> None:
-        """One more message was accepted, in their order."""
+        """Record the acceptance of the next message."""
         self.sent += 1
         self.last = self._under_way.popleft()
 
     def result(self) -> str:
-        """What was sent, for an error that follows."""
+        """A summary of the sent messages, for an error that follows."""
         if not self.sent:
             return "nothing was sent"
         messages = "1 message" if self.sent == 1 else f"{self.sent} messages"
@@ -135,9 +135,9 @@ class MessageLines:
 
 
 def open_lines(path: str) -> IO[bytes]:
-    """The file, or standard input for C{-}.
+    """Open the file, or standard input for C{-}.
 
-    @raise click.UsageError: it cannot be opened.
+    @raise click.UsageError: the file cannot be opened.
     """
     if path == "-":
         return sys.stdin.buffer

@@ -28,7 +28,7 @@ _UNUSUAL: Final = {
     "abort_count": 0,
     "move_count": 0,
 }
-"""Properties that are printed only with another value than this."""
+"""Default values of properties; these are not printed."""
 
 _NO_CORRELATION: Final = "{00000000-0000-0000-0000-000000000000}\\0"
 

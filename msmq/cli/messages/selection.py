@@ -1,4 +1,4 @@
-"""Which messages a command changes, and how what was done to them is printed."""
+"""Selection of the messages that a command changes, and the report of the changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS: Final = ("lookup_id", "id", "arrived_time", "priority", "body_size", "c
 
 
 def selection_options(verb: _C) -> _C:
-    """What can be said about the messages that a command changes."""
+    """Add the options that select messages to a command."""
     for option in (
         click.option("--dry-run", is_flag=True, help="Change nothing; list the messages."),
         click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most N messages."),
@@ -40,10 +40,10 @@ def selection_options(verb: _C) -> _C:
 
 @attrs.frozen
 class Selection:
-    """Messages: those of some identifiers, or those of a queue that match.
+    """A selection of messages: by identifiers, or by a filter on a queue.
 
     @ivar ids: message identifiers, or with C{queue} LookupIdentifiers.
-    @ivar queue: where they are; C{None} for wherever the identifiers are.
+    @ivar queue: the queue of the messages; C{None} to find the queues by the identifiers.
     """
 
     ids: Sequence[str]
@@ -54,9 +54,9 @@ class Selection:
     limit: int | None = None
 
     def check(self) -> None:
-        """See that one way to select was chosen.
+        """Check that exactly one kind of selection was chosen.
 
-        @raise click.UsageError: none was, or several.
+        @raise click.UsageError: none or several were chosen.
         """
         is_matching = self.where is not None or self.body is not None
         if [bool(self.ids), is_matching, self.everything].count(True) != 1:
@@ -67,10 +67,10 @@ class Selection:
             raise click.UsageError("--limit is for --where, --body and --all")
 
     def parts(self, settings: Settings) -> dict[str, dict[str, Any]]:
-        """What to ask for of each queue.
+        """The selection of each queue.
 
-        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND for an identifier of no message there.
-        @raise click.UsageError: one is of messages in several queues.
+        @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND for an identifier without a message in the queue.
+        @raise click.UsageError: several queues hold a message with one of the identifiers.
         """
         if self.ids:
             return {path: {"lookup_ids": ids} for path, ids in self._places(settings).items()}
@@ -92,11 +92,11 @@ class Selection:
 
 
 def place_of(settings: Settings, identifier: str, queue: str | None) -> tuple[str, int]:
-    """The queue that holds a message, and its LookupIdentifier there.
+    """Find the queue that holds a message, and its LookupIdentifier in it.
 
-    @param queue: where it has to be.
+    @param queue: the queue to search; C{None} for all.
     @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND.
-    @raise click.UsageError: several queues hold it, and none is named.
+    @raise click.UsageError: several queues hold the message, and C{queue} is C{None}.
     """
     places = settings.client.explain(identifier)["places"]
     if queue is not None:
@@ -120,15 +120,15 @@ def _canonical(settings: Settings, queue: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A text as JMESPath has it."""
+    """Quote a text as a JMESPath literal."""
     return "`" + json.dumps(text).replace("`", "\\`") + "`"
 
 
 @attrs.define(slots=False)
 class ChangeReport:
-    """Prints what becomes of messages, and counts it.
+    """Prints and counts the results of changes of messages.
 
-    @ivar done: the participle for people: C{moved to X}.
+    @ivar done: the participle for output: C{moved to X}.
     """
 
     settings: Settings
@@ -140,7 +140,7 @@ class ChangeReport:
     _listed: list[Mapping[str, Any]] = attrs.field(factory=list, init=False)
 
     def take(self, queue: str, lines: Iterator[dict[str, Any]]) -> None:
-        """Print the lines of one queue as they come."""
+        """Print the results of one queue as they arrive."""
         output = self.settings.output
         for value in lines:
             if "lookup_id" not in value:
@@ -170,11 +170,11 @@ class ChangeReport:
             output.write(value["new_id"])
 
     def printed(self, queue: str, value: dict[str, Any]) -> dict[str, Any]:
-        """What JSON says of one."""
+        """The JSON object of one result."""
         return {"queue": queue, **value}
 
     def end(self) -> int:
-        """Print the summary; the exit status."""
+        """Print the summary; returns the exit status."""
         output = self.settings.output
         output.progress("")
         if self._listed:
@@ -198,11 +198,12 @@ def change(
     yes: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> int:
-    """Do something to messages, and print what became of each; the exit status.
+    """Change messages, and print the result of each; returns the exit status.
 
-    @param parts: which messages of which queues, as L{Selection.parts} has it.
-    @param question: what to ask before; it is followed by how many messages. C{None} to ask nothing.
-    @param options: as L{ControlClient.change_messages<msmq.control.client.client.ControlClient>}.
+    @param parts: the selection of each queue, as of L{Selection.parts}.
+    @param question: the confirmation question, to which the number of messages is appended; C{None} for no
+        confirmation.
+    @param options: as of L{ControlClient.change_messages<msmq.control.client.client.ControlClient>}.
     """
     if question is not None and not report.is_dry:
         asked = question

@@ -19,19 +19,19 @@ from msmq.structures.status import MQError, Status
 _NUMBER: Final = click.IntRange(0, 0xFFFFFFFF)
 _LARGEST: Final = 0x400000
 _SHOWN: Final = 500
-"""Messages after which the progress is shown again."""
+"""Number of messages after which the progress is updated."""
 
 _PRIVACY_LEVELS: Final = ("base", "enhanced", "advanced")
 _ACKNOWLEDGE: Final = ("none", "reach", "receive", "full-reach", "full-receive", "nack-reach", "nack-receive")
 
 
 class AcknowledgeList(click.ParamType[list[str]]):
-    """Kinds of acknowledgements, separated by commas."""
+    """Option type: kinds of acknowledgements, separated by commas."""
 
     name = "kinds"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[str]:
-        """The kinds, each of which is known."""
+        """Parse and check the kinds."""
         kinds = [kind.strip() for kind in str(value).split(",")]
         for kind in kinds:
             if kind not in _ACKNOWLEDGE:
@@ -175,7 +175,7 @@ def send(
 def _send_lines(
     settings: Settings, path: str, header: dict[str, Any], destination: str | None, *, is_json: bool
 ) -> int:
-    """Send the lines of a file, and print the identifiers; the exit status."""
+    """Send the lines of a file, and print the identifiers; returns the exit status."""
     from msmq.cli.messages.message_lines import DamagedLine, MessageLines, open_lines
 
     output = settings.output
@@ -234,7 +234,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _read(path: str) -> bytes:
-    """The contents of a file, read only until it is too large."""
+    """Read a file, up to the size limit."""
     try:
         if path == "-":
             return sys.stdin.buffer.read(_LARGEST + 1)

@@ -1,1 +1,1 @@
-"""Verbs about the queues of a queue manager, its outgoing queues among them."""
+"""Verbs about local and outgoing queues and their access control."""

@@ -32,7 +32,7 @@ _ATTEMPTS: Final = {
     "RoutingDataNotAvailable": "no route",
     "LowResource": "no resources",
 }
-"""What the results of attempts mean, by their names in [MS-MQDMPR]."""
+"""Descriptions of the results of connection attempts, by their names in [MS-MQDMPR]."""
 _OUTGOING: Final = ("format_name", "state", "next_hops", "messages", "bytes", "unacknowledged")
 
 
@@ -72,7 +72,7 @@ def outgoing_show(settings: Settings, name: str) -> None:
 
 
 def _attempt(entry: dict[str, Any]) -> str:
-    """One entry of the history, as people say it."""
+    """One entry of the history as text."""
     from datetime import UTC, datetime
 
     moment = datetime.fromtimestamp(entry["time"], UTC).isoformat(timespec="seconds")
@@ -83,7 +83,7 @@ def _attempt(entry: dict[str, Any]) -> str:
 
 
 def _until(due: str | None) -> str:
-    """When, and in how many seconds by the clock of this computer."""
+    """The time, and the seconds until then by the clock of this computer."""
     if due is None:
         return "-"
     import time
@@ -103,7 +103,7 @@ def outgoing_browse(settings: Settings, /, name: str, **wanted: Any) -> None:
 
 
 def _several(command: _C) -> _C:
-    """Add NAME, C{--all} and C{--next-hop}, of which a command takes one."""
+    """Add NAME, C{--all} and C{--next-hop}, which are mutually exclusive."""
     for option in (
         click.option(
             "--next-hop",

@@ -21,14 +21,14 @@ _NO_AGE: Final = 0
 
 
 class _OrNone(click.IntRange):
-    """A limit, or C{none}."""
+    """Option type: a limit, or C{none}."""
 
     def __init__(self, none: int) -> None:
         super().__init__(0, _NO_LIMIT)
         self._none = none
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number."""
+        """Parse the limit."""
         return self._none if value == "none" else super().convert(value, param, ctx)
 
 
@@ -37,12 +37,12 @@ _AGE: Final = _OrNone(_NO_AGE)
 
 
 class _LogBound(click.ParamType[str]):
-    """The first or last entry of a part of a message log."""
+    """Option type: the first or last entry of a range of a message log."""
 
     name = "bound"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The value itself, if it is a number or a time."""
+        """Check that the value is a number or a time."""
         from datetime import datetime
 
         try:
@@ -182,7 +182,7 @@ def queue_purge(settings: Settings, path: str, yes: bool) -> None:
     """
     output = settings.output
     with settings.naming(path):
-        # Scripts of before have no --yes.
+        # Existing scripts do not have --yes.
         confirm(lambda: f"Purge {_content(settings, path)}", yes=yes, is_required=False)
         purged = settings.client.purge_queue(path, lambda left: output.progress(f"{left} messages left"))
     output.progress("")

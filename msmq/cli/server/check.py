@@ -1,4 +1,4 @@
-"""C{msmq check}: the state of a server as a plugin of Nagios reports it."""
+"""C{msmq check}: a Nagios plugin that reports the state of a server."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ _SHOWN: Final = 5
 
 @attrs.frozen
 class Thresholds:
-    """From which values a figure is a warning, and critical; C{None} for never."""
+    """Thresholds of a figure for WARNING and CRITICAL; C{None} for never."""
 
     warning: float | None
     critical: float | None
 
     def severity(self, value: float) -> int:
-        """0, 1 or 2."""
+        """The severity of a value: 0, 1 or 2."""
         if self.critical is not None and value >= self.critical:
             return _CRITICAL
         return int(self.warning is not None and value >= self.warning)
 
     def perfdata(self, name: str, value: float, unit: str = "") -> str:
-        """A figure as the guidelines of the plugins have it."""
+        """A figure in the performance data format of the Nagios plugin guidelines."""
         limits = ";".join("" if each is None else f"{each:g}" for each in (self.warning, self.critical))
         return f"'{name}'={value:g}{unit};{limits};0"
 
 
 class _ThresholdsOption(click.ParamType[Thresholds]):
-    """C{WARNING}, C{WARNING,CRITICAL} or C{,CRITICAL}."""
+    """Option type: C{WARNING}, C{WARNING,CRITICAL} or C{,CRITICAL}."""
 
     name = "thresholds"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Thresholds:
-        """Both numbers."""
+        """Parse both thresholds."""
         if isinstance(value, Thresholds):
             return value
         warning, _, critical = str(value).partition(",")
@@ -59,7 +59,7 @@ _NEVER: Final = Thresholds(None, None)
 
 @attrs.define
 class _Findings:
-    """What is wrong, the worst first, and the figures."""
+    """The findings of a check, the worst first, and its figures."""
 
     problems: list[tuple[int, str]] = attrs.field(factory=list)
     figures: list[str] = attrs.field(factory=list)
@@ -167,7 +167,7 @@ def _check_queue(
 
 
 def _age(settings: Settings, path: str) -> float:
-    """Seconds since the first message that can be received came into a queue; 0 without one."""
+    """Age in seconds of the first receivable message of a queue; 0 for none."""
     import time
     from datetime import datetime
 
@@ -188,6 +188,6 @@ def _print(settings: Settings, found: _Findings, status: dict[str, Any]) -> None
         if not problems:
             said = f"{status['name']}: {status['queues']} queues, {status['messages']} messages"
         figures = f" | {' '.join(found.figures)}" if found.figures else ""
-        # A bar would begin the figures.
+        # A vertical bar would start the performance data.
         output.write(f"MSMQ {_NAMES[found.severity]} - {said.replace('|', '/')}{figures}")
     output.flush()

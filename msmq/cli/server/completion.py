@@ -1,4 +1,4 @@
-"""C{msmq completion}: scripts with which a shell completes verbs and options."""
+"""C{msmq completion}: shell scripts that complete verbs and options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C{msmq context}: names of servers, of which one is used where no option names another."""
+"""C{msmq context}: named servers, one of which is the default of the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C{msmq status}: identity and state of a queue manager."""
+"""C{msmq status}: shows the identity and the state of a queue manager."""
 
 from __future__ import annotations
 

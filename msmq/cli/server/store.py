@@ -1,4 +1,4 @@
-"""C{msmq store}: migrates a message store to another, and discards the source."""
+"""C{msmq store}: migrates, verifies, repairs and deletes message stores."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def store_discard(settings: Settings, description: str) -> None:
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """One line for what is refused."""
+    """Convert refusals to errors of one line."""
     from msmq.interfaces.storage import StorageError
     from msmq.service.data_lock import DataDirectoryError
 

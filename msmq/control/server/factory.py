@@ -25,7 +25,7 @@ _log: Final = Logger()
 
 
 class ControlSite(Site):
-    """HTTP factory of the control API for any stream transport, usually a unix socket; without an access log."""
+    """HTTP factory of the control API for any stream transport, usually a unix socket; no access log."""
 
     # HTTP/1.1 only, without negotiation of HTTP/2.
     protocol = ControlChannel  # type: ignore[assignment]

@@ -52,7 +52,7 @@ class LdapAccounts:
         try:
             wanted = name.rpartition("\\")[2].encode()
         except UnicodeEncodeError as error:
-            # An unpaired surrogate, which no directory has.
+            # An unpaired surrogate cannot occur in a directory.
             raise DirectoryError(
                 DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {quoted(name)}"
             ) from error
@@ -110,7 +110,7 @@ class LdapAccounts:
                 if group.name not in seen:
                     seen.add(group.name)
                     left.append(group.name)
-                    # No entry of an access control list can be about a group without a SID.
+                    # A group without a SID cannot occur in an access control list.
                     if (sid := group.first(SID)) is not None and _is_sid(sid):
                         sids.add(sid)
             # The account itself is among them.

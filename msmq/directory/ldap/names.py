@@ -1,4 +1,4 @@
-"""[MS-MQDSSM] 2.2.1 distinguished names of directory objects: composing, parsing, comparing."""
+"""Distinguished names of directory objects: composition, parsing, comparison. [MS-MQDSSM] 2.2.1."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _units(text: str) -> list[int]:
 
 @cache
 def _table() -> tuple[int, ...]:
-    """The document's table, which is that of a cyclic redundancy check with its own polynomial."""
+    """The document's table: that of a CRC with its own polynomial."""
     table = []
     for value in range(256):
         for _ in range(8):
@@ -135,7 +135,7 @@ def _table() -> tuple[int, ...]:
 
 
 def _texts(name: str) -> list[str]:
-    """The parts of a distinguished name as they are written."""
+    """The parts of a distinguished name, still escaped."""
     if not name:
         return []
     found, start, place = [], 0, 0
@@ -155,7 +155,7 @@ def _part(text: str) -> tuple[str, str]:
     kind = kind.strip().lower()
     if not separator or not kind:
         raise DistinguishedNameError(f"{quoted(text)} has no type and value")
-    # A blank that is escaped belongs to the value.
+    # An escaped space belongs to the value.
     written = written.lstrip(" ")
     end = len(written.rstrip(" "))
     if end and end < len(written) and _is_escaping(written, end - 1):

@@ -1,4 +1,4 @@
-"""[MS-MQDSSM] 3.1.6.3 and 3.1.6.4 LDAP searches for directory objects."""
+"""LDAP searches for directory objects. [MS-MQDSSM] 3.1.6.3 and 3.1.6.4."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from msmq.membership.queries import AttributeFilter, FilterOperator, is_match
 from msmq.wire.sid import format_sid
 
 MOST_OBJECTS: Final = 100_000
-"""How many objects one read may find."""
+"""Limit on the objects of one read."""
 
 OBJECTS_AT_ONCE: Final = 20
-"""How many objects are created from entries in one iteration of the reactor."""
+"""Limit on objects created from entries in one iteration of the reactor."""
 
 VALUES_AT_ONCE: Final = 400
-"""How many values these entries may have together, if they are several."""
+"""Limit on the values of these entries in total, if there are several entries."""
 
 NAMES_RELEASED_AT_ONCE: Final = 5000
-"""How many names of entries are freed in one iteration of the reactor."""
+"""Limit on names of entries freed in one iteration of the reactor."""
 
 _COMPUTER_NAMES: Final = {
     (QueueManagerObject, "computer_name"): "cn",
@@ -61,7 +61,7 @@ TABLES: Final = 64
 
 @attrs.frozen
 class SearchTarget:
-    """Entries to examine, which include all matching ones.
+    """Candidate entries of a search, a superset of the matching ones.
 
     @ivar is_one: there is at most one.
     """

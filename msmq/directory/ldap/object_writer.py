@@ -1,4 +1,4 @@
-"""[MS-MQDSSM] 3.1.6.1, 3.1.6.2 and 3.1.6.7 creation, deletion and modification of directory objects."""
+"""Creation, deletion and modification of directory objects. [MS-MQDSSM] 3.1.6.1, 3.1.6.2 and 3.1.6.7."""
 
 from __future__ import annotations
 

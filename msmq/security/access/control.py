@@ -16,10 +16,10 @@ from msmq.windows.access_check import Token
 from msmq.wire.sid import format_sid
 
 LIFETIME: Final = 300.0
-"""Seconds for which the groups of an account are believed to be what they were."""
+"""Time to live of cached group memberships, in seconds."""
 
 MOST: Final = 10_000
-"""Accounts whose groups are remembered."""
+"""Limit on accounts in the cache."""
 
 
 @implementer(IAccessControl)
@@ -48,7 +48,7 @@ class AccessControl(TokenAccessControl):
         return None if account is None else token_of(sid, account.groups)
 
     def forget(self) -> None:
-        """Ask the directory anew about everybody."""
+        """Clear the cache, so that all groups are looked up again."""
         self._known.clear()
 
     def _remembered(self, sid: bytes) -> Account | None:
@@ -59,7 +59,7 @@ class AccessControl(TokenAccessControl):
 
     def _remember(self, account: Account) -> None:
         if len(self._known) >= MOST:
-            # The oldest half goes, as that of every cache of [MS-MQQB] does.
+            # The oldest half is evicted, as in the caches of [MS-MQQB].
             for sid in list(self._known)[: MOST // 2]:
                 del self._known[sid]
         self._known.pop(account.sid, None)

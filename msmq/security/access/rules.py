@@ -1,4 +1,4 @@
-"""Rules that an operator writes, and the descriptors that they come to.
+"""Access rules of an operator, and the security descriptors that they produce.
 
 A file of rules is TOML::
 
@@ -14,7 +14,7 @@ A file of rules is TOML::
     allow.clerks = ["create-queue"]
 
 The first C{[[queue]]} whose path matches a queue replaces the queue's own descriptor.
-What it denies stands before what it allows.
+Its deny entries precede its allow entries.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from msmq.wire.sid import parse_sid
 
 @attrs.frozen
 class RuleProblem:
-    """One thing that is wrong with a file of rules.
+    """One error in a rules file.
 
     @ivar line: counted from 1; C{None} for the file as a whole.
-    @ivar key: the key with its table; empty for the file as a whole.
-    @ivar problem: what is wrong, in words that finish "the value ...".
+    @ivar key: the key with its table; empty for an error of the whole file.
+    @ivar problem: the error, as the predicate of "the value ...".
     """
 
     path: str
@@ -60,9 +60,9 @@ class RuleProblem:
 
 
 class RulesError(MsmqError):
-    """A file of rules cannot be used.
+    """A rules file cannot be used.
 
-    @ivar problems: all that is wrong, in the order of its lines.
+    @ivar problems: all errors, in the order of lines.
     """
 
     def __init__(self, problems: tuple[RuleProblem, ...]) -> None:
@@ -75,9 +75,9 @@ class RulesError(MsmqError):
 
 @attrs.frozen
 class QueueRule:
-    """What is written down about the queues of a path.
+    """The rule of the queues that match a path.
 
-    @ivar pattern: the path, in which C{*} and C{?} stand for any characters.
+    @ivar pattern: the path, with the wildcards C{*} and C{?}.
     """
 
     pattern: str
@@ -88,17 +88,17 @@ class QueueRule:
         object.__setattr__(self, "_fits", _compiled(_wanted(self.pattern)).match)
 
     def fits(self, path: str) -> bool:
-        """Whether it is about the queue of this path, which has no computer."""
+        """Whether the rule matches the queue of this path, which has no computer name."""
         return self._fits(path.casefold()) is not None
 
 
 @attrs.frozen
 class Rules:
-    """All that is written down.
+    """The rules of a file.
 
-    @ivar names: names of its own for SIDs, in lower case.
-    @ivar queues: the first that fits counts.
-    @ivar machine: about the queue manager itself.
+    @ivar names: names that the file defines for SIDs, in lower case.
+    @ivar queues: the rules of queues; the first match applies.
+    @ivar machine: the rule of the queue manager itself.
     """
 
     names: Mapping[str, bytes] = attrs.field(factory=dict)
@@ -106,15 +106,15 @@ class Rules:
     machine: Ruling | None = None
 
     def sid_of(self, name: str) -> bytes | None:
-        """What a name of its own means."""
+        """The SID of a name that the file defines."""
         return self.names.get(name.casefold())
 
     def name_of(self, sid: bytes) -> str | None:
-        """The name that it has for a SID."""
+        """The name that the file defines for a SID."""
         return next((name for name, known in self.names.items() if known == sid), None)
 
     def ruling(self, path: str) -> Ruling | None:
-        """What is written about the queue of this path, which has no computer."""
+        """The rule for the queue of this path, which has no computer name."""
         return next((rule.ruling for rule in self.queues if rule.fits(path)), None)
 
 
@@ -122,9 +122,9 @@ NO_RULES: Final = Rules()
 
 
 def load_rules(path: Path) -> Rules:
-    """Read a file of rules.
+    """Read a rules file.
 
-    @raise RulesError: something is wrong; says all that is.
+    @raise RulesError: the file has errors; all are reported.
     """
     reading = _Reading(str(path))
     try:
@@ -137,9 +137,9 @@ def load_rules(path: Path) -> Rules:
 
 
 def principal(text: str, rules: Rules) -> bytes:
-    """The SID of an account that is named without a directory.
+    """Resolve the name of an account without a directory.
 
-    @raise ValueError: it is no SID, nor a name that everybody knows or that the rules have.
+    @raise ValueError: the name is neither a SID, nor a well-known name, nor defined by the rules.
     """
     return rules.sid_of(text) or parse_principal(text)
 
@@ -268,7 +268,7 @@ class _Reading:
 
 
 def _never_fits(pattern: str) -> str | None:
-    """Why a pattern cannot match any queue, so that its rules would protect nothing."""
+    """The reason why a pattern cannot match any queue; such a rule would protect nothing."""
     first, separator, rest = _wanted(pattern).partition("\\")
     if ";" in pattern:
         return "fits no queue: a journal and a subqueue have the rule of their queue"
@@ -282,7 +282,7 @@ def _wanted(pattern: str) -> str:
 
 
 def _compiled(wanted: str) -> re.Pattern[str]:
-    # A bracket is a character of a path like any other.
+    # A bracket in a path has no special meaning.
     return re.compile(translate(wanted.replace("[", "[[]")))
 
 

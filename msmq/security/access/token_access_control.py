@@ -1,4 +1,4 @@
-"""Access checks by tokens, for any source of accounts."""
+"""Access checks of security tokens against descriptors, for any source of accounts."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _NOBODY = {
 
 
 class TokenAccessControl:
-    """Decides by tokens that a subclass makes.
+    """Access control by security tokens, whose groups a subclass looks up.
 
-    @param rules: what an operator has written down.
+    @param rules: the access rules of the operator.
     """
 
     def __init__(self, rules: Rules = NO_RULES) -> None:
         self.rules = rules
 
     def configure(self, rules: Rules) -> None:
-        """Apply other rules to the next decision."""
+        """Replace the rules, from the next decision on."""
         self.rules = rules
 
     def known_token(self, sid: bytes) -> Token | None:
@@ -98,14 +98,14 @@ class TokenAccessControl:
         raise NotImplementedError
 
     async def _groups(self, sid: bytes) -> frozenset[bytes]:
-        """All groups that it is in.
+        """All groups of an account.
 
         @raise AccountUnknown: as L{IAccessControl.token}.
         """
         raise NotImplementedError
 
     async def _named(self, name: str) -> Account | None:
-        """The account of a name; C{None} if accounts have none here.
+        """The account of a name; C{None} if this source has no names.
 
         @raise AccountUnknown: as L{IAccessControl.resolve}.
         """

@@ -1,1 +1,1 @@
-"""Messages, and whatever else the control API shows, as JSON; and the properties of a message from JSON."""
+"""JSON representation of messages and other objects of the control API; message properties from JSON."""

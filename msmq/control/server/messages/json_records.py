@@ -1,4 +1,4 @@
-"""The values of a queue manager as JSON objects: the keys are the names of the fields, in their order."""
+"""Attrs values of a queue manager as JSON objects: the keys are the field names, in order."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _LEFT_OUT: Final[Mapping[type, Sequence[str]]] = {
     AccessEntry: ("inherited", "inherit_only"),
     AccessVerdict: ("unauthenticated", "demanded"),
 }
-"""The keys that an object does not have where the field is C{None}."""
+"""Keys that are omitted if the field is C{None}."""
 
 
 def json_record(value: Any) -> dict[str, Any]:
-    """An attrs value as the dictionary of its JSON object.
+    """Convert an attrs value to the dictionary of its JSON object.
 
     GUIDs and times are text, as everywhere in the control API.
     """
@@ -49,7 +49,7 @@ def json_record(value: Any) -> dict[str, Any]:
 
 
 def json_records(values: Sequence[object]) -> list[dict[str, Any]]:
-    """Several of them."""
+    """Convert several attrs values."""
     return [json_record(value) for value in values]
 
 
@@ -71,7 +71,7 @@ def _json_value(value: object) -> Any:
 
 
 def _flat(record: Mapping[str, Any], nested: str) -> dict[str, Any]:
-    """The record with the keys of one of its objects instead of that object."""
+    """Replace a nested object by its keys."""
     flat: dict[str, Any] = {}
     for name, value in record.items():
         flat.update(value if name == nested else {name: value})

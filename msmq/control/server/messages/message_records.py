@@ -1,6 +1,6 @@
-"""Writes messages as stream records; properties shared with the message before are written once.
+"""Encodes received messages as stream records; properties shared with the previous message are encoded once.
 
-Messages that differ in nothing but C{_DIFFERING} and their bodies are one record, if the reader takes
+Messages that differ only in C{_DIFFERING} and their bodies are one record, if the reader accepts
 L{runs<msmq.control.protocol.runs>}.
 """
 
@@ -20,7 +20,7 @@ from msmq.interfaces.queue_manager import ReceivedMessage
 _LENGTHS: Final = Struct("<II").pack
 _KEPT: Final = 64
 _RUN_BYTES: Final = 0x40000
-"""Bytes of bodies after which a run ends."""
+"""Total size of bodies, in bytes, after which a run ends."""
 
 
 def record_header(message: ReceivedMessage) -> dict[str, Any]:
@@ -35,9 +35,9 @@ def record_header(message: ReceivedMessage) -> dict[str, Any]:
 
 
 class MessageWriter:
-    """Writes messages one after the other, and remembers what those before had in common with them.
+    """Encoder of consecutive messages, which caches what they have in common.
 
-    @param has_runs: whether the reader takes runs.
+    @param has_runs: whether the reader accepts runs.
     """
 
     def __init__(self, has_runs: bool = False) -> None:
@@ -47,7 +47,7 @@ class MessageWriter:
         self._times: dict[float, bytes] = {}
 
     def records(self, messages: Sequence[ReceivedMessage]) -> list[bytes]:
-        """Some messages in their order."""
+        """Encode messages, in order."""
         if not self._has_runs:
             return [self.record(message) for message in messages]
         found: list[bytes] = []
@@ -70,7 +70,7 @@ class MessageWriter:
         return found
 
     def _run(self, common: bytes | None, messages: Sequence[ReceivedMessage]) -> bytes:
-        """Messages with these common bytes as one record."""
+        """Encode messages with equal common bytes as one record."""
         if len(messages) == 1 or common is None:
             return self.record(messages[0])
         form = self._run_forms.get(common)
@@ -92,7 +92,7 @@ class MessageWriter:
         return b"".join((_LENGTHS(len(header), size), header, *bodies))
 
     def record(self, message: ReceivedMessage) -> bytes:
-        """The message with its body raw, and its extension behind it."""
+        """Encode one message; the raw body is followed by the extension."""
         view = message.view
         header = self._header(message)
         body, extension = view.body, view.extension
@@ -114,7 +114,7 @@ class MessageWriter:
         return b"".join(parts)
 
     def _time(self, seconds: float) -> bytes:
-        """A time; messages that came together share it."""
+        """Format a time; messages that arrived together share it."""
         text = self._times.get(seconds)
         if text is None:
             if len(self._times) == _KEPT:
@@ -135,11 +135,11 @@ _DIFFERING: Final[dict[str, Callable[[MessageWriter, ReceivedMessage], bytes]]] 
     "abort_count": lambda writer, message: b"%d" % message.aborts,
     "move_count": lambda writer, message: b"%d" % message.moves,
 }
-"""What messages do not share that were sent alike, in the order of the keys."""
+"""The keys that differ between messages with the same properties, in order."""
 
 
 def _numbers(values: list[int]) -> bytes:
-    """A column of numbers, or one number if it is that of all."""
+    """A column of numbers, or one number if all are equal."""
     first = values[0]
     if values.count(first) == len(values):
         return b"%d" % first
@@ -147,7 +147,7 @@ def _numbers(values: list[int]) -> bytes:
 
 
 def _texts(texts: list[bytes]) -> bytes:
-    """A column of values in JSON, or one if it is that of all."""
+    """A column of JSON values, or one value if all are equal."""
     return texts[0] if texts.count(texts[0]) == len(texts) else b"[" + b",".join(texts) + b"]"
 
 
@@ -173,7 +173,7 @@ _NAMES: Final = {name: to_json(name) for name in _COLUMNS}
 
 
 def _run_form(header: dict[str, Any]) -> list[bytes]:
-    """What precedes the names of the columns of a run, and the texts between what differs."""
+    """The prefix of the column names of a run, and the constant texts between the differing values."""
     stem, _, _ = str(header["id"]).rpartition("\\")
     run = to_json({"id": stem + "\\"})[1:-1].replace(b"%", b"%%")
     texts: list[bytes] = []
@@ -189,7 +189,7 @@ def _run_form(header: dict[str, Any]) -> list[bytes]:
 
 
 def _form(header: dict[str, Any]) -> list[bytes]:
-    """The texts between what differs, one more than that."""
+    """The constant texts around the differing values, one more than those."""
     texts: list[bytes] = []
     common: dict[str, Any] = {}
     opening = b"{"
@@ -202,7 +202,7 @@ def _form(header: dict[str, Any]) -> list[bytes]:
         texts.append(opening + between + (b"," if between else b"") + to_json(key) + b":")
         opening = b","
         if key == "id":
-            # What is before the number is the sender's identifier, which they do share.
+            # The part before the number is the source's GUID, which the messages share.
             stem, _, _ = str(value).rpartition("\\")
             texts[-1] += to_json(stem + "\\")[:-1]
             opening = b'",'

@@ -1,4 +1,4 @@
-"""Messages in queues as JSON, with the properties that only their queue manager knows."""
+"""Messages in queues as JSON, with the properties that are local to their queue manager."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msmq.transfer.deliveries.records import NO_GUID, DeliveryRecord, DeliverySt
 from msmq.wire.guid import format_guid, guid_from_bytes
 
 _OF_A_PLACE: Final = ("lookup_id", "arrived_time", "class", "class_name", "abort_count", "move_count")
-"""The properties of a message that differ between the queues that hold it."""
+"""Properties of a message that depend on the queue that holds it."""
 
 
 _ACKNOWLEDGEMENTS: Final = {
@@ -40,10 +40,10 @@ def letter_of(place: MessageLocation) -> dict[str, Any]:
 
 
 def explanation_of(explanation: Explanation) -> dict[str, Any]:
-    """All that is known of a message: C{known}, C{summary}, C{records_since}, C{message}, C{events},
+    """Everything known about a message: C{known}, C{summary}, C{records_since}, C{message}, C{events},
     C{places}, C{deliveries}, C{reports}.
 
-    Of a message that is nowhere C{message} has the identifier alone.
+    If no queue holds the message, C{message} has only its identifier.
     """
     places = sorted(explanation.places, key=lambda place: place.message.arrived)
     message = {"id": str(explanation.identifier)}
@@ -107,7 +107,7 @@ def _event(event: AppendEvent) -> dict[str, Any]:
 
 
 def event_of(event: AppendEvent) -> dict[str, Any]:
-    """An entry of the event log, with the C{message} that it is about."""
+    """An entry of the event log as JSON, with its C{message}."""
     return {**_event(event), "message": correlation_text(event.identity) if event.identity else None}
 
 

@@ -1,6 +1,6 @@
-"""The properties of a message as they come in: query parameters of one, record headers of many.
+"""Parses the properties of messages, from query parameters and from record headers.
 
-The names are those of a message in JSON, so that what was received can be sent again.
+The names are those of a message in JSON, so that a received message can be sent again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PRIVACY_LEVELS: Final = {level.name.lower(): level for level in PrivacyLevel}
 """[MS-MQDMPR] 3.1.1.12 PrivacyLevel, by its names."""
 
 LARGEST: Final = (1 << 63) - 1
-"""The largest number that a store can keep."""
+"""The largest number that a store can hold."""
 
 _LONGEST_SHOWN: Final = 100
 _DIGITS: Final = re.compile(r"[0-9]{1,20}")
@@ -46,19 +46,19 @@ _FLAGS: Final = {"true": True, "1": True, "": True, "false": False, "0": False}
 
 
 def shown(value: object) -> str:
-    """A value that is refused, as the refusal quotes it: not more of it than is read."""
+    """Quote a refused value in an error, shortened."""
     return quoted(value, _LONGEST_SHOWN)
 
 
 def text(name: str, value: object) -> str:
-    """The value of a property that is text."""
+    """Parse a text property."""
     if not isinstance(value, str):
         raise invalid(f"{name} is text, not {shown(value)}")
     return value
 
 
 def number(name: str, value: object) -> int:
-    """The value of a property that is a whole number from 0 on."""
+    """Parse a non-negative integer property."""
     found = int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else value
     if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= LARGEST:
         raise invalid(f"{name} is a whole number from 0 on, not {shown(value)}")
@@ -66,7 +66,7 @@ def number(name: str, value: object) -> int:
 
 
 def flag(name: str, value: object) -> bool:
-    """The value of a property that is true or false; a parameter that is only named is true."""
+    """Parse a boolean property; a query parameter without a value is true."""
     if isinstance(value, bool):
         return value
     found = _FLAGS.get(value.lower()) if isinstance(value, str) else None
@@ -76,7 +76,7 @@ def flag(name: str, value: object) -> bool:
 
 
 def seconds(name: str, value: object) -> float:
-    """The value of a parameter that is a time: seconds from 0 on, with or without decimals."""
+    """Parse a duration: non-negative seconds, with or without decimals."""
     try:
         found = float(value) if isinstance(value, str | int | float) else -1.0
     except (ValueError, OverflowError):
@@ -135,7 +135,7 @@ def _base64(name: str, value: object) -> bytes:
 
 
 def guid(name: str, value: object) -> UUID:
-    """The value of a property that is a GUID, with or without braces."""
+    """Parse a GUID property, with or without braces."""
     try:
         return parse_guid(text(name, value))
     except ValueError:
@@ -176,7 +176,7 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
     "hash": "hash_algorithm",
     "certificate": "sender_certificate",
 }
-"""What some properties are called in a L{Message}."""
+"""The field names in L{Message} of properties with other names."""
 
 PROPERTIES: Final[Mapping[str, Callable[[str, object], Any]]] = {
     "label": text,
@@ -201,15 +201,15 @@ PROPERTIES: Final[Mapping[str, Callable[[str, object], Any]]] = {
     "hash": _hash,
     "certificate": text,
 }
-"""The properties that a sender chooses, and how each is read."""
+"""The properties that a sender chooses, with their parsers."""
 
 
 def read_properties(properties: Mapping[str, object], *, is_recoverable: bool = False) -> dict[str, Any]:
-    """The arguments of L{Message} that these properties stand for, without the body.
+    """Convert properties to the arguments of L{Message}, without the body.
 
-    @param is_recoverable: what the message is if C{delivery} is not there. One with a key is recoverable
-        where the store keeps it, since a message that a restart loses is not sent once.
-    @raise MQError: a property is unknown, or its value is not one of its values.
+    @param is_recoverable: the default without C{delivery}. A message with a key is recoverable if the store
+        is durable, since a key cannot prevent a duplicate after a restart that loses it.
+    @raise MQError: a property is unknown, or its value is invalid.
     """
     arguments: dict[str, Any] = {"delivery": Delivery.RECOVERABLE} if is_recoverable else {}
     for name, value in properties.items():
@@ -221,7 +221,7 @@ def read_properties(properties: Mapping[str, object], *, is_recoverable: bool = 
 
 
 def read_key(value: object) -> str | None:
-    """The key under which a message is sent, if it has one; it is no property of the message itself."""
+    """The idempotency key of a send, if any; it is not a property of the message."""
     if value is None:
         return None
     key = text("key", value)
@@ -230,9 +230,9 @@ def read_key(value: object) -> str | None:
 
 
 def read_message(properties: Mapping[str, object], body: bytes, *, is_recoverable: bool = False) -> Message:
-    """The message that is to be sent.
+    """Build the message to send.
 
     @param is_recoverable: as L{read_properties}.
-    @raise MQError: a property is unknown, or its value is not within its range.
+    @raise MQError: a property is unknown, or its value is out of range.
     """
     return Message(body=body, **read_properties(properties, is_recoverable=is_recoverable))

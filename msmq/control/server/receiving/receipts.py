@@ -1,6 +1,6 @@
-"""Receipts: messages that a stream has given out, until their reader confirms or releases them.
+"""Receipts of a receive stream: delivered messages until their reader confirms or releases them.
 
-A receipt is confirmed by a request of its own, or by a record on the upgraded connection of the stream.
+A receipt is confirmed by a separate request, or by a record on the upgraded connection of the stream.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Receipts:
     _waiting: Deferred[None] | None = attrs.field(default=None, init=False)
 
     def hold(self, decision: ReaderDecision, count: int) -> int:
-        """Keep this number of messages until they are confirmed; returns the number of their receipt."""
+        """Hold messages until they are confirmed; returns the number of their receipt."""
         self._last += 1
         self._held[self._last] = (decision, count)
         return self._last
@@ -58,7 +58,7 @@ class Receipts:
             await self._waiting
 
     async def confirm(self, receipt: int) -> int:
-        """Remove the messages of a receipt; answers how many.
+        """Remove the messages of a receipt; returns their number.
 
         @raise MQError: the receipt is unknown or was confirmed before, or they could not be removed.
         """
@@ -69,7 +69,7 @@ class Receipts:
         try:
             await decision.confirm()
         except Exception:
-            # They are back in their queue; a second attempt must not look like a success.
+            # The messages are back in their queue; a second confirmation must fail too.
             decision.release()
             if self._is_closed:
                 self._log.failure("Messages that a reader had confirmed could not be removed and are back")
@@ -90,10 +90,10 @@ class Receipts:
 
 
 class Confirmations:
-    """The records by which a reader confirms receipts on the connection that it reads from.
+    """Processes the records by which a reader confirms receipts on its own connection.
 
-    The results of a reader that does not read them would accumulate, so beyond a few unread ones no further
-    confirmation is processed, and then the connection is not read either.
+    Unread results are limited: beyond the limit no further confirmation is processed, and the connection is
+    not read.
 
     @ivar connection: the connection, which also carries the results.
     @param unread: how many results the reader may have unread.
@@ -124,7 +124,7 @@ class Confirmations:
         self._hear()
 
     def caught_up(self) -> None:
-        """The reader has taken what was written."""
+        """Continue: the reader has caught up."""
         self._unread = 0
         self._hear()
 

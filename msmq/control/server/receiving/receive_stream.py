@@ -1,12 +1,10 @@
 """Receiving many messages as one stream of records, confirmed batch by batch.
 
-The stream carries records of four kinds, distinguished by their headers: a message (C{id}), a receipt for
-the messages since the one before (C{receipt}), and at the end either why there are no more (C{end}) or
-what went wrong (C{error}).
-The reader confirms a receipt in a request of its own while the stream is open; only then are its
-messages removed.
-Messages that are not confirmed when either side closes the stream return to their positions.
-In a transaction there is one receipt, behind all messages; confirming it commits.
+The stream has four kinds of records, distinguished by their headers: a message (C{id}), a receipt for the
+messages since the previous receipt (C{receipt}), and at the end either the reason of a normal end (C{end}) or
+an error (C{error}). The reader confirms a receipt in a separate request while the stream is open; only then
+are its messages removed. Unconfirmed messages return to their positions when either side closes the stream.
+In a transaction there is one receipt, after all messages; its confirmation commits.
 """
 
 from __future__ import annotations
@@ -33,16 +31,16 @@ if TYPE_CHECKING:
     from msmq.control.server.http.requests import ControlRequest
 
 _DIGITS: Final = 20
-"""More than the number of any receipt has."""
+"""Upper bound on the digits of a receipt number."""
 
 
 @attrs.frozen
 class ReceiveRequest:
-    """What a caller wants to receive.
+    """Parameters of a receive.
 
     @ivar count: the most messages.
     @ivar timeout: the longest wait for the next message, in seconds; C{None} for no limit.
-    @ivar peek: look only, at what is there at one time.
+    @ivar peek: peek at the messages that are in the queue at the start, without removing them.
     @ivar transactional: receive all in one transaction.
     """
 
@@ -53,7 +51,7 @@ class ReceiveRequest:
     transactional: bool = False
 
     def check(self, limits: ControlLimits) -> None:
-        """Refuse what no stream could give.
+        """Check the combination of parameters.
 
         @raise MQError: MQ_ERROR_INVALID_PARAMETER.
         """
@@ -67,7 +65,7 @@ class ReceiveRequest:
 
 @attrs.define(eq=False)
 class ActiveReceives:
-    """All active receives, and the receipts that they wait for."""
+    """The active receives and their receipts."""
 
     _manager: IMessaging
     _limits: ControlLimits
@@ -76,9 +74,9 @@ class ActiveReceives:
     _receipts: dict[str, Receipts] = attrs.field(factory=dict, init=False)
 
     def begin(self) -> Callable[[], None]:
-        """Count one more receive; answers what ends it.
+        """Register a receive; returns the function that ends it.
 
-        @raise ControlError: there are too many.
+        @raise ControlError: the limit of receives is reached.
         """
         if self._under_way >= self._limits.receives:
             raise too_many("receives", self._limits.receives)
@@ -104,9 +102,9 @@ class ActiveReceives:
         )
 
     async def confirm(self, identifier: str, receipt: str) -> int:
-        """Confirm a receipt of an open stream, whatever becomes of the caller meanwhile.
+        """Confirm a receipt of an open stream, even if the caller disconnects meanwhile.
 
-        @raise MQError: there is no such receipt, or its messages could not be removed.
+        @raise MQError: no such receipt, or its messages could not be removed.
         """
         receipts = self._receipts.get(identifier)
         if receipts is None or not receipt.isdecimal() or len(receipt) > _DIGITS:
@@ -123,10 +121,10 @@ class ActiveReceives:
         await self._stream(wanted, Receipts(), ResponseStream(request, CONTENT_TYPE))
 
     async def upgraded(self, request: ControlRequest, wanted: ReceiveRequest) -> None:
-        """Do the same on an upgraded connection, on which the client also confirms.
+        """Receive on an upgraded connection, on which the client also confirms.
 
-        It sends records with C{confirm}, the number of a receipt; each is answered with C{confirmed} and
-        C{messages} once these are removed, or with C{error} and C{detail}.
+        The client sends records with C{confirm}, the number of a receipt; each is answered with C{confirmed}
+        and C{messages} once the messages are removed, or with C{error} and C{detail}.
 
         @raise MQError: as L{stream}.
         """
@@ -153,7 +151,7 @@ class ActiveReceives:
             end()
 
     async def _told(self, response: ResponseStream, work: Awaitable[None]) -> dict[str, str]:
-        """What the last record of a stream says of the work that filled it."""
+        """The last record of a stream, from the result of its work."""
         try:
             await work
         except MQError as error:

@@ -1,4 +1,4 @@
-"""Sending and receiving one message with nothing but an HTTP client."""
+"""Send and receive one message in one HTTP request and response."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _PLAIN: Final = "!#$&'()*+,/:;=?@[]{}|\\\"<>^`~-._"
 def property_headers(properties: Mapping[str, Any]) -> dict[str, str]:
     """The properties as headers: C{body_type} as C{Msmq-Body-Type}, and so on.
 
-    Text that a header cannot hold, and the percent sign, are percent-encoded UTF-8; a list is joined with
-    commas; C{None} is left out; an object is JSON.
+    Characters that a header cannot hold, and the percent sign, are percent-encoded as UTF-8; a list is joined
+    with commas; C{None} is omitted; an object is JSON.
     """
     headers = {}
     for key, value in properties.items():
@@ -60,7 +60,7 @@ def _raw(message: ReceivedMessage) -> tuple[dict[str, str], Iterator[bytes]]:
 
 
 def _whole(message: ReceivedMessage) -> Iterator[bytes]:
-    """The message in JSON, its body last and in parts: at 4 MiB it takes long to look at and to write."""
+    """The message in JSON, its body last and in parts, since 4 MiB at once would block the reactor."""
     yield to_json(properties_of(message))[:-1] + b","
     body = message.view.body
     is_text = True
@@ -79,7 +79,7 @@ def _whole(message: ReceivedMessage) -> Iterator[bytes]:
 
 
 def _characters(body: memoryview) -> Iterator[memoryview]:
-    """The body in parts that end where a character of UTF-8 does, as far as there are any."""
+    """Divide the body into parts that end at UTF-8 character boundaries where possible."""
     start = 0
     while start < len(body):
         end = start + _PIECE
@@ -93,13 +93,13 @@ def _characters(body: memoryview) -> Iterator[memoryview]:
 async def receive_one(
     receiving: ActiveReceives, clock: IReactorTime, request: Request, wanted: ReceiveRequest, as_json: bool
 ) -> None:
-    """Answer with one message, and remove it once the answer is written.
+    """Answer with one message, and remove it once the response is written.
 
-    The caller cannot confirm, so that a message is lost if it dies with the end of the answer unread;
-    the answer ends (its last chunk comes) only after the message is durably removed.
-    It goes back if the connection breaks before, or if it cannot be removed; the answer is cut then.
+    The caller cannot confirm, so a message is lost if the caller fails before it has read the end of the
+    response; the response ends (with its last chunk) only after the message is durably removed. The message
+    returns to the queue, and the response is aborted, if the connection breaks before or the removal fails.
 
-    @raise MQError: before the answer has begun.
+    @raise MQError: before the response has begun.
     """
     end = receiving.begin()
     receipts = Receipts()
@@ -118,7 +118,7 @@ async def receive_one(
                 response.write(part)
                 await give_way(clock)
                 await response.drained()
-            # After another turn the rest is in the hands of the system, or the break has shown.
+            # After another reactor iteration the kernel has the rest, or the broken connection is detected.
             await give_way(clock)
             await shielded(receipts.confirm(receipt))
         finally:

@@ -12,17 +12,17 @@ from msmq.interfaces.queue_manager import ITransaction
 
 
 class ReaderDecision(Protocol):
-    """Messages that a reader holds until it decides; an L{IReservation} is one."""
+    """Interface of messages that a reader holds until it confirms or releases them: an L{IReservation}."""
 
     def confirm(self) -> Awaitable[None]:
-        """Remove the messages; done once the removal is stored."""
+        """Remove the messages; fires once the removal is durable."""
 
     def release(self) -> None:
-        """Release the messages at their positions."""
+        """Return the messages to their positions."""
 
 
 class TransactionDecision:
-    """The decision about everything that a transaction does."""
+    """Commits or aborts a whole transaction."""
 
     _log: ClassVar[Logger] = Logger()
 
@@ -32,12 +32,12 @@ class TransactionDecision:
     async def confirm(self) -> None:
         """Commit.
 
-        @raise MQError: it is not committed; it has to be released.
+        @raise MQError: the transaction is not committed and has to be released.
         """
         await self._transaction.commit()
 
     def release(self) -> None:
-        """Abort, unless it has ended already, as when an administrator aborted it."""
+        """Abort, unless the transaction has ended already, for example by an administrator's abort."""
         if self._transaction.state in ("active", "prepared"):
             running(self._transaction.abort()).addErrback(
                 lambda failure: self._log.failure("A transaction could not be aborted", failure)

@@ -25,7 +25,7 @@ _ACTIONS: Final = ("allow", "deny", "revoke")
 
 @attrs.frozen
 class AclChange:
-    """A change of the entries of one principal.
+    """A change of one principal's entries in an access control list.
 
     @ivar action: C{allow}, C{deny} or C{revoke}.
     """
@@ -36,11 +36,11 @@ class AclChange:
 
     @property
     def details(self) -> dict[str, object]:
-        """The principal and the queue."""
+        """The principal and the queue, for the audit log."""
         return {"principal": self.principal, "rights": list(self.rights)}
 
     def ask(self, access: IAccessAdministration, path: str) -> Awaitable[AccessList]:
-        """Have it done."""
+        """Perform the change."""
         match self.action:
             case "allow":
                 return access.allow(path, self.principal, self.rights)
@@ -50,9 +50,9 @@ class AclChange:
 
 
 def read_acl_change(wanted: dict[str, Any]) -> AclChange:
-    """What a request body says: C{action}, C{principal} and C{rights}.
+    """Parse the request body: C{action}, C{principal} and C{rights}.
 
-    @raise MQError: it says something else.
+    @raise MQError: the body has other keys or values.
     """
     action = text("action", wanted.pop("action", None))
     principal = text("principal", wanted.pop("principal", None))
@@ -67,7 +67,7 @@ def read_acl_change(wanted: dict[str, Any]) -> AclChange:
 
 
 class AccessResources:
-    """The access lists of queues, and of the queue manager, which is named C{.}."""
+    """The access control lists of queues, and of the queue manager, which is named C{.}."""
 
     app = Klein()
 
@@ -77,7 +77,7 @@ class AccessResources:
 
     @app.route("/v1/queues/<path:path>/acl", methods=["GET"])
     async def acl(self, request: ControlRequest, path: str) -> bytes:
-        """One access list."""
+        """One access control list."""
         without_parameters(request)
         return json_answer(request, json_record(await running(self._access.acl(path))))
 

@@ -1,4 +1,4 @@
-"""The resources of the control API that show the messages of a queue without receiving them."""
+"""Resources that browse the messages of a queue without receiving them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class BrowsingResources:
         is_decoded = flag("decode", found.pop("decode", "false"))
         wanted = MessageFilter(found.pop("where", None), found.pop("body", None))
         refuse_rest(found, "after, limit, bodies, decode, where and body")
-        # What is refused at once has a status of its own; later there is only the end of the stream.
+        # An early refusal has an HTTP status; a later one is the end of the stream.
         await running(self._inspection.browse(path, after=after, count=1))
         search = MessageSearch(self._describer, wanted, limit, with_body=is_whole, is_decoded=is_decoded)
         stream = ResponseStream(request, JSON_LINES)

@@ -24,12 +24,12 @@ _NEW: Final = {"sid": text, "name": text, "days": number, "renew": flag}
 
 
 def read_fingerprint(value: str) -> str:
-    """What stands for a certificate in a path."""
+    """Parse the fingerprint of a certificate in a path."""
     return "" if value == DEFAULT_CERTIFICATE else value
 
 
 def read_new_certificate(wanted: Mapping[str, object]) -> dict[str, Any]:
-    """The arguments for one that is generated.
+    """The arguments for generating a certificate.
 
     @raise MQError: a property is unknown, or of another type.
     """
@@ -42,7 +42,7 @@ def read_new_certificate(wanted: Mapping[str, object]) -> dict[str, Any]:
 
 
 def read_import(wanted: Mapping[str, object]) -> dict[str, Any]:
-    """The arguments for one that is in a file.
+    """The arguments for importing a certificate from a file.
 
     @raise MQError: a property is unknown, or of another type.
     """
@@ -76,7 +76,7 @@ class CertificateResources:
 
     @app.route("/v1/certificates", methods=["POST"])
     async def add_certificate(self, request: ControlRequest) -> bytes:
-        """Generate one, or import one from a file in the body."""
+        """Generate a certificate, or import one from a file in the body."""
         wanted = self._context.document(request)
         work: Callable[[], Awaitable[CertificateSummary]]
         if "file_base64" in wanted:
@@ -99,7 +99,7 @@ class CertificateResources:
 
     @app.route("/v1/certificates/<fingerprint>/publish", methods=["POST"])
     async def publish_certificate(self, request: ControlRequest, fingerprint: str) -> bytes:
-        """Register one with its user in the directory."""
+        """Register a certificate with its user in the directory."""
         without_parameters(request)
         return await self._context.changed(
             request,
@@ -109,7 +109,7 @@ class CertificateResources:
 
     @app.route("/v1/certificates/<fingerprint>", methods=["DELETE"])
     async def delete_certificate(self, request: ControlRequest, fingerprint: str) -> bytes:
-        """Delete one, and its key."""
+        """Delete a certificate and its key."""
         without_parameters(request)
         return await self._context.changed(
             request,

@@ -23,13 +23,13 @@ _T = TypeVar("_T")
 
 
 async def at_once(work: Callable[[], _T]) -> _T:
-    """Work that needs no time, as an awaitable."""
+    """Wrap a synchronous result as an awaitable."""
     return work()
 
 
 @attrs.frozen
 class ResourceContext:
-    """The queue manager that is asked, and how requests are answered and recorded.
+    """Shared context of the resources: the queue manager, the limits and the audit log.
 
     @ivar audit: records administrative changes with their callers.
     """
@@ -52,7 +52,7 @@ class ResourceContext:
         work: Callable[[], Awaitable[object]],
         code: int = 200,
     ) -> bytes:
-        """Do something that results in an attrs value, and answer with its JSON object."""
+        """Perform a change, and answer with its result, an attrs value, as a JSON object."""
         return json_answer(request, json_record(await self.change(request, operation, work)), code)
 
     async def listed(self, request: ControlRequest, values: Sequence[object]) -> bytes | None:
@@ -77,7 +77,7 @@ def without_parameters(request: ControlRequest) -> None:
 
 
 class ResourceFamily(Protocol):
-    """Resources that belong together; the methods that answer are routes of C{app}."""
+    """A family of resources; its routes are methods of the class."""
 
     @property
     def app(self) -> Klein:
@@ -85,7 +85,7 @@ class ResourceFamily(Protocol):
 
 
 def add_resources(tree: Klein, families: Iterable[ResourceFamily]) -> None:
-    """Make the routes of these objects routes of one tree, which alone has the handlers of errors."""
+    """Add the routes of these objects to one tree, which has the only error handlers."""
     for family in families:
         app = family.app
         for rule in app.url_map.iter_rules():

@@ -1,4 +1,4 @@
-"""Counts dead letters by some of their properties, without holding the reactor."""
+"""Counts dead letters by some of their properties, without blocking the reactor."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from msmq.structures.status import MQError
 from msmq.wire.guid import format_guid, guid_from_bytes
 
 GROUPS: Final = 10_000
-"""Groups that are counted; dead letters beyond these are counted together, with null keys."""
+"""Limit on groups; dead letters of further groups are counted together, with null keys."""
 
 _EVENTS: Final = 1_000
 _QUEUES: Final = (".\\system$;deadletter", ".\\system$;deadxact")
@@ -59,12 +59,12 @@ _KEYS: Final[Mapping[str, tuple[str, Callable[[ReceivedMessage], str | None]]]] 
         lambda message: format_guid(guid_from_bytes(message.view.source_queue_manager)),
     ),
 }
-"""What dead letters can be grouped by beside C{reason}, under which key it is printed, and its value."""
+"""Grouping properties in addition to C{reason}: the printed key of each, and its value."""
 
 
 @attrs.define
 class _Group:
-    """Dead letters that are alike."""
+    """Dead letters with equal grouping properties."""
 
     example: str
     oldest: float

@@ -17,7 +17,7 @@ DIRECTORY: Final = "directory"
 ITSELF: Final = "this queue manager"
 
 _SHOWN: Final = 20
-"""Names of members that an error lists."""
+"""Limit on member names that an error lists."""
 
 
 @attrs.frozen
@@ -25,7 +25,7 @@ class EstateMember:
     """One member of the estate.
 
     @ivar endpoint: a location as L{parse_location} reads it; C{None} for the queue manager that was asked.
-    @ivar source: what says so: C{[control_servers]}, C{directory} or C{this queue manager}.
+    @ivar source: the origin of the endpoint: C{[control_servers]}, C{directory} or C{this queue manager}.
     """
 
     name: str
@@ -36,9 +36,9 @@ class EstateMember:
 def check_endpoint(text: str) -> str:
     """A control endpoint of another queue manager, with absolute paths of its files.
 
-    It names no file with a token: the token is that of the caller.
+    It has no token file: the token is that of the caller.
 
-    @raise ValueError: it cannot be one; its text is the reason.
+    @raise ValueError: the endpoint is invalid; the text has the reason.
     """
     location = parse_location(text, token_file="-")
     if isinstance(location, RemoteLocation) and str(location.token_file) != "-":
@@ -52,9 +52,9 @@ def check_endpoint(text: str) -> str:
 class EstateMembers:
     """The members whose control APIs are known; the configuration wins over the directory.
 
-    @ivar own: the names of the queue manager that is asked.
+    @ivar own: the names of this queue manager.
     @ivar configured: control endpoints by name.
-    @ivar book: a directory that has others.
+    @ivar book: the directory, which may have further endpoints.
     """
 
     own: Sequence[str]
@@ -62,10 +62,10 @@ class EstateMembers:
     book: IControlBook | None
 
     def find(self, name: str) -> EstateMember:
-        """One member, by its name or its qualified name, without case.
+        """Find a member by its name or qualified name, case-insensitively.
 
-        @raise MQError: MQ_ERROR_MACHINE_NOT_FOUND if no control endpoint is known of it;
-            MQ_ERROR_INVALID_PARAMETER if the directory has an endpoint that cannot be one.
+        @raise MQError: MQ_ERROR_MACHINE_NOT_FOUND if no control endpoint of it is known;
+            MQ_ERROR_INVALID_PARAMETER if the directory's endpoint is invalid.
         """
         wanted = name.casefold()
         for known, endpoint in self.configured.items():
@@ -85,7 +85,9 @@ class EstateMembers:
             ) from error
 
     def all(self) -> list[EstateMember]:
-        """Every member whose control endpoint is known, by name; what the directory has wrong is left out."""
+        """All members with a known control endpoint, by name; invalid endpoints of the directory are left
+        out.
+        """
         found = []
         for name in self._names():
             try:

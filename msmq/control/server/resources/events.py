@@ -1,4 +1,4 @@
-"""The resource of the event log: its entries from a number on, filtered, and those that come."""
+"""Resource of the event log: its entries after a sequence number, filtered, and new ones as they come."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from msmq.interfaces.storage import StoredEvent
 from msmq.structures.status import MQError
 
 FOLLOWERS: Final = 20
-"""Clients that follow the event log at a time."""
+"""Limit on clients that follow the event log."""
 
 _PAGE: Final = 200
 _POLL: Final = 1.0
@@ -39,7 +39,7 @@ class EventResources:
 
     @app.route("/v1/events", methods=["GET"])
     async def events(self, request: ControlRequest) -> None:
-        """Entries behind C{after}, or the last C{tail} ones; with C{follow} also those that come."""
+        """Entries after C{after}, or the last C{tail} ones; with C{follow} also new ones."""
         found = parameters(request)
         tail = number("tail", found.pop("tail")) if "tail" in found else None
         after = number("after", found.pop("after")) if "after" in found else None
@@ -86,11 +86,11 @@ class EventResources:
             stream.check()
 
     async def _last(self) -> int:
-        """The number of the newest entry, which the store is not asked for directly."""
+        """The sequence number of the newest entry, found by bisection of reads."""
         low, high = 0, 1
         while await running(self._inspection.events(high, 1)):
             low, high = high, high * 2
-        # An entry is behind low, unless low is 0, and none behind high.
+        # There is an entry after low, unless low is 0, and none after high.
         while low < high:
             middle = (low + high) // 2
             found = await running(self._inspection.events(middle, 1))

@@ -1,4 +1,4 @@
-"""Resources that remove, move, copy and requeue messages of a queue: those that match, or those named."""
+"""Resources that remove, move, copy and requeue messages of a queue, selected by filter or identifier."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from msmq.queues.queue import SEQUENTIAL_MASK
 from msmq.structures.status import MQError
 
 Act = Callable[[Sequence[int]], Awaitable[Sequence[MessageChange]]]
-"""Does something to messages of one queue, by their LookupIdentifiers."""
+"""Changes messages of one queue, given by LookupIdentifiers."""
 
 
 @attrs.frozen
 class MessageAction:
-    """What is to be done to messages.
+    """An action on messages.
 
     @ivar name: as the command has it.
     @ivar done: the participle for texts: C{removed}.
@@ -53,7 +53,7 @@ class MessageAction:
 class MessageChangeResources:
     """Changes of many messages, in slices between which the reactor serves others.
 
-    A change ends when its client disconnects, after the slice that is under way; what was done stays.
+    A change stops when its client disconnects, after the current slice; finished changes are not undone.
     Only messages that were in the queue when it began are changed.
     """
 
@@ -66,7 +66,7 @@ class MessageChangeResources:
 
     @app.route("/v1/queues/<path:path>/messages/remove", methods=["POST"])
     async def remove(self, request: ControlRequest, path: str) -> None:
-        """Remove messages unread."""
+        """Remove messages without receiving them."""
         wanted = self._context.document(request)
         messages = self._manager.message_administration
         await self._change(
@@ -82,7 +82,7 @@ class MessageChangeResources:
         wanted = self._context.document(request)
         queue = text("queue", wanted.pop("queue", None))
         messages = self._manager.message_administration
-        # What can be refused is, even if there is nothing to move.
+        # Check the destination even if no message matches.
         await running(messages.move(path, [], queue))
         action = MessageAction(
             "message move", "moved", lambda ids: messages.move(path, ids, queue), {"queue": queue}
@@ -107,7 +107,7 @@ class MessageChangeResources:
 
     @app.route("/v1/queues/<path:path>/messages/requeue", methods=["POST"])
     async def requeue(self, request: ControlRequest, path: str) -> None:
-        """Send dead letters again; with C{message}, what one of them is replaced by."""
+        """Send dead letters again; C{message} replaces a single one."""
         without_parameters(request)
         wanted = json_body(request, self._context.limits.request_body)
         to = None if wanted.get("to") is None else text("to", wanted["to"])
@@ -142,10 +142,10 @@ class MessageChangeResources:
 
 @attrs.frozen
 class _Selection:
-    """Which messages of a queue.
+    """Selection of messages of a queue.
 
-    @ivar lookup_ids: these; C{None} for those that match.
-    @ivar after: the LookupIdentifier behind which to begin.
+    @ivar lookup_ids: the selected identifiers; C{None} selects by the filter.
+    @ivar after: the LookupIdentifier after which to begin.
     @ivar limit: the most messages.
     """
 
@@ -212,7 +212,7 @@ class _MessageChanges:
         self._slice: Deferred[Sequence[MessageChange]] | None = None
 
     async def run(self, request: ControlRequest) -> None:
-        """Change all of them, and record the caller and how many these were."""
+        """Change all selected messages, and record the caller and the count."""
         action = self._action
         operation = AuditedOperation(
             action.name, self._path, {**action.details, **_shortened(self._selection.described)}
@@ -232,7 +232,7 @@ class _MessageChanges:
                 raise error from None
             self._stream.write(json_line({**refusal(error), "done": self._done, "failed": self._failed}))
         except CancelledError:
-            # The slice that is under way goes on.
+            # The current slice is completed.
             ending = self._slice or Deferred()
             if self._slice is None:
                 ending.callback(())
@@ -274,7 +274,7 @@ class _MessageChanges:
     async def _matching(self) -> None:
         page = await self._page(self._selection.after)
         while True:
-            # The pages before this one are done with; a moved or removed message is not in the next.
+            # Earlier pages are finished; a moved or removed message is not in the next page.
             found: list[int] = []
             for message in self._search.matching(self._present(page)):
                 if message is not None:
@@ -295,7 +295,7 @@ class _MessageChanges:
         return await running(self._inspection.browse(self._path, after=after, count=PAGE))
 
     def _present(self, page: MessagePage) -> MessagePage:
-        """Without what has arrived since the change began."""
+        """Exclude messages that arrived after the change began."""
         return attrs.evolve(page, messages=[each for each in page.messages if self._was_there(each)])
 
     def _was_there(self, message: ReceivedMessage) -> bool:
@@ -318,7 +318,7 @@ class _MessageChanges:
         return changed
 
     async def _pause(self, turn: float = 0.0) -> None:
-        """Let the reactor serve others, if this has taken long enough, and say how far it is."""
+        """Yield to the reactor after long enough work, and report progress."""
         clock = self._context.clock
         now = clock.seconds()
         if turn and now - self._began < turn:
@@ -334,7 +334,7 @@ class _MessageChanges:
 
 
 def _edited(document: object) -> dict[str, Any]:
-    """What a document changes of a message."""
+    """The properties and the body that a document replaces in a message."""
     properties, body = divide_document(document)
     changed = read_properties(properties)
     return changed if body is None else {**changed, "body": body}
@@ -344,7 +344,7 @@ _SHOWN_IDS: Final = 5
 
 
 def _shortened(described: dict[str, object]) -> dict[str, object]:
-    """What was selected, for the audit log, which needs not each of a thousand numbers."""
+    """A short form of the selection for the audit log."""
     named = described.get("lookup_ids")
     if isinstance(named, list) and len(named) > _SHOWN_IDS:
         return {**described, "lookup_ids": [*named[:_SHOWN_IDS], f"and {len(named) - _SHOWN_IDS} more"]}

@@ -15,10 +15,10 @@ from msmq.control.protocol.refusals import invalid
 from msmq.quoting import quoted
 
 _LONGEST: Final = 2_000
-"""Characters of an expression, which bound what it costs to evaluate it."""
+"""Maximum length of an expression in characters, which bounds the cost of its evaluation."""
 
 _WIDEST: Final = 1_000
-"""Values that the lists and objects which an expression builds inside each other may have together."""
+"""Maximum number of values in nested lists and objects that an expression builds."""
 
 KEYS: Final = frozenset(
     "id lookup_id label body body_base64 report body_size body_type priority class class_name delivery"
@@ -26,21 +26,21 @@ KEYS: Final = frozenset(
     " correlation_id application_tag hops journal dead_letter dead_letter_queue acknowledge extension_base64"
     " authenticated sender_id transaction abort_count move_count decoded decode_error".split()
 )
-"""The keys of a message that an expression may name."""
+"""Keys of a message that an expression may use."""
 
 
 class MessageFilter:
-    """Decides which messages match; it needs nothing else.
+    """A filter of messages; a pure function of each message.
 
     @param where: an expression of U{https://jmespath.org}; a message matches if its value is neither false,
         null nor empty.
     @param text: a text that the body has to contain, as UTF-8 or as UTF-16.
-    @ivar wants_decoded: whether the expression looks into what the body is decoded to.
-    @ivar wants_body: whether it looks at the body.
-    @ivar failed: to how many messages the expression could not be applied, as C{starts_with} to a number.
-    @ivar failure: why, of the first of them.
-    @param keys: those that an expression may name.
-    @param what: has them, for refusals.
+    @ivar wants_decoded: whether the expression uses the decoded body.
+    @ivar wants_body: whether the expression uses the body.
+    @ivar failed: the number of messages on which the expression failed, such as C{starts_with} on a number.
+    @ivar failure: the reason of the first failure.
+    @param keys: the keys that an expression may use.
+    @param what: the object that has the keys, for error texts.
     @raise MQError: MQ_ERROR_INVALID_PARAMETER for an expression that is malformed, names a key that no
         message has, or builds more values than a filter needs.
     """
@@ -58,7 +58,7 @@ class MessageFilter:
             close = difflib.get_close_matches(key, keys, n=1)
             meant = f"; did you mean {close[0]}?" if close else f"; it has {', '.join(sorted(keys))}"
             raise invalid(f"where: {what} has no key {quoted(key)}{meant}")
-        # The whole message may be compared, as contains(values(@), 'x') does.
+        # An expression may use the whole message, as contains(values(@), 'x') does.
         whole = self._expression is not None and not named
         self.wants_decoded = whole or not named.isdisjoint(("decoded", "decode_error"))
         self.wants_body = whole or not named.isdisjoint(("body", "body_base64", "report"))
@@ -111,12 +111,12 @@ def _one_line(error: Exception) -> str:
 
 
 def _children(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    # The bounds of a slice are numbers and no nodes.
+    # The bounds of a slice are numbers, not nodes.
     return (child for child in node["children"] if isinstance(child, Mapping))
 
 
 def _widths(node: Mapping[str, Any]) -> Iterator[int]:
-    """How many values each list and object has that an expression builds."""
+    """The number of values in each list and object that an expression builds."""
     if node["type"] in ("multi_select_list", "multi_select_dict"):
         yield max(len(node["children"]), 1)
     for child in _children(node):
@@ -134,7 +134,7 @@ def _functions(node: Mapping[str, Any]) -> Iterator[str]:
 _OF_THE_FIRST: Final = frozenset(
     "subexpression index_expression pipe projection value_projection filter_projection flatten".split()
 )
-"""Nodes of which only the first child is applied to the message, and the others to what it gives."""
+"""Nodes whose first child is applied to the message, and the others to its result."""
 
 
 def _root_keys(node: Mapping[str, Any]) -> Iterator[str]:
@@ -143,7 +143,7 @@ def _root_keys(node: Mapping[str, Any]) -> Iterator[str]:
     if kind == "field":
         yield str(node["value"])
     elif kind == "expref":
-        # It is applied to the elements of a list.
+        # The child is applied to the elements of a list.
         return
     elif kind in _OF_THE_FIRST:
         yield from _root_keys(node["children"][0])

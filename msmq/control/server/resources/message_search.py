@@ -15,16 +15,16 @@ from msmq.decoding.message_json import body_json
 from msmq.interfaces.queue_manager import MessagePage, ReceivedMessage
 
 PAGE: Final = 64
-"""Messages that are read from the store together."""
+"""Messages in one page read from the store."""
 
 TURN: Final = 0.005
-"""Seconds after which a step ends, so that the reactor can serve others."""
+"""Maximum time of one reactor iteration, in seconds."""
 
 PROGRESS: Final = 1.0
-"""Seconds after which a search that finds nothing says how far it is."""
+"""Seconds without a match after which a search reports its progress."""
 
 _DECODED: Final = 0x10000
-"""Bytes of a body that is decoded for a filter; a larger one would hold the reactor for too long."""
+"""Maximum size of a body that a filter decodes, in bytes; a larger one would block the reactor."""
 
 
 def json_line(value: object) -> bytes:
@@ -33,13 +33,13 @@ def json_line(value: object) -> bytes:
 
 
 class MessageDescriber:
-    """Describes messages in JSON; the decoders of bodies are found when the first is needed."""
+    """Describes messages in JSON; body decoders are loaded on first use."""
 
     def __init__(self) -> None:
         self._decoders: BodyDecoders | None = None
 
     def describe(self, message: ReceivedMessage, *, with_body: bool, is_decoded: bool) -> dict[str, Any]:
-        """A message in JSON, with its body and what that is decoded to, if they are asked for."""
+        """A message in JSON, with its body and decoded body if requested."""
         view = message.view
         value = properties_of(message)
         if with_body:
@@ -57,9 +57,9 @@ class MessageDescriber:
 
 
 class MessageSearch:
-    """Goes through pages, and finds what matches.
+    """Searches pages of a queue for messages that match.
 
-    @param limit: after how many it ends; C{None} for the end of the queue.
+    @param limit: the maximum number of matches; C{None} for no limit.
     """
 
     def __init__(
@@ -118,15 +118,15 @@ class MessageSearch:
         return self._describer.describe(message, with_body=self._with_body, is_decoded=self._is_decoded)
 
     def is_over(self, page: MessagePage) -> bool:
-        """Whether there is nothing more to look at, or enough was found."""
+        """Whether the queue is exhausted, or the limit reached."""
         return self._is_end or self._found == self._limit
 
     def progress(self) -> dict[str, Any]:
-        """How far it is."""
+        """The progress of the search."""
         return {"looked_at": self._looked_at, "found": self._found, "after": self._after}
 
     def ended(self) -> dict[str, Any]:
-        """How far it came, and why no further."""
+        """The final position, and the reason for the end."""
         value = {"end": "queue" if self._is_end else "limit", **self.progress()}
         if self._filter.failed:
             value |= {"not_compared": self._filter.failed, "reason": self._filter.failure}

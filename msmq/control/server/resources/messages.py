@@ -15,7 +15,7 @@ from msmq.structures.identifiers import MessageIdentifier
 
 
 class MessageResources:
-    """Messages by their identifiers, in whatever queues they are."""
+    """Messages by identifier, in any queue."""
 
     app = Klein()
 

@@ -49,7 +49,7 @@ class OutgoingResources:
 
     @app.route("/v1/outgoing/<path:name>/retry", methods=["POST"])
     async def retry_outgoing(self, request: ControlRequest, name: str) -> bytes:
-        """Dial the next hop of one outgoing queue now."""
+        """Connect to the next hop of one outgoing queue now."""
         without_parameters(request)
         return await self._context.changed(
             request,
@@ -59,7 +59,7 @@ class OutgoingResources:
 
     @app.route("/v1/outgoing/retry", methods=["POST"])
     async def retry_all(self, request: ControlRequest) -> bytes | None:
-        """Dial the next hops of all outgoing queues that wait for the next attempt now."""
+        """Connect to the next hops of all waiting outgoing queues now."""
         without_parameters(request)
         queues = await self._context.change(
             request,
@@ -89,7 +89,7 @@ class OutgoingResources:
 
     @app.route("/v1/outgoing/<path:name>/redirect", methods=["POST"])
     async def redirect_outgoing(self, request: ControlRequest, name: str) -> bytes:
-        """Connect to another address than the one in the name, or, with null, end that."""
+        """Redirect a direct format name to another address, or, with null, end the redirection."""
         wanted = self._context.document(request)
         if "to" not in wanted:
             raise invalid("the key to is missing: an address, or null to end it")

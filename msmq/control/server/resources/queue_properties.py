@@ -1,4 +1,4 @@
-"""The properties of a queue as they come in, and which part of its message log is meant."""
+"""Parses queue properties and message log ranges of requests."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ PROPERTIES: Final[Mapping[str, Callable[[str, object], Any]]] = {
     "authenticate": flag,
     "privacy": text,
 }
-"""The properties of a queue that its maker chooses, and how each is read."""
+"""Queue properties that the creator chooses, with their parsers."""
 
 _WITHOUT: Final = {"quota": None, "journal_quota": None, "log_size": None, "log_age": 0}
-"""The properties that may be null, which sets no limit, and what that is called inside."""
+"""Properties that may be null, for no limit, with the value that stands for it internally."""
 
 
 def read_new_queue(wanted: Mapping[str, object]) -> dict[str, Any]:
-    """The properties of a queue that is to be made; what is null is as if it were not there.
+    """Parse the properties of a new queue; a null property counts as absent.
 
     @raise MQError: a property is unknown, or its value is of another kind.
     """
@@ -45,9 +45,9 @@ def read_new_queue(wanted: Mapping[str, object]) -> dict[str, Any]:
 
 
 def read_properties(wanted: Mapping[str, object], *others: str) -> dict[str, Any]:
-    """The properties of a queue that are to change; null takes a limit away.
+    """Parse changed properties of a queue; null removes a limit.
 
-    @param others: the keys in addition to the properties, for the refusal.
+    @param others: further allowed keys, for error texts.
     @raise MQError: a property is unknown, or its value is of another kind.
     """
     refuse_rest(

@@ -19,11 +19,11 @@ from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.routing.topology_description import describe_route, describe_topology
 
 Reload = Callable[[], Mapping[str, Any]]
-"""Reads the configuration again, and returns what changed; raises L{MQError} if it cannot be used."""
+"""Reloads the configuration, and returns the changes; raises L{MQError} if it cannot be used."""
 
 
 class ServerResources:
-    """The status and configuration of the queue manager, and what it knows of others."""
+    """The status and configuration of the queue manager, its sessions, and the enterprise."""
 
     app = Klein()
 
@@ -67,7 +67,7 @@ class ServerResources:
 
     @app.route("/v1/topology", methods=["GET"])
     async def topology(self, request: ControlRequest) -> bytes:
-        """The enterprise, as routing knows it."""
+        """The enterprise, as routing sees it."""
         without_parameters(request)
         return json_answer(request, describe_topology(await running(self._inspection.topology())))
 

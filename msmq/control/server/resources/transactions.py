@@ -24,7 +24,7 @@ class TransactionResources:
 
     @app.route("/v1/transactions", methods=["GET"])
     async def transactions(self, request: ControlRequest) -> bytes | None:
-        """Every transaction that has not ended."""
+        """All open transactions."""
         without_parameters(request)
         return await self._context.listed(request, self._manager.inspection.transactions())
 

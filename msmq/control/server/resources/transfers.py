@@ -1,4 +1,4 @@
-"""Resources that send and receive: one message by request and answer, and streams of records."""
+"""Resources that send and receive: one message in a request and response, and streams of records."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TransferResources:
 
     @app.route("/v1/send", methods=["POST"])
     async def send(self, request: ControlRequest) -> None:
-        """Send the stream of records in the body; most of it is sent already."""
+        """Complete the stream of records in the body; most of it is already sent."""
         await record_body(request).answer(request)
 
     @app.route("/v1/send", methods=["GET"])
@@ -121,7 +121,7 @@ def _stream_request(request: ControlRequest) -> ReceiveRequest:
 def _check_upgrade(request: ControlRequest, path: str) -> None:
     """Check that a GET requests an upgrade to records in both directions.
 
-    @raise MethodNotAllowed: it does not.
+    @raise MethodNotAllowed: the request has no such upgrade.
     """
     if request.method != b"GET" or wanted_protocol(request) is None:
         raise MethodNotAllowed(request.method.decode("ascii", "replace"), path, ["POST"])

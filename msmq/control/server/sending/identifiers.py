@@ -24,7 +24,7 @@ class IdentifierRange:
         )
 
     def texts(self, start: int, count: int) -> list[str]:
-        """The identifiers from C{start} on, at most C{count}, as people and scripts read them."""
+        """At most C{count} identifiers from C{start} on, as text."""
         first, last = start, min(start + count, self.count)
         return [
             str(MessageIdentifier(self.first.queue_manager, self.first.ordinal + number))

@@ -1,11 +1,10 @@
-"""Sends the messages of a stream of records while it arrives: the one mechanism below both ways to send.
+"""Send pipeline: sends the messages of a stream of records while it arrives, over both kinds of streams.
 
-A record's header holds the properties of its message and C{destination}, which holds for the records
-behind it until another names its own.
-The messages are handed to the queue manager in the order of the stream, one slice at a time, and their
-results are reported in that order; the stream is not read further while too much waits.
-If the first header has C{one_transaction}, all of them are sent in one transaction, which is committed when
-the stream has come to its end, and aborted whenever it comes to another.
+The header of a record has the properties of its message and C{destination}, which applies to later records
+until one names another. The messages are handed to the queue manager in the order of the stream, one slice at
+a time, and their results are reported in that order; reading pauses while too many messages are pending. If
+the first header has C{one_transaction}, all of them are sent in one transaction, which is committed at the
+regular end of the stream, and aborted at any other end.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError
 
 _COUNTED: Final = 100
-"""Destinations of which it is counted how many messages went there."""
+"""Limit on destinations whose messages are counted."""
 
 
 @attrs.frozen
@@ -40,8 +39,8 @@ class SendResult:
     """The result of consecutive messages of a stream.
 
     @ivar accepted: the identifiers of the messages that the queue manager has accepted.
-    @ivar error: why messages are refused; C{None} if none is.
-    @ivar refused: how many are.
+    @ivar error: the reason of a refusal; C{None} for accepted messages.
+    @ivar refused: the number of refused messages.
     """
 
     accepted: Sequence[IdentifierRange] = ()
@@ -50,32 +49,33 @@ class SendResult:
 
 
 class SendResults(Protocol):
-    """Where the results of a stream go."""
+    """Consumer of the results of a stream."""
 
     @property
     def is_behind(self) -> bool:
-        """Whether results have to wait; L{SendPipeline.report} ends that."""
+        """Whether results have to wait; the consumer calls L{SendPipeline.report} when it is ready."""
 
     def report(self, results: Sequence[SendResult], *, is_last: bool) -> None:
-        """Take the next results, in the order of the stream.
+        """Consume the next results, in the order of the stream.
 
-        @param is_last: whether all that has arrived is answered with them, so that the client may wait.
+        @param is_last: whether these are the results of all records that have arrived, so that the client may
+            be waiting.
         """
 
 
 class PausableSource(Protocol):
-    """What a stream arrives from."""
+    """Source of a stream, which can be paused."""
 
     def pauseProducing(self) -> None:
         """Stop reading."""
 
     def resumeProducing(self) -> None:
-        """Read on."""
+        """Resume reading."""
 
 
 @attrs.define(eq=False)
 class _HandedOver:
-    """A slice that the queue manager has been given, and its result once there is one."""
+    """A slice that was passed to the queue manager, and its result once known."""
 
     part: SendSlice
     identifiers: Sequence[MessageIdentifier] | None = None
@@ -90,9 +90,9 @@ class _HandedOver:
 class SendPipeline:
     """One stream of records that is being sent.
 
-    @ivar ended: fires with why the stream was not sent to its end, C{None} if it was, after the last
-        result is reported.
-    @ivar accepted_by_destination: how many messages were accepted for each of the first destinations.
+    @ivar ended: fires after the last reported result, with the reason why the stream was not sent to its end,
+        or C{None}.
+    @ivar accepted_by_destination: the number of accepted messages for each of the first destinations.
     """
 
     _log: ClassVar[Logger] = Logger()
@@ -110,10 +110,9 @@ class SendPipeline:
     ) -> None:
         """Begin a stream.
 
-        @param slices: how many slices the queue manager is given before it has answered the first: with one,
-            no message behind a refused one is sent; with C{None}, no limit but that of the backlog, the store
-            puts many into one commit.
-        @param has_end_record: whether a record with C{end} ends the stream, as L{complete} does.
+        @param slices: limit on slices without a result: with 1, no message after a refused one is sent; with
+            C{None}, only the backlog is limited, and the store batches many slices into one commit.
+        @param has_end_record: whether a record with C{end} ends the stream, like L{complete}.
         """
         self._manager = manager
         self._limits = limits
@@ -140,13 +139,13 @@ class SendPipeline:
         self.accepted_by_destination: dict[str, int] = {}
 
     def write(self, data: bytes) -> None:
-        """Take in the next bytes of the stream; what follows an error or the end is dropped."""
+        """Process the next bytes of the stream; bytes after an error or the end are dropped."""
         if self._error is not None or self._is_complete or self._is_closed:
             return
         records: list[StreamRecord] = []
         try:
             records = self._decoder.feed(data)
-            # A mistake behind whole records shows with the next bytes, which may be none.
+            # An error after complete records is raised at the next call, possibly without bytes.
             self._decoder.feed(b"")
         except RemoteProtocolError as error:
             self._error = self._unreported = _not_a_record(error)
@@ -160,7 +159,7 @@ class SendPipeline:
         self._adjust()
 
     def complete(self) -> None:
-        """All bytes are in: the stream ends behind what has arrived."""
+        """End the stream: all bytes have arrived."""
         try:
             self._decoder.finish()
         except RemoteProtocolError as error:
@@ -170,7 +169,7 @@ class SendPipeline:
         self._schedule()
 
     def close(self) -> None:
-        """The client is gone, or the stream is over: hand over nothing more, and abort the transaction."""
+        """Stop sending and abort the transaction: the client has disconnected, or the stream has ended."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -182,7 +181,7 @@ class SendPipeline:
             running(self._abort(self._transaction))
 
     def report(self) -> None:
-        """Report the results that there are, in order, unless their reader is behind."""
+        """Report the known results, in order, unless their consumer is behind."""
         if self._results.is_behind or self._is_closed:
             return
         results: list[SendResult] = []
@@ -228,7 +227,7 @@ class SendPipeline:
         self._schedule()
 
     def _schedule(self) -> None:
-        """Hand over the next slice soon if there is room for it; end if there is nothing left to do."""
+        """Schedule the next slice if the limits allow it; end the stream when all is done."""
         if self._is_closed or self._call is not None:
             return
         if self._records:
@@ -239,7 +238,7 @@ class SendPipeline:
 
     @property
     def _has_room(self) -> bool:
-        # Nothing in a transaction waits for the store before its end, so there it would gain nothing.
+        # Sends in a transaction do not wait for the store before the commit, so batching would gain nothing.
         most = 1 if self._transaction is not None else self._slices
         return most is None or len(self._handed_over) < most
 
@@ -290,7 +289,7 @@ class SendPipeline:
                 running(self._decide(self._transaction))
 
     async def _decide(self, transaction: ITransaction) -> None:
-        """Commit what was sent whole, abort the rest, and report it."""
+        """Commit a complete stream, abort any other, and report the result."""
         if self._error is None:
             try:
                 await transaction.commit()
@@ -321,7 +320,7 @@ class SendPipeline:
         self.ended.callback(self._error)
 
     def _adjust(self) -> None:
-        """Read on, or no further."""
+        """Pause or resume the source."""
         if not self._is_paused and self._backlog > self._limits.send_backlog and not self._is_closed:
             self._is_paused = True
             self._source.pauseProducing()
@@ -332,7 +331,7 @@ class SendPipeline:
 
 @attrs.define
 class _TransactionContents:
-    """What a transaction has been given so far.
+    """Contents of a transaction so far.
 
     @ivar by_destination: messages for each of the first destinations.
     """
@@ -342,7 +341,7 @@ class _TransactionContents:
     messages: int = 0
 
     def add(self, destination: str, identifiers: Sequence[MessageIdentifier]) -> None:
-        """Remember messages to a destination."""
+        """Count messages to a destination."""
         add_identifiers(self.ranges, identifiers)
         self.messages += len(identifiers)
         if destination in self.by_destination or len(self.by_destination) < _COUNTED:
@@ -350,5 +349,5 @@ class _TransactionContents:
 
 
 def _not_a_record(error: RemoteProtocolError) -> MQError:
-    """Refuses a stream that is not one of records."""
+    """The refusal of a malformed stream of records."""
     return invalid(f"the record at offset {error.offset}: {error.field}: {error.rule}")

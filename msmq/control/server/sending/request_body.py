@@ -1,4 +1,4 @@
-"""A stream of records in a request body: sent while it arrives, answered with a line for each message."""
+"""Send stream in a request body: sent while it arrives, answered with a line for each message."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _IDENTIFIERS_AT_ONCE: Final = 500
 
 
 class SendBody:
-    """The file that the HTTP server writes such a body to; nothing can be read back from it.
+    """Write-only file object that receives the body from the HTTP server.
 
-    No message behind a refused one is sent.
+    No message after a refused one is sent.
 
     @ivar is_behind: never.
     """
@@ -37,7 +37,7 @@ class SendBody:
         self._pipeline = SendPipeline(manager, limits, clock, source, self, slices=1, has_end_record=False)
 
     def report(self, results: Sequence[SendResult], *, is_last: bool) -> None:
-        """Keep the identifiers for the answer."""
+        """Keep the identifiers for the response."""
         for result in results:
             for found in result.accepted:
                 if self._accepted and self._accepted[-1].is_followed_by(found.first):
@@ -46,19 +46,19 @@ class SendBody:
                     self._accepted.append(found)
 
     def write(self, data: bytes) -> None:
-        """Take in the next bytes of the stream."""
+        """Process the next bytes of the stream."""
         self._pipeline.write(data)
 
     def tell(self) -> int:
-        """Always 0, so that the HTTP server looks for no form in it."""
+        """Return 0, so that the HTTP server does not parse a form."""
         return 0
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Stays where it is."""
+        """Do nothing."""
         return 0
 
     def read(self, size: int = -1) -> bytes:
-        """Nothing; the bytes went to the queue manager."""
+        """Return no bytes; they went to the queue manager."""
         return b""
 
     def close(self) -> None:
@@ -66,9 +66,9 @@ class SendBody:
         self._pipeline.close()
 
     async def answer(self, request: Request) -> None:
-        """The body is whole: answer when its messages are sent, or one is refused.
+        """Answer the complete body when its messages are sent, or one is refused.
 
-        The answer has a line for each message that was accepted, and last what stopped it.
+        The response has a line for each accepted message, and last the refusal, if any.
         """
         self._pipeline.complete()
         error = await self._pipeline.ended

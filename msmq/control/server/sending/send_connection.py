@@ -1,9 +1,9 @@
 """Sending on an upgraded connection, on which each message is answered as soon as its result is certain.
 
-A record answers messages in order: they were accepted (C{first}, the identifier, and C{messages}, how many
-messages with consecutive identifiers it stands for), or refused (C{error}, C{detail}, C{messages}).
-The client may end the stream by a record with C{end}, which also commits a transaction.  The last record of
-the server is C{end}: C{complete}, or C{error} after a refusal.
+A record has the result of messages, in order: accepted (C{first}, an identifier, and C{messages}, the number
+of messages with consecutive identifiers), or refused (C{error}, C{detail}, C{messages}). The client ends the
+stream with a record with C{end}, which also commits a transaction.  The last record of the server is C{end}:
+C{complete}, or C{error} after a refusal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from msmq.interfaces.queue_manager import IMessaging
 
 
 class SendConnection:
-    """One connection on which an application sends, for as long as both want."""
+    """One upgraded connection on which an application sends."""
 
     def __init__(
         self,
@@ -35,8 +35,8 @@ class SendConnection:
     ) -> None:
         """Create it; L{run} upgrades the connection.
 
-        @param stops_at_refusal: send no message behind a refused one; each slice then waits for the commit of
-            the one before.
+        @param stops_at_refusal: send no message after a refused one; each slice then waits for the commit of
+            the previous one.
         """
         self._pipeline = SendPipeline(
             manager,
@@ -51,16 +51,16 @@ class SendConnection:
 
     @property
     def accepted_by_destination(self) -> dict[str, int]:
-        """How many messages were accepted for each of the first destinations."""
+        """The number of accepted messages for each of the first destinations."""
         return self._pipeline.accepted_by_destination
 
     @property
     def is_behind(self) -> bool:
-        """Whether the client has still to read many results."""
+        """Whether the client has many results still to read."""
         return self._connection.is_behind
 
     def report(self, results: Sequence[SendResult], *, is_last: bool) -> None:
-        """Answer messages."""
+        """Write results of messages."""
         parts: list[bytes] = []
         for result in results:
             for accepted in result.accepted:
@@ -74,7 +74,7 @@ class SendConnection:
             self._connection.flush()
 
     async def run(self) -> None:
-        """Send what arrives until the client ends the stream or a message is refused.
+        """Send arriving messages until the client ends the stream or a message is refused.
 
         It is cancelled when the client disconnects.
         """

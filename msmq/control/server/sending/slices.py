@@ -1,4 +1,4 @@
-"""The messages that a stream of records holds, in slices that are sent at once."""
+"""Divides the messages of a stream of records into slices, each sent at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OVERHEAD: Final = 64
 class SendSlice:
     """Consecutive messages to one destination.
 
-    @ivar cost: what their records count for, as of L{cost}.
+    @ivar cost: the cost of their records, as of L{cost}.
     @ivar keys: the key of each; C{None} if no message has one.
     """
 
@@ -35,7 +35,7 @@ class SendSlice:
 
 @attrs.frozen
 class _Header:
-    """What a header says, for the records that share it."""
+    """A parsed header, for the records that share it."""
 
     header: Mapping[str, Any]
     destination: str | None
@@ -45,11 +45,11 @@ class _Header:
 
 
 class SliceBuilder:
-    """Makes messages of records; the destination holds for the records behind it.
+    """Builds messages from records; a destination applies to later records too.
 
     @param keeps_recoverable: whether a message with a key is recoverable unless its record says otherwise:
-        where the store keeps nothing, neither the message nor the key outlives a restart.
-    @param begin: called for a record that says C{one_transaction}; refuses it by raising L{MQError}.
+        in a store that is not durable neither the message nor the key survives a restart.
+    @param begin: called for a record with C{one_transaction}; raises L{MQError} to refuse it.
     """
 
     def __init__(self, limits: ControlLimits, keeps_recoverable: bool, begin: Callable[[], None]) -> None:
@@ -58,16 +58,16 @@ class SliceBuilder:
         self._begin = begin
         self._destination: str | None = None
         self._last: _Header | None = None
-        # Of the message that was read last.
+        # The header of the last record.
         self._key: str | None = None
 
     @property
     def has_cut(self) -> bool:
-        """Whether there was a slice before."""
+        """Whether a slice was taken before."""
         return self._destination is not None
 
     def cut(self, records: deque[StreamRecord]) -> SendSlice:
-        """Take the next slice from the left of these records, of which there is one at least.
+        """Take the next slice from the left of these records, which must not be empty.
 
         @raise MQError: the next record cannot be sent.
         """
@@ -93,7 +93,7 @@ class SliceBuilder:
         return SendSlice(destination, messages, costs, keys if has_keys else None)
 
     def _messages(self, record: StreamRecord) -> tuple[str, list[Message]]:
-        # Equal neighbours share their header, so that what it says is read once.
+        # Consecutive records share an equal header, which is parsed once.
         last = self._last
         if last is None or last.header is not record.header:
             last = self._last = self._read(record.header)
@@ -140,8 +140,8 @@ def _message(record: StreamRecord, extension_size: int, arguments: Mapping[str, 
 
 
 def cost(record: StreamRecord) -> int:
-    """What a record counts for among those that wait, in bytes."""
+    """The cost of a pending record, in bytes."""
     run = record.header.get(RUN)
-    # What is not a run is refused when its turn comes.
+    # A malformed run is refused when its slice is taken.
     messages = 1 if run is None else run if type(run) is int else LONGEST
     return len(record.body) + record.header_size + max(1, min(messages, LONGEST)) * _OVERHEAD

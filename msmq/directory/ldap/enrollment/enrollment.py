@@ -31,19 +31,18 @@ from msmq.directory.ldap.transport.filters import ANYTHING, Equal, of_class
 from msmq.directory.ldap.transport.wire import Add, Delete, Entry, Modify, Scope
 
 MOST_ROUNDS: Final = 3
-"""How often a plan is made anew; the second has the identifiers that the first brought."""
+"""Maximum number of plans; the second one uses the identifiers that resulted from the first."""
 
 _SERVER_REFERENCE: Final = "serverReference"
 
 
 class Enrollment:
-    """Sets members of an enterprise, their roles, sites and links.
+    """Creates, changes and removes members of an enterprise and routing links.
 
-    Every method makes what is missing, and answers with the steps that it took: none where nothing was
-    missing.
+    Every method is idempotent: it applies the missing changes, and returns their steps.
 
-    @param make_identifier: gives objectGUIDs where the directory does not.
-    @param dry_run: answer with the steps of the first plan, and change nothing.
+    @param make_identifier: the source of objectGUIDs if the directory does not assign them.
+    @param dry_run: return the steps of the first plan without applying them.
     """
 
     def __init__(
@@ -56,8 +55,8 @@ class Enrollment:
     async def join(self, name: str, wanted: MemberRequest) -> list[EnrollmentStep]:
         """Make a computer a queue manager.
 
-        @raise EnrollmentError: it cannot be one.
-        @raise DirectoryError: the directory refuses it, or is away.
+        @raise EnrollmentError: the computer cannot become one.
+        @raise DirectoryError: the directory refuses, or cannot be reached.
         """
 
         async def plan() -> list[EnrollmentStep]:
@@ -66,7 +65,7 @@ class Enrollment:
         return await self._reach(plan)
 
     async def change(self, name: str, wanted: MemberRequest) -> list[EnrollmentStep]:
-        """Give a queue manager other roles or sites; raises as L{join}."""
+        """Change the roles or sites of a queue manager; raises as L{join}."""
 
         async def plan() -> list[EnrollmentStep]:
             return plan_change(await self._member(name, wanted.sites or ()), wanted)
@@ -161,7 +160,7 @@ class Enrollment:
         found: dict[str, Entry] = {}
 
         async def take(entries: Sequence[Entry]) -> bool:
-            # A site without an identifier is of no use, and no reason to refuse the others.
+            # A site without an identifier is ignored.
             usable = [entry for entry in entries if len(entry.first(GUID) or b"") == 16]
             found.update({value_at(entry.name, 0): entry for entry in usable})
             return True
@@ -196,9 +195,9 @@ class Enrollment:
         return tuple(found.values())
 
     async def _servers(self, computer: str) -> tuple[str, ...]:
-        """The entries of a computer in sites that are there for its mSMQSettings alone.
+        """The server entries of a computer in sites that contain only its mSMQSettings.
 
-        That of a domain controller names it and holds more, and stays.
+        The server entry of a domain controller refers to it and contains more; it is kept.
         """
         root = await self._operations.root()
         wanted = of_class("server", Equal("cn", computer.encode()))

@@ -1,4 +1,4 @@
-"""RFC 2849 LDIF of changes to entries, which C{ldapmodify} and C{ldbmodify} take."""
+"""LDIF text of changes to entries, for C{ldapmodify} and C{ldbmodify}. RFC 2849."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final, TypeAlias
 from msmq.directory.ldap.transport.wire import Add, Delete, Modify
 
 Change: TypeAlias = Add | Modify | Delete
-"""What is done to one entry."""
+"""A change of one entry."""
 
 _WIDTH: Final = 76
 _FIRST: Final = frozenset(" :<")
 
 
 def to_ldif(changes: Iterable[tuple[Change, str]]) -> str:
-    """The text of changes in their order, each with a comment of one line above it, which may be empty."""
+    """Format changes in order, each preceded by a comment line, which may be empty."""
     return "\n".join("\n".join(_record(change, comment)) + "\n" for change, comment in changes)
 
 
@@ -42,7 +42,7 @@ def _record(change: Change, comment: str) -> Iterator[str]:
 
 
 def _line(name: str, value: bytes) -> str:
-    """A name and its value, in base64 where text would not be read again; longer lines are folded."""
+    """A name and its value, in base64 where plain text would not round-trip; long lines are folded."""
     line = (
         f"{name}: {value.decode('ascii')}"
         if _is_safe(value)
@@ -54,7 +54,7 @@ def _line(name: str, value: bytes) -> str:
 
 
 def _is_safe(value: bytes) -> bool:
-    """RFC 2849 SAFE-STRING, without a blank at its end."""
+    """RFC 2849 SAFE-STRING, without a trailing space."""
     if not value:
         return True
     text = value.decode("latin-1")

@@ -18,11 +18,11 @@ from msmq.directory.ldap.transport.wire import Add, Delete, Entry, Modify
 
 @attrs.frozen
 class LinkFacts:
-    """What a directory has of a routing link.
+    """The directory's entries about a routing link.
 
     @ivar ends: the entries of both sites.
     @ivar links: the links between them, in either direction.
-    @ivar gates: the mSMQConfiguration of each gate that is wanted.
+    @ivar gates: the mSMQConfiguration of each requested site gate.
     """
 
     root: Root
@@ -34,9 +34,9 @@ class LinkFacts:
 def plan_link(
     facts: LinkFacts, *, cost: int | None, make_identifier: Callable[[], UUID]
 ) -> list[EnrollmentStep]:
-    """Connect two sites, or give their link another cost or other gates.
+    """Plan a routing link between two sites, or a change of its cost or site gates.
 
-    @param cost: of the link; C{None} for 1, or for that which it has.
+    @param cost: the cost of the link; C{None} keeps the cost, or is 1 for a new link.
     """
     gates = tuple(gate.name.encode() for gate in facts.gates)
     if facts.links:

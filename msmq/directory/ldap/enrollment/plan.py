@@ -1,7 +1,7 @@
 """Plans the changes to directory entries that make a computer join or leave an enterprise.
 
-Every plan is a function of what the directory has, and is empty where all is as it is wanted. So a command
-can be repeated, and the next one completes one that was interrupted.
+A plan is a pure function of the directory's entries, and empty if they are already as requested. So commands
+are idempotent, and repeating an interrupted one completes it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ JOURNAL_QUOTA: Final = "mSMQJournalQuota"
 DNS_NAME: Final = "dNSHostName"
 
 REFERENCES: Final = (GATES, "mSMQInRoutingServers", "mSMQOutRoutingServers")
-"""Attributes of other entries that name the mSMQConfiguration of a queue manager."""
+"""Attributes of other entries that refer to the mSMQConfiguration of a queue manager."""
 
 CONFIGURATION_ATTRIBUTES: Final = (
     GUID,
@@ -47,7 +47,7 @@ CONFIGURATION_ATTRIBUTES: Final = (
     QUOTA,
     JOURNAL_QUOTA,
 )
-"""The attributes of an mSMQConfiguration that plans look at."""
+"""The attributes of an mSMQConfiguration that plans use."""
 
 COMPUTER_NAME_LENGTH: Final = 64
 
@@ -55,21 +55,21 @@ _WAITS: Final = "mSMQQMID is the objectGUID that the domain gives to {name}; the
 
 
 class EnrollmentError(MsmqError):
-    """What is wanted cannot be: says why, and what to do."""
+    """A requested change is impossible; the text has the reason and the remedy."""
 
 
 @attrs.frozen
 class EnrolledMember:
-    """What a directory has of one computer as a queue manager.
+    """The directory's entries about one computer as a queue manager.
 
     @ivar computer: its entry, with C{dNSHostName}; C{None} if there is none.
     @ivar configuration: its mSMQConfiguration, with C{CONFIGURATION_ATTRIBUTES}; C{None} if there is none.
-    @ivar settings: as L{settings_changes} wants them, for each of C{sites}.
+    @ivar settings: as of L{settings_changes}, for each of C{sites}.
     @ivar sites: all sites, by their names.
     @ivar queues: the distinguished names of its public queues.
-    @ivar references: entries that name it in one of C{REFERENCES}, with these.
-    @ivar servers: the entries of the computer in sites below which nothing but its mSMQSettings is.
-    @ivar is_alone: below the computer there is nothing but its mSMQConfiguration.
+    @ivar references: entries that refer to it in one of C{REFERENCES}, with these attributes.
+    @ivar servers: the server entries of the computer in sites that contain only its mSMQSettings.
+    @ivar is_alone: whether the computer's entry contains only its mSMQConfiguration.
     """
 
     root: Root
@@ -86,12 +86,12 @@ class EnrolledMember:
 
 @attrs.frozen
 class MemberRequest:
-    """What a queue manager is to be; C{None} for what stays as it is.
+    """The requested properties of a queue manager; C{None} keeps a property.
 
     @ivar sites: the names or GUIDs of its sites.
-    @ivar identifier: that of its data directory, if it was started before.
+    @ivar identifier: the identifier in its data directory, if it was started before.
     @ivar quota: kilobytes, as C{journal_quota}.
-    @ivar usual_dns_name: the qualified name of a computer that has none, where C{dns_name} says nothing.
+    @ivar usual_dns_name: the default qualified name for a computer without one, if C{dns_name} is C{None}.
     """
 
     sites: tuple[str, ...] | None = None
@@ -107,7 +107,7 @@ class MemberRequest:
 class EnrollmentStep:
     """One change of a plan.
 
-    @ivar waits: it needs an identifier that only an earlier step brings, and says so as a comment.
+    @ivar waits: the step needs an identifier that results from an earlier step; it is printed as a comment.
     """
 
     change: Change
@@ -117,12 +117,12 @@ class EnrollmentStep:
 def plan_join(
     member: EnrolledMember, wanted: MemberRequest, make_identifier: Callable[[], UUID]
 ) -> list[EnrollmentStep]:
-    """Make a computer a queue manager, or complete what is missing.
+    """Plan to make a computer a queue manager, or to complete an interrupted join.
 
-    A value that is there and was not asked for stays.
+    Existing values that the request does not mention are kept.
 
     @param make_identifier: gives objectGUIDs where the directory does not.
-    @raise EnrollmentError: the computer has to join the domain first, or the identifier is another one.
+    @raise EnrollmentError: the computer has to join the domain first, or has another identifier.
     """
     root = member.root
     steps: list[EnrollmentStep] = []
@@ -161,9 +161,9 @@ def plan_join(
 
 
 def plan_change(member: EnrolledMember, wanted: MemberRequest) -> list[EnrollmentStep]:
-    """Give a queue manager other roles or sites.
+    """Plan a change of roles or sites of a queue manager.
 
-    @raise EnrollmentError: it has not joined.
+    @raise EnrollmentError: the queue manager has not joined.
     """
     own = _joined(member)
     steps: list[EnrollmentStep] = []
@@ -172,10 +172,11 @@ def plan_change(member: EnrolledMember, wanted: MemberRequest) -> list[Enrollmen
 
 
 def plan_leave(member: EnrolledMember, *, with_queues: bool = False) -> list[EnrollmentStep]:
-    """Remove a queue manager, what names it, and its computer where that is nothing but this.
+    """Plan the removal of a queue manager, of references to it, and of a computer entry that serves nothing
+    else.
 
-    @param with_queues: its public queues as well.
-    @raise EnrollmentError: it has public queues, and they are not to go.
+    @param with_queues: whether to remove its public queues too.
+    @raise EnrollmentError: it has public queues, and C{with_queues} is false.
     """
     own = member.configuration
     if member.queues and not with_queues:
@@ -197,15 +198,15 @@ def plan_leave(member: EnrolledMember, *, with_queues: bool = False) -> list[Enr
         steps += [EnrollmentStep(Delete(name)) for name in member.servers]
         steps.append(EnrollmentStep(Delete(own.name)))
     if member.computer is not None and member.is_alone and member.root.dialect is Dialect.OPENLDAP:
-        # Computers of a domain have a life of their own.
+        # The entry of a computer that is a member of a domain is kept.
         steps.append(EnrollmentStep(Delete(member.computer.name)))
     return steps
 
 
 def check_computer_name(name: str) -> None:
-    """Refuse what cannot be the name of a computer ([MS-ADA1] 2.110, [MS-MQMQ] 2.1.1).
+    """Check the name of a computer ([MS-ADA1] 2.110, [MS-MQMQ] 2.1.1).
 
-    @raise EnrollmentError: saying why.
+    @raise EnrollmentError: the name is invalid; the text has the reason.
     """
     if not 1 <= len(name) <= COMPUTER_NAME_LENGTH:
         raise EnrollmentError(
@@ -221,9 +222,9 @@ def check_computer_name(name: str) -> None:
 
 
 def site_of(member: EnrolledMember, wanted: str) -> Entry:
-    """The site of this name or GUID.
+    """Find a site by name or GUID.
 
-    @raise EnrollmentError: there is none.
+    @raise EnrollmentError: no such site.
     """
     for name, entry in member.sites.items():
         if name.lower() == wanted.lower() or format_guid(identifier_of(entry)).lower() == wanted.lower():
@@ -236,7 +237,7 @@ def site_of(member: EnrolledMember, wanted: str) -> Entry:
 
 
 def sites_of(own: Entry | None, sites: Mapping[str, Entry], wanted: Sequence[str]) -> list[Entry]:
-    """The sites of a queue manager, and those of these names or GUIDs, as far as the directory has them."""
+    """The sites of a queue manager and the requested ones, as far as the directory has them."""
     held = () if own is None else own.all(SITES)
     names = {name.lower() for name in wanted}
     return [
@@ -247,7 +248,7 @@ def sites_of(own: Entry | None, sites: Mapping[str, Entry], wanted: Sequence[str
 
 
 def _wanted_values(member: EnrolledMember, wanted: MemberRequest) -> dict[str, Sequence[bytes]]:
-    """The attributes of the mSMQConfiguration that were asked for."""
+    """The requested attributes of the mSMQConfiguration."""
     values: dict[str, Sequence[bytes]] = {}
     if wanted.sites is not None:
         entries = [site_of(member, name) for name in wanted.sites]
@@ -260,9 +261,9 @@ def _wanted_values(member: EnrolledMember, wanted: MemberRequest) -> dict[str, S
 
 
 def _initial(wanted: MemberRequest) -> dict[str, Sequence[bytes]]:
-    """[MS-MQDSSM] 3.1.6.1.1.2 the values of a queue manager without any role.
+    """The initial values of a queue manager without roles. [MS-MQDSSM] 3.1.6.1.1.2.
 
-    Quotas that are not given, and keys, are published by the queue manager at its first start.
+    The queue manager publishes its keys, and quotas that are not given, at its first start.
     """
     values: dict[str, Sequence[bytes]] = {
         "mSMQOSType": OPERATING_SYSTEM.pack(OperatingSystemType.FOREIGN),
@@ -279,7 +280,7 @@ def _initial(wanted: MemberRequest) -> dict[str, Sequence[bytes]]:
 
 
 def _modified(steps: list[EnrollmentStep], own: Entry, values: Mapping[str, Sequence[bytes]]) -> Entry:
-    """An mSMQConfiguration with these values, and a step for those that it does not have."""
+    """An mSMQConfiguration with the new values, and the step that writes the changed ones."""
     changed = {name: each for name, each in values.items() if set(own.all(name)) != set(each)}
     if changed:
         steps.append(EnrollmentStep(Modify(own.name, changed)))
@@ -287,7 +288,7 @@ def _modified(steps: list[EnrollmentStep], own: Entry, values: Mapping[str, Sequ
 
 
 def _settled(member: EnrolledMember, own: Entry) -> list[EnrollmentStep]:
-    """The steps to the mSMQSettings of a queue manager in the sites that it has from now on."""
+    """The steps that create and delete the mSMQSettings of a queue manager for its new sites."""
     sites = {entry.first(GUID): entry.name for entry in member.sites.values()}
     names = [sites[value] for value in own.all(SITES) if value in sites]
     waits = "" if own.first(GUID) is not None else _WAITS.format(name=own.name)
@@ -316,7 +317,7 @@ def _check_identifier(name: str, own: Entry, wanted: UUID | None) -> None:
 def identifier_of(entry: Entry) -> UUID:
     """The objectGUID of an entry.
 
-    @raise EnrollmentError: it has none.
+    @raise EnrollmentError: the entry has no objectGUID.
     """
     try:
         return unpack_guid(entry.first(GUID) or b"")
@@ -332,7 +333,7 @@ def _service_type(own: Entry) -> int:
 
 
 def has_value(entry: Entry, attribute: str, value: str) -> bool:
-    """Whether an attribute has this value alone, in whichever case."""
+    """Whether an attribute has only this value, case-insensitively."""
     return [each.decode(errors="replace").lower() for each in entry.all(attribute)] == [value.lower()]
 
 

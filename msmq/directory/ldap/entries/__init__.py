@@ -1,4 +1,4 @@
-"""[MS-MQDSSM] 3.1.6.10 and 3.1.6.11 directory objects of LDAP entries, and entries of directory objects.
+"""Conversion between LDAP entries and directory objects. [MS-MQDSSM] 3.1.6.10 and 3.1.6.11.
 
-All of it but the log of faults is pure: L{msmq.directory.ldap.operations} reads and writes the entries.
+All but the fault log is pure: L{msmq.directory.ldap.operations} reads and writes the entries.
 """

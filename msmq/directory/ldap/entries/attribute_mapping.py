@@ -1,4 +1,4 @@
-"""[MS-MQDSSM] 3.1.6.10 mapping of directory object attributes to LDAP classes and attributes."""
+"""Mapping of directory object attributes to LDAP classes and attributes. [MS-MQDSSM] 3.1.6.10."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ CHANGED: Final = "modify_time"
 
 @attrs.frozen
 class MappedAttribute:
-    """An attribute of directory objects that one attribute of an entry holds.
+    """An attribute of directory objects that maps to one LDAP attribute.
 
-    @ivar attribute: the name that LDAP has for it.
-    @ivar is_changeable: whether it can be written after the object was made.
-    @ivar is_single: whether several values are a fault.
+    @ivar attribute: its LDAP name.
+    @ivar is_changeable: whether it can be written after the object was created.
+    @ivar is_single: whether several values are an error.
     """
 
     attribute: str
@@ -46,15 +46,15 @@ class MappedAttribute:
 
 @attrs.frozen
 class ObjectClass:
-    """How objects of one type are kept.
+    """The mapping of objects of one type.
 
-    @ivar name: the class of its entries.
-    @ivar columns: by the names of the attributes of the object.
-    @ivar links: attributes that are identifiers of other objects, where the entry has their names.
-    @ivar of_computer: attributes that stand in the entry of the computer.
-    @ivar required: an entry without one of these is of no use.
-    @ivar unsupported: attributes that no such directory can hold; who names them is refused.
-    @ivar is_created: whether objects of the type can be made and deleted.
+    @ivar name: the LDAP class of its entries.
+    @ivar columns: the mapped attributes, by their names in the object.
+    @ivar links: attributes with identifiers of other objects, for which the entry has distinguished names.
+    @ivar of_computer: attributes that are stored in the entry of the computer.
+    @ivar required: an entry without one of these cannot be used.
+    @ivar unsupported: attributes that an LDAP directory cannot store; requests with them are refused.
+    @ivar is_created: whether objects of the type can be created and deleted.
     """
 
     name: str
@@ -157,7 +157,7 @@ CLASSES: Final[Mapping[type[DirectoryObject], ObjectClass]] = {
         is_created=False,
     ),
 }
-"""[MS-MQDSSM] 3.1.6.10; a type that is missing is held by no such directory."""
+"""[MS-MQDSSM] 3.1.6.10; an LDAP directory does not store objects of other types."""
 
 LINKED: Final[Mapping[str, type[DirectoryObject]]] = {
     "out_routing_server_identifier_list": QueueManagerObject,
@@ -166,12 +166,12 @@ LINKED: Final[Mapping[str, type[DirectoryObject]]] = {
     "site2_identifier": SiteObject,
     "site_gate_identifier_list": QueueManagerObject,
 }
-"""The type of the objects that a link leads to."""
+"""The type of the objects that a link attribute refers to."""
 
 OF_COMPUTER: Final = frozenset(
     {"qualified_computer_name", "operating_system_version", "clustered", "qualified_pathname"}
 )
-"""The attributes for which the entry of the computer is needed."""
+"""The attributes that require the entry of the computer."""
 
 _SERVICE_BITS: Final = frozenset({"directory_server_type", "remote_access_server"})
 
@@ -181,9 +181,9 @@ COMPUTER_ATTRIBUTES: Final = (GUID, "dNSHostName", "operatingSystemVersion", "se
 def ldap_attributes(
     of: type[DirectoryObject], wanted: Collection[str], times: Mapping[str, str]
 ) -> list[str]:
-    """[MS-MQDSSM] 3.1.6.10 which attributes of an entry tell those of an object.
+    """The LDAP attributes to read for the attributes of an object. [MS-MQDSSM] 3.1.6.10.
 
-    @param times: what the directory calls C{create_time} and C{modify_time}.
+    @param times: the LDAP names of C{create_time} and C{modify_time}.
     """
     kept = CLASSES[of]
     found = {GUID}
@@ -199,11 +199,11 @@ def ldap_attributes(
         elif name in ("pathname", "qualified_pathname"):
             found.add(NAME_EXTENSION)
     if "certificate_digest_list" in found_names(of, wanted):
-        # The digests are brought into the order of the certificates.
+        # The certificates are needed to sort the digests.
         found.add("mSMQSignCertificates")
     return sorted(found)
 
 
 def found_names(of: type[DirectoryObject], wanted: Collection[str] | None) -> frozenset[str]:
-    """The names of the attributes that a read has to find out."""
+    """The attributes that a read with these columns has to return."""
     return directory_attributes(of) if wanted is None else frozenset(wanted)

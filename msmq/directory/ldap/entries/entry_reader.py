@@ -1,4 +1,4 @@
-"""[MS-MQDSSM] 3.1.6.11 directory objects from the entries of a directory."""
+"""Builds directory objects from LDAP entries. [MS-MQDSSM] 3.1.6.11."""
 
 from __future__ import annotations
 
@@ -37,10 +37,12 @@ SERVER_BITS: Final = {
 """[MS-MQDSSM] 3.1.6.1.1.5 the bits of mSMQServiceType."""
 
 MOST_LINKS: Final = 400
-"""Values of an attribute that names other entries."""
+"""Limit on the values of an attribute that refers to other entries."""
 
 MOST_LISTED: Final = 2000
-"""Values of an attribute with a list of anything else; a user has no more certificates, all of a megabyte."""
+"""Limit on the values of any other list attribute; a user's certificates are limited to this number and a
+megabyte in total.
+"""
 
 _CLUSTER: Final = b"MSClusterVirtualServer"
 _PATH_PREFIX: Final = "LDAP://"
@@ -48,12 +50,12 @@ _PATH_PREFIX: Final = "LDAP://"
 
 @attrs.frozen
 class RelatedEntries:
-    """What is known beside an entry.
+    """Context of an entry: related entries and names.
 
-    @ivar computers: the entries of computers, by their names as L{folded} has them.
-    @ivar identifiers: those of linked objects, likewise.
-    @ivar enterprise: the name of the enterprise, which is that of the root domain.
-    @ivar times: what the directory calls C{create_time} and C{modify_time}.
+    @ivar computers: the entries of computers, by their names as of L{folded}.
+    @ivar identifiers: the identifiers of linked objects, likewise.
+    @ivar enterprise: the name of the enterprise, that of the root domain.
+    @ivar times: the LDAP names of C{create_time} and C{modify_time}.
     """
 
     computers: Mapping[str, Entry]
@@ -63,9 +65,9 @@ class RelatedEntries:
 
 
 def computer_of(of: type[DirectoryObject], entry: Entry, wanted: Collection[str]) -> str | None:
-    """The name of the computer that has to be read with an entry; C{None} if none has to be.
+    """The name of the computer entry that has to be read with an entry; C{None} for none.
 
-    @raise DistinguishedNameError: the entry has no proper name.
+    @raise DistinguishedNameError: the entry's name is malformed.
     """
     if OF_COMPUTER.isdisjoint(wanted):
         return None
@@ -75,7 +77,7 @@ def computer_of(of: type[DirectoryObject], entry: Entry, wanted: Collection[str]
 
 
 def links_of(of: type[DirectoryObject], entry: Entry, wanted: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Which attributes lead to other entries, and the names of those."""
+    """The link attributes of an entry, with the names of the entries that they refer to."""
     for name, attribute in CLASSES[of].links.items():
         values = entry.all(attribute) if name in wanted else ()
         if len(values) <= MOST_LINKS:
@@ -86,11 +88,11 @@ def links_of(of: type[DirectoryObject], entry: Entry, wanted: Collection[str]) -
 def to_object(
     of: type[DirectoryObject], entry: Entry, wanted: Collection[str], related: RelatedEntries, faults: Faults
 ) -> DirectoryEntry[Any] | None:
-    """[MS-MQDSSM] 3.1.6.11 the object that an entry holds; C{None} if that cannot be used.
+    """Build the object of an entry; C{None} if the entry cannot be used. [MS-MQDSSM] 3.1.6.11.
 
-    What is not set, or cannot be read, is missing.
+    Unset and unreadable attributes are left out.
 
-    @param wanted: the attributes that were asked for.
+    @param wanted: the requested attributes.
     """
     found: dict[str, Any] = {}
     try:
@@ -158,7 +160,9 @@ def _column(name: str, column: MappedAttribute, entry: Entry, faults: Faults) ->
 
 
 def _in_order(digests: Sequence[bytes], entry: Entry) -> tuple[bytes, ...]:
-    """[MS-MQDSSM] 3.1.6.7.6.4 digests in the order of the certificates, which a directory does not keep."""
+    """Sort digests in the order of the certificates, since LDAP values are unordered. [MS-MQDSSM]
+    3.1.6.7.6.4.
+    """
     certificates = CLASSES[UserObject].columns["certificates"]
     try:
         held = certificates.syntax.unpack(entry.all(certificates.attribute) or (b"",))
@@ -235,9 +239,9 @@ def _queue(entry: Entry) -> str:
 
 
 def _single(values: Sequence[bytes]) -> bytes:
-    """The value of an attribute that has one at most.
+    """The value of a single-valued attribute.
 
-    @raise ValueError: a server answers several, of which none is to be preferred.
+    @raise ValueError: the server returned several values.
     """
     if len(values) > 1:
         raise ValueError(f"{len(values)} values, where one is allowed")

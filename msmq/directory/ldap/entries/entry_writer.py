@@ -1,4 +1,4 @@
-"""[MS-MQDSSM] 3.1.6.1 and 3.1.6.7 the entries of a directory from directory objects."""
+"""Converts directory objects to attributes of LDAP entries. [MS-MQDSSM] 3.1.6.1 and 3.1.6.7."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ SERVICES: Final = frozenset(
         "remote_access_server",
     }
 )
-"""The attributes of a queue manager that its mSMQSettings repeat."""
+"""The attributes of a queue manager that are copied to its mSMQSettings."""
 
 _SERVER_MASK: Final = sum(SERVER_BITS.values())
 
 
 def packed(held: DirectoryObject, names: Collection[str], *, is_new: bool) -> dict[str, Sequence[bytes]]:
-    """What the entry of an object gets for these attributes; an empty sequence for no value.
+    """The LDAP values of attributes in the entry of an object; an empty sequence for no value.
 
-    Those that other entries hold, or that name other entries, are not among it.
+    Attributes that other entries hold, or that refer to other entries, are left out.
 
-    @param is_new: the entry is made; otherwise what cannot be changed any more is left out.
+    @param is_new: whether the entry is new; otherwise attributes that cannot be changed are left out.
     """
     columns = {
         name: column
@@ -40,15 +40,15 @@ def packed(held: DirectoryObject, names: Collection[str], *, is_new: bool) -> di
 
 
 def packed_for_computer(held: DirectoryObject, names: Collection[str]) -> dict[str, Sequence[bytes]]:
-    """What the entry of the computer gets for these attributes."""
+    """The LDAP values of attributes in the entry of the computer."""
     columns = {name: column for name, column in CLASSES[type(held)].of_computer.items() if name in names}
     return _pack(held, columns)
 
 
 def service_type(held: QueueManagerObject, names: Collection[str], before: int) -> int:
-    """[MS-MQDSSM] 3.1.6.1.1.5 mSMQServiceType, of which only the bits of the named attributes change.
+    """Compute mSMQServiceType; only the bits of the given attributes change. [MS-MQDSSM] 3.1.6.1.1.5.
 
-    @param before: its value until now; 0 for a new entry.
+    @param before: the previous value; 0 for a new entry.
     """
     value = before
     if "routing_server" in names:
@@ -63,7 +63,7 @@ def service_type(held: QueueManagerObject, names: Collection[str], before: int) 
 
 
 def security_flags(descriptor: bytes) -> int:
-    """[MS-DTYP] 2.4.6 which parts a security descriptor has: 1 owner, 2 group, 4 DACL, 8 SACL."""
+    """The parts that a security descriptor has ([MS-DTYP] 2.4.6): 1 owner, 2 group, 4 DACL, 8 SACL."""
     if len(descriptor) < 20:
         return 0
     offsets = [int.from_bytes(descriptor[place : place + 4], "little") for place in (4, 8, 16, 12)]

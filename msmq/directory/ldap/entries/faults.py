@@ -1,4 +1,4 @@
-"""Objects of a directory that cannot be used: each is logged once, until it changes."""
+"""Fault log of directory entries: each invalid attribute is logged once, until it changes."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from twisted.logger import Logger
 from msmq.directory.ldap.transport.wire import Entry
 
 MOST_REMEMBERED: Final = 10_000
-"""Entries with faults that are remembered; the one that was read longest ago is forgotten first."""
+"""Limit on remembered entries with faults; the least recently read is evicted first."""
 
 MOST_LINES: Final = 100
-"""Lines in the log for one answer; of more faults their number is logged."""
+"""Limit on log lines for one response; only the number of further faults is logged."""
 
 WHOLE: Final = ""
-"""In the place of the attribute that has a fault: the entry itself."""
+"""Stands for the entry itself instead of an attribute."""
 
 
 @attrs.define
 class Faults:
-    """The faults of the entries of one answer.
+    """The faults of the entries of one response.
 
-    @ivar found: by the names of the entries, what is wrong, with the attributes that it is about.
+    @ivar found: the problems with their attributes, by the names of entries.
     """
 
     found: dict[str, list[tuple[str, str]]] = attrs.field(factory=dict)
 
     def add(self, entry: Entry, problem: str, attribute: str = WHOLE) -> None:
-        """Take one up."""
+        """Add a fault."""
         self.found.setdefault(entry.name, []).append((attribute, problem))
 
 
 class FaultLog:
-    """Logs the faults of entries that are read again and again.
+    """Logs faults of entries that are read repeatedly.
 
-    A fault is logged when it is new, or when its attribute has another value than when it was logged.
-    One that was mended, and comes again, is new.
+    A fault is logged when it is new, or when the value of its attribute has changed since. A fault that
+    recurs after it was corrected is new.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -48,9 +48,9 @@ class FaultLog:
         self._known: OrderedDict[str, dict[tuple[str, str], int]] = OrderedDict()
 
     def report(self, entries: Iterable[Entry], attributes: Collection[str], faults: Faults) -> None:
-        """Log what is new in an answer.
+        """Log the new faults of a response.
 
-        @param attributes: those that were asked for; faults of others may be there still.
+        @param attributes: the requested attributes; faults of others may persist.
         """
         new: list[str] = []
         looked_at = {WHOLE, *(name.lower() for name in attributes)}

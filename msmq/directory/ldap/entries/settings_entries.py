@@ -1,4 +1,4 @@
-"""[MS-MQDSSM] 3.1.6.1.1.3 and 3.1.6.7.1.9 the mSMQSettings of a queue manager in its sites."""
+"""Plans the mSMQSettings of a queue manager in its sites. [MS-MQDSSM] 3.1.6.1.1.3 and 3.1.6.7.1.9."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SETTINGS_SOURCES: Final = {
     "mSMQDsService": "mSMQDsServices",
     "mSMQDependentClientService": "mSMQDependentClientServices",
 }
-"""The attributes of an mSMQSettings, and the attributes of the mSMQConfiguration that they repeat."""
+"""The attributes of an mSMQSettings, with the attributes of the mSMQConfiguration that they copy."""
 
 SETTINGS_ATTRIBUTES: Final = ("objectClass", "mSMQQMID", *SETTINGS_SOURCES)
-"""The attributes of the entries that L{settings_changes} looks at."""
+"""The attributes that L{settings_changes} uses."""
 
 
 def is_server(configuration: Entry) -> bool:
-    """[MS-MQDSSM] 3.1.6.20.1 whether a queue manager has to have an mSMQSettings in each of its sites."""
+    """Whether a queue manager needs an mSMQSettings in each of its sites. [MS-MQDSSM] 3.1.6.20.1."""
     return any(
         configuration.first(source) == b"TRUE"
         for attribute, source in SETTINGS_SOURCES.items()
@@ -42,7 +42,7 @@ def settings_places(computer: str, site: str) -> tuple[str, str, str]:
 
 
 def settings_values(configuration: Entry) -> Values:
-    """[MS-MQDSSM] 3.1.6.1.1.3 the attributes of an mSMQSettings.
+    """The attributes of an mSMQSettings. [MS-MQDSSM] 3.1.6.1.1.3.
 
     Without an objectGUID, which a domain gives to an entry that it has created, C{mSMQQMID} is missing.
     """
@@ -59,13 +59,13 @@ def settings_values(configuration: Entry) -> Values:
 def settings_changes(
     configuration: Entry, sites: Iterable[str], held: Iterable[Entry]
 ) -> list[Add | Modify | Delete]:
-    """What is to be changed so that a queue manager has its mSMQSettings in its sites, and nowhere else.
+    """Plan the changes after which a queue manager has an mSMQSettings in each of its sites, and no other.
 
     @param configuration: its mSMQConfiguration, with its roles.
     @param sites: the distinguished names of its sites.
-    @param held: its mSMQSettings, wherever they are, and which of L{settings_places} of each site there are;
-        with C{SETTINGS_ATTRIBUTES}.
-    @return: in the order in which they have to be made; none if all is as it has to be.
+    @param held: all its mSMQSettings, and the existing L{settings_places} of each site; with
+        C{SETTINGS_ATTRIBUTES}.
+    @return: the changes in the order of their application; empty if there is nothing to change.
     """
     computer = value_at(configuration.name, 1)
     known = {folded(entry.name): entry for entry in held}

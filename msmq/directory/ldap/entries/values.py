@@ -1,4 +1,4 @@
-"""The values of directory attributes as LDAP has them, one syntax of [MS-ADTS] 3.1.1.2.2.2 each."""
+"""Syntaxes of LDAP attribute values: encoding and decoding. [MS-ADTS] 3.1.1.2.2.2."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from msmq.wire.guid import guid_from_bytes
 
 @attrs.frozen
 class Syntax:
-    """How one kind of value is written.
+    """The encoding of one kind of value.
 
-    @ivar pack: the values that an attribute gets, none if it shall have none.
-    @ivar unpack: of the values of an attribute, at least one; raises C{ValueError} for what is none.
-    @ivar is_exact: whether equal values are always written alike, so that the server can compare them.
+    @ivar pack: encode to the values of an attribute; empty for no value.
+    @ivar unpack: decode the values of an attribute, at least one; raises C{ValueError} for malformed ones.
+    @ivar is_exact: whether equal values have equal encodings, so that the server can compare them.
     """
 
     pack: Callable[[Any], Sequence[bytes]]
@@ -34,14 +34,14 @@ class Syntax:
 
 
 def pack_guid(guid: UUID) -> bytes:
-    """A GUID as the document has its bytes."""
+    """Encode a GUID in the byte order of the document."""
     return guid.bytes_le
 
 
 def unpack_guid(value: bytes) -> UUID:
-    """The opposite.
+    """Decode a GUID in the byte order of the document.
 
-    @raise ValueError: it has not sixteen bytes.
+    @raise ValueError: the value does not have 16 bytes.
     """
     if len(value) != 16:
         raise ValueError(f"a GUID of {len(value)} bytes")
@@ -49,16 +49,16 @@ def unpack_guid(value: bytes) -> UUID:
 
 
 def unpack_time(value: bytes) -> int:
-    """Seconds since 1970 of a GeneralizedTime, which are always of UTC here.
+    """Decode a GeneralizedTime, always in UTC here, to seconds since 1970.
 
-    @raise ValueError: it is none.
+    @raise ValueError: the value is not a GeneralizedTime.
     """
     whole, _, _ = value.decode("ascii").rstrip("Z").partition(".")
     return int(datetime.strptime(whole, "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp())
 
 
 def _pack_integer(value: int) -> Sequence[bytes]:
-    # The syntax has a sign: 0xFFFFFFFF, which is no limit, is written as -1.
+    # The syntax is signed: 0xFFFFFFFF (no limit) is written as -1.
     return (str(value - 2**32 if value >= 2**31 else value).encode(),)
 
 
@@ -82,7 +82,7 @@ def _unpack_boolean(values: Sequence[bytes]) -> bool:
 
 
 def _pack_text(value: str | None) -> Sequence[bytes]:
-    # No text in a directory is empty.
+    # LDAP does not store empty strings.
     return (value.encode(),) if value else ()
 
 
@@ -135,7 +135,7 @@ def _unpack_digests(values: Sequence[bytes]) -> tuple[bytes, ...]:
 
 
 def enumeration(numbers: Mapping[enum.Enum, bytes], *, is_exact: bool = True) -> Syntax:
-    """Of values that are written as one text or number each."""
+    """The syntax of an enumeration whose members are each written as one text or number."""
     by_text = {text: member for member, text in numbers.items()}
 
     def unpack(values: Sequence[bytes]) -> enum.Enum:
