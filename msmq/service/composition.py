@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import cast
+from typing import TypeAlias, cast
 from uuid import UUID, uuid4
 
 import attrs
@@ -28,6 +28,7 @@ from msmq.interfaces.directory import (
     IWatchedDirectory,
 )
 from msmq.interfaces.plugins import DirectoryContext
+from msmq.interfaces.routing import IRouter
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import ITls
 from msmq.manager.applications.send_keys import SendKeys
@@ -68,8 +69,8 @@ from msmq.wire.addresses import AddressSet
 from msmq.wire.sid import parse_sid
 
 
-class _PingResponder(PingResponderProtocol):
-    """Refuses in a ping what the handshake would refuse ([MS-MQQB] 3.1.7.7)."""
+class ServerPingProtocol(PingResponderProtocol):
+    """Refuses in a ping what the handshake would refuse ([MS-MQQB] 3.1.7.7); a subclass may refuse more."""
 
     def __init__(self, identifier: UUID, sessions: SessionFactory, clock: IClock) -> None:
         super().__init__(identifier, clock=clock, settings=sessions.settings)
@@ -78,6 +79,10 @@ class _PingResponder(PingResponderProtocol):
     def would_refuse(self, address: tuple[str, int]) -> bool:
         """Whether MaxInSessions is reached, or the queue manager is offline."""
         return self._sessions.is_offline or self._sessions.is_full
+
+
+MakePing: TypeAlias = Callable[[UUID, SessionFactory, IClock], PingResponderProtocol]
+"""L{ServerPingProtocol}, a subclass of it, or a callable that creates one."""
 
 
 @attrs.frozen
@@ -143,6 +148,8 @@ def compose(
     addresses: Callable[[], Sequence[str]] = tuple,
     clock: IClock | None = None,
     session_protocol: MakeSession = SessionProtocol,
+    ping_protocol: MakePing = ServerPingProtocol,
+    router: IRouter | None = None,
     search: DirectorySearch | None = None,
 ) -> ServerParts:
     """Create the objects of a server from its configuration.
@@ -154,6 +161,8 @@ def compose(
     @param addresses: returns the addresses that the server listens on, once it does.
     @param clock: the time; by default the machine's.
     @param session_protocol: a subclass of L{SessionProtocol}, for all sessions.
+    @param ping_protocol: a subclass of L{ServerPingProtocol}.
+    @param router: finds the next hops; C{None} for [MS-MQBR] routing by the directory.
     @param search: looks for directory servers, and may have found some already.
     """
     clock = SystemClock() if clock is None else clock
@@ -237,7 +246,7 @@ def compose(
             host=HostIdentity(queue_manager.name, qualified_computer_name=queue_manager.dns_name),
             directory=directory,
             changes=configuration.directory_changes,
-            router=None,
+            router=router,
             routing_server=queue_manager.routing_server,
             site=queue_manager.sites[0] if queue_manager.sites else None,
         ),
@@ -262,7 +271,7 @@ def compose(
         limits=ControlLimits(receives=limits.control_receives, connections=shares.control),
         clock=reactor,
     )
-    pings = _PingResponder(identifier, sessions, clock)
+    pings = ping_protocol(identifier, sessions, clock)
     discovery = None
     if queue_manager.connected_networks:
         discovery = DirectoryServerProtocol(queue_manager, reactor, lambda: manager.membership, search)

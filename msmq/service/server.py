@@ -31,6 +31,7 @@ from msmq.control.authentication.tokens import TokenError
 from msmq.directory.factory import identifier_in_directory
 from msmq.errors import MsmqError
 from msmq.interfaces.plugins import DirectoryContext
+from msmq.interfaces.routing import IRouter
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import IReloadableTls, TlsError
 from msmq.net.clock import SystemClock
@@ -40,7 +41,7 @@ from msmq.net.ping import PingReactor
 from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import MakeSession
 from msmq.net.tls import NeverNone
-from msmq.service.composition import ServerParts, compose, directory_context
+from msmq.service.composition import MakePing, ServerParts, ServerPingProtocol, compose, directory_context
 from msmq.service.configuration import ConfigurationError
 from msmq.service.control_socket import listen_on_control_socket, reason
 from msmq.service.data_lock import DataLock
@@ -77,6 +78,9 @@ class Server(Service):
     An application that embeds a whole server adds it to a service of its own.
 
     @param session_protocol: a subclass of L{SessionProtocol} with hooks of the application's own.
+    @param ping_protocol: a subclass of L{ServerPingProtocol<msmq.service.composition.ServerPingProtocol>}, or
+        a callable with its arguments: it answers the pings of other queue managers.
+    @param router: finds the next hops of messages; C{None} for [MS-MQBR] routing by the directory.
     @param source: reads the configuration again, for L{reload}; raises L{ConfigurationError
         <msmq.service.configuration.ConfigurationError>} if it cannot be used. C{None} refuses reloads.
     @param log_output: writes the log of the process and is configured by a reload; C{None} if another
@@ -98,6 +102,8 @@ class Server(Service):
         reactor: IReactorTime,
         *,
         session_protocol: MakeSession = SessionProtocol,
+        ping_protocol: MakePing = ServerPingProtocol,
+        router: IRouter | None = None,
         source: Callable[[], Configuration] | None = None,
         log_output: LogOutput | None = None,
         accepts_loss: bool = False,
@@ -115,6 +121,8 @@ class Server(Service):
         self.web: tuple[str, int] | None = None
         self._reactor = reactor
         self._session_protocol = session_protocol
+        self._ping_protocol = ping_protocol
+        self._router = router
         self._control_socket: Path | None = None
         self._addresses: list[str] = []
         self._undo: list[Callable[[], object]] = []
@@ -228,6 +236,8 @@ class Server(Service):
             addresses=lambda: self.addresses,
             clock=clock,
             session_protocol=self._session_protocol,
+            ping_protocol=self._ping_protocol,
+            router=self._router,
             search=search,
         )
         self._undo.append(parts.stop)

@@ -20,6 +20,7 @@ from zope.interface import implementer
 
 from msmq.errors import MsmqError
 from msmq.queues.arriving.message import Message
+from msmq.service.composition import ServerPingProtocol
 from msmq.service.configuration import Overrides, load
 from msmq.service.control_socket import ControlSocketError
 from msmq.service.data_lock import DataDirectoryInUse
@@ -27,6 +28,7 @@ from msmq.service.identity import IdentityError
 from msmq.service.server import Server, StartError
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import format_guid
+from tests.manager.test_route_table import TOPOLOGY, ScriptedRouter
 
 CLOSED = """
 [listen]
@@ -55,6 +57,29 @@ class ServerTests(TestCase):
         overrides = Overrides(name="ALPHA", data=os.fspath(data or self.data), storage="memory")
         configuration = load(path, overrides)
         return Server(configuration, IReactorTime(reactor))
+
+    async def test_router_and_pings_of_an_application(self) -> None:
+        """A server takes a router and a ping protocol as it takes a session protocol."""
+
+        class Closed(ServerPingProtocol):
+            def would_refuse(self, address: tuple[str, int]) -> bool:
+                return True
+
+        path = Path(str(self.mktemp()))
+        path.write_text(CLOSED)
+        overrides = Overrides(name="ALPHA", data=os.fspath(self.data), storage="memory")
+        server = Server(
+            load(path, overrides),
+            IReactorTime(reactor),
+            ping_protocol=Closed,
+            router=ScriptedRouter(),
+        )
+        server.startService()
+        self.addCleanup(server.stopService)
+        await server.started
+        assert server.parts is not None
+        self.assertIsInstance(server.parts.pings, Closed)
+        self.assertIs(await server.parts.manager.inspection.topology(), TOPOLOGY)
 
     async def started(self, text: str = CLOSED) -> Server:
         server = self.server(text)
