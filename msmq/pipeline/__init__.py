@@ -1,1 +1,1 @@
-"""Stored packets as records: their schema, rows and Arrow batches; Spark only in C{msmq.pipeline.spark}."""
+"""Data pipeline: stored packets as rows, Arrow batches and Parquet; Spark only in C{msmq.pipeline.spark}."""

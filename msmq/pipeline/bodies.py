@@ -1,6 +1,6 @@
 """Decoding of message bodies into columns, with all installed decoders.
 
-The decoders are imported when bodies are decoded: a Spark worker starts often, and rarely decodes any.
+Decoders are imported only when bodies are decoded: Spark workers start often, and rarely decode.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from msmq.decoding.bodies import Body, BodyDecoders
 
 NONE = "none"
-"""What is asked for if bodies are not to be read."""
+"""Option value: do not decode bodies."""
 
 
 def installed_decoders() -> BodyDecoders:
@@ -33,10 +33,10 @@ def installed_decoders() -> BodyDecoders:
 
 
 def reading(choice: str, *, headers: bool = False) -> BodyReaders:
-    """How rows are read with this option for bodies.
+    """Select the body decoders for an option value.
 
     @param choice: C{auto}, the name of a decoder, or C{none}.
-    @param headers: whether the headers in the extension are asked for.
+    @param headers: whether to read the headers in the extension.
     @raise ValueError: no decoder has this name, or two have the same; the text says which there are.
     """
     of_headers = _headers if headers else None
@@ -56,7 +56,7 @@ def reading(choice: str, *, headers: bool = False) -> BodyReaders:
 
 
 def body_of(view: UserMessageView) -> Body:
-    """What decoders look at in a packet."""
+    """The input of decoders, from a packet."""
     from msmq.decoding.bodies import Body
 
     return Body(bytes(view.body), view.body_type, bytes(view.extension))

@@ -1,10 +1,10 @@
-"""Many packets at once as columns, without looking at each by itself.
+"""Vectorized decoding of packets into columns, with numpy.
 
-Most packets are alike: they have no signature, no headers behind the body, and nothing kept behind them.
-Their fields are at offsets that are known after two steps, so that one operation of numpy reads a field of
-all of them; texts that many have in common, such as the names of queues, are made once.
-Whatever is not of that kind, the damaged among them, is left to L{msmq.pipeline.rows}, which reads any packet
-and says the same of these.
+Most packets are alike: no signature, no headers after the body, and no stored trailer.
+Their field offsets are known after two steps, so that one numpy operation reads a field of all of them;
+common texts, such as queue names, are decoded once.
+All other packets, damaged ones included, are left to L{msmq.pipeline.rows}, which reads any packet with the
+same result.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     Numbers = NDArray[Any]
 
 _FIXED: Final = 72
-"""Bytes of a packet that are looked at first; no message has fewer."""
+"""Bytes of a packet that are examined first: the minimum size of a message."""
 _PROPERTIES: Final = 56
 _TRANSACTION: Final = 36
 _LARGEST: Final = 0x00400000
 _OTHER_NAMES: Final = 0x0047E000
 _REMEMBERED: Final = 10_000
-"""How many spellings of queue names are remembered; peers choose them, so there has to be an end."""
+"""Capacity of the cache of queue names, which peers choose."""
 
 _STRING: Final = pyarrow.string()
 _STRINGS: Final = pyarrow.list_(_STRING)
@@ -49,10 +49,10 @@ Names = tuple[str | None, str | None, str | None]
 
 
 class Columns:
-    """The columns of those packets of a page that are alike.
+    """Columns of the uniform packets of a page.
 
-    @ivar rows: which packets of the page those are.
-    @ivar packets: they.
+    @ivar rows: indexes of these packets in the page.
+    @ivar packets: these packets.
     """
 
     def __init__(self, stored: Sequence[StoredPacket]) -> None:
@@ -149,7 +149,7 @@ class Columns:
         return self._data[numpy.minimum(places, limit)[:, None] + numpy.arange(size)]
 
     def _names_of(self, packet: bytes, end: int) -> Names | None:
-        """The queues that a packet names; C{None} if it is not to be trusted."""
+        """The queue names of a packet; C{None} if its fields are inconsistent."""
         key = packet[16:48] + packet[60:end]
         names = self._names.get(key)
         if names is None:
@@ -264,7 +264,7 @@ class Columns:
     def _of_unique(
         self, found: Numbers, show: Callable[[bytes], Any], type_: pyarrow.DataType = _STRING
     ) -> pyarrow.Array:
-        """What is shown of bytes that many have in common."""
+        """Convert repeated byte strings, each distinct one once."""
         width = found.shape[1]
         whole = numpy.ascontiguousarray(found).view(numpy.dtype((numpy.void, width))).ravel()
         if len(whole) and (found == found[0]).all():

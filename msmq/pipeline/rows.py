@@ -41,7 +41,7 @@ Headers: TypeAlias = Sequence[tuple[str, bytes]]
 
 @attrs.frozen
 class BodyReaders:
-    """How bodies and extensions are read.
+    """Decoders of bodies and extensions.
 
     @ivar decode: the body as JSON text, and why it could not be read; both if only a part of it could be.
     @ivar headers: the headers in the extension; C{None} if there are none.

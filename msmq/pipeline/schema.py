@@ -1,4 +1,4 @@
-"""The record format of the pipeline: which columns a stored packet and an event become, and of what type.
+"""Record format of the pipeline: columns and types of messages and events.
 
 The data source, exported files and the jobs all have these columns, under these names and in this order.
 The names of the first seven are Kafka's, the others are the keys of a message in JSON.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 VERSION: Final = 1
-"""The version of the record format; it rises when a column changes its meaning or goes."""
+"""The version of the record format; it increases when a column changes its meaning or is removed."""
 VERSION_KEY: Final = b"msmq.record_format"
 """The metadata key of the version in a schema of Arrow, and so in a Parquet file."""
 

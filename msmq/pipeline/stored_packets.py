@@ -10,7 +10,7 @@ _SIGN: Final = 1 << 63
 
 
 class StoredPacket(NamedTuple):
-    """A packet and what was kept with it.
+    """A packet and its stored metadata.
 
     @ivar packet: the UserMessage packet as it is stored, without a SessionHeader; it need not be sound.
     @ivar topic: see the column of this name, as of C{offset}, C{partition} and C{timestamp_type}.

@@ -1,1 +1,1 @@
-"""Packets and events in Parquet files, written from a store and sent again from there; no Spark."""
+"""Export of packets and events to Parquet files, and import into queues, without Spark."""

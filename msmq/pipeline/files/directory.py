@@ -1,6 +1,6 @@
-"""A directory of Parquet files, C{date=2026-01-31/NAME.parquet}: each is there as a whole or not at all.
+"""A directory of Parquet files, C{date=2026-01-31/NAME.parquet}: files appear atomically.
 
-What is in the directory is all that an export knows of what was exported before.
+An export resumes from the content of the directory alone.
 A file contains rows of one topic and one date; its name identifies the rows.
 """
 
@@ -24,7 +24,7 @@ LOCK_NAME: Final = "_msmq_export.lock"
 """The lock of the writer; readers of the data ignore names that begin with _ or a dot."""
 
 NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
-"""The date of what has none, as Hive, and so everybody, writes it."""
+"""Partition name of rows without a date, as in Hive."""
 
 _UNFINISHED: Final = ".msmq-"
 _COMPRESSION: Final = "zstd"
@@ -42,7 +42,7 @@ def date_of(seconds: float | None) -> str:
 
 
 def turn_of(path: Path) -> tuple[str, str, str]:
-    """What files are sorted by, for the rows of each queue to be in their order.
+    """Sort key of files that keeps the row order of each queue.
 
     That is the order of the numbers in the names that an export gives; dates are in another where a clock was
     set back. Files of others are in the order of their paths.
@@ -55,7 +55,7 @@ def turn_of(path: Path) -> tuple[str, str, str]:
 
 @attrs.frozen
 class DataFile:
-    """One file that is there.
+    """An existing data file.
 
     @ivar first: the number of its first row; C{last} is that of the last.
     """
@@ -68,8 +68,8 @@ class DataFile:
 class TopicFiles:
     """The files of one topic.
 
-    @param topic: as people read it.
-    @param whose: distinguishes it from all others of the same name.
+    @param topic: readable name.
+    @param whose: distinguishes it from other topics of the same name.
     """
 
     def __init__(self, directory: Path, topic: str, whose: Sequence[str]) -> None:
@@ -80,7 +80,7 @@ class TopicFiles:
         self._pattern = re.compile(rf"{re.escape(self._stem)}-(\d{{{_DIGITS}}})-(\d{{{_DIGITS}}})\.parquet")
 
     def places(self) -> list[DataFile]:
-        """The files that are there."""
+        """The existing files."""
         found = []
         for path in self._directory.glob(f"date=*/{self._stem}-*.parquet"):
             match = self._pattern.fullmatch(path.name)
@@ -103,12 +103,12 @@ class TopicFiles:
         return numbers
 
     def file(self, date: str, first: int) -> NewFile:
-        """Begin a file of rows of a date, the first of which has this number."""
+        """Begin a file for a date, whose first row has this number."""
         return NewFile(self._directory, self._stem, date, first)
 
 
 class NewFile:
-    """A file that is being written, under another name.
+    """A file in progress, under a temporary name.
 
     @ivar rows: how many it has.
     @ivar bytes: what the packets in it have together.
@@ -136,7 +136,7 @@ class NewFile:
         self._last = last
 
     def finish(self) -> None:
-        """Let it be there for everybody, and for good."""
+        """Publish the file under its final name, durably."""
         self._writer.close()
         sync(self._unfinished)
         self._folder.mkdir(exist_ok=True)
@@ -146,7 +146,7 @@ class NewFile:
         sync(self._folder.parent)
 
     def abandon(self) -> None:
-        """Leave nothing of it."""
+        """Delete the unfinished file."""
         with suppress(OSError):
             if self._writer is not None:
                 self._writer.close()

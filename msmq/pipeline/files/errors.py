@@ -8,11 +8,11 @@ from msmq.errors import MsmqError
 
 
 class FilesError(MsmqError):
-    """Files cannot be written or read as it is asked for; says which and why, in one line."""
+    """Files cannot be written or read as requested; the text names file and reason."""
 
 
 def parquet() -> ModuleType:
-    """What reads and writes Parquet.
+    """Import the Parquet library.
 
     @raise FilesError: it is not installed.
     """

@@ -1,7 +1,7 @@
-"""Exports a store to Parquet files, while its server runs or not.
+"""Export of a store to Parquet files, with or without a running server.
 
-An export goes on where the one before it ended, be it complete or killed: of a log or of the events, behind
-the last that is in a file; of a queue, with whatever is in none.
+An export resumes after the previous one, even if that was killed: a log or the events after the last exported
+number, a queue with the messages that are in no file.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from msmq.structures.names.name_text import is_format_name
 from msmq.wire.guid import NULL_GUID
 
 FILE_ROWS: Final = 100_000
-"""The most rows of a file."""
+"""Maximum number of rows of a file."""
 FILE_BYTES: Final = 128 * 1024 * 1024
-"""About the most bytes of packets in a file."""
+"""Approximate limit on the bytes of packets in a file."""
 
 _EXPORTED: Final = names_of(EXPORTED_COLUMNS)
 _ALL: Final = 1 << 62
@@ -39,7 +39,7 @@ _SUFFIXES: Final = {"deadletter": "dead_letter", "deadxact": "dead_letter_transa
 
 @attrs.frozen
 class ExportRequest:
-    """What is to be exported.
+    """Stream to export.
 
     @ivar stream: C{queue}, C{log}, C{journal}, C{events} and so on, as the data source calls it.
     """
@@ -107,7 +107,7 @@ def _stream(name: str, log: bool) -> str:
 
 
 class Exporter:
-    """Writes into one directory, which it has for itself meanwhile.
+    """Exports to one directory, which it locks.
 
     @param reading: how bodies are read.
     @param on_rows: called now and then with the number of further rows.
@@ -142,7 +142,7 @@ class Exporter:
         return self._store.message_cuts(queue, 0, LEVELS * LEVEL, _ALL)[1]
 
     def run(self, wishes: Sequence[ExportRequest]) -> Iterator[Exported]:
-        """Export one after the other, and report each when it is complete.
+        """Export the requested streams in order, and report each when it is complete.
 
         @raise FilesError: something cannot be written.
         @raise StorageError: the store cannot be read.
@@ -209,7 +209,7 @@ class Exporter:
             begin = self._still(page.next, self._store.log_bounds(topic.queue)[0], told)
 
     def _still(self, following: int, first: int, told: Exported) -> int:
-        """Where to go on, of a row that was there a moment ago and the first that is there now."""
+        """Where to continue, given the expected and the actual first row."""
         if first <= following:
             return following
         told.trimmed = told.trimmed[0] if told.trimmed else following, first - 1
@@ -292,13 +292,13 @@ class _Writer:
             self.finish()
 
     def finish(self) -> None:
-        """What was written is there."""
+        """Finish the files."""
         if self._file is not None:
             self._file.finish()
             self._file = None
             self._told.files += 1
 
     def abandon(self) -> None:
-        """What is not in a finished file is not there."""
+        """Drop unfinished files."""
         if self._file is not None:
             self._file.abandon()

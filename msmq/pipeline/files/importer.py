@@ -1,9 +1,9 @@
-"""Imports Parquet files into queues, through a running server.
+"""Import of Parquet files into queues, through a running server.
 
-What is sent is a copy, as a replay makes it: a new message, which asks for no acknowledgements and no copies,
-and whose time begins anew.
-Every message has a key that only its row has, and what was taken is noted in a file; so an import that was
-killed goes on where it ended, and sends nothing twice.
+Each row is sent as a new message, as in a replay: without acknowledgements or journal copies, with new time
+limits.
+Every message has a key unique to its row, and progress is stored in a file: a killed import continues where
+it ended, without duplicates.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _READ_ROWS: Final = 500
 
 
 class UnsendableRow(Exception):
-    """A row is no message that can be sent; says why."""
+    """A row cannot be sent as a message; says why."""
 
 
 @attrs.frozen
@@ -163,7 +163,7 @@ def record_of(
 
 @attrs.define
 class Imported:
-    """What an import did.
+    """Result of an import.
 
     @ivar messages: for each destination how many were sent, those that were known there before included.
     @ivar skipped: how many rows could not be sent.
@@ -174,7 +174,7 @@ class Imported:
 
 
 class ImportProgress:
-    """How far an import came, in a file.
+    """Progress file of an import.
 
     @ivar done: the files all of whose rows were taken.
     @ivar begun: how many rows were taken of each other one; there are several if files came meanwhile.
@@ -234,14 +234,14 @@ class ImportProgress:
 
 
 class Importer:
-    """Sends what is in files.
+    """Sends the rows of files as messages.
 
-    @param into: where everything goes; C{None} for the queue that each row was read from.
+    @param into: the destination; C{None} for the original queue of each row.
     @param topic: what is sent, a queue as of an export; empty for everything.
     @param key: what the key of every message begins with.
     @param keep_express: copies of express messages are express too, so that a restart of the server loses
         them; otherwise every copy is recoverable.
-    @param outstanding: messages that are sent and not taken yet, at most.
+    @param outstanding: limit on sent messages that are not yet accepted.
     @param on_skipped: called with a row that cannot be sent, and the reason.
     @param on_rows: called with the number of further rows that were read.
     """
@@ -273,7 +273,7 @@ class Importer:
 
     @property
     def task(self) -> str:
-        """What is done, in few characters, for its L{ImportProgress}."""
+        """Short description of the import, for its L{ImportProgress}."""
         said = json.dumps([self._into, self._topic, self._key])
         return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
@@ -291,7 +291,7 @@ class Importer:
         return total
 
     def rehearse(self) -> Imported:
-        """See what would be sent, and that there is where to.
+        """Dry run: check the rows and that the destinations exist.
 
         @raise FilesError: a file cannot be read.
         @raise MQError: a queue is not there, or the server is not.
@@ -362,7 +362,7 @@ class Importer:
                 yield from rows_of(file, after=0 if progress is None else progress.after(file))
 
     def _key_of(self, row: Row) -> str:
-        """The same whenever this row is sent, and no other row's."""
+        """Deterministic key of a row, different from that of any other."""
         said = [self._key, row.topic, row.offset]
         digest = blake2b(json.dumps(said).encode("utf-8", "surrogatepass"), digest_size=16)
         digest.update(row.packet)

@@ -6,8 +6,8 @@ from msmq.errors import MsmqError
 
 
 class ReadingError(MsmqError):
-    """It cannot be read as it is asked for; says in one line what is wrong, and names it."""
+    """The input cannot be read as requested; the text says what is wrong."""
 
 
 class DataLost(ReadingError):
-    """What was to be read is gone, and C{failOnDataLoss} is on."""
+    """Requested rows no longer exist, and C{failOnDataLoss} is on."""

@@ -37,7 +37,7 @@ _KEPT: Final = ("topic", "offset", "timestamp", "lookup_id", "abort_count", "mov
 
 @attrs.frozen
 class FileSlice:
-    """What one process reads of a file.
+    """Part of a file, read by one process.
 
     @ivar kind: C{parquet}, C{capture} or C{packets}.
     @ivar groups: the row groups of a Parquet file.
@@ -49,7 +49,7 @@ class FileSlice:
 
 
 def are_files(location: str) -> bool:
-    """Whether there are exported files at a path, rather than a store.
+    """Whether a path has exported files, rather than a store.
 
     @raise ReadingError: there is nothing.
     """

@@ -1,4 +1,4 @@
-"""Streams of a store that hold data; empty ones would cost Spark as much."""
+"""Detection of the non-empty streams of a store, since Spark reads empty ones at full cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of the data source for reading, spelled as users of Kafka's know them."""
+"""Read options of the data source, with the names of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ LATEST: Final = "latest"
 
 @attrs.frozen
 class ReadOptions:
-    """What is to be read.
+    """Read options.
 
     @ivar path: a data directory, a store's file, exported files, packets or captures; empty with C{dsn}.
     @ivar dsn: C{postgresql://...}.
     @ivar stream: one of L{STREAMS}; empty for what there is in files.
     @ivar topics: the queues of C{subscribe}; all if there are none and no C{pattern}.
-    @ivar pattern: what a topic must match as a whole, of C{subscribePattern}.
-    @ivar since: seconds since 1970-01-01 UTC before which nothing is wanted.
-    @ivar per_trigger: the most rows of a batch of a stream.
-    @ivar partitions: the fewest parts that are read side by side.
-    @ivar columns: the columns that are wanted; empty for all.
+    @ivar pattern: full-match pattern of topics, C{subscribePattern}.
+    @ivar since: lower time limit, seconds since 1970-01-01 UTC.
+    @ivar per_trigger: maximum number of rows per streaming batch.
+    @ivar partitions: minimum number of parallel partitions.
+    @ivar columns: the requested columns; empty for all.
     @ivar decode: how bodies are read, C{none} if they are not.
     """
 

@@ -1,7 +1,7 @@
 """Progress of a stream: offsets in the message log, and the range between two of them.
 
-LookupIdentifier is no such offset: its highest byte is the priority, so that a message may come in below one
-that was read already.
+LookupIdentifier is not an offset: its highest byte is the priority, so a new message may get a smaller one
+than a message that was already read.
 Entries of the message log are numbered over the whole store, so one number is the progress of all queues.
 """
 
@@ -30,11 +30,11 @@ EVENTS: Final = Topic(NULL_GUID, EVENTS_TOPIC, is_logged=True)
 
 @attrs.frozen
 class LogOffset:
-    """A position in the log.
+    """Streaming offset: a position in the log.
 
     @ivar store: the GUID of the queue manager whose store it is.
-    @ivar next: the number of the first entry that was not read yet.
-    @ivar queues: the queues that are read, each with the number before which nothing of it is wanted.
+    @ivar next: the number of the first unread entry.
+    @ivar queues: the queues, each with the number of its first requested entry.
     """
 
     store: str
@@ -45,7 +45,7 @@ class LogOffset:
     def read(cls, record: Mapping[str, Any]) -> LogOffset:
         """The offset in a checkpoint.
 
-        @raise ReadingError: it is not one of ours.
+        @raise ReadingError: it is not an offset of this source.
         """
         try:
             if record["version"] != VERSION:
@@ -58,7 +58,7 @@ class LogOffset:
             raise ReadingError(f"the checkpoint has an offset of another source: {record}") from None
 
     def record(self) -> dict[str, Any]:
-        """The same as it stands in a checkpoint; the same text for the same offset."""
+        """Encode the offset for a checkpoint, deterministically."""
         queues = {str(queue): first for queue, first in sorted(self.queues.items())}
         return {"version": VERSION, "store": self.store, "next": self.next, "queues": queues}
 
@@ -74,7 +74,7 @@ class LogOffset:
 
 @attrs.frozen
 class LogProgress:
-    """What comes into the message logs of queues, or into the event log.
+    """Streaming progress in message logs or the event log.
 
     @ivar stream: C{queue}, C{log} or C{events}.
     """
@@ -105,7 +105,7 @@ class LogProgress:
             return LogOffset(store.identifier(), min(firsts.values(), default=end), firsts).record()
 
     def latest(self, start: Mapping[str, Any], rows: int | None) -> dict[str, Any]:
-        """How far can be read, but not more than so many rows.
+        """The latest offset, at most this many rows ahead.
 
         @raise DataLost: something that was not read yet is gone.
         """
@@ -127,7 +127,7 @@ class LogProgress:
                 after = self._after(store, list(queues), unread, rows)
                 end = max(begin.next, end if after is None else min(end, after))
             if end == begin.next and queues.keys() == begin.queues.keys():
-                # The very same offset, or Spark would take it for another one.
+                # Return the identical offset, or Spark would see a new one.
                 return begin.record()
             return LogOffset(
                 begin.store,
@@ -144,9 +144,9 @@ class LogProgress:
             return self._end(store)
 
     def slices(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadSlice]:
-        """What lies between two offsets, in parts.
+        """The slices between two offsets.
 
-        @raise DataLost: some of it is gone.
+        @raise DataLost: some of it no longer exists.
         """
         begin, last = LogOffset.read(start), LogOffset.read(end)
         with _opened(self.options) as store:

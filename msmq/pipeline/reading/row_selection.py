@@ -19,7 +19,7 @@ BODY_COLUMNS = frozenset({"value", "body", "body_base64", "decoded", "packet"})
 
 @attrs.frozen
 class RowSelection:
-    """Which rows are wanted, and which columns of them.
+    """Selection of rows and columns.
 
     @ivar names: the columns.
     @ivar bodies: whether bodies have to be read.

@@ -33,7 +33,7 @@ class RowSpan:
 
 @attrs.frozen
 class ReadSlice:
-    """What one process reads of a store.
+    """Part of a store, read by one process.
 
     @ivar kind: C{messages}, C{log} or C{events}.
     @ivar is_strict: whether it is an error if rows are gone before they were read.

@@ -44,9 +44,9 @@ _CAPTURES: Final = (".pcap", ".pcapng", ".cap")
 
 @attrs.frozen
 class Input:
-    """One thing that is read.
+    """An input of a job.
 
-    @ivar name: what reports call the queue manager that it is of.
+    @ivar name: the name of its queue manager in reports.
     @ivar location: a data directory, the file of a store, C{postgresql://...}, a capture, or Parquet.
     """
 
@@ -78,7 +78,7 @@ class Input:
 
 @attrs.frozen
 class JobInput:
-    """What a job reads.
+    """Input requirements of a job.
 
     @ivar streams: the streams of a store.
     @ivar columns: those that it reads in addition to the ones that every job reads.

@@ -1,4 +1,4 @@
-"""A Spark session that knows the data source: a local one, unless Spark's own settings name a cluster."""
+"""Spark session with the data source registered; local, unless Spark's settings name a cluster."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 class SparkUnavailable(MsmqError):
-    """There is no Spark here, or no Java for it; says what to install."""
+    """Spark or a suitable Java is missing; says what to install."""
 
 
 def make_session(
@@ -85,7 +85,7 @@ def make_session(
 
 
 def register(spark: SparkSession) -> None:
-    """Let a session know C{format("msmq")}.
+    """Register C{format("msmq")} with a session.
 
     Where msmq was installed from its wheel Spark finds it without this, by C{pyspark_msmq}.
     """

@@ -1,6 +1,6 @@
 """The Spark data source, C{spark.read.format("msmq")}: schema, readers and writers.
 
-Spark pickles what is made here and sends it to its Python processes; so all of it is plain values.
+Spark pickles these objects and sends them to its Python processes, so they consist of plain values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """C{spark.readStream.format("msmq")}: the message logs of queues, or the event log, as they grow.
 
-Spark keeps the offsets between which each batch lies before it reads it, and asks for the same rows again
-after a failure; a log has them still, so that with a sink that knows its batches each row arrives once.
+Spark stores the offsets of each batch before it reads it, and reads the same rows again after a failure. The
+log still has them, so that with an idempotent sink each row arrives once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a query begins that has no checkpoint."""
+        """The start offset of a query without a checkpoint."""
         return self._progress.initial()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -52,7 +52,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
-        """Where the next batch ends."""
+        """The end offset of the next batch."""
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         found = self._progress.latest(start or self.initialOffset(), rows)
         if self._target is not None and found["next"] > self._target:
@@ -60,11 +60,11 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What comes in from here on is not read any more."""
+        """Fix the end offset: later rows are not read."""
         self._target = self._progress.end()
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
-        """What lies between two offsets, in parts."""
+        """The partitions between two offsets."""
         return [SlicePartition(part) for part in self._progress.slices(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
@@ -77,7 +77,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._batches.of_packets(scan.pages(partition.part))
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: a log is trimmed by its own limits, since others may read it too."""
+        """No operation: a log is trimmed by its own limits, since it may have other readers."""
 
     def stop(self) -> None:
-        """Nothing: nothing is held between two calls."""
+        """No operation: no resources are held between calls."""

@@ -1,7 +1,7 @@
-"""C{df.write.format("msmq")} and its stream: rows become messages, through a queue manager that runs.
+"""C{df.write.format("msmq")} and its stream: sends rows as messages, through a running queue manager.
 
-Spark does a task again when its process dies, and a batch of a stream when the query does; so every message
-has a key, under which the queue manager takes it once.
+Spark retries a task when its process dies, and a streaming batch when the query fails; so every message has
+an idempotency key, under which the queue manager accepts it once.
 """
 
 from __future__ import annotations

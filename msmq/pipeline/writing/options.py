@@ -13,7 +13,7 @@ from msmq.pipeline.reading.option_text import Spelled, parse_options, switch, wh
 
 @attrs.frozen
 class WriteOptions:
-    """How rows are sent.
+    """Write options.
 
     @ivar control: where the queue manager is: its control socket, C{tcp:...} or C{ssl:...}.
     @ivar token_file: the file with the token that such an endpoint asks for.

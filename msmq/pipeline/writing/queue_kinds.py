@@ -1,4 +1,4 @@
-"""Which destinations take transactional messages, asked once each of the queue manager that sends."""
+"""Transactional property of destinations, queried once each from the sending queue manager."""
 
 from __future__ import annotations
 

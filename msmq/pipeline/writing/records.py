@@ -1,4 +1,4 @@
-"""Rows as messages that are to be sent, with the names that they have when they are read."""
+"""Conversion of rows to messages for sending, with the column names of the reader."""
 
 from __future__ import annotations
 

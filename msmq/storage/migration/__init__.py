@@ -1,1 +1,1 @@
-"""Moves everything that a store keeps to a store of another kind."""
+"""Migration of a message store to another kind of store."""

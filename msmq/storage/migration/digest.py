@@ -1,4 +1,4 @@
-"""Counts and hashes of everything that a store keeps, the same for every kind of store; blocking."""
+"""Digest of a store: counts and hashes that are independent of its kind; blocking."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Section = Iterator[tuple[int, int, list[bytes]]]
 
 @attrs.frozen
 class SectionDigest:
-    """One part of a store.
+    """Digest of one part of a store.
 
     @ivar size: bytes of its packets or values.
-    @ivar sha256: over every property of every row, and what says which numbers come next.
+    @ivar sha256: over every property of every row, and the next numbers.
     """
 
     rows: int
@@ -44,7 +44,7 @@ StoreDigest = Mapping[str, SectionDigest]
 
 
 def digest_of(reader: StoreReader, report: Callable[[int], object]) -> StoreDigest:
-    """Read a whole store; the mark of a migration does not count.
+    """Compute the digest of a whole store, without its migration mark.
 
     @param report: called with the number of rows that were read since the last call.
     @raise StorageError: it cannot be read, or is damaged.

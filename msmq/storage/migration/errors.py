@@ -6,11 +6,11 @@ from msmq.interfaces.storage import StorageError
 
 
 class MigrationError(StorageError):
-    """A store cannot be migrated; the source holds all that it held."""
+    """A store cannot be migrated; the source is unchanged."""
 
 
 class TargetInUse(MigrationError):
-    """The target holds something that is not of this migration."""
+    """The target has data that is not of this migration."""
 
 
 class AlreadyMoved(MigrationError):
@@ -18,4 +18,4 @@ class AlreadyMoved(MigrationError):
 
 
 class DigestMismatch(MigrationError):
-    """The target does not hold what the source holds."""
+    """The contents of source and target differ."""

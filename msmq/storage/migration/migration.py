@@ -1,7 +1,7 @@
 """Migration of all content from one store to another, resumable after a crash.
 
-The target is filled under a mark, which each batch replaces with the position behind it; no server opens a
-store under that mark.
+The target is filled under a mark, which each batch updates with its position; no server opens a store with
+that mark.
 When source and target have the same counts and hashes, the source gets its mark, then that of the target is
 removed together with an event, then the mark of the source says so.
 """
@@ -42,7 +42,7 @@ _Result = TypeVar("_Result")
 
 @attrs.frozen
 class MigrationProgress:
-    """What was done last.
+    """Progress report of a migration.
 
     @ivar step: C{copied} after each batch, C{verified} while hashes are computed, then C{proven}, C{retired}
         (the source has its mark), C{released} (the target has lost its own) and C{finished}.
@@ -55,9 +55,9 @@ class MigrationProgress:
 
 @attrs.frozen
 class MigrationSummary:
-    """What was moved.
+    """Result of a migration.
 
-    @ivar sections: by the names in L{SECTIONS}; nothing if an earlier process had moved all of it, and only
+    @ivar sections: by the names in L{SECTIONS}; empty if an earlier process had copied all of it, and only
         the marks were missing.
     @ivar is_resumed: whether an earlier process had begun.
     """
@@ -78,7 +78,7 @@ class MigrationSummary:
 class Migration:
     """One migration, from one queue manager's store to an empty one.
 
-    Both stores are locked meanwhile; memory holds what a start of each holds, and some pages.
+    Both stores are locked meanwhile. Memory use is the start index of each store, and some pages.
 
     @param accepts_loss: whether the source is moved although it is not the one last used there.
     @param now: seconds since 1970-01-01 UTC, for the event.
@@ -105,11 +105,11 @@ class Migration:
         self._report = report
 
     async def run(self) -> MigrationSummary:
-        """Move everything.
+        """Run the migration.
 
-        @raise AlreadyMoved: it was moved before.
+        @raise AlreadyMoved: the source was migrated before.
         @raise TargetInUse: the target holds something else.
-        @raise StorageError: it failed; a later run goes on from there.
+        @raise StorageError: it failed; a later run continues from there.
         """
         if self._source.text == self._target.text:
             raise MigrationError(f"{self._source.text}: source and target are the same store")
@@ -132,7 +132,7 @@ class Migration:
         found = await self._digest(self._source, worker)
         copied = await self._digest(self._target, worker)
         if found != copied and is_resumed:
-            # The source was used after the process that had begun was killed.
+            # The source was used after an earlier process was killed.
             await _do(worker, self._target.erase)
             mark, is_resumed = await self._fill(source, worker)
             copied = await self._digest(self._target, worker)
@@ -148,7 +148,7 @@ class Migration:
         return summary
 
     async def _fill(self, source: IMessageStore, worker: Worker) -> tuple[MigrationMark, bool]:
-        """Copy everything behind what was copied before; whether anything was."""
+        """Copy everything after the last position; returns whether anything was copied."""
         target = self._target.make_store()
         try:
             mark = await self._claim(await target.open(), target)
@@ -197,7 +197,7 @@ class Migration:
         return mark
 
     async def _finish(self, source: IMessageStore, mark: MigrationMark) -> None:
-        """Set the marks that a process was killed before it could set.
+        """Complete the marks after an earlier process was killed.
 
         @raise AlreadyMoved: all are set.
         """

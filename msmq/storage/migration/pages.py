@@ -1,4 +1,4 @@
-"""Reads a store page by page, as changes that have another store keep the same; blocking."""
+"""Export of a store as pages of changes that reproduce it in another store; blocking."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from msmq.persistence.migration_mark import MARK, CopyPhase, CopyPosition
 from msmq.storage.readers.shape import StoreReader
 
 END: Final = 1 << 64
-"""Behind every LookupIdentifier and every sequence."""
+"""Greater than every LookupIdentifier and every sequence."""
 QUEUES: Final = 500
-"""Queues of one page; so many values too."""
+"""Queues, or state values, per page."""
 VALUE_BYTES: Final = 1024 * 1024
 """Bytes of values in a page, if it has more than one."""
 LOG_ENTRIES: Final = 100
@@ -32,9 +32,9 @@ LOG_ENTRIES: Final = 100
 
 @attrs.frozen
 class CopyPage:
-    """A part of what a store keeps.
+    """A page of the contents of a store.
 
-    @ivar position: where the copy goes on behind it.
+    @ivar position: where the copy continues after it.
     @ivar rows: how many messages, entries, events or values it has.
     @ivar size: bytes of their packets.
     """
@@ -46,7 +46,7 @@ class CopyPage:
 
 
 def copy_pages(reader: StoreReader, start: CopyPosition) -> Iterator[CopyPage]:
-    """Everything behind a position; the last page has the phase C{COPIED}.
+    """Iterate over the pages after a position; the last page has the phase C{COPIED}.
 
     A page has some megabytes at most, or one large packet.
 
@@ -104,7 +104,7 @@ def _logs(
     for number in range(place, len(queues)):
         queue = queues[number].identifier
         following: int | None = begin if number == place else 0
-        # What was trimmed is known before the first entry.
+        # The trimmed numbers precede the first entry.
         first = 1 if following else reader.log_bounds(queue)[0]
         while following is not None:
             page = reader.log(queue, following, END, since=None, until=None, bodies=True)

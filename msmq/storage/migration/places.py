@@ -1,4 +1,4 @@
-"""Stores that can be migrated, by their descriptions."""
+"""Locations of stores for migration: open, read and erase a store by its description."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from msmq.storage.readers.shape import StoreReader
 from msmq.storage.sqlite.store import FILE_NAME, MARK_SUFFIX, SqliteStorageFactory
 
 KINDS: Final = ("log", "sqlite", "postgresql")
-"""The stores between which everything can be moved."""
+"""Kinds of stores that can be migrated."""
 
 
 @attrs.frozen
 class StorePlace(ABC):
-    """One store.
+    """Location of a store.
 
     @ivar kind: of L{KINDS}.
-    @ivar argument: what stands behind the colon of its description.
+    @ivar argument: the text after the colon of its description.
     @ivar data: the data directory of the queue manager.
     """
 
@@ -39,29 +39,29 @@ class StorePlace(ABC):
     @property
     @abstractmethod
     def text(self) -> str:
-        """Where it is, as people read it; no secrets."""
+        """Readable location, without secrets."""
 
     @abstractmethod
     def exists(self) -> bool:
-        """Whether there is something that may be a store.
+        """Whether a store may exist there.
 
         @raise StorageError: it cannot be determined.
         """
 
     @abstractmethod
     def make_store(self, *, accepts_loss: bool = False) -> IMessageStore:
-        """The store, which is not open yet, and which opening makes if it does not exist.
+        """Create the store object; opening it creates a missing store.
 
         @param accepts_loss: whether it opens although it is not the one last used.
         """
 
     @abstractmethod
     def make_reader(self) -> StoreReader:
-        """What reads it from a thread of its own."""
+        """Create a reader for a separate thread."""
 
     @abstractmethod
     def erase(self) -> int:
-        """Delete it; no process may have it open.
+        """Delete the store; no process may have it open.
 
         @return: the bytes of the files that were deleted; 0 if it is not in files.
         @raise StorageError: it cannot be deleted, or is in use.
@@ -97,7 +97,7 @@ class SqlitePlace(StorePlace):
 
     def erase(self) -> int:
         """See L{StorePlace.erase}: the file first, since SQLite ignores the log of an empty file."""
-        # The mark before it: a store without a mark is no store that has lost something.
+        # The mark is deleted first: a store without a mark is not reported as lost.
         size = _erase(self.data, [f"{self.path.name}{MARK_SUFFIX}"])
         names = [f"{self.path.name}{suffix}" for suffix in _BESIDE]
         return size + _erase(self.path.parent, [self.path.name, *names])
@@ -211,9 +211,9 @@ _PLACES: Final[Mapping[str, Callable[[str, str, Path], StorePlace]]] = {
 
 
 def place_of(description: str, data: Path) -> StorePlace:
-    """The store that a description of a configuration names.
+    """Resolve a store description of the configuration.
 
-    @raise StorageError: it is none that can be migrated; says why.
+    @raise StorageError: the store cannot be migrated; says why.
     """
     kind, _, argument = description.partition(":")
     made = _PLACES.get(kind)

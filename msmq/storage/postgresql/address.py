@@ -15,10 +15,10 @@ from psycopg.conninfo import conninfo_to_dict
 from msmq.quoting import quoted
 
 SCHEMA: Final = "msmq"
-"""The schema in which the tables lie, unless the URL names another."""
+"""Default schema of the tables."""
 
 WAIT: Final = 30.0
-"""Seconds for which commits wait for a database that is away, unless the URL says otherwise."""
+"""Default time that commits wait for an unavailable database, in seconds."""
 
 _SCHEMA_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _LONGEST_WAIT: Final = 3600.0
@@ -31,11 +31,11 @@ _SPECIAL: Final = (
 
 @attrs.frozen
 class Address:
-    """One schema of one database, and how to get there.
+    """Schema of a database, and its connection parameters.
 
-    @ivar text: what people may read: user, host, port, database and schema, and no secret.
-    @ivar schema: the schema in which the tables lie.
-    @ivar wait: seconds for which commits wait for the database when it is away.
+    @ivar text: readable text: user, host, port, database and schema, without secrets.
+    @ivar schema: the schema of the tables.
+    @ivar wait: seconds that commits wait for an unavailable database.
     @ivar parameters: connection parameters of libpq, the password included.
     """
 
@@ -45,7 +45,7 @@ class Address:
     parameters: Mapping[str, str] = attrs.field(repr=False)
 
     def without_secrets(self, text: str) -> str:
-        """This text, with every secret of the address taken out."""
+        """Remove every secret of the address from a text."""
         for name in _SECRETS:
             if secret := self.parameters.get(name):
                 text = text.replace(secret, "***")
@@ -53,9 +53,9 @@ class Address:
 
 
 def parse_address(argument: str) -> Address:
-    """Read what stands behind C{postgresql:}; nothing at all is the database that libpq takes by default.
+    """Parse the text after C{postgresql:}; empty text means libpq's default database.
 
-    @raise ValueError: it is no such URL; the text holds no secret.
+    @raise ValueError: it is not a valid URL; the text has no secret.
     """
     base, _, query = (argument or "//").partition("?")
     if not base.startswith("//"):
@@ -76,7 +76,7 @@ def parse_address(argument: str) -> Address:
     try:
         found = conninfo_to_dict(f"postgresql:{base}" + (f"?{'&'.join(others)}" if others else ""))
     except ProgrammingError:
-        # What libpq says quotes the URL, and with it the password.
+        # The error of libpq quotes the URL, password included.
         raise ValueError(_SPECIAL) from None
     parameters = {name: str(value) for name, value in found.items() if value is not None}
     for port in filter(None, parameters.get("port", "").split(",")):
@@ -109,7 +109,7 @@ def _plain(name: str) -> str:
 
 
 def _known() -> set[str]:
-    """The options that libpq knows."""
+    """The options of libpq."""
     return {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
 
 

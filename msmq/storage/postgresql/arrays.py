@@ -1,7 +1,7 @@
 """Binary encoding of PostgreSQL arrays.
 
-A statement takes all messages of a group as one array for each column; psycopg makes such arrays from lists
-too, but takes ten times as long, most of all for packets.
+A statement receives all messages of a group as one array per column. psycopg can build arrays from lists, but
+takes ten times as long, mostly for packets.
 """
 
 from __future__ import annotations

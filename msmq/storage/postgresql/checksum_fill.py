@@ -1,4 +1,4 @@
-"""Migration from version 1: the checksums of rows that were stored without, a few rows a step."""
+"""Upgrade from version 1: computes missing row checksums, a few rows per step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msmq.storage.postgresql.connection import PostgresqlConnection
 from msmq.storage.postgresql.sums import SUM
 
 STEP_ROWS: Final = 200
-"""Rows that get their checksums in one step."""
+"""Rows per step."""
 STEP_BYTES: Final = 1024 * 1024
 """Bytes of packets after which a step ends."""
 
@@ -21,7 +21,7 @@ _FIRST: Final = (-(1 << 31), -(1 << 63))
 
 
 def fill_in_small_tables(link: PostgresqlConnection) -> None:
-    """Give each queue and each value its checksum, at once."""
+    """Compute the checksums of all queues and state values."""
     for row, identifier, definition in link.rows("SELECT id, identifier, definition FROM queue"):
         checksum = queue_checksum(row, identifier.bytes, definition)
         link.rows("UPDATE queue SET checksum = $1 WHERE id = $2 RETURNING 1", [checksum, row])
@@ -32,7 +32,7 @@ def fill_in_small_tables(link: PostgresqlConnection) -> None:
 
 @attrs.define
 class SchemaChecksumFill:
-    """Gives messages, entries of message logs and events their checksums.
+    """Computes the checksums of messages, message log entries and events.
 
     @ivar is_done: whether there is nothing to do.
     """
@@ -42,7 +42,7 @@ class SchemaChecksumFill:
     _after: tuple[int, int] = _FIRST
 
     def step(self, link: PostgresqlConnection) -> bool:
-        """Do one step in a transaction of its own; whether there is more to do.
+        """Do one step in its own transaction; returns whether more work is pending.
 
         @raise psycopg.Error: it failed, and nothing was changed.
         """

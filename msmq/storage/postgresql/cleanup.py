@@ -9,16 +9,16 @@ import attrs
 from msmq.storage.postgresql.connection import PostgresqlConnection
 
 STEP: Final = 1000
-"""Rows of one table that are deleted in one step."""
+"""Rows of one table deleted per step."""
 
 
 @attrs.define
 class PendingCleanup:
-    """Messages and entries of queues that are gone, and what is below the first entry of a log.
+    """Pending deletions: rows of removed queues, and trimmed log entries.
 
-    @ivar trimmed: rows of queues in whose message logs there may be something below the first entry.
-    @ivar has_removed: whether there may be something of a queue that is gone.
-    @ivar has_events: whether there may be events below the first that counts.
+    @ivar trimmed: rows of queues whose message logs may have trimmed entries.
+    @ivar has_removed: whether removed queues may have rows left.
+    @ivar has_events: whether there may be trimmed events.
     """
 
     trimmed: set[int]
@@ -27,11 +27,11 @@ class PendingCleanup:
 
     @classmethod
     def found(cls, link: PostgresqlConnection) -> PendingCleanup:
-        """All that there may be in a schema that was just opened."""
+        """All possible deletions in a newly opened schema."""
         return cls({row for (row,) in link.rows("SELECT queue FROM log_extent WHERE first > 1")})
 
     def step(self, link: PostgresqlConnection) -> bool:
-        """Delete a little; whether there is more to do.
+        """Delete one step's rows; returns whether more work is pending.
 
         @raise psycopg.Error: it failed, and nothing was changed.
         """

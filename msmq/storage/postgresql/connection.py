@@ -1,4 +1,4 @@
-"""Connections to the database that give up on a database that does not answer; all this blocks."""
+"""PostgreSQL connections with time-outs for unresponsive servers; blocking."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from msmq.storage.postgresql.failures import Stalled, away
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 OLDEST_SERVER: Final = 130000
-"""The server_version_num of the oldest server that is taken."""
+"""Minimum server_version_num."""
 
 CONNECT_SECONDS: Final = 5
-"""How long one attempt to connect may take, unless the URL says otherwise."""
+"""Default time-out of a connection attempt, in seconds."""
 
 _LAST_MILLISECONDS: Final = 100
 
@@ -37,8 +37,8 @@ _RESULT = TypeVar("_RESULT")
 class PostgresqlConnection(psycopg.Connection[TupleRow]):
     """A connection in autocommit mode, whose statements name their parameters C{$1}, C{$2} ...
 
-    What takes longer than the patience of its user is L{Stalled}, unless the database still works on it
-    (L{supervise}); then the connection is unusable.
+    A statement over its time-out raises L{Stalled}, unless the database is still working on it
+    (L{supervise}); the connection is unusable afterwards.
     """
 
     _patience: float = 30.0
@@ -46,7 +46,7 @@ class PostgresqlConnection(psycopg.Connection[TupleRow]):
     _has_stalled = False
 
     def wait_at_most(self, patience: float) -> None:
-        """Take the database for stalled after these seconds without an answer."""
+        """Set the time-out for an answer, in seconds."""
         self._patience = patience
 
     def supervise(self, is_working: Callable[[], bool]) -> None:
@@ -84,7 +84,7 @@ class PostgresqlConnection(psycopg.Connection[TupleRow]):
         return not self._has_stalled and self._asks()
 
     def is_alive(self) -> bool:
-        """Whether the other side has not gone, as far as that shows without asking it."""
+        """Whether the connection is still open, as far as is known without a query."""
         if self.closed:
             return False
         poll = select.poll()

@@ -1,4 +1,4 @@
-"""The database as its one writer sees it; everything here blocks, and belongs to one thread."""
+"""Writer of the PostgreSQL store: group commit, reconnection; blocking, used by one thread."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ from msmq.storage.postgresql.verification import is_damage
 from msmq.storage.records import lookup_id_of, read_definition
 
 Outcomes = list[StorageError | None]
-"""What failed of each batch."""
+"""The error of each batch."""
 
 RETRY_SECONDS: Final = 0.5
-"""From one attempt to connect again to the next."""
+"""Seconds between reconnection attempts."""
 
 _FETCHED: Final = 5000
-"""Rows that are fetched at one time."""
+"""Rows per fetch."""
 
 
 @attrs.frozen
 class _Attempt:
-    """A group that was handed to the database."""
+    """A group that was sent to the database."""
 
     plan: TransactionPlan
     script: Script
@@ -68,8 +68,8 @@ class _Attempt:
 class ServerDatabase:
     """One schema, from L{ServerDatabase.__init__} to L{close}.
 
-    When the connection is lost, L{reconnect} makes another one; no other process can own the schema meanwhile
-    without being noticed.
+    When the connection is lost, L{reconnect} makes another one; ownership of the schema by another process in
+    the meantime is detected.
 
     @ivar address: where it is.
     @param policy: what to do about damage and loss.
@@ -130,7 +130,7 @@ class ServerDatabase:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether it is not known if the last group was committed; the database has to be asked."""
+        """Whether the result of the last commit is unknown until the database is queried."""
         return self._doubt is not None
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class ServerDatabase:
         self._link.close()
 
     def snapshot(self) -> Snapshot:
-        """What the schema holds; no packet is fetched.
+        """Read the index of the schema, without packets.
 
         @raise StorageError: it cannot be read.
         """
@@ -172,7 +172,7 @@ class ServerDatabase:
         )
 
     def write(self, batches: Sequence[Sequence[Change]]) -> Outcomes:
-        """Do these batches in their order, each whole or not at all, as one transaction.
+        """Write these batches in order, each atomically, as one transaction.
 
         @raise DatabaseUnreachable: L{is_doubtful} says whether they may have been done nevertheless.
         @raise StorageError: the transaction failed, and nothing was done.
@@ -198,7 +198,7 @@ class ServerDatabase:
         return outcomes
 
     def reconnect(self) -> None:
-        """Make another connection after one was lost; not before a moment has passed since the last attempt.
+        """Reconnect after a lost connection, at a limited rate.
 
         @raise DatabaseUnreachable: it failed, or it is too early for another attempt.
         @raise Refused: the database is no longer what it was when the store was opened.
@@ -220,7 +220,7 @@ class ServerDatabase:
             self._next_attempt = time.monotonic() + RETRY_SECONDS
 
     def settle(self) -> Outcomes | None:
-        """After L{reconnect}: what became of the group that was in doubt; C{None} if it was not done."""
+        """After L{reconnect}: the result of the group in doubt; C{None} if it was not committed."""
         attempt, self._doubt = self._doubt, None
         if attempt is None or self._found < attempt.script.numbers.group:
             return None
@@ -228,7 +228,7 @@ class ServerDatabase:
         return attempt.outcomes
 
     def check(self) -> None:
-        """See whether the database is still there, without asking it.
+        """Check the connection, without a query.
 
         @raise DatabaseUnreachable: it is not.
         @raise Refused: it is reachable, but unusable.
@@ -236,7 +236,7 @@ class ServerDatabase:
         self._present()
 
     def tidy(self) -> bool:
-        """Delete a little of what no longer counts; whether there is more to do.
+        """Delete some obsolete rows; returns whether more work is pending.
 
         @raise StorageError: it failed, and nothing was changed.
         """
@@ -282,7 +282,7 @@ class ServerDatabase:
         self._finish(attempt)
 
     def _finish(self, attempt: _Attempt) -> None:
-        """Take note of what a transaction has done."""
+        """Record the effects of a committed transaction."""
         plan, script_ = attempt.plan, attempt.script
         plan.apply_to(self._known)
         self._next_queue = plan.next_queue

@@ -25,10 +25,10 @@ from msmq.storage.records import lookup_id_of, stored_lookup_id
 from msmq.storage.scrub_step import ScrubPlace, ScrubStep
 
 TOGETHER: Final = 500
-"""Messages that are asked for with one statement."""
+"""Messages per statement."""
 
 RETRY_SECONDS: Final = 0.5
-"""From one attempt to connect again to the next."""
+"""Seconds between reconnection attempts."""
 
 _LOG_ENTRIES: Final = 10_000
 _LAST: Final = (1 << 63) - 1
@@ -37,11 +37,11 @@ _RESULT = TypeVar("_RESULT")
 
 
 class DatabaseReader:
-    """Reads; connects when it is first asked, and again when the connection was lost.
+    """Reader that connects at the first read, and reconnects after a lost connection.
 
-    While the database is away it tries again for as long as commits wait, and then fails at once.
+    While the database is unavailable it retries for as long as commits wait, then fails at once.
 
-    @param quarantine: the directory for what is left of damaged rows.
+    @param quarantine: the quarantine directory for damaged rows.
     """
 
     def __init__(self, address: Address, quarantine: Path) -> None:
@@ -53,11 +53,11 @@ class DatabaseReader:
         self._is_ending = Event()
 
     def end(self) -> None:
-        """Wait no longer for a database that is away; may be called in any thread."""
+        """Stop waiting for an unavailable database; thread-safe."""
         self._is_ending.set()
 
     def try_again(self) -> None:
-        """Connect when it is next asked, since the database is back; may be called in any thread."""
+        """Reconnect at the next read, since the database is back; thread-safe."""
         self._next_attempt = 0.0
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ class DatabaseReader:
         return VerifiedRows(events, damaged)
 
     def scrub(self, place: ScrubPlace | None, size: int) -> ScrubStep:
-        """Verify what follows a place, about so many bytes of packets; C{None} for the beginning."""
+        """Verify about this many bytes of packets after a position; C{None} for the beginning."""
         name = self.address.text
         return self._with_link(lambda link: scrub(link, name, self._quarantine, place, size))
 
@@ -156,7 +156,7 @@ class DatabaseReader:
         return self._with_link(lambda link: link.rows(statement, parameters))
 
     def _with_link(self, call: Callable[[PostgresqlConnection], _RESULT]) -> _RESULT:
-        """Do something with the connection, and again with another one if it is lost meanwhile."""
+        """Run a function with the connection, and retry with a new one if it is lost."""
         while True:
             try:
                 link = self._connected()

@@ -46,7 +46,7 @@ class CommitProgress:
 
 
 def probe(address: Address, schema: ServerSchema = SCHEMA) -> None:
-    """See whether a store could be opened there, and change nothing.
+    """Check, without changes, whether a store can be opened there.
 
     @raise ValueError: it could not; says why.
     """
@@ -66,9 +66,9 @@ def probe(address: Address, schema: ServerSchema = SCHEMA) -> None:
 
 
 def prepare(link: PostgresqlConnection, address: Address, schema: ServerSchema, loss: LossCheck) -> None:
-    """Make the schema and its tables, or find that they are ours and bring them up to date; then lock them.
+    """Create the schema and tables, or check and upgrade existing ones; then lock them.
 
-    Nothing in a schema is changed that is not ours.
+    A schema of another program is not changed.
 
     @param loss: notices that there are none although there were.
     @raise StorageError: it is of something else, of a newer version, missing, or in use.
@@ -134,14 +134,14 @@ def progress(link: PostgresqlConnection) -> CommitProgress:
 
 
 def backend(link: PostgresqlConnection) -> Backend:
-    """How the server knows this connection."""
+    """The server's identification of this connection."""
     pid = link.info.backend_pid
     rows = link.rows("SELECT backend_start::text FROM pg_stat_activity WHERE pid = $1", [pid])
     return Backend(pid, rows[0][0] if rows else None)
 
 
 def is_at_work(address: Address, pid: int) -> bool:
-    """Whether the server works on what this connection asked for."""
+    """Whether the server is executing a statement of this connection."""
     try:
         link = connect(address, reads_only=True)
     except StorageError:

@@ -1,4 +1,4 @@
-"""Statements that write a plan, as few as possible."""
+"""SQL script of a plan, with as few statements as possible."""
 
 from __future__ import annotations
 

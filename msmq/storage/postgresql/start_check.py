@@ -1,4 +1,4 @@
-"""What is verified of a schema when it is opened."""
+"""Verification of a PostgreSQL store when it is opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store in a schema of a database, as the queue manager sees it."""
+"""Message store in a PostgreSQL schema: C{IMessageStore}."""
 
 from __future__ import annotations
 
@@ -23,27 +23,29 @@ from msmq.storage.threaded import ThreadedMessageStore
 from msmq.storage.writing_thread import Listener
 
 WAITING_BYTES: Final = 256 * 1024 * 1024
-"""About what may wait for the database; one batch more is refused."""
+"""Approximate limit on the bytes of pending batches; a further batch is refused."""
 
 _CHANGE_BYTES: Final = 256
 
 
 @implementer(IMessageStore, IStoreVerification)
 class PostgresqlMessageStore(ThreadedMessageStore):
-    """Keeps everything in a schema of a PostgreSQL database, committed when a commit is done.
+    """Message store in a schema of a PostgreSQL database; a completed commit is committed there.
 
     It does not open if the database cannot be reached, or the schema is of another program, of a newer
     version, or in use.
     A batch that is submitted during a read may already be visible to it.
-    While the database is away, batches and reads wait, for as long as the address says, and then fail; when
-    it is back the store works again.  Of a batch that was under way when the connection was lost it is found
-    out then whether it was committed, and its Deferred waits for that, until the store is closed.
-    If the database is away when the store is closed, what waits for it fails after that time at the latest.
+    While the database is unavailable, batches and reads wait for the time of the address, then fail; when it
+    is back the store works again.
+    The result of a batch in progress when the connection was lost is determined on reconnection; its Deferred
+    waits for that, until the store is closed.
+    If the database is unavailable when the store is closed, pending requests fail after that time at the
+    latest.
 
     @param address: where the schema is.
-    @param policy: what to do about damage and loss.
+    @param policy: handling of damage and loss.
     @param schema: the version of the tables.
-    @param waiting_bytes: about how many bytes of batches may wait for the database.
+    @param waiting_bytes: approximate limit on the bytes of pending batches.
     @param reactor: in whose thread the Deferreds fire; the running one by default.
     """
 

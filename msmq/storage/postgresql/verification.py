@@ -1,4 +1,4 @@
-"""Reads rows and verifies them; keeps in quarantine what is left of those that are damaged."""
+"""Verified reads of PostgreSQL rows, with quarantine of damaged ones."""
 
 from __future__ import annotations
 

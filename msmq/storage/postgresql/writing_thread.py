@@ -1,4 +1,4 @@
-"""The thread that writes, and waits for the database when it is away."""
+"""Writing thread of the PostgreSQL store: group commit, waiting for an unavailable database."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from msmq.storage.reading_thread import Outcome, Read, ReadingThread, storage_er
 from msmq.storage.writing_thread import Listener, Stop, WritingThread
 
 GROUP_BYTES: Final = 64 * 1024 * 1024
-"""About what goes into one transaction at most, unless a single batch is larger."""
+"""Approximate limit on the bytes of one transaction, unless a single batch is larger."""
 
 TIDY_SECONDS: Final = 0.05
-"""From one step that tidies up to the next, while there is something to tidy."""
+"""Seconds between cleanup steps."""
 
 CHECK_SECONDS: Final = 1.0
-"""From one look at an idle connection to the next."""
+"""Seconds between checks of an idle connection."""
 
 
 @attrs.frozen(eq=False)
 class Commit:
-    """A batch to be done.
+    """A batch to commit.
 
     @ivar weight: about how many bytes it keeps in memory.
     """
@@ -47,10 +47,10 @@ Asked: TypeAlias = Commit | Read
 class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
     """Opens the schema, then writes until it is stopped.
 
-    Whatever has come while the database was busy goes to it as one transaction.
-    While the database is away, batches wait; when it has been away for C{wait} seconds they fail, and later
-    ones fail at once, until it is back.
-    Only a group of which it is not known whether it was committed waits until that is known.
+    Batches that arrive during a commit are committed as one transaction.
+    While the database is unavailable, batches wait for C{wait} seconds, then fail; later ones fail at once,
+    until it is back.
+    Only a group in doubt waits until its result is known.
 
     @param open_database: opens the schema; called in the thread.
     @param wait: seconds.
@@ -123,7 +123,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
         return bool(commits)
 
     def _write(self, database: ServerDatabase, commits: list[Commit]) -> None:
-        """Write a group; if that fails, each batch alone, so that the one to blame takes no other along."""
+        """Write a group; if that fails, each batch singly, so that a faulty one fails alone."""
         groups = deque([commits])
         outcomes: list[Outcome] = []
         while groups:
@@ -153,9 +153,9 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
         groups: deque[list[Commit]],
         outcomes: list[Outcome],
     ) -> Outcomes:
-        """Write a group, if need be when the database is back.
+        """Write a group, waiting for the database if necessary.
 
-        @raise DatabaseUnreachable: it is away for too long; nothing was done.
+        @raise DatabaseUnreachable: the wait has expired; nothing was done.
         @raise Refused: it is back and unusable.
         """
         is_last = False
@@ -216,7 +216,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
         return not self._is_end
 
     def _look(self, database: ServerDatabase) -> None:
-        """See whether the database is there; if not, try to get it back before others take the schema."""
+        """Check the connection; if it is lost, reconnect before another process takes the schema."""
         try:
             database.check()
         except DatabaseUnreachable as error:
@@ -242,7 +242,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
             self.log.info("{place}: the database is back", place=database.address.text)
 
     def _is_over(self) -> bool:
-        """Whether the database has been away for too long."""
+        """Whether the wait for the database has expired."""
         return self._away_since is not None and time.monotonic() >= self._away_since + self._wait
 
     def _tidy(self, database: ServerDatabase) -> bool:

@@ -1,6 +1,6 @@
-"""The record log, read by another program than its server: it takes no lock, and the server does not notice.
+"""External reader of a record log: lock-free access from another process.
 
-A reader replays the log for itself, from the newest checkpoint, and goes on from where it was at each call.
+A reader replays the log from the newest checkpoint, and continues from its position at each call.
 It may see a group a moment before its server knows that it is on stable storage.
 """
 

@@ -1,4 +1,4 @@
-"""The store in PostgreSQL, read by another program than its server."""
+"""External reader of a PostgreSQL store: read-only access from another process."""
 
 from __future__ import annotations
 

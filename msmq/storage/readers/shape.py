@@ -1,8 +1,7 @@
 """StoreReader: read-only access to a store by another process, and its pages.
 
-All this blocks, and belongs to the thread that made it.
-Every call is a transaction of its own, which ends before the call does; so that none is long, rows come in
-pages.
+All calls block; a reader is used only by the thread that created it.
+Every call is one short transaction; therefore rows are returned in pages.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from msmq.persistence.definition import QueueDefinition
 from msmq.structures.packet.user_message_view import UserMessageView
 
 PAGE_ROWS: Final = 2000
-"""The most rows of a page."""
+"""Maximum number of rows of a page."""
 PAGE_BYTES: Final = 4 * 1024 * 1024
 """Bytes of packets in a page, if it has more than one row."""
 LARGE: Final = 32 * 1024
@@ -47,13 +46,13 @@ class RowPage:
 
 
 class StoreReader(Protocol):
-    """A store that is read while its server runs, or after it.
+    """Reader of a store, with or without a running server.
 
-    C{begin} is the first number that is wanted, C{end} the first that is not any more.
+    C{begin} is the first requested number, C{end} the number after the last.
     C{since} and C{until} leave out what arrived earlier, or then or later; seconds since 1970-01-01 UTC.
     Every method raises a L{StorageError<msmq.interfaces.StorageError>} if the store cannot be read.
 
-    @ivar text: what it is called in messages to people; no secrets.
+    @ivar text: readable name, without secrets.
     @ivar bytes_read: how many bytes of packets were read.
     """
 

@@ -1,6 +1,6 @@
-"""The store in SQLite, read by another program than its server.
+"""External reader of a SQLite store: read-only access from another process.
 
-A reader keeps SQLite from beginning its log anew, so none of these reads lasts.
+A read transaction prevents SQLite from resetting its WAL, so all reads are short.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The file as its one writer sees it; everything here blocks, and belongs to one thread."""
+"""Writer of the SQLite store: group commit, disk-full handling; blocking, used by one thread."""
 
 from __future__ import annotations
 
@@ -47,27 +47,27 @@ from msmq.storage.sqlite.schema import DROP_TRIGGER, REMOVAL_TRIGGER, SCHEMA, Sc
 from msmq.storage.sqlite.space import Space
 
 CHECKPOINT_BYTES: Final = 4 * 1024 * 1024
-"""About what is written to the log before it is brought into the file."""
+"""Approximate size of the WAL at which it is checkpointed."""
 LOG_BYTES: Final = 64 * 1024 * 1024
-"""What the log is cut to when it has grown beyond it."""
+"""Size to which a larger WAL is truncated."""
 RESERVE_PAGES: Final = 64
-"""Pages beyond a limit of ours that are used to remove something."""
+"""Pages beyond the configured limit, only for removals."""
 LARGE_STATE: Final = 512 * 1024
-"""Bytes of a value that is not written into what is left for removing, such as that which asks for space."""
+"""Size of a state value above which a batch may not use the space reserved for removals."""
 
 REMOVING: Final = (RemoveMessages, RemoveQueue, MoveMessage, PutAborts, TrimLog, TrimEvents, RemoveState)
-"""The changes that are done even if there is no space."""
+"""The changes that are done even on a full disk."""
 
 
 class FileDatabase:
     """One file, from L{FileDatabase.__init__} to L{close}, and the one for express messages next to it.
 
-    Express messages are owed when their file fails after the durable part of their batch is committed.
-    Those of one group are owed at most, since no other express message is taken before they are written.
+    If the express file fails after the durable part of a batch is committed, the express messages stay
+    pending. At most one group is pending, since no other express message is accepted before they are written.
 
-    @param path: the file; made if it is not there.
-    @param policy: what to do about damage and loss.
-    @param page_limit: the most pages that it may have; C{None} for no limit of ours.
+    @param path: the file; created if missing.
+    @param policy: handling of damage and loss.
+    @param page_limit: maximum number of pages; C{None} for no configured limit.
     @ivar damaged: how many messages were found damaged when it was opened, and are in quarantine.
     @raise StorageError: it cannot be used; says why.
     """
@@ -117,7 +117,7 @@ class FileDatabase:
         self._opened.close()
 
     def snapshot(self) -> Snapshot:
-        """What the file holds; no packet is read.
+        """Read the index of the file, without packets.
 
         @raise StorageError: it cannot be read.
         """
@@ -127,11 +127,10 @@ class FileDatabase:
             raise failure(self.path, "read", error) from error
 
     def write(self, batches: Sequence[Sequence[Change]]) -> list[StorageError | None]:
-        """Do these batches in their order, each whole or not at all; answers with what failed of each.
+        """Write these batches in order, each atomically; returns the error of each.
 
-        They go to the disk as one transaction.
-        When that fails each is tried alone, so that one that is too large, or that is itself the
-        reason, takes no other with it.
+        They are written as one transaction. If that fails each is retried singly, so that a faulty or too
+        large batch fails alone.
         """
         plan = TransactionPlan(self._known, self._next_queue)
         outcomes: list[StorageError | None] = [None] * len(batches)
@@ -155,7 +154,7 @@ class FileDatabase:
         return outcomes if failed is None else [outcome or failed for outcome in outcomes]
 
     def tidy(self) -> bool:
-        """Give a little space back; whether there is more to do.
+        """Release some space; returns whether more work is pending.
 
         @raise StorageError: it failed, and nothing was changed.
         """
@@ -171,7 +170,7 @@ class FileDatabase:
         return is_more
 
     def checkpoint(self) -> bool:
-        """Bring the log into the file, if it has become long; it is all done at once.
+        """Checkpoint the WAL completely, if it has become long.
 
         @raise StorageError: it failed; the log still holds everything.
         """

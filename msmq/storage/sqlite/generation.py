@@ -1,4 +1,4 @@
-"""The number of the file that its mark never exceeds."""
+"""Generation number of the SQLite file, for the detection of lost commits."""
 
 from __future__ import annotations
 

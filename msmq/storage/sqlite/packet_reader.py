@@ -23,7 +23,7 @@ LAST: Final = (1 << 63) - 1
 
 
 class PacketReader:
-    """Reads; connects when it is first asked, and again after a failure.
+    """Reader that connects at the first read, and reconnects after a failure.
 
     @param path: the file, which the writer has made.
     """

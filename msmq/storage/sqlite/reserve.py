@@ -1,4 +1,4 @@
-"""Space that is set aside, so that messages can be removed when there is none left."""
+"""Disk space reserve, so that messages can be removed on a full disk."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def free_bytes(path: Path) -> int:
 
 
 class Reserve:
-    """A file of no use but its size, which is removed when space is needed.
+    """Reserve file, deleted when space is needed.
 
     @param path: the file of the store.
     @ivar is_spent: whether its space was given away, and could not be had back until now.
@@ -36,7 +36,7 @@ class Reserve:
         self.is_spent = False
 
     def hold(self) -> bool:
-        """Take the space, if it is there; whether it was there.
+        """Reserve the space, if available; returns whether it was.
 
         Where the system refuses for another reason the store goes on without it.
         """
@@ -55,7 +55,7 @@ class Reserve:
         return not self.is_spent
 
     def spend(self) -> bool:
-        """Give the space away; whether there was any."""
+        """Release the space; returns whether there was any."""
         self.is_spent = True
         try:
             self._path.unlink()

@@ -11,13 +11,13 @@ from msmq.storage.sqlite.file_ownership import empty_log, pragma
 from msmq.storage.sqlite.log_writer import Logs
 
 SLACK_PAGES: Final = 1024
-"""Free pages that a file keeps, since they will be needed again."""
+"""Free pages that a file retains for reuse."""
 STEP_PAGES: Final = 256
-"""Pages that are released in one step."""
+"""Pages released per step."""
 STEP_BYTES: Final = 1024 * 1024
 """About what is written by one step."""
 STEP_ROWS: Final = 1000
-"""Messages of a removed queue, or entries of a log, that are deleted in one step."""
+"""Messages of a removed queue, or log entries, deleted per step."""
 
 _MESSAGES_OF_REMOVED_QUEUE: Final = (
     "DELETE FROM message WHERE queue = ?1 AND lookup_id IN"
@@ -54,7 +54,7 @@ class Space:
     has_checkpointed: bool = False
 
     def give_back(self, *, is_urgent: bool = False) -> bool:
-        """Do one step; whether there is more to do.
+        """Do one step; returns whether more work is pending.
 
         @param is_urgent: release all free pages, and the log, since the disk is full.
         @raise sqlite3.Error: it failed, and nothing was changed.
@@ -91,7 +91,7 @@ class Space:
         return execute(_OF_TRIMMED_EVENTS, (STEP_ROWS,)).rowcount > 0
 
     def _shrink(self, connection: sqlite3.Connection, slack: int) -> bool:
-        """Give pages back, if there are many; whether there are more."""
+        """Release free pages, if there are many; returns whether there are more."""
         excess = pragma(connection, "freelist_count") - slack
         if excess <= 0 or (slack and 4 * (excess + slack) < pragma(connection, "page_count")):
             return False

@@ -1,4 +1,4 @@
-"""The store in one file, as the queue manager sees it."""
+"""Message store in one SQLite file: C{IMessageStore}."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ MARK_SUFFIX = "-mark"
 
 @implementer(IMessageStore, IStoreFiles, IStoreVerification)
 class SqliteMessageStore(ThreadedMessageStore):
-    """Keeps everything in one SQLite file, on stable storage when a commit is done.
+    """Message store in one SQLite file; a completed commit is on stable storage.
 
     It does not open if the file is of another program, of a newer version, damaged, or in use.
     A batch that is submitted during a read may already be visible to it.
 
     @param path: the file; it is created with mode 0600 if missing, and SQLite creates others next to it.
-    @param policy: what to do about damage and loss.
+    @param policy: handling of damage and loss.
     @param page_limit: the most pages of 4096 bytes that the file may have; C{None} for as many as fit.
     @param schema: the version of the tables.
     @param reactor: in whose thread the Deferreds fire; the running one by default.

@@ -25,7 +25,7 @@ Asked: TypeAlias = Commit | Read
 
 
 class SqliteWritingThread(WritingThread[FileDatabase, Asked]):
-    """Writes whatever has come while the disk was busy as one transaction."""
+    """Group commit: batches that arrive during a write are written as one transaction."""
 
     def _serve(self, database: FileDatabase) -> None:
         # The time of the next step that gives space back; None while there is nothing to give.

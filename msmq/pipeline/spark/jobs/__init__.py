@@ -1,1 +1,1 @@
-"""The jobs: pure functions from the tables of an estate to others."""
+"""Spark jobs: pure functions from the tables of an estate to result tables."""

@@ -1,7 +1,7 @@
 """Result of each sent message: source journals compared with queues, journals and dead letters.
 
 A sender that journals keeps a copy of each message of which its peer has said that it came.
-Such a message must be found at its destination, or there must be a record of why it is not.
+Such a message must be at its destination, or a record must explain why it is not.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FATES: Final = (
     MISSING,
     UNSEEN,
 )
-"""Every fate; of several that would fit, the first counts."""
+"""All fates; the first that matches counts."""
 
 FATE_COLUMNS: Final = (
     "id STRING, source STRING, destination STRING, sent BIGINT, journaled BOOLEAN, copies BIGINT,"

@@ -1,4 +1,4 @@
-"""Growth of queues, journals and dead-letter queues, and when they will be full.
+"""Quota forecast: growth of queues, journals and dead-letter queues, and when they will be full.
 
 Messages have their arrival times, so that the growth of the messages not received since is known without
 having watched it.
@@ -17,7 +17,7 @@ HOUR: Final = 3600
 """Seconds of a step, if nothing else is asked for."""
 
 PLACE: Final = ("store", "queue", "place")
-"""The columns that identify what fills."""
+"""The columns that identify a queue or journal."""
 
 QUOTAS: Final = "store STRING, queue STRING, place STRING, quota BIGINT, held BIGINT"
 """The columns of the quotas: C{quota} in bytes, and C{held}, how many bytes count to it now, if it is known.
@@ -27,7 +27,7 @@ A null C{store} stands for every queue manager.
 
 
 _STILL: Final = 0.001
-"""Bytes an hour that are no growth."""
+"""Growth rate that counts as zero, in bytes per hour."""
 
 
 def growth(messages: DataFrame, step: int = HOUR) -> DataFrame:

@@ -25,7 +25,7 @@ TABLE: Final = "source STRING, destination STRING, next STRING, cost BIGINT, tie
 """The columns of the tables: GUIDs of sites, the cost, and whether another next site would cost the same."""
 
 UNREACHABLE: Final = "unreachable"
-"""There is no longer a route."""
+"""Effect: the route is lost."""
 REACHABLE: Final = "reachable"
 """There was no route before."""
 DEARER: Final = "dearer"
@@ -41,7 +41,7 @@ _SHARES: Final = 4
 
 @attrs.frozen
 class LinkChange:
-    """What if a link cost something else, were new, or gone.
+    """What-if change of a link: new cost, addition or removal.
 
     @ivar cost: its new cost; C{None} if it is gone.
     """
@@ -53,7 +53,7 @@ class LinkChange:
 
 @attrs.frozen
 class SiteChange:
-    """What if a site were gone, with all its links."""
+    """What-if removal of a site with all its links."""
 
     site: UUID
 
@@ -62,7 +62,7 @@ Change = LinkChange | SiteChange
 
 
 def changed(topology: Topology, changes: Sequence[Change]) -> Topology:
-    """The enterprise as it would be, one change after another.
+    """Apply changes to an enterprise, in order.
 
     @raise ValueError: a change names a site, or a link, that there is not, or a cost that no link has.
     """

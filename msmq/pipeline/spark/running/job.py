@@ -19,7 +19,7 @@ from msmq.wire.guid import parse_guid
 
 @attrs.frozen
 class JobContext:
-    """In what a job runs.
+    """Context of a job run.
 
     @ivar estate: what it reads.
     @ivar options: what the command line says.
@@ -38,7 +38,7 @@ class JobContext:
 
 @attrs.frozen
 class JobOutcome:
-    """What a job gives.
+    """Result of a job.
 
     @ivar tables: what is written as Parquet, by the name of its directory.
     """
@@ -97,7 +97,7 @@ def shown(
 
 @attrs.frozen
 class QueueManagerNames:
-    """What people call queue managers, by their GUIDs."""
+    """Names of queue managers, by their GUIDs."""
 
     _known: Mapping[str, str]
     _topology: Topology | None = None

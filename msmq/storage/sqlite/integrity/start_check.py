@@ -1,4 +1,4 @@
-"""What is verified of a file when it is opened, besides its structure."""
+"""Verification of a SQLite store when it is opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds damage in the middle of the write-ahead log, which SQLite takes for its end."""
+"""WAL check: detects damage in the middle of the write-ahead log, where SQLite would truncate it."""
 
 from __future__ import annotations
 
