@@ -1,7 +1,6 @@
 """An open Microsoft Message Queuing queue manager, and a framework for building others.
 
-These are the names that an application needs; each is imported when it is first used, so that a program
-that needs only the structures pays for nothing else.
+The public names are imported lazily, so that a program that uses only the structures imports nothing else.
 """
 
 from __future__ import annotations

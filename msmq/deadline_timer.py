@@ -13,9 +13,8 @@ from msmq.moment import Moment
 class DeadlineTimer:
     """Calls back once when a deadline has passed.
 
-    A deadline that moves to a later time costs nothing: the call that is pending renews itself when it comes
-    too early, which is cheaper than to move it with every batch of messages.
-    The callback sets the next deadline itself.
+    A move to a later deadline is free: the pending call reschedules itself when it fires too early, which is
+    cheaper than rescheduling it for every batch of messages. The callback sets the next deadline itself.
 
     @param expired: called with the time, at the deadline or after it; never after L{stop}.
     """
@@ -50,7 +49,7 @@ class DeadlineTimer:
         self._arm()
 
     def stop(self) -> None:
-        """Cancel the deadline, forget the callback, and ignore deadlines that are set from now on."""
+        """Cancel the deadline, drop the callback, and ignore later deadlines."""
         self._is_stopped = True
         self._expired = _ignored
         self._cancel()
@@ -74,4 +73,4 @@ class DeadlineTimer:
 
 
 def _ignored(now: Moment) -> None:
-    """After L{DeadlineTimer.stop} nothing is called; the owner of the timer is not kept alive by it."""
+    """Replaces the callback after L{DeadlineTimer.stop}, so that the timer does not keep its owner alive."""

@@ -1,4 +1,4 @@
-"""Files that are whole after a power cut, with their old content or their new."""
+"""Durable file writes: after a power failure a file has either its old content or its new."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_durably(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Have a file on disk with this content; until it is there, what was there before stays.
+    """Replace the content of a file atomically and durably.
 
     Two processes must not write one file at the same time.
 
@@ -17,7 +17,7 @@ def write_durably(path: Path, content: bytes, mode: int = 0o600) -> None:
     """
     beginning = path.with_name(f"{path.name}.new")
     with suppress(FileNotFoundError):
-        # It was left by a process that was killed, perhaps with other permissions.
+        # A killed process may have left the temporary file, perhaps with other permissions.
         beginning.unlink()
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with os.fdopen(os.open(beginning, flags, mode), "wb") as file:
@@ -29,13 +29,13 @@ def write_durably(path: Path, content: bytes, mode: int = 0o600) -> None:
 
 
 def make_directory(path: Path, mode: int = 0o700, *, parents: bool = True) -> None:
-    """Create a directory that survives a power cut.
+    """Create a directory durably.
 
-    Of a directory that exists only the name is synchronised, unless the one above it may not be read.
+    For an existing directory only its name is synchronised, unless its parent is unreadable.
 
     @param mode: its permissions, from which the process's mask takes away.
-    @param parents: whether those above it are created too.
-    @raise OSError: it cannot be created, or the disk has not taken its name.
+    @param parents: whether to create its parents too.
+    @raise OSError: it cannot be created, or the synchronisation of its name failed.
     """
     is_there = path.is_dir()
     if not is_there:
@@ -50,9 +50,9 @@ def make_directory(path: Path, mode: int = 0o700, *, parents: bool = True) -> No
 
 
 def sync(path: Path) -> None:
-    """See to it that the content of a file, or the names in a directory, survive a power cut.
+    """Synchronise the content of a file, or the names in a directory, to disk.
 
-    @raise OSError: the disk has not taken it.
+    @raise OSError: the synchronisation failed.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

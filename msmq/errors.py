@@ -1,18 +1,18 @@
-"""The root of every exception that msmq raises, and the two kinds of protocol error.
+"""Base classes of exceptions: the root of all, and the two kinds of protocol error.
 
 Each package defines subclasses of these in its own modules.
-Incomplete input is not an error; a parser answers it with ``None`` and waits.
+Incomplete input is not an error; a parser returns ``None`` and waits.
 """
 
 from __future__ import annotations
 
 
 class MsmqError(Exception):
-    """The root of every exception that msmq raises on purpose."""
+    """Base class of every exception that msmq raises on purpose."""
 
 
 class LocalProtocolError(MsmqError):
-    """Our own caller asked for something that the protocol cannot express.
+    """The local caller requested something that the protocol cannot express.
 
     Raised for a value that does not fit its field or a call in the wrong state.
     No peer can cause it.
@@ -29,7 +29,7 @@ class RemoteProtocolError(MsmqError):
     @ivar header: the document's name of the structure, for example C{BaseHeader}.
     @ivar field: the document's name of the field, for example C{PacketSize}.
     @ivar offset: where the field begins, in bytes from the start of the packet.
-    @ivar rule: what the field should have been, in words.
+    @ivar rule: the rule for the field, in words.
     """
 
     def __init__(self, section: str, header: str, field: str, offset: int, rule: str) -> None:

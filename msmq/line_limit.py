@@ -7,10 +7,10 @@ from msmq.token_bucket import TokenBucket
 
 
 class LineLimit:
-    """How many lines of one kind the log of the process gets, when peers decide how many there could be.
+    """Rate limit of one kind of log lines that peers can cause at any rate.
 
-    @param rate: lines in a second, as a mean.
-    @param burst: as many at once after a quiet time; by default what comes in a second.
+    @param rate: mean number of lines a second.
+    @param burst: maximum burst of lines after a quiet time; by default the lines of a second.
     """
 
     def __init__(self, rate: float, burst: int | None = None) -> None:
@@ -21,19 +21,21 @@ class LineLimit:
 
     @classmethod
     def a_minute(cls, lines: int) -> LineLimit:
-        """So many lines in a minute, all of them at once after a quiet one."""
+        """A limit of this number of lines a minute, all of them at once after a quiet minute."""
         return cls(lines / 60, lines)
 
     def has_one(self, now: Moment) -> bool:
-        """Whether the next line is not left out."""
+        """Whether the next line is within the limit."""
         return self._bucket is None or self._bucket.has_one(now)
 
     def leave_out(self) -> None:
-        """Count a line that is left out for another reason."""
+        """Count a line that is suppressed for another reason."""
         self._omitted += 1
 
     def take(self, now: Moment) -> str | None:
-        """What to say behind the next line, of those that were left out before; C{None} to leave it out."""
+        """Count the next line; returns a suffix with the number of suppressed lines, or C{None} to suppress
+        this one.
+        """
         bucket = self._bucket
         if bucket is None:
             bucket = self._bucket = TokenBucket.full(self._rate, now, self._burst)
@@ -46,7 +48,7 @@ class LineLimit:
 
 
 class LineBudget:
-    """How many lines the log gets in a minute about what peers cause: of each kind, and of all together.
+    """Limits on log lines that peers cause: for each kind, and for all kinds together.
 
     @param lines: lines of one kind in a minute.
     @param of_all: lines of all kinds in a minute.
@@ -60,7 +62,8 @@ class LineBudget:
     def take(self, kind: str, now: Moment) -> str | None:
         """As L{LineLimit.take}, for the next line of a kind.
 
-        @param kind: a word of the program's own, never of a peer's: each has a limit that stays.
+        @param kind: a constant of the program, never input of a peer, since each kind keeps its limit in
+            memory.
         """
         limit = self._kinds.get(kind)
         if limit is None:

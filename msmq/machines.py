@@ -1,4 +1,4 @@
-"""State machines that find their transitions at once."""
+"""Index of the transitions of Automat state machines, for speed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ CoreT = TypeVar("CoreT")
 
 
 def indexed(machine: TypeMachine[InputsT, CoreT]) -> TypeMachine[InputsT, CoreT]:
-    """The same machine, which keeps each transition by its state and input once it was taken.
+    """Make a machine cache each transition by state and input once it was taken.
 
     Automat goes through all transitions for every input: tens of microseconds with a hundred of them,
-    more than most of what is done there costs.
-    What is kept is bounded by the transitions that the machine has; what has none is still an error.
+    more than most transitions themselves cost. The cache is bounded by the number of transitions; an input
+    without a transition is still an error.
     """
     automaton = machine.__automat_automaton__
     automaton.outputForInput = cache(automaton.outputForInput)  # type: ignore[method-assign]

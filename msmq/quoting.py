@@ -1,23 +1,23 @@
-"""Quotes values in errors, log lines and events: on one line, bounded, and ready to be pasted back."""
+"""Quotes values in errors, log lines and events: on one line, bounded, and paste-able."""
 
 from __future__ import annotations
 
 from typing import Final
 
 LONGEST_QUOTED: Final = 300
-"""Characters of a value that an error quotes, of those that callers and peers choose."""
+"""Maximum length of a quoted value in an error, in characters."""
 
 LONGEST_SHOWN: Final = 200
-"""Characters of a name that a log line or an event shows."""
+"""Maximum length of a name in a log line or an event, in characters."""
 
 
 def quoted(value: object, longest: int = LONGEST_QUOTED) -> str:
-    r"""A value that is refused, in quotation marks if it is text.
+    r"""Quote a refused value; text is in quotation marks.
 
-    Backslashes stay as they are, since queue paths are full of them; C{repr} doubles them.
-    Characters that do not print, which a terminal or a log viewer would obey, are escaped.
+    Backslashes are not doubled, as C{repr} does, since queue paths are full of them. Non-printable
+    characters, which a terminal or a log viewer would interpret, are escaped.
 
-    @param longest: how many characters are quoted; three dots stand for the rest.
+    @param longest: the maximum number of characters; three dots replace the rest.
     """
     if not isinstance(value, str):
         return shown(repr(value), longest)
@@ -26,9 +26,9 @@ def quoted(value: object, longest: int = LONGEST_QUOTED) -> str:
 
 
 def shown(text: str, longest: int = LONGEST_SHOWN) -> str:
-    """A text that any peer may have chosen, on one line, and as it can be pasted.
+    """Show untrusted text on one line, paste-able.
 
-    @param longest: how many of its characters are shown; three dots stand for the rest.
+    @param longest: the maximum number of characters; three dots replace the rest.
     """
     cut = text[: longest + 1]
     if not cut.isprintable():
@@ -39,7 +39,7 @@ def shown(text: str, longest: int = LONGEST_SHOWN) -> str:
 
 
 def kind_of(value: object) -> str:
-    """The type of a value that is refused, with its article: C{an int}."""
+    """The type of a refused value, with its article: C{an int}."""
     return with_article(type(value).__name__)
 
 

@@ -31,10 +31,10 @@ class SessionSettings:
     """Multiplies the wait for an acknowledgement on sessions to a direct format name (note 46)."""
 
     recoverable_ack_minimum: float = 0.5
-    """The least RecoverableAckSendTimeout that is used, whatever a peer asks (3.1.5.3.2)."""
+    """Lower bound of the RecoverableAckSendTimeout that a peer requests (3.1.5.3.2)."""
 
     recoverable_ack_maximum: float = 120.0
-    """The greatest RecoverableAckSendTimeout that is used, whatever a peer asks (3.1.5.3.2)."""
+    """Upper bound of the RecoverableAckSendTimeout that a peer requests (3.1.5.3.2)."""
 
     window_recovery: float = 30.0
     """A window cut to 1, by the peer or for lack of memory, doubles this often ([MS-MQMQ] note 15)."""
@@ -52,41 +52,42 @@ class SessionSettings:
     """ResendTimeoutsFinal: every wait after those (note 33)."""
 
     unacknowledged_messages: int = 200_000
-    """Transactional messages of one outgoing queue that may be sent and not order-acknowledged."""
+    """Limit on transactional messages of one outgoing queue that are sent and not order-acknowledged."""
 
     awaiting_final_acks: int = 1_000_000
-    """Transactional messages that are kept until their FinalAck; the oldest are given up beyond that."""
+    """Limit on transactional messages kept until their FinalAck; beyond it the oldest are abandoned."""
 
     awaiting_acknowledgements: int = 1_000_000
     """Messages whose journal copy waits for an acknowledgement; beyond it the oldest wait no longer."""
 
     acknowledgement_wait: float = 4 * 86400.0
-    """For how long they wait after their own time limit, or after the handover if they have none."""
+    """Seconds that they wait after their own time limit, or after the transfer if they have none."""
 
     order_ack_timeout: float = 0.5
     """OrderAckTimeout: from a transactional message to its OrderAck (3.1.3.2)."""
 
     maximum_order_ack_delay: float = 10.0
-    """MaximumOrderAckDelay: how long messages that follow may put the OrderAck off (note 52)."""
+    """MaximumOrderAckDelay: maximum delay of an OrderAck while more messages follow (note 52)."""
 
     order_ack_messages: int = 1000
-    """So many stored messages of a stream are order-acknowledged at once, whatever the timer says."""
+    """Number of stored messages of a stream after which an OrderAck is sent without waiting for the timer."""
 
     incoming_streams: int = 100_000
-    """Streams of transactional messages, by sender and destination, that are remembered."""
+    """Limit on remembered streams of transactional messages, by sender and destination."""
 
     incoming_stream_idle: float = 30 * 86400.0
-    """Only a stream from which nothing came for this long is forgotten to make room for another."""
+    """Seconds without messages after which a stream may be evicted for another."""
 
     duplicate_entries: int = 10_000
-    """RemoveDuplicateSize: messages that are remembered so as to drop them when they come again (note 25): so
-    many recoverable ones, and at least as many express ones."""
+    """RemoveDuplicateSize: size of the duplicate table (note 25): this number of recoverable messages, and at
+    least as many express ones.
+    """
 
     duplicate_lifetime: float = 1800.0
-    """RemoveDuplicateCleanup: for how long (note 47)."""
+    """RemoveDuplicateCleanup: seconds that entries stay in the duplicate table (note 47)."""
 
     linger: float = 5.0
-    """How long a closing connection may take to write its last packet before it is cut."""
+    """Seconds that a closing connection has to write its last packet before it is aborted."""
 
     ping_before_session: bool = False
     """Whether an attempt begins with a Ping Request, as only old versions do (notes 3, 7, 56)."""

@@ -9,12 +9,12 @@ from msmq.moment import Moment
 
 @attrs.define
 class TokenBucket:
-    """So many events in a second, the same number at once after a quiet time.
+    """Token bucket: limits the rate of events, with a burst after a quiet time.
 
     @ivar rate: events in a second.
-    @ivar tokens: what is saved up.
-    @ivar filled: the monotonic second at which that was so.
-    @ivar most: the most that are saved up.
+    @ivar tokens: the available tokens.
+    @ivar filled: the monotonic second of the last refill.
+    @ivar most: the capacity.
     """
 
     rate: float
@@ -28,9 +28,9 @@ class TokenBucket:
 
     @classmethod
     def full(cls, rate: float, now: Moment, most: float | None = None) -> TokenBucket:
-        """A bucket that nothing was taken from yet.
+        """Create a full bucket.
 
-        @param most: the most that it holds; C{None} for what comes in a second.
+        @param most: the capacity; C{None} for the tokens of a second.
         """
         held = rate if most is None else most
         return cls(rate, held, now.monotonic, held)

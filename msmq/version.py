@@ -13,4 +13,4 @@ def _installed() -> str:
 
 
 __version__ = VERSION = _installed()
-"""What L{importlib.metadata} knows of the distribution; C{0+unknown} for a bare source tree."""
+"""The version from L{importlib.metadata}; C{0+unknown} for a bare source tree."""

@@ -1,1 +1,1 @@
-"""Packets of every protocol as JSON objects, and the files that captures come in."""
+"""Decodes packets of all protocols to JSON objects, and reads capture files."""

@@ -15,7 +15,7 @@ from msmq.wire.sid import format_sid
 class MemoryAccessControl(TokenAccessControl):
     """Access control by accounts that a test defines.
 
-    @ivar is_connected: whether accounts can be looked up; set it to C{False} to have that fail.
+    @ivar is_connected: whether accounts can be looked up; set it to C{False} to make look-ups fail.
     """
 
     def __init__(self, rules: Rules = NO_RULES) -> None:
@@ -24,7 +24,7 @@ class MemoryAccessControl(TokenAccessControl):
         self._accounts: dict[bytes, Account] = {}
 
     def add(self, account: Account) -> None:
-        """Know an account, or know it anew."""
+        """Add or replace an account."""
         self._accounts[account.sid] = account
 
     def _check_connected(self) -> None:

@@ -39,13 +39,13 @@ _BITS: Final = {BASE_PROVIDER: 512, ENHANCED_PROVIDER: 1024, AES_PROVIDER: 2048}
 class MemoryCiphers:
     """Fast ciphers without security: anyone can read what they encrypt.
 
-    Keys come one after the other, so that a test gets the same ones again.
+    Keys are sequential, so that a test is reproducible.
     """
 
     def __init__(self, name: str, *, weak: bool = True) -> None:
         """Ciphers of one queue manager.
 
-        @param name: no two with one name in a test; its keys are made of it.
+        @param name: a unique name in the test, from which its keys are derived.
         @param weak: whether it has keys for the Base and the Enhanced provider.
         """
         self._providers = (BASE_PROVIDER, ENHANCED_PROVIDER, AES_PROVIDER) if weak else (AES_PROVIDER,)
@@ -54,7 +54,7 @@ class MemoryCiphers:
         self.encryption_keys = MqdsPublicKeys()
         self.signing_keys = MqdsPublicKeys()
         self.recovered = 0
-        """How many session keys were decrypted, each of which takes its time in earnest."""
+        """The number of decrypted session keys, which is costly with real cryptography."""
 
     def open(self) -> None:
         """See L{ICiphers.open}."""

@@ -1,8 +1,8 @@
-"""Draws the state machines from the code, so that no picture can say anything else than the code does.
+"""Generates diagrams of state machines from the code, so that they always match it.
 
 C{python -m msmq.testing.diagrams docs/spec/machines.md} writes the page that the project keeps; a test
-compares the two.  L{find_machines}, L{read_machine}, L{to_mermaid} and L{to_dot} serve for machines of
-your own as well.  The pictures are text: no Graphviz is needed to make them.
+compares the two.  L{find_machines}, L{read_machine}, L{to_mermaid} and L{to_dot} also work for machines of
+other packages. The diagrams are text; generating them does not need Graphviz.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import attrs
 from automat import TypeMachine
 
 PACKAGES = ("msmq.session", "msmq.queues", "msmq.discovery")
-"""Where the project's machines are; they are pure, so importing them does nothing."""
+"""Packages with state machines; they are pure, so importing them has no side effects."""
 
 IGNORING = ("nothing", "returns(None)")
-"""The names of what a transition does when it does nothing."""
+"""Names of outputs that do nothing."""
 
 
 @attrs.frozen
 class Transition:
-    """What one input does in one state.
+    """The transition of one input in one state.
 
     @ivar does: the names of the functions that it calls, in order; empty if it does nothing.
     """
@@ -46,10 +46,10 @@ class Transition:
 
 @attrs.frozen
 class Machine:
-    """A state machine as it can be drawn.
+    """A state machine for drawing.
 
-    @ivar name: where it is found, for example C{msmq.session.ping_initiator.PING_MACHINE}.
-    @ivar summary: the first line of what its module says of itself.
+    @ivar name: its qualified name, for example C{msmq.session.ping_initiator.PING_MACHINE}.
+    @ivar summary: the first line of its module's docstring.
     @ivar inputs: every input and the first line of its description, in the order of their declaration.
     @ivar states: every state, the initial one first, then in the order in which inputs reach them.
     """
@@ -62,7 +62,7 @@ class Machine:
 
     @property
     def missing(self) -> list[tuple[str, str]]:
-        """The pairs of state and input that have no answer; a total machine has none."""
+        """The pairs of state and input without a transition; a total machine has none."""
         answered = {(transition.origin, transition.happens) for transition in self.transitions}
         return [
             (state, happens)
@@ -73,15 +73,15 @@ class Machine:
 
     @property
     def final_states(self) -> list[str]:
-        """The states that nothing leads out of."""
+        """The states without outgoing transitions."""
         left = {each.origin for each in self.transitions if each.origin != each.target}
         return [state for state in self.states if state not in left]
 
     @property
     def arrows(self) -> list[tuple[str, str, str]]:
-        """Where each arrow of the picture begins and ends, and its label.
+        """The start, end and label of each arrow.
 
-        Inputs that do the same share one; those that change nothing have none.
+        Inputs with equal transitions share an arrow; inputs that change nothing have none.
         """
         shared: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
         for each in self.transitions:
@@ -98,7 +98,7 @@ class Machine:
 
 
 def find_machines(packages: Iterable[str] = PACKAGES) -> Iterator[Machine]:
-    """Every machine that a module of these packages keeps under a name of its own."""
+    """Find every machine that a module of these packages has as a global name."""
     seen: set[int] = set()
     for package in packages:
         for module in _modules(package):
@@ -194,7 +194,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def page(machines: Iterable[Machine]) -> str:
-    """The whole page: each machine as a picture, its inputs, and what it ignores where."""
+    """The whole page: the diagram of each machine, its inputs, and the inputs ignored in each state."""
     parts = [
         "# The state machines\n\n"
         "This page is made from the code by `python -m msmq.testing.diagrams docs/spec/machines.md`.\n"
@@ -214,7 +214,7 @@ def page(machines: Iterable[Machine]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the page to the file that is named, or to standard output."""
+    """Write the page to the given file, or to standard output."""
     text = page(find_machines())
     if arguments:
         Path(arguments[0]).write_text(text, encoding="utf-8")

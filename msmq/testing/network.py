@@ -1,7 +1,7 @@
-"""An in-memory network: hosts with addresses, streams and datagrams between them, and its misfortunes.
+"""In-memory network for tests: hosts, streams, datagrams, and their faults.
 
-Nothing moves but by the clock that a test drives, and chance is seeded, so a run can be repeated.
-A host stands where a Twisted reactor is asked for (C{callLater}, C{listenUDP}) and makes endpoints::
+Only the clock of the test moves data, and randomness is seeded, so runs are reproducible.
+A host takes the place of a Twisted reactor (C{callLater}, C{listenUDP}) and creates endpoints::
 
     clock = ManualClock()
     network = Network(clock.reactor, conditions=Conditions(delay=0.01, largest_chunk=700))
@@ -56,8 +56,8 @@ FIRST_EPHEMERAL_PORT = 49152
 class Datagram:
     """One datagram that was sent.
 
-    @ivar sent: the second at which it was.
-    @ivar copies: how often it arrives at the destination's address: 0 if it was lost.
+    @ivar sent: the second at which it was sent.
+    @ivar copies: the number of arrivals at the destination's address: 0 if it was lost.
     """
 
     source: tuple[str, int]
@@ -82,11 +82,11 @@ def _is_any(interface: str) -> bool:
 
 
 class Network:
-    """All hosts, and what happens between them.
+    """All hosts, and the paths between them.
 
-    @param clock: the time; C{task.Clock}, or what a test's clock gives for it.
-    @param conditions: of every path without conditions of its own (L{set_conditions}).
-    @param seed: of chance.
+    @param clock: the time; C{task.Clock}, or that of a test's clock.
+    @param conditions: conditions of every path without specific ones (L{set_conditions}).
+    @param seed: the seed of randomness.
     @ivar datagrams: every datagram that was sent, in order.
     @ivar links: every connection that was made, in order.
     """
@@ -125,7 +125,7 @@ class Network:
     def connect(
         self, initiator: IProtocol, acceptor: IProtocol, *, conditions: Conditions | None = None
     ) -> Link:
-        """Join two protocols that need no host."""
+        """Connect two protocols without hosts."""
         link = Link(
             self.clock,
             initiator,
@@ -161,13 +161,13 @@ class Network:
     def crash(self, address: str) -> None:
         """A host loses power: its ports are closed, its connections lost, and its protocols not called again.
 
-        What was scheduled on it is never called.
+        Its scheduled calls are dropped.
         """
         address = ip_address(address).compressed
         host = self._hosts.pop(address)
         for pair, link in self._link_ends:
             if address in pair:
-                # Also of a connection that the other end has closed, of which this end would yet be notified.
+                # This includes connections that the other end has closed, before this end is notified.
                 for end in (link.initiator, link.acceptor):
                     if end.getHost().host == address:
                         end.protocol = None
@@ -179,7 +179,7 @@ class Network:
         return (link for ends, link in self._link_ends if ends == pair and link.is_connected)
 
     def is_partitioned(self, one: str, other: str) -> bool:
-        """Whether nothing passes between these two."""
+        """Whether these two hosts are partitioned."""
         return _pair(one, other) in self._partitions
 
     def dial(self, source: str, target: str, port: int, factory: IProtocolFactory) -> Deferred[IProtocol]:
@@ -223,7 +223,7 @@ class Network:
         )
         self._link_ends.append((_pair(source, target), link))
         if accepted is None:
-            # As on a real host: the connection stood before the factory was asked.
+            # As on a real host, the connection is established before the factory is called.
             link.acceptor.loseConnection()
         return link
 
@@ -284,7 +284,7 @@ class MemoryHost:
         return self._network.clock.callLater(delay, call)
 
     def getDelayedCalls(self) -> list[IDelayedCall]:
-        """What is to be called on the whole network."""
+        """The scheduled calls of the whole network."""
         return list(self._network.clock.getDelayedCalls())
 
     def server_endpoint(self, port: int) -> IStreamServerEndpoint:

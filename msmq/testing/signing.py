@@ -1,7 +1,7 @@
 """Signing without cryptography, with volatile certificates, for tests.
 
-A certificate here is a line of JSON, a private key the text that its certificate has a hash of, and a
-signature a hash with that hash: anyone who sees a certificate can sign for it.
+A certificate is a line of JSON with the hash of its private key, a text; a signature is a hash over that hash
+and the data: anyone with the certificate can forge signatures.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _mark(key: bytes, algorithm: int, data: bytes) -> bytes:
 @implementer(ICertificateStore)
 @attrs.define
 class MemoryCertificateStore:
-    """See L{ICertificateStore}; gone with the process."""
+    """See L{ICertificateStore}; in memory only."""
 
     _kept: dict[bytes, KeptCertificate] = attrs.field(factory=dict, repr=False)
 

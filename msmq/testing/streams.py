@@ -1,4 +1,4 @@
-"""In-memory stream connections that behave as badly as a network does, on a clock that a test drives."""
+"""In-memory stream connections with network faults, on the clock of a test."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class _Pipe:
             self._call = None
 
     def schedule(self, receiver: MemoryTransport) -> None:
-        """See that the next thing to arrive does; it never does so inside the call that sent it."""
+        """Schedule the next arrival, never inside the call that sent it."""
         arrival = self._under_way[0][0] if self._under_way else self._ends
         if arrival is None or self.holds or self._call is not None:
             return
@@ -127,7 +127,7 @@ class _Pipe:
 class MemoryTransport:
     """One end of an in-memory connection; what a protocol has for its C{transport}.
 
-    It keeps the promises of a TCP transport: nothing arrives inside the call that sent it, a
+    It has the guarantees of a TCP transport: nothing arrives inside the call that sent it, a
     streaming producer is paused while much is in flight, and a closing connection first writes out.
 
     @ivar protocol: the protocol that uses it.

@@ -1,4 +1,6 @@
-"""The Grafana board of the table of metrics: C{python -m msmq.web.board >packaging/grafana/msmq.json}."""
+"""Generates the Grafana dashboard from the table of metrics: C{python -m msmq.web.board
+>packaging/grafana/msmq.json}.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _UNITS: Final = (
 
 
 def board() -> dict[str, Any]:
-    """One panel for each metric, in the order of the table, but for the names of windows_exporter."""
+    """One panel for each metric, in the order of the table, except the windows_exporter names."""
     shown = [metric for metric in ALL_METRICS if metric not in WINDOWS_METRICS and metric is not INFO]
     return {
         "title": "MSMQ queue managers",
@@ -73,7 +75,7 @@ def _panel(number: int, metric: Metric) -> dict[str, Any]:
 
 
 def expression(metric: Metric) -> str:
-    """What a panel shows of a metric: a rate, a value, or the 99th percentile."""
+    """The PromQL expression of a metric's panel: a rate, a value, or the 99th percentile."""
     if metric.kind is MetricKind.COUNTER:
         return f"rate({metric.name}{_WHERE}[$__rate_interval])"
     if metric.kind is MetricKind.HISTOGRAM:
@@ -91,7 +93,7 @@ def _legend(metric: Metric) -> str:
 
 
 def text() -> str:
-    """The board as its file has it."""
+    """The dashboard as the text of its file."""
     return json.dumps(board(), indent=1) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Puts the web endpoint of one server together; nothing imports it unless C{[listen] web} is set."""
+"""Composition of the web endpoint of a server; imported only if C{[listen] web} is set."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msmq.web.site import CheckToken, WebSite
 
 @attrs.frozen
 class WebEndpoint:
-    """The instruments of a server, and the site that shows what they measure.
+    """The instruments of a server, and the web site that exports their measurements.
 
     The store is needed before a server is composed, the site after it.
     """
@@ -29,7 +29,7 @@ class WebEndpoint:
 
     @property
     def store(self) -> IMessageStore:
-        """The store to use instead of the other."""
+        """The measured store, to use instead of the original."""
         return self.instruments.store
 
     def site(
@@ -41,7 +41,7 @@ class WebEndpoint:
         windows_names: bool,
         reloads: Mapping[str, int],
     ) -> WebSite:
-        """What serves the metrics and the health of a queue manager, running or not.
+        """Create the site that serves metrics and health of a queue manager, running or not.
 
         @param check_token: as of L{WebSite}.
         @param windows_names: as of L{Exposition}; so is C{reloads}.

@@ -46,19 +46,19 @@ from msmq.wire.guid import format_guid
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 FRESH: Final = 1.0
-"""Seconds for which one text answers every request, so that more requests do not cost more."""
+"""Seconds for which the text is cached, so that more requests do not cost more."""
 
 SLICE: Final = 500
-"""Samples that are written in one iteration of the reactor: a few milliseconds."""
+"""Samples written in one iteration of the reactor: a few milliseconds."""
 
 _T = TypeVar("_T")
 
 
 class Instruments:
-    """What measures while the server works; made before the parts of the server, which it wraps.
+    """Instruments of a running server; created before the parts that they wrap.
 
     @ivar store: the message store, measured.
-    @ivar turn_seconds: gets how late the reactor makes a call that is due.
+    @ivar turn_seconds: records the delay of due calls of the reactor.
     """
 
     def __init__(self, store: IMessageStore, reactor: IReactorTime) -> None:
@@ -89,10 +89,10 @@ class Exposition:
     """Writes the metrics of one queue manager.
 
     Samples are written in slices of a few milliseconds each, between which the server continues its work.
-    While the queue manager is not running there is nothing but C{msmq_info}, the instruments and the process.
+    Without a running queue manager only C{msmq_info}, the instruments and the process metrics are exported.
 
     @param windows_names: whether to add the names of windows_exporter.
-    @param reloads: how often the configuration was reloaded, by result.
+    @param reloads: the number of configuration reloads, by result.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class Exposition:
                 await self._write_slices(metric, named, parts)
 
     def _windows_name(self, queue: QueueMeasurement) -> str:
-        """C{alpha\\private$\\orders}, as the performance counters of Windows name a queue."""
+        """C{alpha\\private$\\orders}, the queue name in the performance counters of Windows."""
         return f"{self._identity()[2]}{queue.path[1:]}".lower()
 
     def _identity(self) -> tuple[str, str, str]:
@@ -183,7 +183,7 @@ class Exposition:
         head = True
         for some in _slices(samples):
             text = _exposed(metric, some)
-            # The lines HELP and TYPE stand once before all samples of a metric.
+            # HELP and TYPE occur once, before all samples of a metric.
             parts.append(text if head else text.split(b"\n", 2)[2])
             head = False
             await self._turn()
@@ -197,7 +197,7 @@ def _slices(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
 
 
 class _OneFamily:
-    """A registry of one family, which is all that the writer of prometheus_client asks of a registry."""
+    """A registry of one metric family, for the text writer of prometheus_client."""
 
     def __init__(self, family: Family) -> None:
         self._family = family
@@ -219,7 +219,7 @@ def _exposed(metric: Metric, samples: Samples) -> bytes:
 
 
 def _without_creation(family: Family) -> bytes:
-    """The lines of a family, but for the time of its creation, which would be a metric of its own."""
+    """The lines of a family without its C{_created} samples, which would be a separate metric."""
     family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
     return generate_latest(_OneFamily(family))
 
@@ -236,7 +236,7 @@ def _size(path: Path) -> int:
 
 
 def _free(directory: Path) -> int | None:
-    """Bytes that an unprivileged process can still write."""
+    """Free bytes for unprivileged processes."""
     try:
         found = os.statvfs(directory)
     except OSError:

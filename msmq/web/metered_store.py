@@ -1,4 +1,4 @@
-"""The message store of a queue manager, with the number and the duration of its commits measured."""
+"""Message store wrapper that measures the number and the duration of commits."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from msmq.persistence.snapshot import Snapshot
 
 @implementer(IMessageStore)
 class MeteredStore:
-    """Passes everything on to a store, and measures each commit from the request to its completion.
+    """Delegates to a store, and measures each commit from the request to its completion.
 
-    @param seconds: gets the duration of each commit that succeeded.
+    @param seconds: records the duration of each successful commit.
     @param clock: monotonic seconds.
     @ivar commits: commits that succeeded.
     @ivar failures: commits that failed.

@@ -1,6 +1,6 @@
 """The table of metrics: every name that C{/metrics} exports, its labels, and where its value comes from.
 
-The names and labels are a contract with dashboards and alerts outside of the project: none is renamed.
+The names and labels are a stable interface to dashboards and alerts: none is renamed.
 No label has a value that a peer chooses; L{Measurements.outgoing} says how outgoing queues are named.
 """
 
@@ -16,11 +16,11 @@ from msmq.manager.administration.measurements import Measurements, OutgoingMeasu
 from msmq.session.packet_counts import TrafficCounts
 
 Samples = Iterable[tuple[tuple[str, ...], float]]
-"""Values, each with the values of its labels."""
+"""Samples: values, each with its label values."""
 
 
 class MetricKind(enum.Enum):
-    """What a metric measures, as Prometheus calls it."""
+    """The Prometheus type of a metric."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -124,7 +124,7 @@ WINDOWS_METRICS: Final[Mapping[Metric, Callable[[QueueMeasurement], float]]] = {
         "name",
     ): lambda queue: queue.journal_bytes,
 }
-"""The same under the names of windows_exporter, if C{[web] windows_exporter_names} is set."""
+"""The same metrics under the names of windows_exporter, if C{[web] windows_exporter_names} is set."""
 
 OUTGOING_METRICS: Final[Mapping[Metric, Callable[[OutgoingMeasurement], float]]] = {
     _gauge("msmq_outgoing_queue_messages", "Messages in an outgoing queue.", "queue", "state"): (
@@ -265,7 +265,7 @@ SERVER_METRICS: Final[Mapping[Metric, Callable[[Measurements], Samples]]] = {
         "Changes in the directory that are not applied because they weaken protection.",
     ): lambda found: [] if found.directory() is None else _plain(len(found.directory_differences())),
 }
-"""What is measured once for each server; a metric without samples is absent."""
+"""Metrics with one sample for each server; a metric without samples is absent."""
 
 RELOADS: Final = _counter("msmq_config_reloads_total", "Reloads of the configuration.", "result")
 
@@ -289,7 +289,7 @@ STORE_METRICS: Final = (
     STORE_VERIFIED,
     STORE_DAMAGED,
 )
-"""What is measured where the store is opened.
+"""Metrics of the store.
 
 The size and the free space are absent if the store is not in files, the last two if it does not verify
 itself in the background.

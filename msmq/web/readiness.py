@@ -12,7 +12,7 @@ from msmq.manager.administration.measurements import Measurements
 from msmq.manager.states import ServiceState
 
 FAILURE_COUNTS: Final = 90.0
-"""Seconds for which a failed commit makes a server unready; what failed is tried again within this time."""
+"""Seconds for which a failed commit makes a server unready; a failed commit is retried within this time."""
 
 
 class Health(enum.Enum):
@@ -25,9 +25,9 @@ class Health(enum.Enum):
 
 @attrs.frozen
 class Readiness:
-    """What C{/health/ready} answers.
+    """The response of C{/health/ready}.
 
-    @ivar reasons: why it is not simply ready, the gravest first.
+    @ivar reasons: the reasons for another status than ready, the most severe first.
     """
 
     health: Health
@@ -37,12 +37,13 @@ class Readiness:
 def readiness(
     state: ServiceState, measurements: Measurements, seconds_since_failure: float | None
 ) -> Readiness:
-    """Judge a queue manager.
+    """Determine the readiness of a queue manager.
 
-    Unready is one that accepts no message at all. One that works with a restriction (its directory is not
-    reached, it has been taken offline) is degraded, since no other server could replace it.
+    A queue manager that accepts no messages is unready. One that works with a restriction (its directory is
+    unreachable, it was taken offline) is degraded, since no other server could replace it.
 
-    @param seconds_since_failure: how long ago the latest commit of the store failed; C{None} if it succeeded.
+    @param seconds_since_failure: seconds since the latest commit of the store failed; C{None} if it
+        succeeded.
     """
     if state is not ServiceState.READY or not measurements.is_running:
         return Readiness(Health.UNREADY, (f"the queue manager is {_STATES[state]}",))

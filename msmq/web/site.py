@@ -24,27 +24,27 @@ from msmq.web.exposition import CONTENT_TYPE, Exposition, Instruments
 from msmq.web.readiness import Health, readiness
 
 CONNECTIONS: Final = 256
-"""Connections at one time; one more closes the oldest."""
+"""Limit on connections; beyond it the oldest is closed."""
 
 IDLE: Final = 30.0
 """Seconds after which a connection without a request is closed."""
 
 _QUIET: Final = 60.0
-"""Seconds between two lines of the log about refused requests."""
+"""Minimum seconds between log lines about refused requests."""
 
 CheckToken = Callable[[bytes], str]
 """The name of the token in the value of an C{Authorization} header; empty if it is not valid."""
 
 
 class WebRequest(Request):
-    """A request; nothing here needs a body, so that none is kept."""
+    """A request; its body is discarded, since no resource uses one."""
 
     def gotLength(self, length: int | None) -> None:
         """The headers are in."""
         self.content = BoundedContent(0)
 
     def getRequestHostname(self) -> bytes:
-        """The same for every request: no resource depends on it."""
+        """A constant: no resource depends on it."""
         return b"localhost"
 
 
@@ -52,12 +52,12 @@ class WebChannel(HTTPChannel):
     """One connection to the endpoint."""
 
     def connectionMade(self) -> None:
-        """The connection counts from now on."""
+        """Register the connection."""
         _site_of(self).entered(self)
         HTTPChannel.connectionMade(self)
 
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
-        """The connection counts no more."""
+        """Unregister the connection."""
         _site_of(self).left(self)
         HTTPChannel.connectionLost(self, reason)
 
@@ -97,11 +97,11 @@ class WebSite(Site):
         root.putChild(b"health", health)
         root.putChild(b"metrics", _Metrics(access, exposition))
         Site.__init__(self, root, timeout=IDLE, reactor=reactor)
-        # The one that has been there for longest comes first.
+        # Ordered by age, the oldest first.
         self._connections: dict[WebChannel, None] = {}
 
     def entered(self, channel: WebChannel) -> None:
-        """One more connection."""
+        """Register a connection."""
         if len(self._connections) >= CONNECTIONS:
             oldest = next(iter(self._connections))
             self.left(oldest)
@@ -109,11 +109,11 @@ class WebSite(Site):
         self._connections[channel] = None
 
     def left(self, channel: WebChannel) -> None:
-        """A connection has ended."""
+        """Unregister a connection."""
         self._connections.pop(channel, None)
 
     def acceptableProtocols(self) -> list[bytes]:
-        """What TLS may agree on: HTTP/1.1."""
+        """The protocols that TLS may negotiate: HTTP/1.1."""
         return [b"http/1.1"]
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
@@ -121,7 +121,7 @@ class WebSite(Site):
         return Site.buildProtocol(self, addr)
 
     def log(self, request: HTTPRequest) -> None:
-        """Nothing: a scrape every few seconds is not worth a line."""
+        """Log nothing: a scrape every few seconds needs no log line."""
 
 
 @attrs.define
@@ -145,7 +145,7 @@ class _Access:
         return self.check_token is None
 
     def is_known(self, request: Request) -> bool:
-        """Whether a request comes from this machine or has a token."""
+        """Whether a request is local or has a valid token."""
         if self.check_token is None:
             return True
         shown = request.requestHeaders.getRawHeaders(b"authorization", [])
@@ -186,7 +186,7 @@ def _is_loopback_host(host: str) -> bool:
 
 
 class _Page(Resource):
-    """A resource that answers GET and HEAD, with an error in words for everything else."""
+    """A resource that answers GET and HEAD, and other methods with an error text."""
 
     def __init__(self, access: _Access) -> None:
         Resource.__init__(self)
@@ -215,14 +215,14 @@ def _error(request: Request, status: int, detail: str) -> bytes:
 
 
 class _Live(_Page):
-    """The process works, whatever the queue manager does."""
+    """Liveness: the process works, in any state of the queue manager."""
 
     def answer(self, request: Request) -> bytes:
         return json_answer(request, {"status": "live", "reasons": []})
 
 
 class _Ready(_Page):
-    """Whether the queue manager does its work."""
+    """Readiness of the queue manager."""
 
     def __init__(
         self, access: _Access, manager: ManagerInspection, instruments: Instruments, reactor: IReactorTime
@@ -238,7 +238,7 @@ class _Ready(_Page):
         found = readiness(self._manager.state, self._manager.measurements, since)
         answer: dict[str, object] = {"status": found.health.value, "reasons": list(found.reasons)}
         if self.access.is_loopback:
-            # Elsewhere this needs no token, and the directory is not for everyone to know.
+            # Remote requests need no token here, so the response does not reveal the directory.
             directory = self._manager.measurements.directory_status()
             answer["directory"] = None if directory is None else json_record(directory)
         return json_answer(request, answer, 503 if found.health is Health.UNREADY else 200)

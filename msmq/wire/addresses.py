@@ -14,7 +14,7 @@ from msmq.quoting import quoted
 _EVERYBODY: Final = IPv4Address("255.255.255.255")
 
 _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
-"""The well-known prefix of IPv4 hosts behind a NAT64 translator (RFC 6052)."""
+"""The well-known prefix of NAT64 addresses (RFC 6052)."""
 
 
 @lru_cache(4096)
@@ -105,6 +105,6 @@ class AddressSet:
         return bool(self.networks)
 
     def __contains__(self, text: str) -> bool:
-        """Whether an address is in one of them; a text that is not an address is in none."""
+        """Whether an address is in the set; false for a text that is not an address."""
         address = read_address(text)
         return address is not None and any(address in network for network in self.networks)

@@ -26,11 +26,10 @@ _INTERNAL = 0x0008
 _SESSION_HEADER = 0x0010
 
 Frame: TypeAlias = tuple[bytes, bytes | None]
-"""A whole packet, and the 16 bytes of the SessionHeader that rode with it.
+"""A whole packet, and the 16 bytes of its attached SessionHeader.
 
-An internal packet is as it came, and the second part is C{None}.
-Of a user packet the first part is what a queue keeps: exactly PacketSize bytes, with no
-SessionHeader in it and Flags.SH clear.
+An internal packet is unchanged, and the second part is C{None}. The first part of a user packet is the form
+that queues store: exactly PacketSize bytes, with no SessionHeader in it and Flags.SH clear.
 """
 
 

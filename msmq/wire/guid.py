@@ -1,4 +1,4 @@
-"""[MS-DTYP] 2.3.4, [MS-MQMQ] 2.2.18.1.1 GUID: 16 bytes on the wire, the first three fields little-endian."""
+"""GUIDs: 16 wire bytes, the first three fields little-endian. [MS-DTYP] 2.3.4, [MS-MQMQ] 2.2.18.1.1."""
 
 from __future__ import annotations
 

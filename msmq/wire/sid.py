@@ -1,4 +1,4 @@
-"""[MS-DTYP] 2.4.2 SID: the identifier of an account, as bytes and as text."""
+"""SIDs: identifiers of accounts, as bytes and as text. [MS-DTYP] 2.4.2."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def format_sid(data: bytes) -> str:
 
     An authority of 2**32 or more is printed as twelve hex digits ([MS-DTYP] 2.4.2.1).
 
-    @raise ValueError: these bytes are no SID.
+    @raise ValueError: these bytes are not a SID.
     """
     if len(data) < _HEAD.size:
         raise ValueError(f"{len(data)} bytes are not a SID")

@@ -1,4 +1,4 @@
-"""Decoders of the message bodies that applications write, to plain data.
+"""Decoders of message bodies in the formats of applications, to plain data.
 
 C{BodyDecoders().decode(Body(b"<Order><Id>7</Id></Order>")).decoded.value}
 is C{{"Order": {"Id": "7"}}}.

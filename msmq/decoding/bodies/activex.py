@@ -1,6 +1,6 @@
 """Decoder of bodies by BodyType, as System.Messaging's ActiveXMessageFormatter and COM write them.
 
-The two do not agree on every type. Where the bytes show the writer, the result has it.
+The two differ for some types. If the bytes identify the writer, the result names it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _FILETIME_EPOCH: Final = 504911232000000000
 
 @attrs.frozen
 class _Type:
-    """How a body of one type is read.
+    """The decoder of one body type.
 
-    @ivar read: gives the value and a remark for people, empty if nothing is to be said.
-    @ivar size: of the body, in bytes; C{None} if it may be of any size.
+    @ivar read: returns the value and a remark, which may be empty.
+    @ivar size: size of the body in bytes; C{None} for any.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""[MC-NBFX] binary XML, with the strings of [MC-NBFS] SOAP and the tables of [MC-NBFSE]."""
+"""Decoder of binary XML, with static strings for SOAP and string tables. [MC-NBFX], [MC-NBFS], [MC-NBFSE]."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _IN_ARRAYS: Final = {
 
 
 Strings: TypeAlias = Callable[[int], str | None]
-"""What the number of a string stands for; C{None} if no string has it."""
+"""Looks up a dictionary string by number; C{None} if there is none."""
 
 
 def soap_string(number: int) -> str | None:
-    """The string that [MC-NBFS] gives a number."""
+    """The [MC-NBFS] string of a number."""
     index = number // 2
     return STRINGS[index] if not number % 2 and index < len(STRINGS) else None
 
@@ -58,7 +58,7 @@ def parse_binary_xml(
 
     @param table: of a document that begins with a table of strings, those of the documents before it in its
         session, to which its own are added ([MC-NBFSE] 2.1); C{None} of one that has no table.
-    @raise BodyNotDecoded: it is none, or goes beyond the limits.
+    @raise BodyNotDecoded: it is not such a document, or exceeds the limits.
     @raise msmq.errors.RemoteProtocolError: it is damaged.
     """
     reader = Reader(data)
@@ -138,7 +138,7 @@ class _Document:
         return self._reader.u8("RecordType"), start
 
     def _element_name(self, kind: int) -> str:
-        """2.2.1; the prefix says nothing here."""
+        """2.2.1; the prefix is ignored."""
         if kind in (0x41, 0x43):
             self._string("Prefix")
         return self._dictionary_string("Name") if 0x42 <= kind <= 0x5D else self._string("Name")
@@ -193,7 +193,7 @@ class _Document:
         if not 0 < count * size <= reader.remaining:
             rule = f"is {count} values of {size} bytes, where {reader.remaining} remain"
             raise reader.malformed("Length", rule, offset=start)
-        # The names stand there once, and are those of all of them.
+        # The names occur once, and apply to all elements.
         self._budget.characters(count * (len(name) + sum(len(key) for key, _ in attributes)))
         for _ in range(count):
             self._tree.start(name)
@@ -243,7 +243,7 @@ class _Document:
         string = self._strings(number)
         if string is None:
             raise self._reader.malformed(field, f"has the number {number}, which no string has", offset=start)
-        # It is longer than what refers to it.
+        # The string is longer than its reference.
         self._budget.characters(len(string))
         return string
 
@@ -295,7 +295,7 @@ def _number(layout: str) -> Callable[[Reader], str]:
 
 
 def _floating(layout: str, digits: int) -> Callable[[Reader], str]:
-    """2.2.3.9 and 2.2.3.10: in so many digits that they give the number again."""
+    """2.2.3.9 and 2.2.3.10: with enough digits to round-trip."""
     struct = Struct("<" + layout)
 
     def read(reader: Reader) -> str:

@@ -7,18 +7,18 @@ from typing import Final
 from msmq.interfaces.decoding import BodyNotDecoded, Limits
 
 ITEMS: Final = 10_000
-"""Items that a body may have however small it is, and C{ITEMS_A_BYTE} more for each of its bytes."""
+"""Limit on items of an empty body, and C{ITEMS_A_BYTE} more for each byte."""
 ITEMS_A_BYTE: Final = 4
 CHARACTERS: Final = 64 * 1024
-"""The same of characters."""
+"""Limit on characters, likewise."""
 CHARACTERS_A_BYTE: Final = 32
 
 
 class Budget:
-    """How much of the limits is left for one body.
+    """The remaining limits of one body.
 
-    @param size: bytes of the body, in a format in which a few can expand to many: a caller that decodes
-        thousands must not be drowned by bodies that are small.
+    @param size: size of the body in bytes. In some formats a few bytes can expand to many, and a caller that
+        decodes thousands of small bodies has to be protected.
     """
 
     def __init__(self, limits: Limits, size: int | None = None) -> None:
@@ -30,27 +30,21 @@ class Budget:
         self._items, self._characters = self._most_items, self._most_characters
 
     def item(self, count: int = 1) -> None:
-        """Take C{count} items.
-
-        @raise BodyNotDecoded: so many are not left.
-        """
+        """Consume C{count} items. @raise BodyNotDecoded: the limit is exceeded."""
         if count > self._items:
             raise BodyNotDecoded(f"has more than {self._most_items} items")
         self._items -= count
 
     def characters(self, count: int) -> None:
-        """Take C{count} characters.
-
-        @raise BodyNotDecoded: so many are not left.
-        """
+        """Consume C{count} characters. @raise BodyNotDecoded: the limit is exceeded."""
         if count > self._characters:
             raise BodyNotDecoded(f"has more than {self._most_characters} characters")
         self._characters -= count
 
     def depth(self, depth: int) -> None:
-        """See that values may lie so deep.
+        """Check the nesting depth of values.
 
-        @raise BodyNotDecoded: they may not.
+        @raise BodyNotDecoded: the limit is exceeded.
         """
         if depth > self.limits.depth:
             raise BodyNotDecoded(f"is nested deeper than {self.limits.depth}")

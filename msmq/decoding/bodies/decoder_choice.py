@@ -33,15 +33,15 @@ STANDARD: Final[tuple[IBodyDecoder, ...]] = (
     JsonDecoder(),
     TextDecoder(),
 )
-"""The decoders of bodies that msmq brings, in the order in which they are asked."""
+"""The built-in body decoders, in the order in which they are tried."""
 
 
 LONGEST_ERROR: Final = 1000
-"""Characters that a reason has at most; a body chooses how long its names are."""
+"""Maximum length of a reason in characters; names in a body can be long."""
 
 
 def _on_one_line(reason: str) -> str:
-    """What a terminal and a log take for what it is, although names of the body are quoted in it."""
+    """Escape a reason for terminals and logs, since it can quote names of the body."""
     if len(reason) > LONGEST_ERROR:
         reason = reason[: LONGEST_ERROR - 3] + "..."
     return "".join(letter if letter.isprintable() else f"<U+{ord(letter):04X}>" for letter in reason)
@@ -49,9 +49,9 @@ def _on_one_line(reason: str) -> str:
 
 @attrs.frozen
 class DecodingOutcome:
-    """What became of a body.
+    """Result of decoding a body.
 
-    @ivar decoded: its content; C{None} if nothing of it could be read.
+    @ivar decoded: its content; C{None} if none of it could be decoded.
     @ivar error: why the body or a part of it could not be read, in printable characters; empty if all could.
     """
 
@@ -60,9 +60,9 @@ class DecodingOutcome:
 
 
 class BodyDecoders:
-    """All decoders together. Nothing that a body holds makes it raise.
+    """The registry of body decoders. No content of a body makes it raise.
 
-    @param also: decoders besides those of msmq, which are asked before them.
+    @param also: further decoders, which are tried before the built-in ones.
     @raise ValueError: two decoders have the same name.
     """
 
@@ -79,13 +79,13 @@ class BodyDecoders:
 
     @property
     def names(self) -> Sequence[str]:
-        """What can be asked for."""
+        """The names of the decoders."""
         return (AUTO, *self._named)
 
     def decode(self, body: Body, choice: str = AUTO) -> DecodingOutcome:
         """Read a body.
 
-        @param choice: the name of a decoder, which then reads the body whatever it looks like.
+        @param choice: the name of a decoder, which then decodes the body without a check of its format.
         @raise KeyError: no decoder has this name.
         """
         decoder = None if choice == AUTO else self._named[choice]
@@ -120,7 +120,7 @@ class BodyDecoders:
         except BodyNotDecoded:
             raise
         except Exception as error:
-            # A fault of a plugin's decoder, or of ours: the message must stay readable in either case.
+            # An internal error of any decoder: the message must stay readable nevertheless.
             raise BodyNotDecoded(
                 f"made the decoder {decoder.name} fail: {type(error).__name__}: {error}"
             ) from error
@@ -135,9 +135,9 @@ def _recognises(decoder: IBodyDecoder, body: Body) -> bool:
 
 
 def extension_headers(extension: bytes) -> Sequence[tuple[str, bytes]] | None:
-    """The headers of NServiceBus or Rebus in an extension, in UTF-8; C{None} if there are none to be read.
+    """The headers of NServiceBus or Rebus in an extension, in UTF-8; C{None} if there are none.
 
-    A header without a value is empty; one that comes twice is there twice.
+    A header without a value is empty; repeated headers are kept.
     """
     for read in (nservicebus_headers, rebus_headers):
         try:

@@ -1,7 +1,7 @@
-"""XML documents, text or binary, as plain data without their notation.
+"""Converts XML documents, text or binary, to plain data.
 
 An element is an object with one key for each attribute (C{@name}) and for each child (its local name;
-a list, if the name comes more than once), and C{#text}. An element that has only text is that text, and one
+a list, if the name is repeated), and C{#text}. An element that has only text is that text, and one
 with C{xsi:nil} is C{None}. Namespaces, comments and the order of children of different names are not kept;
 they are in the original bytes.
 """
@@ -31,7 +31,7 @@ class _Element:
         self.nil = False
 
     def add(self, key: str, value: Any) -> None:
-        """A child or an attribute; a key that comes again makes a list."""
+        """Add a child or an attribute; a repeated key becomes a list."""
         if key not in self.content:
             self.content[key] = value
             return
@@ -53,13 +53,13 @@ class _Element:
 
 
 class _Repeated(list[Any]):
-    """The values of a key that came more than once; no element is of this type otherwise."""
+    """The values of a repeated key; no other value has this type."""
 
 
 class ElementTree:
-    """Takes the events of a document as they come, and gives what the document says.
+    """Builder of plain data from the events of a document.
 
-    @raise BodyNotDecoded: from each method, if the document goes beyond the limits or is none.
+    @raise BodyNotDecoded: from each method, if the document exceeds the limits or is malformed.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -94,7 +94,7 @@ class ElementTree:
             element.add(f"@{local}", value)
 
     def text(self, text: str) -> None:
-        """The innermost open element has text; white space outside the root is nothing."""
+        """The innermost open element has text; white space outside the root is ignored."""
         if not self._open and not text.strip():
             return
         self._budget.characters(len(text))

@@ -1,4 +1,4 @@
-"""Headers that frameworks keep in the extension: NServiceBus in XML, Rebus in JSON."""
+"""Decoders of framework headers in the extension: NServiceBus in XML, Rebus in JSON."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ Inner: TypeAlias = Callable[[Body, Limits], DecodedBody]
 @implementer(IBodyDecoder)
 @attrs.frozen
 class EnvelopeDecoder:
-    """A body in any format, whose headers lie in the extension.
+    """Decodes a body in any format with headers in the extension.
 
-    Neither the headers nor the body are given up because the other is broken; what is wrong is said in
-    the C{error} of the result.
+    Headers and body are decoded independently; the C{error} of the result reports problems of either.
 
-    @ivar title: of the framework, for people.
+    @ivar title: the name of the framework.
     @ivar looks_like: whether an extension looks as if the framework had written it.
     @ivar read: the headers in an extension, and a remark on how they were read, which may be empty.
-    @ivar inner: reads the body itself.
+    @ivar inner: decodes the body itself.
     """
 
     name: str
@@ -61,12 +60,12 @@ class EnvelopeDecoder:
 
 
 def nservicebus(inner: Inner) -> EnvelopeDecoder:
-    """The decoder of what NServiceBus sends."""
+    """The decoder of NServiceBus messages."""
     return EnvelopeDecoder("nservicebus", "NServiceBus", _is_of_nservicebus, nservicebus_headers, inner)
 
 
 def rebus(inner: Inner) -> EnvelopeDecoder:
-    """The decoder of what Rebus sends."""
+    """The decoder of Rebus messages."""
     return EnvelopeDecoder("rebus", "Rebus", _is_of_rebus, rebus_headers, inner)
 
 
@@ -79,12 +78,12 @@ def _is_of_rebus(extension: bytes) -> bool:
 
 
 def nservicebus_headers(extension: bytes, limits: Limits) -> tuple[Headers, str]:
-    """The headers of NServiceBus by their keys; what comes twice is a list, without a value C{None}.
+    """The headers of NServiceBus by their keys; a repeated key has a list, one without a value C{None}.
 
-    Bytes behind the end of the document are passed over, since writers leave them there, as are
-    characters that XML does not allow; the remark says so.
+    Bytes after the end of the document, which writers leave there, and characters that XML does not allow are
+    ignored; the remark mentions them.
 
-    @raise BodyNotDecoded: it is no such document.
+    @raise BodyNotDecoded: the extension is not such a document.
     """
     end = extension.rfind(_CLOSING)
     behind = b""
@@ -118,7 +117,7 @@ def nservicebus_headers(extension: bytes, limits: Limits) -> tuple[Headers, str]
 def rebus_headers(extension: bytes, limits: Limits) -> tuple[Headers, str]:
     """The headers of Rebus by their keys.
 
-    @raise BodyNotDecoded: it is no JSON object.
+    @raise BodyNotDecoded: the extension is not a JSON object.
     """
     headers = parse_json(extension.rstrip(b"\0"), limits)
     if not isinstance(headers, dict):

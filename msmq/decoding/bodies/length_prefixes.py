@@ -1,4 +1,4 @@
-"""Lengths of seven bits a byte, and text behind them, as .NET writes both everywhere."""
+""".NET variable-length integers (seven bits a byte) and length-prefixed text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msmq.wire.reader import Reader
 
 
 def read_length(reader: Reader, field: str) -> int:
-    """A length of seven bits in each byte, the lowest first; 31 bits in all.
+    """Read a length of seven bits in each byte, the lowest first; 31 bits in total.
 
     [MS-NRBF] 2.1.1.6, and the same in [MC-NBFX] 2.1.2 and [MC-NMF] 2.2.2.
     """
@@ -23,13 +23,13 @@ def read_length(reader: Reader, field: str) -> int:
 
 
 def read_text(reader: Reader, field: str) -> str:
-    """Text in UTF-8, behind its length in bytes."""
+    """Read UTF-8 text that is preceded by its length in bytes."""
     start = reader.position
     return utf8_text(reader, reader.bytes(read_length(reader, field), field), field, start)
 
 
 def utf8_text(reader: Reader, data: bytes, field: str, start: int) -> str:
-    """The bytes of a field that began at C{start} as text; half of a pair of UTF-16 is kept."""
+    """The bytes of a field that began at C{start} as text; lone surrogates are kept."""
     try:
         return data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:

@@ -20,7 +20,7 @@ _START: Final = b"\x00\x01\x00\x01"
 
 
 class _Record(enum.IntEnum):
-    """2.2.1 record types, of those that a sender writes."""
+    """2.2.1 record types that a sender writes."""
 
     VERSION = 0x00
     MODE = 0x01
@@ -59,7 +59,8 @@ _CONTENT_TYPES: Final = {
 
 @implementer(IBodyDecoder)
 class MessageFramingDecoder:
-    """The envelope that a client of WCF sent, as XML in binary or in text; what the frame says is headers.
+    """The envelope that a client of WCF sent, as XML in binary or in text; the fields of the frame are
+    headers.
 
     A list of envelopes holds several of a session in one message.
     """

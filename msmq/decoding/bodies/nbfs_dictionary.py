@@ -1,4 +1,4 @@
-"""[MC-NBFS] 2.1: the strings that SOAP in binary form refers to by number."""
+"""Static dictionary of strings in binary SOAP. [MC-NBFS] 2.1."""
 
 from __future__ import annotations
 

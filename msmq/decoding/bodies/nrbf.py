@@ -41,8 +41,8 @@ class NrbfDecoder:
     property), an array a list, of several dimensions a list of lists, of bytes base64. Decimal numbers are
     text of all their digits, times are in ISO 8601, durations as .NET writes them; NaN and infinity are
     NaN or Infinity as text. A System.Guid is its text, a List or ArrayList a list, a boxed number the number.
-    An object that is referred to more than once is at its first occurrence, with an C{$id} (an array is then
-    under C{$values}), and the others C{{"$ref": id}}; so the data of a cycle ends.
+    An object with several references is written at its first occurrence, with an C{$id} (an array is then
+    under C{$values}), and as C{{"$ref": id}} elsewhere; so cycles end.
     """
 
     name = "nrbf"
@@ -64,7 +64,7 @@ class NrbfDecoder:
 
 
 class _Plain:
-    """Makes plain data of objects that refer to each other."""
+    """Converts an object graph to plain data."""
 
     def __init__(self, objects: dict[int, Object], budget: Budget) -> None:
         self._objects = objects
@@ -107,7 +107,7 @@ class _Plain:
         return self._of_array(value, shared, depth)
 
     def _unwrapped(self, held: ClassObject) -> Value:
-        """What a boxed number holds, and the items that a list has in use."""
+        """The value of a boxed number, or the used items of a list."""
         if held.name.startswith("System.") and len(held.members) == 1 and held.members[0][0] == "m_value":
             boxed = held.members[0][1]
             return held if isinstance(boxed, NrbfReference | ClassObject | ArrayObject) else boxed
@@ -120,7 +120,7 @@ class _Plain:
         if not isinstance(array, ArrayObject) or array.octets is not None or len(array.lengths) != 1:
             return held
         if self._places[array.identifier] != 1:
-            # It is no list's own: each of those that have it would show all of it.
+            # The array is shared: each list that refers to it would show all of it.
             return held
         if not isinstance(size, int) or not 0 <= size <= len(array.items):
             return held
@@ -152,7 +152,7 @@ class _Plain:
 
 
 def _held(holder: Object) -> list[Value]:
-    """What an object holds of others."""
+    """The objects that an object refers to."""
     if isinstance(holder, ClassObject):
         return [value for _, value in holder.members]
     return holder.items if isinstance(holder, ArrayObject) else []

@@ -1,6 +1,6 @@
-"""[MS-NRBF] .NET Remoting: Binary Format: from the stream to its objects, as they lie in it.
+"""Reader of .NET binary formatter streams: records to objects. [MS-NRBF].
 
-No type that a stream names is looked up, let alone made; a class is the name of it and of its members.
+Types in a stream are never looked up or instantiated; a class is its name and the names of its members.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from msmq.wire.reader import Reader
 
 @attrs.frozen
 class NrbfReference:
-    """A MemberReference: the object with this identifier, which may stand further on."""
+    """A MemberReference: the object with this identifier, which may occur later."""
 
     identifier: int
 
@@ -38,13 +38,13 @@ class ClassObject:
 
 @attrs.define(eq=False)
 class ArrayObject:
-    """An array: its items, row by row, and how many there are in each dimension."""
+    """An array: its items, row by row, and its length in each dimension."""
 
     identifier: int
     lengths: tuple[int, ...]
     items: list[Value] = attrs.field(factory=list)
     octets: bytes | None = None
-    """The items of an array of bytes, which has no others."""
+    """The items of a byte array."""
 
 
 @attrs.define(eq=False)
@@ -138,12 +138,12 @@ _LIBRARY_OF_NONE: Final = (_Record.SYSTEM_CLASS_WITH_MEMBERS, _Record.SYSTEM_CLA
 _TYPED: Final = (_Record.CLASS_WITH_MEMBERS_AND_TYPES, _Record.SYSTEM_CLASS_WITH_MEMBERS_AND_TYPES)
 _WITH_OFFSETS: Final = (3, 4, 5)
 _RANK: Final = 32
-"""The most dimensions that an array of .NET can have."""
+"""The maximum number of dimensions of a .NET array."""
 
 
 @attrs.frozen
 class _Metadata:
-    """What the members of a class are; C{primitives} has C{None} for those that are records."""
+    """The names and types of the members of a class; C{primitives} has C{None} for those that are records."""
 
     name: str
     members: tuple[str, ...]
@@ -160,7 +160,7 @@ class _Nulls:
 class RecordReader:
     """Reads one stream: L{read} gives its root, and C{objects} has all of its objects.
 
-    @raise BodyNotDecoded: goes beyond the limits; from L{read}.
+    @raise BodyNotDecoded: the stream exceeds the limits; from L{read}.
     @raise msmq.errors.RemoteProtocolError: the stream is damaged; from L{read}.
     """
 
@@ -171,7 +171,7 @@ class RecordReader:
         self.objects: dict[int, Object] = {}
 
     def read(self) -> Object:
-        """The object that the stream is about."""
+        """Read the root object of the stream."""
         reader = self._reader
         with reader.header("SerializationHeaderRecord", "[MS-NRBF] 2.6.1"):
             if reader.u8("RecordTypeEnum") != _Record.HEADER:
@@ -189,7 +189,7 @@ class RecordReader:
             raise reader.malformed("RootId", f"is {root}, which no object has", offset=1) from None
 
     def _record(self, depth: int) -> Any:
-        """The next record that is a value, L{_Nulls} or L{_END}; libraries before it are passed over."""
+        """The next record that is a value, L{_Nulls} or L{_END}; libraries before it are skipped."""
         reader = self._reader
         self._budget.depth(depth)
         with reader.header("Record", "[MS-NRBF] 2.1.2.1"):
@@ -213,7 +213,7 @@ class RecordReader:
                 raise reader.malformed("RecordTypeEnum", f"{kind.name} is out of order", offset=start)
             return read(self, kind, depth)
 
-    # What each kind of record holds.
+    # The readers of each kind of record.
 
     def _class(self, kind: _Record, depth: int) -> ClassObject:
         identifier = self._int32("ObjectId")
@@ -344,7 +344,7 @@ class RecordReader:
         return kind
 
     def _additional(self, kind: _Binary) -> _Primitive | None:
-        """Pass over what follows a type; gives the primitive type of what is not a record."""
+        """Skip the additional type information; returns the type of a primitive member."""
         if kind is _Binary.PRIMITIVE:
             return self._primitive_type()
         if kind is _Binary.PRIMITIVE_ARRAY:
