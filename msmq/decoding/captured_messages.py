@@ -1,6 +1,6 @@
-"""The messages in a capture file, or in the bytes of one direction of a session, as packets.
+"""Extracts message packets from a capture file, or from one direction of a session.
 
-L{msmq.decoding.captures} describes every packet for people; here only messages and their bytes matter.
+L{msmq.decoding.captures} describes every packet; this module returns only messages and their bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SESSION_HEADER: Final = 0x0010
 class CapturedMessage:
     """One message on the wire.
 
-    @ivar packet: the packet without its SessionHeader; what is damaged is as it came.
+    @ivar packet: the packet without its SessionHeader; a damaged one is unchanged.
     @ivar time: when it was complete, in seconds since 1970-01-01 UTC; C{None} if unknown.
     """
 
@@ -37,11 +37,11 @@ class CapturedMessage:
 
 
 def captured_messages(data: bytes, *, session_port: int = SESSION_PORT) -> Iterator[CapturedMessage]:
-    """The messages in a pcap or pcapng file, or in a stream of packets that is nothing but that.
+    """The messages in a pcap or pcapng file, or in a plain stream of packets.
 
     Nothing in the input makes this raise.
-    What does not look like a packet, where one should begin, is one that is damaged; so is the end of a
-    stream of packets that was cut short, but not that of a capture.
+    Bytes at a packet boundary that are not a packet count as a damaged packet; so does a truncated packet at
+    the end of a stream, but not at the end of a capture.
     """
     if not is_capture(data):
         yield from map(CapturedMessage, _Stream(is_synchronised=True).feed(data, is_all=True))
@@ -65,7 +65,7 @@ def captured_messages(data: bytes, *, session_port: int = SESSION_PORT) -> Itera
                 flow = flows[key] = _Flow(TcpDirection(segment.sequence), _Stream(segment.starts))
             yield from flow.feed(flow.direction.add(segment.sequence, segment.data), frame.time)
     except RemoteProtocolError:
-        # The file is cut short, or damaged from here on.
+        # The file is truncated, or damaged from here on.
         pass
     for flow in flows.values():
         yield from flow.end(None)
@@ -79,19 +79,19 @@ class _Flow:
     stream: _Stream
 
     def feed(self, pieces: list[Piece], time: float | None) -> Iterator[CapturedMessage]:
-        """What was captured next."""
+        """Process the next captured bytes."""
         for piece in pieces:
             if piece.missing:
                 self.stream.skip()
             yield from (CapturedMessage(packet, time) for packet in self.stream.feed(piece.data))
 
     def end(self, time: float | None) -> Iterator[CapturedMessage]:
-        """Nothing more of it was captured."""
+        """End the flow."""
         return self.feed(self.direction.give_up(), time)
 
 
 class _Stream:
-    """Cuts the bytes of one direction into packets, and gives those that are messages.
+    """Divides the bytes of one direction into packets, and returns the messages.
 
     @param is_synchronised: the first byte is the beginning of a packet.
     """
@@ -101,20 +101,20 @@ class _Stream:
         self._hold(b"")
 
     def skip(self) -> None:
-        """Bytes are missing here."""
+        """Process a gap in the stream."""
         self._hold(b"")
         self._is_synchronised = False
 
     def _hold(self, data: bytes, needed: int = BASE_HEADER_SIZE) -> None:
-        """Keep the beginning of a packet; less than C{needed} bytes are not worth another look."""
+        """Buffer the beginning of a packet until C{needed} bytes have arrived."""
         self._chunks = [data] if data else []
         self._held = len(data)
         self._needed = needed
 
     def feed(self, data: bytes, *, is_all: bool = False) -> list[bytes]:
-        """The messages that these bytes complete.
+        """Return the messages that these bytes complete.
 
-        @param is_all: nothing comes behind them; what is left over is damaged.
+        @param is_all: whether the stream ends after them; an incomplete packet is then damaged.
         """
         self._chunks.append(data)
         self._held += len(data)
@@ -151,9 +151,9 @@ class _Stream:
 
 
 def _measured(data: bytes, position: int) -> tuple[int, bool]:
-    """Bytes of the packet there, with a SessionHeader that PacketSize does not count; whether it is sound.
+    """The size of the packet with a SessionHeader that PacketSize does not count; and whether it is valid.
 
-    There may be more bytes to it than there are.
+    The size may exceed the available bytes.
     """
     size = int(unpack_from("<I", data, position + 8)[0])
     try:
@@ -169,6 +169,6 @@ def _message(packet: bytes, is_sound: bool) -> bytes | None:
         return None
     if not flags & _SESSION_HEADER or not is_sound:
         return packet
-    # Some peers count the header in PacketSize, and most do not.
+    # Some peers include the header in PacketSize; most do not.
     size = len(packet) - SESSION_HEADER_SIZE
     return patch_session_header(packet[:8] + pack("<I", size) + packet[12:], None)

@@ -1,4 +1,4 @@
-"""Any input of C{msmq decode}: a raw stream, a datagram, hex text or a capture file."""
+"""Decodes any input of C{msmq decode}: a raw stream, a datagram, hex text or a capture file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from msmq.decoding.values import unix_time
 from msmq.errors import RemoteProtocolError
 
 LARGEST_INPUT = 1 << 30
-"""Bytes that a compressed input may have."""
+"""Maximum size of a compressed input after decompression, in bytes."""
 
 _GZIP = b"\x1f\x8b"
 _ETHERNET, _RAW_IP = 1, 101
@@ -36,14 +36,13 @@ PING_PORT = 3527
 def decode(
     data: bytes, *, is_hex: bool = False, session_port: int = SESSION_PORT, ping_port: int = PING_PORT
 ) -> Iterator[Record]:
-    """Decode an input of any kind; give a line for each packet, each malformed packet and each gap.
+    """Decode an input of any kind; yields a line for each packet, each malformed packet and each gap.
 
-    A pcap or pcapng file is recognised by its first bytes, hex text by holding nothing else; a ping
-    or a topology packet may be the whole input; all else is the byte stream of a session. Any of them
-    may be compressed with gzip, up to L{LARGEST_INPUT} bytes.
-    Nothing in the input makes this raise.
+    A pcap or pcapng file is recognised by its first bytes, hex text by its characters; a ping or a topology
+    packet may be the whole input; any other input is the byte stream of a session. Any of them may be
+    compressed with gzip, up to L{LARGEST_INPUT} bytes. Nothing in the input makes this raise.
 
-    @param is_hex: the input is hex text, and a malformed one if it is not.
+    @param is_hex: the input has to be hex text; anything else is malformed.
     @param session_port: in a capture, the TCP port of sessions and the UDP port of discovery.
     @param ping_port: in a capture, the UDP port of pings.
     """
@@ -87,7 +86,7 @@ def _decode_bytes(data: bytes, session_port: int, ping_port: int) -> Iterator[Re
 
 
 def _as_text(data: bytes) -> str | None:
-    """The text that an input is, whatever characters its dumps show; C{None} for bytes."""
+    """Decode an input as text, in any encoding; C{None} for binary input."""
     if data.translate(None, _CONTROLS) != data:
         return None
     return data.decode("utf-8", "replace")
@@ -102,7 +101,7 @@ def _inflated(data: bytes) -> bytes:
 
 
 def _link_type(frames: Sequence[bytes]) -> int | None:
-    """Of which link type these frames are, of those that dumps show; C{None} if they are no frames."""
+    """The link type of these frames, among those in dumps; C{None} if they are not frames."""
     for link_type in (_ETHERNET, _RAW_IP):
         if any(read_segment(link_type, frame) is not None for frame in frames):
             return link_type
@@ -110,7 +109,7 @@ def _link_type(frames: Sequence[bytes]) -> int | None:
 
 
 def _decode_dumps(dumps: Sequence[bytes], session_port: int, ping_port: int) -> Iterator[Record]:
-    """The frames of a capture that was printed, or several inputs of another kind, one after the other."""
+    """Decode the frames of a printed capture, or several inputs of another kind in order."""
     link_type = _link_type(dumps)
     if link_type is not None:
         frames = (Frame(number, None, link_type, data) for number, data in enumerate(dumps, 1))
@@ -145,11 +144,11 @@ class _Flow:
     stream: PacketStream
 
     def add(self, sequence: int, data: bytes) -> list[Record]:
-        """A segment was captured."""
+        """Process a captured segment."""
         return self._feed(self.direction.add(sequence, data))
 
     def end(self) -> list[Record]:
-        """Nothing more of it was captured."""
+        """End the flow."""
         return self._feed(self.direction.give_up()) + self.stream.end()
 
     def _feed(self, pieces: list[Piece]) -> list[Record]:

@@ -18,7 +18,7 @@ from msmq.structures.internal.ping import Ping
 def ping_record(data: bytes, offset: int) -> Record:
     """[MS-MQQB] 2.2.7: the line for a Ping Packet.
 
-    @raise RemoteProtocolError: it is none.
+    @raise RemoteProtocolError: it is not a Ping Packet.
     """
     ping = Ping.from_bytes(data)
     (flags,) = unpack_from("<H", data)

@@ -25,7 +25,7 @@ Address: TypeAlias = tuple[str, int]
 
 @attrs.frozen
 class TcpSegment:
-    """What one frame carries of a conversation.
+    """The TCP or UDP payload of one frame.
 
     @ivar data: the payload, as much of it as was captured.
     @ivar sequence: the TCP sequence number of the payload's first byte; C{None} for a UDP datagram.
@@ -47,12 +47,12 @@ def is_known_link(link_type: int) -> bool:
 def read_segment(link_type: int, data: bytes) -> TcpSegment | None:
     """The TCP segment or UDP datagram in a frame; C{None} if it carries something else.
 
-    Fragments of IP packets are something else: they are not put together.
+    IP fragments are not reassembled.
     """
     try:
         return _read_segment(link_type, data)
     except Exception:
-        # dpkt's parsers raise whatever they stumble over in a damaged frame, not only their own error.
+        # dpkt's parsers raise arbitrary exceptions for a damaged frame, not only their own error.
         return None
 
 

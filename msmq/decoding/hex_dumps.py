@@ -17,9 +17,9 @@ _REPEATED: Final = "*"
 
 @attrs.frozen
 class HexDump:
-    """Bytes that a text shows in lines with offsets.
+    """A hex dump in a text: lines with offsets and bytes.
 
-    @ivar indent: the white space that the lines begin with.
+    @ivar indent: the leading white space of its lines.
     @ivar start: the first offset: 0, or where an earlier dump with the same indent ended.
     """
 
@@ -76,7 +76,7 @@ def parse_dumps(text: str) -> Sequence[HexDump] | None:
 
 
 def directions(dumps: Sequence[HexDump]) -> Sequence[bytes] | None:
-    """The two streams of a conversation, whose second direction is indented; C{None} if it is none."""
+    """The two streams of a conversation, whose second direction is indented; C{None} for anything else."""
     indents = list(dict.fromkeys(dump.indent for dump in dumps))
     if len(indents) != 2:
         return None

@@ -1,4 +1,4 @@
-"""Bytes as people paste them: hex digits in any grouping, and the dumps of C{xxd} and C{hexdump -C}."""
+"""Parser of hex text: digits in any grouping, and the dumps of C{xxd} and C{hexdump -C}."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _SEPARATORS = re.compile(r"0[xX]|\\[xX]|[\s:,;-]")
 _DIGITS = re.compile(r"[0-9A-Fa-f]*")
 _DUMP_LINE = re.compile(r"(?:0[xX])?(?P<offset>[0-9A-Fa-f]{4,16}):?(?:\s+(?P<rest>\S.*))?")
 _COLUMNS = re.compile(r"\s{2,}", re.ASCII)
-# White space as C{bytes.fromhex} passes over it, which is not all that Unicode calls so.
+# White space that C{bytes.fromhex} skips; less than that of Unicode.
 _BYTES = re.compile(r"(?:[0-9A-Fa-f]{2}\s?)+", re.ASCII)
 
 LARGEST_DUMP = 1 << 30
-"""Bytes that equal lines of a dump may stand for."""
+"""Limit on the bytes that repeated lines (C{*}) of a dump expand to."""
 
 
 def looks_like_hex(data: bytes) -> bool:
@@ -30,14 +30,14 @@ def looks_like_hex(data: bytes) -> bool:
 
 
 def parse_hex(text: str) -> bytes:
-    """The bytes that the text spells.
+    """Parse the bytes of a hex text.
 
     White space, colons, commas, semicolons, hyphens, C{0x} and C{\\x} are separators.
     A line that begins with C{#} is a comment.
     If every line begins with the offset of its bytes, as C{xxd} and C{hexdump -C} write it, the
     offsets and the text column are ignored.
 
-    @raise RemoteProtocolError: something else is in it, or half a byte; the error's offset is that
+    @raise RemoteProtocolError: the text has other characters, or half a byte; the error's offset is that
         of the character, its rule names the line.
     """
     lines = text.splitlines(keepends=True)
@@ -63,7 +63,7 @@ def parse_hex(text: str) -> bytes:
 
 
 def parse_dump(lines: Sequence[str], start: int = 0) -> bytes | None:
-    """The bytes of one dump, whose lines begin with offsets.
+    """Parse one dump, whose lines begin with offsets.
 
     A line C{*} stands for lines that are equal to the one before.
 
@@ -92,7 +92,7 @@ def parse_dump(lines: Sequence[str], start: int = 0) -> bytes | None:
         after = following[index + 1] if index + 1 < len(following) else None
         size = None if after is None else int(after["offset"], 16) - start - offset
         if match["rest"] is None:
-            # hexdump ends with the offset behind the last byte.
+            # hexdump ends with the offset after the last byte.
             return bytes(data) if index == len(lines) - 1 else None
         part = _dump_line_bytes(match["rest"], size)
         if part is None:
@@ -102,12 +102,12 @@ def parse_dump(lines: Sequence[str], start: int = 0) -> bytes | None:
 
 
 def _dump_line_bytes(text: str, size: int | None) -> bytes | None:
-    """The bytes in one line of a dump, behind its offset.
+    """The bytes in one line of a dump, after its offset.
 
     Bytes and characters stand in columns, and so may the bytes among themselves; characters may look
     like hex digits.
 
-    @param size: how many bytes the line has, from the offset of the next one.
+    @param size: the number of bytes in the line, from the offset of the next one.
     """
     before, bar, characters_there = text.partition("|")
     if bar and (characters_there.endswith("|") or before.endswith("  ")):
@@ -121,7 +121,7 @@ def _dump_line_bytes(text: str, size: int | None) -> bytes | None:
             return None
         part += bytes.fromhex(column)
         characters = max(characters - len(column) - 2, 0)
-        # Some tools part the characters after the eighth, as they do the bytes.
+        # Some tools separate the characters after the eighth, like the bytes.
         if len(part) == size or (size is None and characters <= len(part) + (len(part) > 8)):
             return bytes(part)
     return None

@@ -1,4 +1,4 @@
-"""A message as a JSON object: its properties for people and scripts."""
+"""Converts a message to a JSON object of its properties."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ACKNOWLEDGE: Final = (
     ("receive", _PR),
     ("nack-receive", _NR),
 )
-"""The names that senders use, each before those that ask for less."""
+"""Names of acknowledgement requests, each before those that it includes."""
 
 
 def message_json(
@@ -53,11 +53,11 @@ def message_json(
     C{authenticated}, C{sender_id} and C{transaction}.
 
     Times are in ISO 8601, UTC; queues are format names.
-    What the message does not have is C{None}.
+    Missing properties are C{None}.
 
-    @param lookup_id: of the message in its queue.
-    @param arrived: when it came into its queue, in seconds since 1970-01-01 UTC.
-    @param body: whether the body is wanted; without it neither of its two keys is there.
+    @param lookup_id: its LookupIdentifier in its queue.
+    @param arrived: its arrival time in the queue, in seconds since 1970-01-01 UTC.
+    @param body: whether to include the body; otherwise both of its keys are missing.
     @param is_kept: whether a queue manager of ours keeps the packet and so has said itself whether it is
         authenticated; a message from the wire was not checked.
     """
@@ -120,11 +120,11 @@ def body_json(message_class: int, label: str, body: bytes | memoryview) -> Recor
 def queue_text(name: QueueName | None, resolve: Callable[[], FormatName | None]) -> str | None:
     """The format name of a queue that a UserHeader names.
 
-    A direct name that names no queue is given as it came; C{None} if there is none, or if it is a
+    An invalid direct name is returned unchanged; C{None} if there is none, or if it is a
     private queue of a host that the packet does not identify.
 
     @param name: the name as the header holds it.
-    @param resolve: gives what it means in that header.
+    @param resolve: resolves it in the context of that header.
     """
     if isinstance(name, DirectQueueFormatName):
         return direct_text(name)
@@ -136,7 +136,7 @@ def queue_text(name: QueueName | None, resolve: Callable[[], FormatName | None])
 
 
 def acknowledge_names(flags: int) -> list[str]:
-    """Which acknowledgements are wanted, by the names that C{msmq send --ack} takes."""
+    """The requested acknowledgements, by the names of C{msmq send --ack}."""
     names = []
     left = flags
     for name, asked in _ACKNOWLEDGE:

@@ -1,4 +1,4 @@
-"""The headers that not every UserMessage has, field by field as JSON objects.
+"""Converts the optional headers of a UserMessage to JSON objects, field by field.
 
 Each function takes the value that was read, and the packet from the header's first byte on for what
 the value does not keep: flags, reserved fields and sizes as they were sent.
@@ -47,7 +47,7 @@ def transaction_header_fields(header: TransactionHeader, data: bytes) -> Record:
 
 
 def security_header_fields(header: SecurityHeader, data: bytes) -> Record:
-    """[MS-MQMQ] 2.2.20.6 SecurityHeader; a SID is given as text, what is not text in base64."""
+    """[MS-MQMQ] 2.2.20.6 SecurityHeader; a SID is given as text, binary values in base64."""
     flags, *sizes = SecurityHeader.LAYOUT.unpack_from(data)
     names = ("SenderIdSize", "EncryptionKeySize", "SignatureSize", "SenderCertSize", "ProviderInfoSize")
     return {
@@ -87,7 +87,7 @@ def _security_data(header: SecurityHeader) -> Record:
 
 
 def _sender(header: SecurityHeader) -> str | None:
-    """The text of a SID or a GUID; C{None} if the bytes are not what ST says."""
+    """The text of a SID or a GUID; C{None} if the bytes do not match ST."""
     if header.sender_id_type == SenderIdType.SID:
         try:
             return format_sid(header.security_id)

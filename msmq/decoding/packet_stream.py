@@ -1,4 +1,4 @@
-"""The byte stream of one direction of a session, cut into packets and decoded.
+"""Divides the byte stream of one direction of a session into packets, and decodes them.
 
 The rules of framing are those of L{msmq.wire.framer}.
 Unlike a session, which ends with the first malformed packet, a decoder goes on: at the end of the
@@ -36,12 +36,12 @@ _GRACE = 64 * 1024 * 1024
 
 
 class PacketStream:
-    """Takes the stream in pieces of any size and gives the line of each packet once it is whole.
+    """Incremental decoder of a stream, which yields the line of each packet once it is complete.
 
-    @param synchronised: the first byte is the beginning of a packet; otherwise the first offset that
-        looks like one is looked for.
-    @param is_captured: the stream was overheard, so that an end inside a packet is the capture's
-        end and no fault of the sender.
+    @param synchronised: the first byte is the beginning of a packet; otherwise the decoder searches for the
+        first offset that looks like one.
+    @param is_captured: the stream is from a capture, so that an incomplete last packet is not an error of the
+        sender.
     """
 
     def __init__(self, *, synchronised: bool = True, is_captured: bool = False) -> None:
@@ -56,13 +56,13 @@ class PacketStream:
         self._in_vain = 0
 
     def feed(self, data: bytes) -> list[Record]:
-        """Take the next bytes; give the lines of the packets that they complete."""
+        """Process the next bytes; returns the lines of the packets that they complete."""
         self._chunks.append(data)
         self._buffered += len(data)
         return self._decode(final=False) if self._buffered >= self._needed else []
 
     def skip(self, missing: int) -> list[Record]:
-        """The next C{missing} bytes are not there: give up the packet that they are part of."""
+        """Skip C{missing} bytes that were not captured, and abandon the packet that contains them."""
         records = self._decode(final=False)
         if not self._search_note or not self._searching:
             self._search(self._offset, f"{missing} bytes are missing from the capture")
@@ -72,11 +72,11 @@ class PacketStream:
         return records
 
     def end(self) -> list[Record]:
-        """The stream ends here; give the lines for what was left unfinished."""
+        """End the stream; returns the lines for incomplete data."""
         return self._decode(final=True)
 
     def _decode(self, *, final: bool) -> list[Record]:
-        """Give what the buffered bytes say, and keep those that are not yet understood."""
+        """Decode the buffered bytes, and keep incomplete ones."""
         data = b"".join(self._chunks)
         self._needed = BASE_HEADER_SIZE
         records: list[Record] = []
@@ -106,14 +106,14 @@ class PacketStream:
         self._search_note = note
 
     def _found(self, position: int, records: list[Record]) -> None:
-        """The search ended at C{position} of what is buffered: say what was passed over, and why."""
+        """The search ended at C{position} of what is buffered: report the skipped bytes and the reason."""
         self._searching = False
         skipped = self._offset + position - self._search_from
         if self._search_note and skipped:
             records.append(note_record(self._search_from, self._search_note, skipped))
 
     def _decode_packet(self, data: bytes, position: int, records: list[Record], final: bool) -> int:
-        """Decode the packet at C{position}; give its length, or 0 to wait for more bytes."""
+        """Decode the packet at C{position}; returns its length, or 0 to wait for more bytes."""
         view = memoryview(data)[position:]
         offset = self._offset + position
         if len(view) < BASE_HEADER_SIZE and not final:
@@ -140,7 +140,7 @@ class PacketStream:
                 if len(view) == end or begins_packet(data, position + end):
                     self._searching = False
                     return end
-            # Beginnings inside malformed packets, each of which claims all that follows, cost their square.
+            # False beginnings inside malformed packets, each with a large size, would cost quadratic time.
             self._in_vain += length
             if self._in_vain > _GRACE + _PATIENCE * offset:
                 records.append(note_record(offset + 1, "too many malformed packets are nested", length - 1))
@@ -168,8 +168,8 @@ class PacketStream:
 def measure_packet(packet: memoryview) -> int:
     """Bytes of the whole packet: PacketSize, and an attached SessionHeader that it does not count.
 
-    The headers are read in place: of the many beginnings that a damaged stream may seem to have, none
-    costs a copy of what follows it.
+    The headers are read in place: a damaged stream may have many false beginnings, and none of them costs a
+    copy of the rest.
 
     @raise RemoteProtocolError: it breaks a rule.
     """

@@ -1,4 +1,4 @@
-"""The packets of a session as JSON objects: an object for each header under its document's name."""
+"""Converts packets of a session to JSON objects: one for each header, under its document's name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Capture files: the frames of a pcap or pcapng file, with their times and link types.
+"""Reader of pcap and pcapng files: frames with their times and link types.
 
-The framing is read here, because a reader that meets a file cut short has to say so; what is in a
-frame is taken apart with dpkt in L{msmq.decoding.frames}.
+The framing is parsed here, to detect truncated files; the content of a frame is parsed with dpkt in
+L{msmq.decoding.frames}.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TIME_OFFSET = 14
 _BYTE_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 
 LARGEST_FRAME = 0x01000000
-"""Bytes that one captured frame may have; more means that the file is damaged."""
+"""Maximum size of a captured frame in bytes; a larger size means that the file is damaged."""
 
 
 @attrs.frozen
@@ -64,8 +64,8 @@ def is_capture(data: bytes) -> bool:
 def read_frames(data: bytes) -> Iterator[Frame]:
     """The frames of a pcap or pcapng file, in the order of the file.
 
-    @raise RemoteProtocolError: the file is damaged or cut short, after every frame before that
-        place has been given.
+    @raise RemoteProtocolError: the file is damaged or truncated; the frames before that position were
+        yielded.
     """
     if data[:4] in _PCAP_MAGICS:
         return _read_pcap(data)

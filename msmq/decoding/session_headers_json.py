@@ -1,4 +1,4 @@
-"""The headers of the packets that a session sends for itself, field by field as JSON objects."""
+"""Converts the headers of internal packets of a session to JSON objects, field by field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One direction of a captured TCP connection: its bytes, in order and each once."""
+"""TCP reassembly of one direction of a captured connection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 import attrs
 
 LARGEST_BACKLOG = 4 * 1024 * 1024
-"""Bytes held behind a hole before the hole is given up; more than a TCP window commonly leaves open."""
+"""Limit on bytes buffered after a gap before the gap is skipped; more than a common TCP window."""
 
 _HALF = 0x80000000
 _MASK = 0xFFFFFFFF
@@ -15,7 +15,7 @@ _MASK = 0xFFFFFFFF
 
 @attrs.frozen
 class Piece:
-    """What comes next in the stream: C{missing} bytes that the capture does not have, then C{data}."""
+    """The next part of the stream: C{missing} bytes that were not captured, then C{data}."""
 
     missing: int
     data: bytes = attrs.field(repr=False)
@@ -36,7 +36,7 @@ class TcpDirection:
     _held_bytes: int = 0
 
     def add(self, sequence: int, data: bytes) -> list[Piece]:
-        """Take a segment whose first byte has this sequence number; give what can now be read."""
+        """Add a segment, whose first byte has this sequence number; returns the parts now in order."""
         distance = sequence - self.first - self._position
         ahead = ((distance + _HALF) & _MASK) - _HALF
         if ahead > 0:
@@ -48,7 +48,7 @@ class TcpDirection:
         return self._follow([fresh], 0) if fresh else []
 
     def give_up(self) -> list[Piece]:
-        """Wait for nothing any more: give all that is held, with the holes before it."""
+        """Return all buffered segments, with the gaps before them."""
         pieces: list[Piece] = []
         while self._held:
             missing = max(self._held[0][0] - self._position, 0)
@@ -57,7 +57,7 @@ class TcpDirection:
         return pieces
 
     def _follow(self, parts: list[bytes], missing: int) -> list[Piece]:
-        """Give C{parts}, and what is held right behind them."""
+        """Return C{parts}, and the buffered segments that follow them directly."""
         self._position += sum(map(len, parts))
         while self._held and self._held[0][0] <= self._position:
             start, data = heappop(self._held)

@@ -1,7 +1,7 @@
-"""The headers of a UserMessage, an OrderAck or a FinalAck, field by field as JSON objects.
+"""Converts the headers of a UserMessage, an OrderAck or a FinalAck to JSON objects, field by field.
 
-Flags, reserved fields and sizes are given as they are in the packet; everything else comes from the
-values that the structures were read into.
+Flags, reserved fields and sizes are given as they are in the packet; all other values come from the parsed
+structures.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _user_header(user: UserHeader, data: bytes) -> Record:
 
 
 def _queue_name(name: QueueName, text: str | None) -> Record:
-    """A name as its structure has it, and as the format name that it means in its header."""
+    """A queue name as in its structure, and as the format name that it resolves to."""
     fields: Record = {"structure": type(name).__name__}
     match name:
         case PrivateQueueFormatNameId():

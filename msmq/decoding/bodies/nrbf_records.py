@@ -405,7 +405,7 @@ class RecordReader:
         return number
 
     def _count(self, field: str) -> int:
-        """How many of something follow, each of at least a byte."""
+        """Read the count of items that follow, each of at least a byte."""
         start = self._reader.position
         number = self._length(field)
         if number > self._reader.remaining:

@@ -21,9 +21,9 @@ _MARKS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe
 
 @implementer(IBodyDecoder)
 class JsonDecoder:
-    """JSON in UTF-8, or in UTF-16 with its mark.
+    """Decodes JSON in UTF-8, or in UTF-16 with a byte order mark.
 
-    Without being asked for, it takes only objects and arrays for JSON, since C{42} might be anything.
+    Unless it is requested by name, it accepts only objects and arrays as JSON, since C{42} is ambiguous.
     """
 
     name = "json"
@@ -41,7 +41,7 @@ class JsonDecoder:
 
 @implementer(IBodyDecoder)
 class TextDecoder:
-    """Text in UTF-8 without control characters, or in UTF-16 with its mark."""
+    """Decodes text in UTF-8 without control characters, or in UTF-16 with a byte order mark."""
 
     name = "text"
 
@@ -58,9 +58,9 @@ class TextDecoder:
 
 
 def parse_json(data: bytes, limits: Limits) -> Any:
-    """The value of a JSON document, without NaN and infinities, which JSON does not know.
+    """Parse a JSON document; NaN and infinities, which are not JSON, are refused.
 
-    @raise BodyNotDecoded: it is none, or goes beyond the limits.
+    @raise BodyNotDecoded: it is malformed, or exceeds the limits.
     """
     text, _ = _text(data)
     _measure(text, Budget(limits))
@@ -82,7 +82,7 @@ def _text(data: bytes) -> tuple[str, str]:
 
 
 def _measure(text: str, budget: Budget) -> None:
-    """See that the document keeps the limits, before anything is made of it."""
+    """Check the limits of a document before it is parsed."""
     depth = 0
     for mark in _STRUCTURE.finditer(_STRING.sub("", text)):
         if mark[0] in "[{":

@@ -1,4 +1,4 @@
-"""The times and numbers of .NET and of COM, as text."""
+"""Formats times and numbers of .NET and COM as text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIRST_OF_COM: Final = datetime(1899, 12, 30)
 
 
 def ticks_text(ticks: int, *, utc: bool = False) -> str | None:
-    """A time in ISO 8601, to 100 ns; C{None} if no year has it."""
+    """A time in ISO 8601, to 100 ns; C{None} if it is out of range."""
     if not 0 <= ticks < LATEST:
         return None
     seconds, fraction = divmod(ticks, TICKS)
@@ -50,14 +50,14 @@ def xml_duration_text(ticks: int) -> str:
 
 
 def finite_or_text(number: float) -> float | str:
-    """The number, or what .NET calls it if it is none that JSON knows."""
+    """The number, or its .NET name for NaN and infinities, which JSON cannot express."""
     if math.isfinite(number):
         return number
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 def com_date_text(days: float) -> str | None:
-    """A DATE of COM, days since 1899-12-30, in ISO 8601; C{None} if no year has it.
+    """A DATE of COM, days since 1899-12-30, in ISO 8601; C{None} if it is out of range.
 
     The fraction is the time of the day, for days before that one too: -1.25 is 06:00 on 1899-12-29.
     """
@@ -85,7 +85,7 @@ def scaled_text(number: int, scale: int) -> str:
 def decimal_text(data: bytes) -> str:
     """The sixteen bytes of a DECIMAL ([MS-OAUT] 2.2.26) as text.
 
-    @raise BodyNotDecoded: its scale is none.
+    @raise BodyNotDecoded: its scale is invalid.
     """
     scale, sign = data[2], data[3]
     if scale > 28 or sign not in (0, 0x80):

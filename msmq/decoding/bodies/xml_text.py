@@ -1,4 +1,4 @@
-"""XML documents in text, as System.Messaging's XmlMessageFormatter writes them, and other serializers."""
+"""Decoder of textual XML documents, as XmlMessageFormatter and other serializers write them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDec
 _MARKS: Final = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _UTF_16: Final = ((b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"))
 _WIDE: Final = (b"\xff\xfe", b"\xfe\xff", b"<\0", b"\0<")
-"""How a document in UTF-16 begins."""
+"""The first bytes of a document in UTF-16."""
 _FAMILIES: Final = ("ascii", "iso8859", "cp", "mac", "koi8", "big5", "gb", "euc", "shift_jis", "utf-8")
-"""How the codecs of character sets are called; others are none, or take long over a long text."""
+"""Pattern of the names of allowed codecs; other codecs are not character sets, or slow on long texts."""
 _START: Final = re.compile(rb"\s*<[A-Za-z_?!\x80-\xff]")
 _DECLARED: Final = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._-]+)[\"']")
 _DECLARATION: Final = re.compile(r"<\?xml[^>]*\?>")
@@ -34,7 +34,7 @@ _REPLACEMENT: Final = "\ufffd"
 
 @implementer(IBodyDecoder)
 class XmlDecoder:
-    """XML in text; see L{element_tree<msmq.decoding.bodies.element_tree>} for what becomes of it."""
+    """Decodes textual XML; see L{element_tree<msmq.decoding.bodies.element_tree>} for the result."""
 
     name = "xml"
 
@@ -47,14 +47,14 @@ class XmlDecoder:
 
 
 def lenience(illegal: int) -> str:
-    """What to say of a document with so many characters that XML does not allow; nothing of none."""
+    """The remark on a document with this number of characters that XML does not allow; empty for 0."""
     if not illegal:
         return ""
     return f" with {illegal} character{'s' * (illegal != 1)} that XML does not allow"
 
 
 def looks_like_xml(data: bytes) -> bool:
-    """Whether the bytes begin as a document does, in UTF-8, UTF-16 or an encoding like ASCII."""
+    """Whether the bytes begin like a document in UTF-8, UTF-16 or an ASCII-compatible encoding."""
     start = data[:64]
     if start.startswith(_WIDE[2:]):
         return True
@@ -65,13 +65,13 @@ def looks_like_xml(data: bytes) -> bool:
 
 
 def parse_xml(data: bytes, limits: Limits) -> tuple[dict[str, Any], int]:
-    """The document as plain data, and how many characters it has that XML does not allow.
+    """Parse a document to plain data; also returns the number of characters that XML does not allow.
 
-    Writers exist that do not check their characters; such a document is read nevertheless, with each
-    control character where it was. So are character sets of several bytes, which the parser does not know.
-    A document type declaration is refused, and with it every entity that a document could define.
+    Some writers do not check their characters; such a document is decoded nevertheless, control characters
+    included. So are multi-byte character sets, which the parser does not support. A document type declaration
+    is refused, and with it every entity that a document could define.
 
-    @raise BodyNotDecoded: it is no document, or goes beyond the limits.
+    @raise BodyNotDecoded: it is not a document, or exceeds the limits.
     """
     if not data.startswith(_WIDE):
         data = data.rstrip(b"\0")
@@ -117,22 +117,22 @@ def _document(
     except expat.ExpatError as error:
         raise BodyNotDecoded(f"is not XML: {error}") from None
     except (LookupError, ValueError, RecursionError) as error:
-        # An encoding that Python does not know, or that takes several bytes for a character.
+        # An unknown or multi-byte encoding.
         raise BodyNotDecoded(f"is not XML: {error}") from None
     return tree.document()
 
 
 def _text(data: bytes) -> tuple[str, bool]:
-    """The document as text, and whether its encoding is one that the parser may not know.
+    """Decode the document to text; also returns whether the parser may not support its encoding.
 
-    The text is empty if the encoding is not known here either, or does not hold.
+    The text is empty if the encoding is unknown here too, or does not match the bytes.
     """
     encoding = next((encoding for mark, encoding in (*_MARKS, *_UTF_16) if data.startswith(mark)), "")
     foreign = False
     if not encoding:
         declared = _DECLARED.match(data.lstrip())
         encoding = declared[1].decode("ascii").lower() if declared else "utf-8"
-        # What is declared in single bytes cannot be of two.
+        # A declaration in single bytes cannot name a two-byte encoding.
         if encoding.startswith("utf-16"):
             encoding = "utf-8"
         foreign = encoding != "utf-8"
@@ -159,7 +159,7 @@ def _stand_in(number: int) -> str:
 
 
 def _with_stand_ins(text: str) -> tuple[str, int]:
-    """The document with something harmless for each illegal character, and how many those were."""
+    """Replace each illegal character by a stand-in; also returns their number."""
     count = 0
 
     def of_character(found: re.Match[str]) -> str:
