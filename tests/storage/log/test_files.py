@@ -260,8 +260,8 @@ class SpaceTests(LogTestCase):
         self.assertLess(self.files(), 3 * live + 16 * SEGMENT)
         counters = store.counters
         self.assertGreater(counters.copied, 50)
-        # A byte that is copied frees three, so each message is copied once or twice.
-        self.assertLess(counters.copied_bytes, 2 * live)
+        # A segment is copied when a quarter of it or less is live; how often a message is depends on threads.
+        self.assertLess(4 * counters.copied_bytes, (counters.reclaimed + 1) * SEGMENT)
         self.assertEqual(self.packets(store, ORDERS.identifier, old), [bytes(6000)] * len(old))
         self.done(store.close())
         again = self.make_store()
