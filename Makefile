@@ -27,7 +27,7 @@ test: $(INSTALLED)
 		--temp-directory=_trial_temp tests
 
 # The pure cores alone: no processes, no sockets, no Spark.
-QUICK := tests.wire tests.structures tests.toml tests.queues tests.session tests.transfer tests.membership tests.routing tests.discovery
+QUICK := tests.wire tests.structures tests.windows tests.toml tests.queues tests.session tests.transfer tests.membership tests.routing tests.discovery
 test-quick: $(INSTALLED)
 	PYTHONWARNINGS=error::RuntimeWarning $(VENV)/bin/python -m twisted.trial --jobs 2 \
 		--temp-directory=_trial_temp_quick $(QUICK)
@@ -36,7 +36,7 @@ test-quick: $(INSTALLED)
 # thousand power cuts, of all of which the tests try a sample: ten minutes or more. It prints what it has tried.
 crash: $(INSTALLED)
 	MSMQ_CRASH=1 $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
-		--temp-directory=_trial_temp_crash tests.storage.test_sqlite_crash tests.storage.log.test_crash tests.storage.log.test_power_cut tests.storage.migration.test_killed tests.faults.test_kills \
+		--temp-directory=_trial_temp_crash tests.storage.sqlite.test_sqlite_crash tests.storage.log.test_crash tests.storage.log.test_power_cut tests.storage.migration.test_killed tests.faults.test_kills \
 		tests.faults.test_order tests.faults.test_power_cut
 
 # Each call of two lives that fails in each way, and some of those of a third, and ten thousand changed bits of
@@ -44,15 +44,15 @@ crash: $(INSTALLED)
 faults: $(INSTALLED)
 	MSMQ_CRASH=1 $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_faults tests.faults.test_failing_system \
-		tests.storage.log.test_scrubbing tests.storage.test_sqlite_flips \
-		tests.storage.test_postgresql_damage
+		tests.storage.log.test_scrubbing tests.storage.sqlite.test_sqlite_flips \
+		tests.storage.postgresql.test_postgresql_damage
 
 # Thousands of simulated networks, enterprises and histories of queue managers, others each time: half an hour.
 # The suite has a few hundred of them.
 soak: $(INSTALLED)
 	MSMQ_SOAK=$${MSMQ_SOAK:-3000} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_soak tests.nodes.test_any_network tests.nodes.routes.test_any_gates \
-		tests.manager.test_any_history tests.manager.test_any_keys tests.routing.test_any_enterprise
+		tests.manager.test_any_history tests.manager.applications.test_any_keys tests.routing.test_any_enterprise
 
 # Two queue managers on the record log at half of their capacity: memory, files, descriptors and latency at 10, 60
 # and 120 minutes.  MINUTES is how long.

@@ -24,9 +24,10 @@ L{msmq.structures.packet.user_message_view} reads fields from the bytes of one w
 
 Values in the directory: L{msmq.structures.directory.public_keys} with
 L{msmq.structures.directory.public_key_blob}, L{msmq.structures.directory.user_sign_certs} and
-L{tests.structures.ta_address}; L{msmq.structures.directory.simple_blob} is the key that goes with an
+L{tests.structures.names.ta_address}; L{msmq.structures.directory.simple_blob} is the key that goes with an
 encrypted message.
 
 Values of management and remote procedure calls: L{msmq.structures.management},
-L{msmq.structures.prop_variant} and L{tests.structures.queue_format}, laid out by L{msmq.structures.ndr}.
+L{msmq.structures.prop_variant} and L{tests.structures.names.queue_format}.
+L{msmq.structures.ndr} lays them out.
 """

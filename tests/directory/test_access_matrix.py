@@ -40,7 +40,7 @@ from msmq.wire.sid import format_sid
 from tests.patience import DEADLINE
 from tests.servers.own_address import own_address
 from tests.servers.samba import ADDRESS, ADMINISTRATOR, DOMAIN, PASSWORD, PORT, shared_server
-from tests.structures.access_support import PYTHON
+from tests.windows.access_support import PYTHON
 
 PLACE: Final = child("msmq access", DOMAIN)
 QUEUES: Final = "9a0dc343-c100-11d1-bbc5-0080c76670c0"

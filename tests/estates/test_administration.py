@@ -1,7 +1,7 @@
 """[MS-MQOD] 3.3 and 3.4: an administrator changes queues of another member, by its control API.
 
-tests.integration.test_other_members runs both with real servers and C{msmq --on HQ}; here the estate goes on
-with its messages, and its directory has the change.
+tests.integration.commands.test_other_members runs both with real servers and C{msmq --on HQ}.
+Here the estate continues to send, and its directory has the change.
 """
 
 from __future__ import annotations

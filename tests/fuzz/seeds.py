@@ -58,8 +58,8 @@ from tests.decoding.builders import pcap, pcapng, tcp
 from tests.directory.ldap.encoding import element
 from tests.fuzz.seeds_conditions import CONDITIONS, resource_attributes
 from tests.fuzz.targets.bodies import BODY_TYPES, DECODERS
-from tests.structures.queue_format import QueueFormat
-from tests.structures.ta_address import TaAddress
+from tests.structures.names.queue_format import QueueFormat
+from tests.structures.names.ta_address import TaAddress
 from tests.vectors import vector
 
 SID: Final = bytes.fromhex("010500000000000515000000ad4a9ebd36d9fa3d63a656dae8030000")

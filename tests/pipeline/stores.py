@@ -22,7 +22,7 @@ from tests.builders import ALPHA, BETA, user_packet
 from tests.contracts.store_history import TurnedReactor
 from tests.servers.postgresql import PostgresqlServer
 from tests.storage.policies import policy_of
-from tests.storage.postgresql_support import address_of
+from tests.storage.postgresql.postgresql_support import address_of
 
 ORDERS: Final = QueueDefinition(identifier=UUID(int=0xA), path="private$\\orders", number=16, log=True)
 BILLS: Final = QueueDefinition(identifier=UUID(int=0xB), path="private$\\Bills", number=17, journal=True)

@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import session_header, user_packet
-from tests.example_files import example
+from tests.project.example_files import example
 
 
 class MeddlerTests(SynchronousTestCase):

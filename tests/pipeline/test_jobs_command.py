@@ -22,8 +22,8 @@ from msmq.queues.arriving.message import Message
 from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.names.format_name import parse_format_name
 from tests.builders import ALPHA, user_packet
-from tests.example_files import example
 from tests.pipeline.spark_support import shared_session
+from tests.project.example_files import example
 
 ORDERS = r".\private$\orders"
 SENT = 1_700_000_000

@@ -25,7 +25,7 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 from tests.builders import ALPHA, BETA
 from tests.queues.builders import ORDERS
-from tests.queues.cursor_use import CursorUse
+from tests.queues.reading.cursor_use import CursorUse
 from tests.queues.simulated_store import Store
 from tests.queues.simulation import Alpha
 

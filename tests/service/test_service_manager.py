@@ -13,7 +13,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from msmq.service.service_manager import ServiceManager
-from tests.example_files import PROJECT
+from tests.project.example_files import PROJECT
 
 UNITS = PROJECT / "packaging" / "systemd"
 

@@ -21,8 +21,8 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from msmq.service.configuration import Overrides, check, load
 from msmq.service.server import Server
 from msmq.service.settings import Configuration
-from tests.example_files import PROJECT
 from tests.patience import DEADLINE
+from tests.project.example_files import PROJECT
 
 OFF = '[listen]\nsession = "off"\nping = "off"\ndiscovery = "off"\n'
 TOKEN = "0123456789abcdef0123456789abcdef"

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from msmq.web.board import text
 from msmq.web.metrics import ALL_METRICS
-from tests.example_files import PROJECT
+from tests.project.example_files import PROJECT
 
 RULES = PROJECT / "packaging" / "prometheus" / "alerts.yml"
 

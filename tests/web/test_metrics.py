@@ -21,8 +21,8 @@ from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.structures.names.format_name import parse_format_name
 from msmq.web.exposition import FRESH
 from msmq.web.metrics import ALL_METRICS, WINDOWS_METRICS, MetricKind
-from tests.example_files import PROJECT
 from tests.nodes.support import ADDRESSES
+from tests.project.example_files import PROJECT
 from tests.web.support import ORDERS, WebTestCase
 
 BETA_ORDERS = f"DIRECT=TCP:{ADDRESSES['BETA']}\\private$\\orders"

@@ -266,8 +266,8 @@ class OpenQueueDescriptors:
     ) -> list[Effect]:
         """[MS-MQDMPR] 3.1.7.1.10 Dequeue Message and 3.1.7.1.11 Dequeue Message Begin.
 
-        The messages are locked in any case; L{tests.queues.two_phase.dequeue_end} or the owning transaction
-        confirms or releases them.
+        The messages are locked in any case.
+        L{tests.queues.leaving.two_phase.dequeue_end} or the owning transaction confirms or releases them.
 
         @param tag: identifies this read in effects; no other waiting read may have it.
         @param count: the maximum number of messages; one with a cursor.

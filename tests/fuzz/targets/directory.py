@@ -19,8 +19,8 @@ from msmq.structures.prop_variant import PropVariant
 from msmq.wire.reader import Reader
 from msmq.wire.sid import format_sid, parse_sid
 from tests.fuzz.finding import accepted, expect
-from tests.structures.queue_format import QueueFormat
-from tests.structures.ta_address import TaAddress
+from tests.structures.names.queue_format import QueueFormat
+from tests.structures.names.ta_address import TaAddress
 
 KINDS: Final = (
     MqdsPublicKeys,

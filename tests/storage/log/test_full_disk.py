@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.storage import test_sqlite_full_disk
+from tests.storage.sqlite import test_sqlite_full_disk
 
 
 class LogFullDiskTests(test_sqlite_full_disk.FullDiskTests):

@@ -1,0 +1,1 @@
+"""The control API: receives, peeks and browsing."""

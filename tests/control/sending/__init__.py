@@ -1,0 +1,1 @@
+"""The control API: sends, one by one and as streams."""

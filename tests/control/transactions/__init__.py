@@ -1,0 +1,1 @@
+"""The control API: transactions and their decisions."""

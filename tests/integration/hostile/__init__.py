@@ -1,0 +1,1 @@
+"""A server process that hostile peers attack."""

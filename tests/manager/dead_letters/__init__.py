@@ -1,0 +1,1 @@
+"""A queue manager and its undeliverable messages."""

@@ -1,0 +1,1 @@
+"""The project itself: documents, examples, packages, names, commit messages."""

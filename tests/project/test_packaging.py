@@ -1,0 +1,201 @@
+"""What an installation holds, from a wheel and from an editable checkout, and what CI reports.
+
+Packages are built from a copy of the project and installed into a new environment, which sees the
+dependencies of this one but nothing of the checkout.
+None of it needs the network.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from zipfile import ZipFile
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.test_architecture.imports import imports_of
+from tests.test_architecture.sources import module_name, python_files
+
+PROJECT = Path(__file__).resolve().parent.parent.parent
+
+SHIPPED = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "msmq", "pyspark_msmq", "twisted")
+"""All that a build needs; what is not here does not reach the wheel."""
+
+PLUGIN = "twisted/plugins/msmq_plugin.py"
+SPARK_DOOR = "pyspark_msmq/__init__.py"
+
+TWISTD = "import sys; sys.argv[0] = 'twistd'; from twisted.scripts.twistd import run; run()"
+
+DISTRIBUTIONS = {"Crypto": "pycryptodome", "OpenSSL": "pyopenssl", "zope": "zope.interface"}
+"""The distributions that are not named as their top-level import."""
+
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+FROM_LOCAL_FILES = ("--no-index", "--no-deps", "--no-build-isolation")
+
+
+def run(*command: str | Path, directory: Path, status: int = 0, **environment: str) -> str:
+    """Run a command to its end, in an environment without our own paths, and give what it printed."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_"))}
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=directory,
+        env={**inherited, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if done.returncode != status:
+        raise AssertionError(f"{command} ended with status {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+class InstallationTests(SynchronousTestCase):
+    """A wheel and an editable checkout both bring the package, the command and the plugin."""
+
+    def setUp(self) -> None:
+        """Copy what is shipped, so that a build leaves nothing in the checkout."""
+        self.workshop = Path(tempfile.mkdtemp(prefix="msmq-packaging-"))
+        self.addCleanup(shutil.rmtree, self.workshop)
+        self.source = self.workshop / "source"
+        self.source.mkdir()
+        for name in SHIPPED:
+            if (PROJECT / name).is_dir():
+                rubbish = shutil.ignore_patterns("__pycache__", "dropin.cache")
+                shutil.copytree(PROJECT / name, self.source / name, ignore=rubbish)
+            else:
+                shutil.copy(PROJECT / name, self.source / name)
+
+    def build_wheel(self) -> Path:
+        """Build the wheel and give its path."""
+        run(*PIP, "wheel", *FROM_LOCAL_FILES, "-w", self.workshop, self.source, directory=self.workshop)
+        [wheel] = self.workshop.glob("msmq-*.whl")
+        return wheel
+
+    def install(self, *what: str | Path) -> Path:
+        """Install into a new environment that has this one's dependencies; give its directory of commands."""
+        environment = self.workshop / "environment"
+        run(sys.executable, "-m", "venv", "--without-pip", environment, directory=self.workshop)
+        packages = Path(sysconfig.get_path("purelib", vars={"base": str(environment)}))
+        # A directory that a .pth file adds is not searched for more .pth files, so that what is
+        # installed editable here stays out of sight there.
+        (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+        target = ("--python", environment / "bin" / "python")
+        run(*PIP, *target, "install", *FROM_LOCAL_FILES, *what, directory=self.workshop)
+        return environment / "bin"
+
+    def check(self, binaries: Path) -> None:
+        """Fail unless C{twistd} and the command work in an empty directory far from the checkout."""
+        empty = self.workshop / "empty"
+        empty.mkdir()
+        twistd = (binaries / "python", "-c", TWISTD)
+        self.assertRegex(
+            run(*twistd, "--help", directory=empty), r"(?m)^\s+msmq\s+An open MSMQ queue manager"
+        )
+        self.assertIn("--data", run(*twistd, "msmq", "--help", directory=empty))
+        self.assertIn("status", run(binaries / "msmq", "--help", directory=empty))
+        self.assertEqual(list(empty.iterdir()), [])
+
+    def test_wheel_holds_the_package_and_the_plugin(self) -> None:
+        """The wheel ships the package, the licence, the plugin and Spark's door; all, and nothing else."""
+        with ZipFile(self.build_wheel()) as wheel:
+            names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+            [licence] = [name for name in wheel.namelist() if name.endswith("/LICENSE")]
+            self.assertIn(b"The msmq authors", wheel.read(licence))
+        files = {
+            str(path.relative_to(self.source)) for path in (self.source / "msmq").rglob("*") if path.is_file()
+        }
+        self.assertIn("msmq/py.typed", files)
+        self.assertEqual(names, {*files, PLUGIN, SPARK_DOOR})
+
+    def test_wheel_works_in_an_empty_directory(self) -> None:
+        """Installed from the wheel, C{twistd} lists the queue manager and the command answers."""
+        self.check(self.install(self.build_wheel()))
+
+    def test_editable_checkout_works_in_an_empty_directory(self) -> None:
+        """Installed editable in the compatible mode, the plugin is found outside the checkout too."""
+        self.check(self.install("--config-settings", "editable_mode=compat", "--editable", self.source))
+
+
+class MetadataTests(SynchronousTestCase):
+    """setup.cfg says what the package needs."""
+
+    def test_imports_are_declared(self) -> None:
+        """Whatever the package imports from outside stands in install_requires or in an extra for users."""
+        configuration = configparser.ConfigParser()
+        configuration.read(PROJECT / "setup.cfg", encoding="utf-8")
+        lists = [configuration["options"]["install_requires"]]
+        lists += [
+            text
+            for name, text in configuration["options.extras_require"].items()
+            if name not in ("test", "lint")
+        ]
+        declared = {name.lower() for text in lists for name in re.findall(r"(?m)^[\w.-]+", text)}
+        undeclared = {
+            f"{path.relative_to(PROJECT)} imports {needed.name}"
+            for path in python_files("msmq")
+            for needed in imports_of(module_name(path), path.read_text(encoding="utf-8"))
+            if (top := needed.name.split(".")[0]) not in sys.stdlib_module_names | {"msmq"}
+            and DISTRIBUTIONS.get(top, top.lower()) not in declared
+        }
+        self.assertEqual(undeclared, set())
+
+
+class ReportTests(SynchronousTestCase):
+    """.ci/run reports what trial and the static checks really said."""
+
+    def report(self, summary: str, *, tests: int = 0, lint: int = 0, status: int) -> str:
+        """The last line of .ci/run, with a C{make} that prints C{summary} and ends with these statuses."""
+        tools = Path(tempfile.mkdtemp(prefix="msmq-report-"))
+        self.addCleanup(shutil.rmtree, tools)
+        make = tools / "make"
+        make.write_text(
+            f"#!/bin/sh\nif [ $1 = test ]; then printf '%s\\n' '{summary}'; exit {tests}; fi\nexit {lint}\n",
+            encoding="utf-8",
+        )
+        make.chmod(0o755)
+        # What the machine has is not what these tests are about.
+        for name in ("apt-get", "install"):
+            (tools / name).symlink_to("/bin/true")
+        path = f"{tools}{os.pathsep}{os.environ['PATH']}"
+        return run(PROJECT / ".ci" / "run", directory=tools, status=status, PATH=path).splitlines()[-1]
+
+    def test_all_passed(self) -> None:
+        """A clean run ends with its count and status 0."""
+        self.assertEqual(self.report("PASSED (successes=12)", status=0), "12 passed, 0 failed, 0 skipped")
+
+    def test_skips_are_counted(self) -> None:
+        """Skipped tests are counted apart."""
+        summary = "PASSED (skips=3, successes=12)"
+        self.assertEqual(self.report(summary, status=0), "12 passed, 0 failed, 3 skipped")
+
+    def test_every_kind_of_failure_is_counted(self) -> None:
+        """Failures, errors and tests that were expected to fail are all failures."""
+        counts = "skips=1, expectedFailures=1, failures=2, errors=30, unexpectedSuccesses=400, successes=50"
+        report = self.report(f"FAILED ({counts})", tests=1, status=1)
+        self.assertEqual(report, "50 passed, 433 failed, 1 skipped")
+
+    def test_expected_failure_alone_fails(self) -> None:
+        """A run that trial calls passed does not pass while a test is expected to fail."""
+        summary = "PASSED (expectedFailures=1, successes=2)"
+        self.assertEqual(self.report(summary, status=1), "2 passed, 1 failed, 0 skipped")
+
+    def test_lint_alone_fails(self) -> None:
+        """A fault that only the static checks find fails the run and leaves the totals as they are."""
+        summary = "PASSED (successes=2)"
+        self.assertEqual(self.report(summary, lint=2, status=1), "2 passed, 0 failed, 0 skipped")
+
+    def test_nothing_run_fails(self) -> None:
+        """A run without tests does not pass."""
+        self.assertEqual(self.report("PASSED", status=1), "0 passed, 0 failed, 0 skipped")
+
+    def test_broken_run_fails(self) -> None:
+        """A run that ends without a summary has failed, even without counted failures."""
+        self.assertEqual(self.report("Killed", tests=137, status=1), "0 passed, 1 failed, 0 skipped")

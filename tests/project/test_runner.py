@@ -1,0 +1,111 @@
+"""The runner of the suite: each test runs once, and the tests of one server run in one worker."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import attrs
+from twisted.trial import _synctest
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.runner import LONGEST, SHARED, groups
+from tests.worker import forget_warnings
+
+PROJECT = Path(__file__).resolve().parent.parent.parent
+STARTS = re.compile(
+    r"spark_support import|local_spark import|samba\.shared_server|samba import .*shared_server"
+)
+"""How a test module refers to a server that is started once in a process."""
+
+
+@attrs.frozen
+class Case:
+    """A test, of which the runner needs no more than its name."""
+
+    name: str
+
+    def id(self) -> str:
+        """As trial asks."""
+        return self.name
+
+
+def names(*tests: str) -> list[list[str]]:
+    """The groups of these tests."""
+    return [[case.id() for case in group] for group in groups(map(Case, tests))]
+
+
+class GroupTests(SynchronousTestCase):
+    """How tests are handed out."""
+
+    def test_classes(self) -> None:
+        """A class is a group, whose tests keep their order."""
+        first, second, other = (
+            "tests.wire.test_a.A.test_2",
+            "tests.wire.test_a.A.test_1",
+            "tests.wire.test_a.B.x",
+        )
+        self.assertEqual(names(first, other, second), [[first, second], [other]])
+
+    def test_server(self) -> None:
+        """All tests of a server are one group, of whichever module."""
+        batch, loss = "tests.pipeline.test_batch.A.test_a", "tests.pipeline.jobs.test_loss.B.test_b"
+        similar = "tests.pipeline.test_batches.A.test_a"
+        self.assertEqual(names(batch, similar, loss), [[batch, loss], [similar]])
+
+    def test_longest_first(self) -> None:
+        """The groups that take longest come first, wherever their names are in the alphabet."""
+        short, long = "tests.wire.test_a.A.test_a", "tests.pipeline.test_batch.A.test_a"
+        middle = "tests.integration.test_importing.A.test_a"
+        self.assertEqual(names(short, middle, long), [[long], [middle], [short]])
+
+    def test_once(self) -> None:
+        """No test is lost, and none comes twice."""
+        tests = [
+            f"tests.{room}.test_{number}.A.test_a" for room in ("wire", "faults") for number in range(50)
+        ]
+        self.assertEqual(sorted(name for group in names(*tests) for name in group), sorted(tests))
+
+
+class TableTests(SynchronousTestCase):
+    """What the runner knows of the suite."""
+
+    def test_users_of_servers(self) -> None:
+        """Every module that needs Spark or Samba is in the table, so that only one worker starts it."""
+        listed = [name for users in SHARED.values() for name in users]
+        missing = []
+        for path in (PROJECT / "tests").rglob("test_*.py"):
+            module = ".".join(path.relative_to(PROJECT).with_suffix("").parts)
+            is_listed = any(f"{module}.".startswith(f"{name}.") for name in listed)
+            if path != Path(__file__) and STARTS.search(path.read_text(encoding="utf-8")) and not is_listed:
+                missing.append(module)
+        self.assertEqual(missing, [])
+
+    def test_modules_exist(self) -> None:
+        """Each name in the tables is a package or module of the tests."""
+        named = [*LONGEST, *(name for users in SHARED.values() for name in users)]
+        gone = [
+            name
+            for name in named
+            if name not in SHARED
+            and not (PROJECT / name.replace(".", "/")).is_dir()
+            and not (PROJECT / name.replace(".", "/")).with_suffix(".py").is_file()
+        ]
+        self.assertEqual(gone, [])
+
+
+class WorkerTests(SynchronousTestCase):
+    """What a worker does between two tests."""
+
+    def test_warnings_come_again(self) -> None:
+        """A module that has warned warns again in the next test, as trial demands; others are left alone."""
+        wordy, silent = ModuleType("wordy"), ModuleType("silent")
+        wordy.__dict__["__warningregistry__"] = {("text", RuntimeWarning, 1): True}
+        forget_warnings({"wordy": wordy, "silent": silent, "missing": None})
+        self.assertIsNone(wordy.__dict__["__warningregistry__"])
+        self.assertNotIn("__warningregistry__", vars(silent))
+
+    def test_it_is_used(self) -> None:
+        """Trial still sets the attribute by the function that is replaced."""
+        self.assertIn("_setWarningRegistryToNone", _synctest._collectWarnings.__code__.co_names)

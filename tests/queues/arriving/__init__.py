@@ -1,0 +1,1 @@
+"""Messages that arrive: admission, deserialization, acknowledgements, reports."""

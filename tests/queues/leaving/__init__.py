@@ -1,0 +1,1 @@
+"""Messages that leave: expiry, journals, moves, purges, transactions."""

@@ -1,0 +1,1 @@
+"""Reading of queues: cursors, descriptors, positions by lookup identifier."""

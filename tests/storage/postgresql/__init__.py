@@ -1,0 +1,1 @@
+"""The PostgreSQL store: history, damage, crashes, servers that vanish."""

@@ -1,0 +1,1 @@
+"""Packets and their headers ([MS-MQMQ] 2.2)."""

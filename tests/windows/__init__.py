@@ -1,0 +1,1 @@
+"""Security descriptors, SDDL and access checks ([MS-DTYP])."""
