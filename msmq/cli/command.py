@@ -50,7 +50,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _failed(INTERRUPTED, "interrupted")
     except Exception as error:
-        return _failed(REFUSED, f"a fault of this command: {type(error).__name__}: {error}")
+        return _failed(REFUSED, f"internal error in this command: {type(error).__name__}: {error}")
 
 
 def _missing_verb(context: click.Context | None) -> int:

@@ -12,7 +12,7 @@ from msmq.structures.status import MQError, Status
 
 _C = TypeVar("_C", bound=Callable[..., object])
 
-yes_option: Final = click.option("--yes", is_flag=True, help="Do it without asking.")
+yes_option: Final = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 """Decorator that adds C{--yes} to a command."""
 
 
@@ -35,4 +35,6 @@ def confirm(question: Callable[[], str], *, yes: bool, is_required: bool = True)
         if not click.confirm(question(), err=True):
             raise MQError(Status.MQ_ERROR_OPERATION_CANCELLED, "nothing was changed")
     elif is_required:
-        raise click.UsageError("there is no terminal to ask on; confirm with --yes, or look with --dry-run")
+        raise click.UsageError(
+            "there is no terminal for a confirmation; use --yes, or preview with --dry-run"
+        )

@@ -160,7 +160,7 @@ class Settings:
         if current is None:
             return None
         if current not in contexts.places:
-            raise click.UsageError(f"MSMQ_CONTEXT: there is no context {current}; msmq context list")
+            raise click.UsageError(f"MSMQ_CONTEXT: there is no context {current}; see msmq context list")
         return contexts.places[current]
 
 

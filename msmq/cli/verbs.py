@@ -38,7 +38,8 @@ VERBS: Final = {
     ),
     "check": VerbEntry(
         "msmq.cli.server.check",
-        "Check the server for a monitoring system, and print one line with what is wrong and the figures.",
+        "Check the server for a monitoring system: print one line with the problems and the performance "
+        "data.",
     ),
     "completion": VerbEntry(
         "msmq.cli.server.completion",
@@ -46,7 +47,8 @@ VERBS: Final = {
     ),
     "config": VerbEntry("msmq.cli.server.config", "Check and reload the configuration of a server."),
     "context": VerbEntry(
-        "msmq.cli.server.context", "Keep the servers that the command is used with, and choose one."
+        "msmq.cli.server.context",
+        "Manage contexts: named servers, one of which is the default of the command.",
     ),
     "deadletter": VerbEntry("msmq.cli.messages.deadletter", "List, show, requeue and discard dead letters."),
     "decode": VerbEntry(
@@ -62,7 +64,7 @@ VERBS: Final = {
     ),
     "events": VerbEntry(
         "msmq.cli.server.events",
-        "Print the entries of the event log: what became of messages, and what operators changed.",
+        "Print the event log: results of messages, and changes by operators.",
     ),
     "explain": VerbEntry(
         "msmq.cli.messages.explain",
@@ -98,10 +100,10 @@ VERBS: Final = {
     "send": VerbEntry("msmq.cli.messages.send", "Send messages to DESTINATION, and print their identifiers."),
     "session": VerbEntry("msmq.cli.server.session", "List the sessions with other queue managers."),
     "status": VerbEntry("msmq.cli.server.status", "Show the identity and the state of the queue manager."),
-    "store": VerbEntry("msmq.cli.server.store", "Look after the store of a server that does not run."),
+    "store": VerbEntry("msmq.cli.server.store", "Migrate, check, repair and discard message stores."),
     "top": VerbEntry(
         "msmq.cli.server.top",
-        "Show the busiest queues or sessions, with their rates a second, until Ctrl-C.",
+        "Show the busiest queues or sessions, with their rates per second, until Ctrl-C.",
     ),
     "topology": VerbEntry(
         "msmq.cli.enterprise.topology", "Show the sites, links and queue managers of the enterprise."

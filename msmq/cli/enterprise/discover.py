@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 )
 @click.option("--enterprise", metavar="GUID", help="The enterprise to send in the request.  [default: none]")
 @click.option(
-    "--site", metavar="GUID", help="The site to send; servers of that site list none.  [default: none]"
+    "--site", metavar="GUID", help="The site to send; servers of that site return no list.  [default: none]"
 )
 @common_options
 @pass_settings

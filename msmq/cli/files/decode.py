@@ -33,8 +33,8 @@ from msmq.cli.output import complain
 def decode(settings: Settings, file: str, is_hex: bool, port: int, ping_port: int) -> int:
     """Print the packets in FILE, or in standard input without FILE or with -, as JSON lines.
 
-    FILE holds the bytes of a session, a datagram, either as hex text, or a capture as pcap, pcapng or
-    as capture tools print it.  It may be compressed with gzip.
+    FILE contains the bytes of a session or of a datagram, raw or as hex text, or a capture: pcap, pcapng, or
+    the hex dump that a capture tool prints.  It may be compressed with gzip.
     Status 1 if a packet is malformed.
     """
     settings.refuse_on()

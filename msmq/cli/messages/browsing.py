@@ -36,7 +36,7 @@ def browse_options(verb: _C) -> _C:
             help="The maximum number of messages.",
         ),
         click.option(
-            "--after", metavar="LOOKUP", type=click.IntRange(min=0), help="Begin after this lookup_id."
+            "--after", metavar="LOOKUP", type=click.IntRange(min=0), help="Start after this lookup_id."
         ),
     ):
         verb = option(verb)

@@ -62,16 +62,25 @@ class PastTime(click.ParamType[str]):
 def _filters(verb: _C) -> _C:
     for option in (
         click.option(
-            "--where", metavar="EXPRESSION", help="Those for which this JMESPath expression is true."
+            "--where",
+            metavar="EXPRESSION",
+            help="Only dead letters for which this JMESPath expression is true.",
         ),
         click.option(
             "--since",
             metavar="TIME",
             type=PastTime(),
-            help="Those that failed since TIME: 2026-01-31T12:00 (UTC unless it has an offset), or 15m ago.",
+            help="Only dead letters that failed since TIME: 2026-01-31T12:00 (default UTC), or 15m ago.",
         ),
-        click.option("--queue", metavar="Q", help="Those for Q, a format name, or the end of one."),
-        click.option("--class", "kind", metavar="CLASS", help="Those of a class, as NACK_Q_EXCEED_QUOTA."),
+        click.option(
+            "--queue", metavar="Q", help="Only dead letters for Q, a format name or the end of one."
+        ),
+        click.option(
+            "--class",
+            "kind",
+            metavar="CLASS",
+            help="Only dead letters of a class, such as NACK_Q_EXCEED_QUOTA.",
+        ),
     ):
         verb = option(verb)
     return verb
@@ -136,7 +145,9 @@ def deadletter_list(
     output, where = settings.output, _Filters(**filters).expression
     if group_by is not None:
         if limit is not None:
-            raise click.UsageError("--limit is for a list, and --group-by counts all")
+            raise click.UsageError(
+                "--limit and --group-by exclude each other: the groups count all dead letters"
+            )
         _count(settings, group_by, where)
     elif where is None:
         output.many(settings.client.dead_letters(limit), _COLUMNS)
@@ -145,7 +156,7 @@ def deadletter_list(
         for queue in _QUEUES:
             for value in settings.client.browse(queue, where=where, limit=limit or _LISTED, bodies=False):
                 if "looked_at" in value:
-                    output.progress(f"{value['looked_at']} looked at, {value['found']} found")
+                    output.progress(f"{value['looked_at']} examined, {value['found']} found")
                 elif "unreadable" not in value:
                     found.append({"queue": queue, "state": "available", **value})
         output.progress("")
@@ -160,7 +171,7 @@ def _count(settings: Settings, by: list[str], where: str | None) -> None:
         if "messages" in value:
             groups.append(value)
         elif "end" not in value:
-            output.progress(f"{value['looked_at']} looked at, {value['groups']} groups")
+            output.progress(f"{value['looked_at']} examined, {value['groups']} groups")
     output.progress("")
     output.many(groups, ("messages", *(_KEYS[key] for key in by), "bytes", "oldest", "newest"))
 
@@ -172,7 +183,7 @@ def _count(settings: Settings, by: list[str], where: str | None) -> None:
 @common_options
 @pass_settings
 def deadletter_show(settings: Settings, id: str, decode: bool, as_hex: bool) -> None:
-    """Show the dead letter ID, and why it is one."""
+    """Show the dead letter ID and the reason of its failure."""
     queue, lookup_id = _place(settings, id)
     explained = settings.client.explain(id)
     reasons = [event for event in explained["events"] if event["class"]]
@@ -181,21 +192,21 @@ def deadletter_show(settings: Settings, id: str, decode: bool, as_hex: bool) -> 
     if not as_hex:
         settings.output.text(f"failed      {reasons[-1]['time'] if reasons else '-'}")
         settings.output.text(f"reason      {value['reason'] or value['class_name']}")
-        settings.output.text(f"was for     {value['destination_queue'] or '-'}")
+        settings.output.text(f"destination {value['destination_queue'] or '-'}")
     print_message(settings, queue, value, as_hex=as_hex)
     settings.output.flush()
 
 
 @deadletter.command("requeue")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
-@click.option("--to", metavar="D", help="Another destination than the one that each was for.")
-@click.option("--all", "everything", is_flag=True, help="All dead letters.")
+@click.option("--to", metavar="D", help="Send to this destination instead of the original one.")
+@click.option("--all", "everything", is_flag=True, help="Select all dead letters.")
 @click.option(
     "--edit",
     metavar="FILE",
-    help="Send one as FILE has it: JSON as show --json prints it; - is standard input.",
+    help="Send FILE instead of the one dead letter: JSON as show --json prints it; - is standard input.",
 )
-@click.option("--dry-run", is_flag=True, help="Send nothing; list them.")
+@click.option("--dry-run", is_flag=True, help="Send nothing; list the selected dead letters.")
 @_filters
 @common_options
 @pass_settings
@@ -209,10 +220,10 @@ def deadletter_requeue(
     dry_run: bool,
     **filters: Any,
 ) -> int:
-    """Send dead letters again to the queues that they were for, and print their new identifiers.
+    """Send dead letters again to their destination queues, and print the new identifiers.
 
-    Each leaves its dead-letter queue atomically with that.  One that is refused stays, is named, and the
-    exit status is 1; the others are sent all the same.
+    Each message is sent and removed from its dead-letter queue atomically. A message that is refused stays
+    and is reported, the others are sent, and the exit status is 1.
     """
     chosen = _chosen(ids, everything, _Filters(**filters))
     message = None
@@ -226,8 +237,8 @@ def deadletter_requeue(
 
 @deadletter.command("discard")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All dead letters.")
-@click.option("--dry-run", is_flag=True, help="Remove nothing; list them.")
+@click.option("--all", "everything", is_flag=True, help="Select all dead letters.")
+@click.option("--dry-run", is_flag=True, help="Remove nothing; list the selected dead letters.")
 @_filters
 @yes_option
 @common_options
@@ -235,9 +246,9 @@ def deadletter_requeue(
 def deadletter_discard(
     settings: Settings, /, ids: tuple[str, ...], everything: bool, dry_run: bool, yes: bool, **filters: Any
 ) -> int:
-    """Remove dead letters; each leaves an event.
+    """Remove dead letters; the event log records each removal.
 
-    On a terminal the command asks first; elsewhere it needs --yes.
+    On a terminal the command asks for confirmation; elsewhere it requires --yes.
     """
     chosen = _chosen(ids, everything, _Filters(**filters))
     report = ChangeReport(settings, "discarded", dry_run)
@@ -248,7 +259,9 @@ def _chosen(ids: tuple[str, ...], everything: bool, filters: _Filters) -> tuple[
     """Identifiers, an expression, or C{None} for all."""
     where = filters.expression
     if [bool(ids), where is not None, everything].count(True) != 1:
-        raise click.UsageError("say which: ID..., or --class, --queue, --since and --where, or --all")
+        raise click.UsageError(
+            "select dead letters: ID..., or --class, --queue, --since and --where, or --all"
+        )
     return ids or where
 
 

@@ -76,10 +76,10 @@ def print_message(settings: Settings, queue: str, value: dict[str, Any], *, as_h
 def message_remove(
     settings: Settings, /, ids: tuple[str, ...], dry_run: bool, yes: bool, **chosen: Any
 ) -> int:
-    """Remove messages from their queue, as a purge does: those of some identifiers, or those that match.
+    """Remove messages from their queue, as a purge does: by identifier, or all that match.
 
-    Their senders get the acknowledgements that they requested.  On a terminal the command asks first;
-    elsewhere it needs --yes.
+    Their senders get the acknowledgements that they requested.  On a terminal the command asks for
+    confirmation; elsewhere it requires --yes.
     """
     selection = Selection(ids, **chosen)
     selection.check()
@@ -89,10 +89,12 @@ def message_remove(
 
 @message.command("copy")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("--to", metavar="DESTINATION", required=True, help="The destination of the copies, as in send.")
 @click.option(
-    "--to", metavar="DESTINATION", required=True, help="Where the copies go: a destination, as of send."
+    "--in-clear",
+    is_flag=True,
+    help="Send all copies unencrypted, even if their senders requested encryption.",
 )
-@click.option("--in-clear", is_flag=True, help="Encrypt none of them, whatever its sender asked for.")
 @selection_options
 @common_options
 @pass_settings

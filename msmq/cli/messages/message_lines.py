@@ -101,7 +101,7 @@ class MessageLines:
         else:
             body = line.removesuffix(b"\n").removesuffix(b"\r")
         if destination is None:
-            raise self._damaged(number, "it has no destination, and the command names none")
+            raise self._damaged(number, "it has no destination, and neither has the command")
         if len(body) > _LARGEST:
             raise self._damaged(number, f"body and extension have more than {_LARGEST} bytes")
         properties["destination"] = destination

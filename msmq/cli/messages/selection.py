@@ -26,13 +26,13 @@ def selection_options(verb: _C) -> _C:
         click.option("--dry-run", is_flag=True, help="Change nothing; list the messages."),
         click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most N messages."),
         click.option("--all", "everything", is_flag=True, help="All messages of the queue."),
-        click.option("--body", metavar="TEXT", help="Those whose body contains TEXT."),
+        click.option("--body", metavar="TEXT", help="Only messages whose body contains TEXT."),
         click.option(
             "--where",
             metavar="EXPRESSION",
-            help="Those for which this JMESPath expression over their JSON keys is true.",
+            help="Only messages for which this JMESPath expression over their JSON keys is true.",
         ),
-        click.option("--queue", metavar="PATH", help="The queue in which they are."),
+        click.option("--queue", metavar="PATH", help="The queue of the messages."),
     ):
         verb = option(verb)
     return verb
@@ -60,11 +60,11 @@ class Selection:
         """
         is_matching = self.where is not None or self.body is not None
         if [bool(self.ids), is_matching, self.everything].count(True) != 1:
-            raise click.UsageError("say which messages: ID..., or --queue PATH with --where, --body or --all")
+            raise click.UsageError("select messages: ID..., or --queue PATH with --where, --body or --all")
         if self.queue is None and not self.ids:
-            raise click.UsageError("--queue says in which queue --where, --body and --all select messages")
+            raise click.UsageError("--where, --body and --all need --queue")
         if self.ids and self.limit is not None:
-            raise click.UsageError("--limit is for --where, --body and --all")
+            raise click.UsageError("--limit needs --where, --body or --all")
 
     def parts(self, settings: Settings) -> dict[str, dict[str, Any]]:
         """The selection of each queue.
@@ -83,7 +83,9 @@ class Selection:
         for text in self.ids:
             if text.isdecimal():
                 if self.queue is None:
-                    raise click.UsageError("a lookup_id is that of a queue; name it with --queue")
+                    raise click.UsageError(
+                        "a lookup_id is unique only within a queue; name the queue with --queue"
+                    )
                 found.setdefault(self.queue, []).append(int(text))
                 continue
             queue, lookup_id = place_of(settings, text, self.queue)
@@ -146,7 +148,7 @@ class ChangeReport:
             if "lookup_id" not in value:
                 if "end" not in value:
                     count = f"{self.changed} {self.done}" if value.get("done") else f"{value['found']} found"
-                    output.progress(f"{value['looked_at']} looked at, {count}")
+                    output.progress(f"{value['looked_at']} examined, {count}")
                 elif "not_compared" in value:
                     output.progress("")
                     complain(f"{value['not_compared']} message(s) could not be compared: {value['reason']}")

@@ -75,7 +75,7 @@ class AcknowledgeList(click.ParamType[list[str]]):
 )
 @click.option("--admin-queue", metavar="FN", help="The queue for acknowledgements.")
 @click.option("--response-queue", metavar="FN", help="The queue for responses.")
-@click.option("--correlation-id", metavar="ID", help=r"The message that this belongs to: {guid}\number.")
+@click.option("--correlation-id", metavar="ID", help=r"The identifier of the related message: {guid}\number.")
 @click.option("--app-tag", "application_tag", metavar="N", type=_NUMBER, help="A number for applications.")
 @click.option("--body-type", metavar="N", type=_NUMBER, help="The type of the body, a VARTYPE.")
 @click.option("--extension-file", metavar="F", help="Read the extension from a file.")
@@ -196,11 +196,11 @@ def _send_lines(
             lines.damage = damage
         except MQError as error:
             output.flush()
-            detail = f"{error.detail}; {name}: {lines.result()}, and none behind"
+            detail = f"{error.detail}; {name}: {lines.result()}, and none after them"
             raise MQError(error.status, detail) from error
         except KeyboardInterrupt:
             output.flush()
-            complain(f"{name}: {lines.result()}, and possibly some behind")
+            complain(f"{name}: {lines.result()}, and possibly some after them")
             raise
     output.progress("")
     output.flush()

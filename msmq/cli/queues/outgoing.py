@@ -148,10 +148,11 @@ def outgoing_resume(settings: Settings, name: str | None, everything: bool, next
 @common_options
 @pass_settings
 def outgoing_purge(settings: Settings, name: str, yes: bool) -> None:
-    """Remove all messages that wait for the format name NAME, and print how many.
+    """Remove all pending messages for the format name NAME, and print their number.
 
-    Their senders get the acknowledgements and the dead letters that they requested; what is sent and not
-    acknowledged yet may have arrived.  On a terminal the command asks first; elsewhere it needs --yes.
+    Their senders get the acknowledgements and the dead letters that they requested; a message that was sent
+    and not yet acknowledged may have arrived.  On a terminal the command asks for confirmation; elsewhere it
+    requires --yes.
     """
     output, client = settings.output, settings.client
     confirm(lambda: f"Purge {client.outgoing_queue(name)['messages']} message(s) for {name}", yes=yes)
@@ -163,13 +164,14 @@ def outgoing_purge(settings: Settings, name: str, yes: bool) -> None:
 
 @outgoing.command("retry-now")
 @click.argument("name", required=False)
-@click.option("--all", "everything", is_flag=True, help="All that wait for their next attempt.")
+@click.option("--all", "everything", is_flag=True, help="All outgoing queues that wait for a retry.")
 @common_options
 @pass_settings
 def outgoing_retry_now(settings: Settings, name: str | None, everything: bool) -> None:
-    """Dial the next hop of the format name NAME now, if it waits for the next attempt.
+    """Connect to the next hop of the format name NAME now, without waiting for the next retry.
 
-    All queues that share the next hop profit; the next waits begin with the shortest.
+    This applies to all outgoing queues with the same next hop; their retry intervals start again with the
+    shortest.
     """
     if (name is not None) == everything:
         raise click.UsageError("name one of NAME and --all")

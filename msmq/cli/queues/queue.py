@@ -177,7 +177,8 @@ def queue_set(settings: Settings, /, path: str, **options: Any) -> None:
 def queue_purge(settings: Settings, path: str, yes: bool) -> None:
     """Remove all messages in the queue PATH, and print their number.
 
-    On a terminal the command asks first.  The server continues if the command is interrupted; the same
+    On a terminal the command asks for confirmation.  The server continues if the command is interrupted; the
+    same
     command waits for the rest.
     """
     output = settings.output
@@ -222,7 +223,7 @@ def queue_replay(
 def queue_delete(settings: Settings, path: str, yes: bool) -> None:
     """Delete the queue PATH and all messages in it.
 
-    On a terminal the command asks first.
+    On a terminal the command asks for confirmation.
     """
     with settings.naming(path):
         confirm(lambda: f"Delete the queue with {_content(settings, path)}", yes=yes, is_required=False)

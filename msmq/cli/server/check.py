@@ -75,12 +75,12 @@ class _Findings:
 
 @click.command
 @click.option(
-    "--queue", "paths", metavar="PATH", multiple=True, help="A queue to look at; several.  [default: all]"
+    "--queue", "paths", metavar="PATH", multiple=True, help="A queue to check; repeatable.  [default: all]"
 )
 @click.option("--messages", metavar="W,C", type=_OPTION, help="Messages in one queue.")
-@click.option("--age", metavar="W,C", type=_OPTION, help="Seconds since the next message of one queue came.")
+@click.option("--age", metavar="W,C", type=_OPTION, help="Age of the first message of one queue, in seconds.")
 @click.option("--quota", metavar="W,C", type=_OPTION, help="Used percent of the quota of one queue.")
-@click.option("--outgoing", metavar="W,C", type=_OPTION, help="Messages that wait for one destination.")
+@click.option("--outgoing", metavar="W,C", type=_OPTION, help="Pending messages for one destination.")
 @click.option(
     "--dead-letters", metavar="W,C", type=_OPTION, default="1", show_default=True, help="Dead letters."
 )
@@ -96,10 +96,10 @@ def check(
     outgoing: Thresholds | None,
     dead_letters: Thresholds,
 ) -> int:
-    """Check the server for a monitoring system, and print one line with what is wrong and the figures.
+    """Check the server for a monitoring system: print one line with the problems and the performance data.
 
-    W,C are the values from which a figure is a warning, and critical.  Exit status: 0 OK, 1 WARNING,
-    2 CRITICAL, also if the server does not answer or takes no messages.
+    W,C are the thresholds of WARNING and CRITICAL.  Exit status: 0 OK, 1 WARNING,
+    2 CRITICAL. A server that does not answer or accepts no messages is CRITICAL.
     """
     found = _Findings()
     try:
@@ -113,7 +113,7 @@ def check(
             for each in client.outgoing():
                 found.judge(
                     outgoing.severity(each["messages"]),
-                    f"{each['messages']} messages wait for {each['format_name']} ({each['state']})",
+                    f"{each['messages']} messages are pending for {each['format_name']} ({each['state']})",
                 )
     except MQError as error:
         found.judge(_CRITICAL, str(error))
@@ -132,7 +132,7 @@ def _check_server(found: _Findings, status: dict[str, Any], dead_letters: Thresh
     found.judge(dead_letters.severity(letters), f"{letters} dead letter(s)")
     directory = status.get("directory")
     if directory is not None and not directory["reached"]:
-        found.judge(1, f"the directory is not reached: {directory['problem']}")
+        found.judge(1, f"the directory is unreachable: {directory['problem']}")
     found.figures += [
         _NEVER.perfdata("messages", status["messages"]),
         _NEVER.perfdata("bytes", status["bytes"], "B"),
@@ -161,7 +161,7 @@ def _check_queue(
             found.figures.append(quota.perfdata(f"quota {path}", used, "%"))
     if age is not None:
         seconds = _age(settings, path) if count else 0.0
-        found.judge(age.severity(seconds), f"the next message of {path} waits since {seconds:.0f} s")
+        found.judge(age.severity(seconds), f"the first message of {path} has waited for {seconds:.0f} s")
         if shows_figures:
             found.figures.append(age.perfdata(f"age {path}", seconds, "s"))
 

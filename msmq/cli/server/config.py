@@ -52,7 +52,7 @@ def config_check(settings: Settings, file: str) -> int:
 @common_options
 @pass_settings
 def config_reload(settings: Settings) -> None:
-    """Have the server read its configuration again.
+    """Reload the configuration of the server.
 
     [hosts], [limits], [timers], [security], tokens, certificates and the enterprise file take effect.
     Prints what changed, and what needs a restart. A mistake in the file changes nothing.

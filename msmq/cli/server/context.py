@@ -11,19 +11,19 @@ from msmq.cli.options import Settings, common_options, pass_settings
 @click.group
 @common_options
 def context() -> None:
-    """Keep the servers that the command is used with, and choose one."""
+    """Manage contexts: named servers, one of which is the default of the command."""
 
 
 @context.command("add")
 @click.argument("name")
 @click.argument("place")
-@click.option("--with-token-file", metavar="F", help="The file with the token of a server over the network.")
+@click.option("--with-token-file", metavar="F", help="The file with the token of a remote server.")
 @common_options
 @pass_settings
 def context_add(settings: Settings, name: str, place: str, with_token_file: str | None) -> None:
-    """Keep the server at PLACE under NAME: a control socket, a data directory or ssl:HOST:PORT.
+    """Add the context NAME for the server at PLACE: a control socket, a data directory or ssl:HOST:PORT.
 
-    A NAME that is there is replaced.  The token stays in its file.
+    An existing context NAME is replaced. Only the path of the token file is stored, not the token.
     """
     import os
 
@@ -45,17 +45,17 @@ def context_add(settings: Settings, name: str, place: str, with_token_file: str 
 
 @context.command("use")
 @click.argument("name", required=False)
-@click.option("--none", is_flag=True, help="Use none of them.")
+@click.option("--none", is_flag=True, help="Use no context.")
 @common_options
 @pass_settings
 def context_use(settings: Settings, name: str | None, none: bool) -> None:
-    """Use the server NAME from now on, where neither an option nor MSMQ_CONTROL names another."""
+    """Make NAME the context of all commands that select no server by an option or MSMQ_CONTROL."""
     if (name is None) != none:
         raise click.UsageError("give NAME or --none")
     kept = read_contexts()
     if name is not None and name not in kept.places:
         known = ", ".join(sorted(kept.places)) or "none"
-        raise click.UsageError(f"there is no context {name} in {contexts_file()}; there are: {known}")
+        raise click.UsageError(f"{contexts_file()} has no context {name}; it has: {known}")
     write_contexts(Contexts(kept.places, name))
     settings.output.one({"current": name})
     settings.output.flush()
@@ -65,7 +65,7 @@ def context_use(settings: Settings, name: str | None, none: bool) -> None:
 @common_options
 @pass_settings
 def context_list(settings: Settings) -> None:
-    """List the servers."""
+    """List the contexts."""
     kept = read_contexts()
     rows = [
         {"name": name, "current": name == kept.current, "place": place, "token_file": token_file}
@@ -80,10 +80,10 @@ def context_list(settings: Settings) -> None:
 @common_options
 @pass_settings
 def context_remove(settings: Settings, name: str) -> None:
-    """Forget the server NAME."""
+    """Remove the context NAME."""
     kept = read_contexts()
     if name not in kept.places:
-        raise click.UsageError(f"there is no context {name} in {contexts_file()}")
+        raise click.UsageError(f"{contexts_file()} has no context {name}")
     places = {each: place for each, place in kept.places.items() if each != name}
     write_contexts(Contexts(places, None if kept.current == name else kept.current))
     settings.output.one({"removed": name})

@@ -14,19 +14,24 @@ _TAIL: Final = 20
 
 
 @click.command
-@click.option("--follow", is_flag=True, help="Go on with events as they come, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Continue with new events, until Ctrl-C.")
 @click.option(
-    "--tail", metavar="N", type=click.IntRange(min=0), help=f"Begin with the last N.  [default: {_TAIL}]"
+    "--tail",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help=f"Start with the last N events.  [default: {_TAIL}]",
 )
-@click.option("--after", metavar="N", type=click.IntRange(min=0), help="Begin behind the sequence number N.")
+@click.option("--after", metavar="N", type=click.IntRange(min=0), help="Start after the sequence number N.")
 @click.option(
     "--since",
     metavar="TIME",
     type=PastTime(),
-    help="Those since TIME: 2026-01-31T12:00 (UTC unless it has an offset), or 15m ago.",
+    help="Only events since TIME: 2026-01-31T12:00 (UTC unless it has an offset), or 15m ago.",
 )
 @click.option(
-    "--where", metavar="EXPRESSION", help="Those for which this JMESPath expression over their keys is true."
+    "--where",
+    metavar="EXPRESSION",
+    help="Only events for which this JMESPath expression over their keys is true.",
 )
 @common_options
 @pass_settings
@@ -39,7 +44,7 @@ def events(
     since: str | None,
     where: str | None,
 ) -> None:
-    """Print the entries of the event log: what became of messages, and what operators changed."""
+    """Print the event log: results of messages, and changes by operators."""
     if tail is not None and (after is not None or since is not None):
         raise click.UsageError("--tail excludes --after and --since")
     output = settings.output

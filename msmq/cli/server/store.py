@@ -16,7 +16,7 @@ from msmq.structures.status import MQError, Status
 @click.group
 @common_options
 def store() -> None:
-    """Look after the store of a server that does not run."""
+    """Migrate, check, repair and discard message stores."""
 
 
 @store.command("migrate")
@@ -24,14 +24,16 @@ def store() -> None:
     "--to", "target", metavar="STORE", required=True, help="log, sqlite or postgresql://..., or either:PATH."
 )
 @click.option("--from", "source", metavar="STORE", help="By default the store in the data directory.")
-@click.option("--accept-loss", is_flag=True, help="Move what is there, though it is not what was used last.")
+@click.option(
+    "--accept-loss", is_flag=True, help="Migrate a source that is not the store used last, or that lost data."
+)
 @common_options
 @pass_settings
 def store_migrate(settings: Settings, target: str, source: str | None, accept_loss: bool) -> None:
-    """Move everything that the store of the data directory holds to another store.
+    """Migrate all data of the store in the data directory to another store.
 
-    The server must not run. Whatever interrupts it, the source stays whole until the target holds the same,
-    by counts and hashes; the same command goes on where it was. After it, set [storage] backend to STORE.
+    The server must be stopped. The source stays unchanged until the target is verified by counts and hashes;
+    repeat the command to resume an interrupted migration. Afterwards, set [storage] backend to STORE.
     """
     settings.refuse_on()
     from msmq.service.store_migration import migrate
@@ -75,7 +77,7 @@ def store_migrate(settings: Settings, target: str, source: str | None, accept_lo
 @common_options
 @pass_settings
 def store_discard(settings: Settings, description: str) -> None:
-    """Delete STORE, which was moved to another store: sqlite, log or postgresql://..., or either:PATH."""
+    """Delete STORE after its migration to another store: sqlite, log or postgresql://..., or either:PATH."""
     settings.refuse_on()
     from msmq.service.store_migration import discard
 
@@ -102,9 +104,9 @@ def _refusing() -> Iterator[None]:
 @common_options
 @pass_settings
 def store_check(settings: Settings, description: str | None) -> None:
-    """Verify everything that the store of the data directory holds, whether its server runs or not.
+    """Verify all data in the store of the data directory; the server may run.
 
-    Nothing is changed. The exit status is 1 if something is damaged or missing, one line each.
+    Nothing is changed. Damaged or missing data is reported, one line each, and the exit status is 1.
     """
     settings.refuse_on()
     from msmq.service.store_check import check
@@ -121,7 +123,7 @@ def store_check(settings: Settings, description: str | None) -> None:
             output.text(problem)
         output.text(f"{found.place}: {found.rows} rows verified, {found.size} bytes of packets")
     output.flush()
-    _end(len(found.problems), found.place, "msmq store repair puts it into quarantine")
+    _end(len(found.problems), found.place, "msmq store repair moves it into quarantine")
 
 
 @store.command("repair")
@@ -129,10 +131,10 @@ def store_check(settings: Settings, description: str | None) -> None:
 @common_options
 @pass_settings
 def store_repair(settings: Settings, description: str | None) -> None:
-    """Put what is damaged into quarantine, so that the server starts with everything else.
+    """Move damaged data into quarantine, so that the server starts with the rest.
 
-    The server must not run. What cannot be read is kept in a directory named quarantine, and each message
-    that is taken out of its queue has an event. The exit status is 1 if something is still damaged.
+    The server must be stopped. Unreadable data is kept in a directory named quarantine, and the event log
+    records each message that is removed from its queue. The exit status is 1 if damage remains.
     """
     settings.refuse_on()
     from msmq.service.store_check import repair

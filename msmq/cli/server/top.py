@@ -15,9 +15,16 @@ _SESSIONS: Final = ("in_rate", "out_rate", "unacknowledged", "direction", "state
 
 @click.command
 @click.argument("what", type=click.Choice(["queues", "sessions"]))
-@click.option("--by", metavar="COLUMN", help="Sort by this column.  [default: the rates, then the first]")
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(min=1), default=20, show_default=True, help="At most N."
+    "--by", metavar="COLUMN", help="Sort by this column.  [default: the rates, then the first column]"
+)
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="The maximum number of rows.",
 )
 @click.option(
     "--interval",
@@ -25,19 +32,19 @@ _SESSIONS: Final = ("in_rate", "out_rate", "unacknowledged", "direction", "state
     type=SecondsOption(min=0.1),
     default=2.0,
     show_default=True,
-    help="Seconds between two looks, of which the rates are made.",
+    help="Seconds between two samples, from which the rates are computed.",
 )
 @click.option(
-    "--count", metavar="N", type=click.IntRange(min=1), help="End after N tables.  [default: Ctrl-C]"
+    "--count", metavar="N", type=click.IntRange(min=1), help="Stop after N tables.  [default: Ctrl-C]"
 )
 @common_options
 @pass_settings
 def top(
     settings: Settings, /, what: str, by: str | None, limit: int, interval: float, count: int | None
 ) -> None:
-    """Show the busiest queues or sessions, with their rates a second, until Ctrl-C.
+    """Show the busiest queues or sessions, with their rates per second, until Ctrl-C.
 
-    On a terminal each table replaces the one before.  Elsewhere, and with --json, there is one table.
+    On a terminal each table replaces the previous one.  Elsewhere, and with --json, there is one table.
     """
     import sys
     import time
@@ -45,7 +52,7 @@ def top(
     output = settings.output
     columns = _QUEUES if what == "queues" else _SESSIONS
     if by is not None and by not in columns:
-        raise click.UsageError(f"--by {by}: there are {', '.join(columns)}")
+        raise click.UsageError(f"--by {by}: unknown column; the columns are {', '.join(columns)}")
     is_live = not output.as_json and sys.stdout.isatty()
     left = count or (None if is_live else 1)
     look = _queues if what == "queues" else _sessions

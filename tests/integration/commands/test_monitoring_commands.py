@@ -22,7 +22,7 @@ class CheckTests(CommandTestCase):
             self.assertEqual((ended.status, ended.objects[0]["status"]), (status, word))
         aged = await self.msmq("check", "--queue", ORDERS, "--age", ",0")
         self.assertEqual(aged.status, 2)
-        self.assertIn(f"the next message of {ORDERS} waits since", aged.output.decode())
+        self.assertIn(f"the first message of {ORDERS} has waited for", aged.output.decode())
         gone = await self.msmq("check", "--control", "/nonexistent/socket")
         self.assertEqual((gone.status, gone.output[:15]), (2, b"MSMQ CRITICAL -"))
 
@@ -59,7 +59,7 @@ class MonitoringTests(CommandTestCase):
         self.assertEqual(added.objects[0]["place"], f"unix:{os.path.realpath(self.socket)}")
         wrong = await self.msmq("context", "use", "beta", environment=home)
         self.assertEqual(wrong.status, 2)
-        self.assertIn("there are: alpha", wrong.errors)
+        self.assertIn("it has: alpha", wrong.errors)
         self.assertEqual((await self.msmq("context", "use", "alpha", environment=home)).status, 0)
         status = await self.msmq("status", "--json", environment=home)
         self.assertEqual(status.objects[0]["name"], "ALPHA")
