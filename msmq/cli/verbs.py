@@ -109,6 +109,10 @@ VERBS: Final = {
         "msmq.cli.enterprise.topology", "Show the sites, links and queue managers of the enterprise."
     ),
     "transaction": VerbEntry("msmq.cli.messages.transaction", "List, show and abort transactions."),
+    "watch": VerbEntry(
+        "msmq.cli.watch.watch",
+        "Show rates, depths, ages, sessions and alarms of a server on the whole screen, until q.",
+    ),
 }
 
 

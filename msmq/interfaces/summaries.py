@@ -45,6 +45,7 @@ class QueueSummary:
     @ivar uncommitted: the messages that open transactions have sent to it.
     @ivar sent_total: messages that came into it since the process began.
     @ivar received_total: messages that were received from it since then.
+    @ivar oldest_message_time: when the oldest message arrived that can be received; C{None} without one.
     """
 
     path: str
@@ -71,6 +72,7 @@ class QueueSummary:
     subqueues: Sequence[SubqueueSummary]
     sent_total: int
     received_total: int
+    oldest_message_time: float | None = attrs.field(metadata=TIME)
 
 
 @attrs.frozen

@@ -132,7 +132,8 @@ ONLY_IN = {
     "klein": ("msmq.control",),
     "click": ("msmq.cli",),
     "prometheus_client": ("msmq.web",),
-    "rich": ("msmq.cli",),
+    "rich": ("msmq.cli.watch.screen",),
+    "textual": ("msmq.cli.watch.screen",),
 }
 """The packages from outside that stay behind one door, and that door."""
 

@@ -69,6 +69,7 @@ def summarize_queue(
         subqueues=[_subqueue(subqueue) for subqueue in queue.subqueues.values()],
         sent_total=queue.arrived_count,
         received_total=queue.received_count,
+        oldest_message_time=queue.oldest_arrival,
     )
 
 

@@ -37,6 +37,16 @@ class MonitoringTests(CommandTestCase):
         first = ended.objects[0]
         self.assertEqual((first["path"], first["messages"], first["out_rate"]), (ORDERS, 1, 0.0))
 
+    async def test_watch(self) -> None:
+        """Without a terminal there are totals and alarms as objects, and a hint without C{--json}."""
+        await self.put(b"1")
+        ended = await self.msmq("watch", "--json", "--interval", "0.1", "--count", "2")
+        self.assertEqual((ended.status, len(ended.objects)), (0, 2), ended)
+        self.assertEqual((ended.objects[1]["messages"], ended.objects[1]["alarms"]), (1, []))
+        bare = await self.msmq("watch")
+        self.assertEqual((bare.status, bare.errors.count("\n")), (2, 1))
+        self.assertIn("msmq top", bare.errors)
+
     async def test_events(self) -> None:
         """What an operator did is printed; Ctrl-C ends what follows, with what came."""
         await self.msmq("queue", "purge", ORDERS)

@@ -1,0 +1,1 @@
+"""C{msmq watch}: the full-screen monitor; its model is pure, and only its screen imports textual."""

@@ -1,0 +1,74 @@
+"""Taking samples of a server in a thread, so that a slow server does not hold up the screen."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from msmq.cli.watch.model import Sample
+from msmq.control.client.client import ControlClient
+from msmq.structures.status import MQError
+
+
+def look(client: ControlClient) -> Sample:
+    """Take a sample.
+
+    @raise MQError: the server does not answer.
+    """
+    return Sample(
+        time.monotonic(),
+        time.time(),
+        client.status(),
+        client.queues(system=True),
+        client.outgoing(),
+        client.sessions(),
+    )
+
+
+class Looks:
+    """Takes a sample again and again.
+
+    The thread ends with the process: a server that never answers does not delay the end of the command.
+
+    @ivar interval: seconds between two samples.
+    """
+
+    def __init__(
+        self, client: ControlClient, interval: float, take: Callable[[Sample | MQError], None]
+    ) -> None:
+        """Create it.
+
+        @param take: called in the thread with each sample, or with the reason why there is none.
+        """
+        self.interval = interval
+        self._client = client
+        self._take = take
+        self._awake = threading.Event()
+        self._ended = False
+
+    def start(self) -> None:
+        """Start the thread; the first sample is taken after the interval."""
+        threading.Thread(target=self._run, name="looks", daemon=True).start()
+
+    def wake(self) -> None:
+        """Take a sample now."""
+        self._awake.set()
+
+    def stop(self) -> None:
+        """Take no further sample."""
+        self._ended = True
+        self._awake.set()
+
+    def _run(self) -> None:
+        while not self._ended:
+            self._awake.wait(self.interval)
+            self._awake.clear()
+            if self._ended:
+                return
+            found: Sample | MQError
+            try:
+                found = look(self._client)
+            except MQError as error:
+                found = error
+            self._take(found)
