@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 from uuid import UUID
 
 from twisted.internet.defer import Deferred
@@ -19,13 +19,14 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from msmq.deadline_timer import DeadlineTimer
+from msmq.direct_write import write_now
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.broker import HookResult
 from msmq.interfaces.session import ISession
 from msmq.moment import Moment
 from msmq.net.hooks import call_hook, call_slow_hook
 from msmq.net.session_owner import SessionOwner
-from msmq.net.transports import ReadingPauses, flush_written, prepare_transport
+from msmq.net.transports import ReadingPauses, prepare_transport
 from msmq.session.connection_limits import ConnectionRefusal
 from msmq.session.effects import (
     Abort,
@@ -50,6 +51,12 @@ from msmq.structures.packet.user_message_view import UserMessageView, measure_us
 from msmq.wire.framer import StreamFramer
 
 _OVER = (SessionState.CLOSED, SessionState.WAITING_RECONNECT)
+
+BURST: Final = 0.0002
+"""Seconds after a write during which messages are left to the reactor, which writes many together."""
+
+DIRECT: Final = 0x10000
+"""Bytes up to which messages are passed to the kernel at once."""
 
 
 @implementer(ISession, IPushProducer)
@@ -83,6 +90,7 @@ class SessionProtocol(Protocol):
         self.opened: float | None = None
         self.last_heard: float | None = None
         self.last_sent: float | None = None
+        self._written = 0.0
         self.received = 0
         self._framer = StreamFramer(measure_user_message, internal_only=True)
         self._in_hand = 0
@@ -393,12 +401,7 @@ class SessionProtocol(Protocol):
         match effect:
             case Transmit(chunks, is_awaited):
                 if self._is_connected:
-                    self.last_sent = self._now().wall
-                    self._factory.counts.bytes_sent += sum(map(len, chunks))
-                    self._connected_transport().writeSequence(chunks)
-                    following = self._effects[0] if self._effects else None
-                    if is_awaited and not (isinstance(following, Transmit) and following.is_awaited):
-                        flush_written(self.transport)
+                    self._write(chunks, is_awaited)
             case Deliver(messages, first_recoverable):
                 self._guarded(self._deliver, messages, first_recoverable)
             case Acknowledged(messages):
@@ -441,6 +444,25 @@ class SessionProtocol(Protocol):
             case Reconnect():
                 if self._factory.broker is not None:
                     self._guarded(self._factory.broker.reconnect, self)
+
+    def _write(self, chunks: Sequence[bytes], is_awaited: bool) -> None:
+        """Write to the connection, directly if the peer waits, or if nothing was written just before.
+
+        Acknowledgements that follow one another are one write.
+        """
+        following = self._effects
+        while is_awaited and following and isinstance(following[0], Transmit) and following[0].is_awaited:
+            chunks = (*chunks, *following[0].chunks)
+            following.popleft()
+        size = sum(map(len, chunks))
+        now = self._now()
+        self._factory.counts.bytes_sent += size
+        if is_awaited or (size <= DIRECT and now.monotonic - self._written >= BURST):
+            write_now(self._connected_transport(), b"".join(chunks))
+        else:
+            self._connected_transport().writeSequence(chunks)
+        self._written = now.monotonic
+        self.last_sent = now.wall
 
     def _deliver(self, messages: Sequence[UserMessageView], first_recoverable: int) -> None:
         if self._tells_each_arrival:

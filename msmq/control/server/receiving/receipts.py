@@ -145,8 +145,7 @@ class Confirmations:
         self.connection.abort()
 
     def _tell(self, **header: object) -> None:
-        self.connection.tell(**header)
-        self.connection.flush()
+        self.connection.tell(is_awaited=True, **header)
         self._unread += self.connection.is_behind
 
     def _confirm(self, receipt: object, is_answered: object) -> None:
