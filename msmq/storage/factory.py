@@ -34,7 +34,7 @@ class MemoryStorageFactory:
     def open_store(self, argument: str, data: Path) -> IMessageStore:
         """See L{IStorageFactory.open_store}."""
         if argument:
-            raise ValueError(f"memory takes no argument, not {quoted(argument)}")
+            raise ValueError(f"memory takes no argument, and {quoted(argument)} is given")
         return MemoryMessageStore()
 
 
@@ -100,8 +100,8 @@ def _factory(description: str) -> tuple[IStorageFactory, str]:
             return factory, argument
         known.append(factory.name)
     raise StorageDescriptionError(
-        f"storage {quoted(shown(description))}: there is no store {quoted(name)}; there are:"
-        f" {', '.join(sorted(known))}"
+        f"storage {quoted(shown(description))}: unknown store {quoted(name)}; known are: "
+        f"{', '.join(sorted(known))}"
     )
 
 

@@ -195,8 +195,8 @@ class LoadTests(ReadingTestCase):
                 "--name: must not contain ' '; letters, digits, '-', '_' and '.' are allowed",
                 "--storage: must be the name of a store, which are memory, sqlite, log, postgresql, "
                 "not 'rocks'",
-                "--directory: cannot be used: directory 'files:x': there is no directory 'files'; "
-                "there are: file, ldap, ldaps, none",
+                "--directory: cannot be used: directory 'files:x': unknown directory backend 'files'; "
+                "known are: file, ldap, ldaps, none",
                 "--data: must be the path of a directory",
                 "--address: must be an IP address, not 'localhost'",
             ],

@@ -104,7 +104,7 @@ class ControlClient(ControlRequests):
                 for line in response:
                     value: dict[str, Any] = json.loads(line)
                     if "error" in value:
-                        raise read_refusal(line, "the purge broke off")
+                        raise read_refusal(line, "the purge was interrupted")
                     if "purged" in value:
                         return value
                     progress(value["messages"])
@@ -261,7 +261,7 @@ class ControlClient(ControlRequests):
         query = urlencode(
             {name: value for name, value in asked.items() if value is not None}, errors="replace"
         )
-        return self.lines("GET", f"{_queue_target(path)}/messages?{query}", "the search broke off")
+        return self.lines("GET", f"{_queue_target(path)}/messages?{query}", "the search was interrupted")
 
     def change_messages(
         self,
@@ -292,7 +292,7 @@ class ControlClient(ControlRequests):
         wanted |= {"all": everything or None, "dry_run": dry_run or None}
         given = {name: value for name, value in wanted.items() if value is not None}
         target = f"{_queue_target(path)}/messages/{action}"
-        return self.lines("POST", target, "the change broke off", _json(given))
+        return self.lines("POST", target, "the change was interrupted", _json(given))
 
     def dead_letter_groups(self, by: Sequence[str], where: str | None = None) -> Iterator[dict[str, Any]]:
         """Count the dead letters by some of their properties; the last object has C{end}.
@@ -301,7 +301,7 @@ class ControlClient(ControlRequests):
         @param where: as of L{browse}.
         """
         asked = {"by": ",".join(by)} | ({} if where is None else {"where": where})
-        return self.lines("GET", f"/v1/deadletters/groups?{urlencode(asked)}", "the search broke off")
+        return self.lines("GET", f"/v1/deadletters/groups?{urlencode(asked)}", "the search was interrupted")
 
     def events(
         self,
@@ -322,7 +322,9 @@ class ControlClient(ControlRequests):
         query = urlencode(
             {name: value for name, value in asked.items() if value is not None}, errors="replace"
         )
-        return self.lines("GET", f"/v1/events?{query}" if query else "/v1/events", "the events broke off")
+        return self.lines(
+            "GET", f"/v1/events?{query}" if query else "/v1/events", "the event stream was interrupted"
+        )
 
     def message(
         self, path: str, lookup_id: int, *, decode: bool = False, raw: bool = False

@@ -194,13 +194,13 @@ class ImportProgress:
         try:
             found = json.loads(path.read_bytes())
             if found["task"] != task:
-                raise FilesError(f"{path}: it is about another import; name another file with --progress")
+                raise FilesError(f"{path}: it belongs to another import; select another file with --progress")
             self.done = set(found["done"])
             self.begun = {file: int(rows) for file, rows in found["begun"].items()}
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise FilesError(f"{path}: it does not say how far an import came: {error}") from error
+            raise FilesError(f"{path}: not a progress file of an import: {error}") from error
 
     def after(self, file: Path) -> int:
         """How many rows of a file were taken."""

@@ -163,8 +163,8 @@ class LogProgress:
                 kept, _ = self._bounds(store, queue)
                 if kept > max(first, 1):
                     self._lost(
-                        f"{names[queue]} is to be read from offset {first},"
-                        f" but what is before offset {kept} was trimmed"
+                        f"{names[queue]} is to be read from offset {first}, but the entries before offset "
+                        f"{kept} were trimmed"
                     )
                 spans.append(RowSpan(queue, names[queue], max(first, kept), last.next))
             kind = "events" if self.stream == "events" else "log"
@@ -182,7 +182,8 @@ class LogProgress:
         for topic in found:
             if self.options.topics and not topic.is_logged:
                 raise ReadingError(
-                    f"{topic.name} keeps no message log, which a stream is read from: msmq queue set --log"
+                    f"{topic.name} has no message log, which a stream needs: enable it with msmq queue set "
+                    f"--log"
                 )
         return [topic for topic in found if topic.is_logged]
 
@@ -208,7 +209,7 @@ class LogProgress:
         if wanted < first:
             self._lost(
                 f"{topic.name} is to be read from offset {wanted},"
-                f" but what is before offset {first} was trimmed"
+                f" but the entries before offset {first} were trimmed"
             )
         return max(wanted, first)
 
@@ -243,7 +244,7 @@ class LogProgress:
     def _look_for_removed(self, begin: LogOffset, queues: Mapping[UUID, int]) -> None:
         for queue in begin.queues:
             if queue not in queues:
-                self._lost(f"the queue {queue} is not read any more: it was deleted, or keeps no log now")
+                self._lost(f"the queue {queue} is no longer read: it was deleted, or its log was disabled")
 
     def _lost(self, what: str) -> None:
         """Something is gone.

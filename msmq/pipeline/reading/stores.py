@@ -101,7 +101,7 @@ class StoreScan:
             if begin > log_end:
                 problem = f"the log ends before offset {log_end}"
             elif begin < first:
-                problem = f"what is before offset {first} was trimmed"
+                problem = f"the entries before offset {first} were trimmed"
             if problem and self.options.fail_on_data_loss:
                 raise DataLost(
                     f"{topic} is to be read from offset {begin}, but {problem} (failOnDataLoss is true)"

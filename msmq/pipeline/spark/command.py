@@ -74,7 +74,10 @@ def parser() -> ArgumentParser:
                 help="a data directory, postgresql://..., a capture or Parquet; may be repeated",
             )
         verb.add_argument(
-            "--output", required=True, metavar="DIR", help="where tables and reports go; new or empty"
+            "--output",
+            required=True,
+            metavar="DIR",
+            help="the directory for tables and reports; new or empty",
         )
         verb.add_argument(
             "--enterprise",

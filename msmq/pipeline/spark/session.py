@@ -115,7 +115,7 @@ def find_java() -> Path:
         where = f"at $JAVA_HOME, {home}" if home else "in $PATH"
         raise SparkUnavailable(
             f"no Java {where}: Spark needs Java {OLDEST_JAVA} or newer; install it (Debian:"
-            " apt-get install openjdk-17-jre-headless), or let $JAVA_HOME name it"
+            " apt-get install openjdk-17-jre-headless), or set $JAVA_HOME"
         )
     try:
         told = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr

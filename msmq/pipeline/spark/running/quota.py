@@ -155,7 +155,7 @@ def _verdict(told: DataFrame, refused: Row | None, total: int) -> str:
         )
     fullest = told.where("filled IS NOT NULL").orderBy(F.desc("filled"), "store", "queue").first()
     if fullest is None:
-        return f"{verdict}; none of them has a quota that is known"
+        return f"{verdict}; none of them has a known quota"
     place = f"{fullest['queue']} ({fullest['place']}) at {fullest['store']}"
     return f"{verdict}; the fullest, {place}, holds {fullest['filled']:.1%} of its quota and does not grow"
 
@@ -194,7 +194,7 @@ def _run(setting: JobContext) -> JobOutcome:
             Section(
                 "Growth",
                 "Messages have their arrival times. Sizes are those of whole packets, which count to a"
-                " quota; in a message log is also what was received since.",
+                " quota; a message log includes messages that were received since.",
                 tables=[
                     shown(
                         "The largest first",
@@ -227,7 +227,7 @@ def _run(setting: JobContext) -> JobOutcome:
                         convert={"first": time_text, "last": time_text},
                     ),
                 ],
-                plots=[Plot("What lies there", "lines", curves, "UTC", "kilobytes", is_timed=True)],
+                plots=[Plot("Contents", "lines", curves, "UTC", "kilobytes", is_timed=True)],
             )
         ],
     )

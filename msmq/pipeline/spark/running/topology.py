@@ -139,10 +139,10 @@ def _what_if(differs: DataFrame, of_effect: Mapping[str, int], name: Callable[[o
     )
     return Section(
         "What if",
-        tables=[shown("What would be different, the worst first", worst, columns, convert=by_name)],
+        tables=[shown("Changes, the worst first", worst, columns, convert=by_name)],
         plots=[
             Plot(
-                "What would be different",
+                "Changes",
                 "bars",
                 [Series("pairs", known, [of_effect[effect] for effect in known])],
                 up="pairs of sites",
