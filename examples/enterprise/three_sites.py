@@ -31,7 +31,7 @@ sys.path.insert(0, str(HERE.parent))
 from demo_servers import QueueManager, ServerFailed, queue_manager  # noqa: E402
 
 from msmq import MQError  # noqa: E402
-from msmq.cli.output import cell  # noqa: E402
+from msmq.cli.readable import cell  # noqa: E402
 from msmq.control.client.client import Delivered, Receipt  # noqa: E402
 from msmq.control.protocol.records import StreamRecord  # noqa: E402
 from msmq.directory.enterprise_file import EnterpriseFileError, load_enterprise  # noqa: E402

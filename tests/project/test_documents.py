@@ -147,7 +147,7 @@ class ShellListingTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.replaced = self.addresses
-        self.environment = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+        self.environment = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TZ": "UTC"}
         # A path of trial's own may be longer than a unix socket's may be.
         self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-"))
         self.addCleanup(shutil.rmtree, self.directory)
