@@ -88,7 +88,7 @@ VERBS: Final = {
         "Check whether the queue manager of HOST, a name or an address, would accept a session.",
     ),
     "queue": VerbEntry(
-        "msmq.cli.queues.queue", "Create, list, show, change, purge, replay and delete queues."
+        "msmq.cli.queues.queue", "Create, list, show, change, pause, purge, replay and delete queues."
     ),
     "receive": VerbEntry(
         "msmq.cli.messages.receive", "Receive messages from QUEUE, a path or a format name."

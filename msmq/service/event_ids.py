@@ -85,6 +85,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
         "are used as the directory has them; peers cannot encrypt for it unless its keys are "
         "there: {reason}"
     ): 2073,
+    "queues are paused for readers since before the start: {queues}": 2074,
     "the periodic updates from the directory have stopped": 2031,
     "the directory is not used: {error}; it is checked again": 2032,
     "the stored value {name} is not used: {error}": 2033,

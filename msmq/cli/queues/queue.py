@@ -66,7 +66,7 @@ _BOUND: Final = _LogBound()
 @click.group
 @common_options
 def queue() -> None:
-    r"""Create, list, show, change, purge, replay and delete queues.
+    r"""Create, list, show, change, pause, purge, replay and delete queues.
 
     PATH is the path of a queue, as .\private$\orders, or its format name.
     """
@@ -115,7 +115,10 @@ def queue_list(settings: Settings, patterns: tuple[str, ...], system: bool) -> N
 
     The wildcards are * and ?; without a backslash PATTERN matches the last part of a path.
     """
-    settings.output.many(selected(settings.client.queues(system=system), patterns), _COLUMNS)
+    queues = selected(settings.client.queues(system=system), patterns)
+    # Most servers have no paused queue.
+    paused = ("paused",) if any(queue.get("paused") for queue in queues) else ()
+    settings.output.many(queues, (*_COLUMNS, *paused))
     settings.output.flush()
 
 
@@ -179,6 +182,32 @@ def queue_set(settings: Settings, /, path: str, **options: Any) -> None:
         raise click.UsageError("there is nothing to set; give at least one option")
     with settings.naming(path):
         settings.output.one(settings.client.set_queue(path, chosen))
+    settings.output.flush()
+
+
+@queue.command("pause")
+@click.argument("path")
+@common_options
+@pass_settings
+def queue_pause(settings: Settings, path: str) -> None:
+    """Let the readers of the queue PATH wait as if it were empty; senders go on.
+
+    The pause includes subqueues, and persists across restarts.  Messages that a reader has already locked can
+    still be confirmed; peek, browse, move and purge see all messages.
+    """
+    with settings.naming(path):
+        settings.output.one(settings.client.pause_queue(path))
+    settings.output.flush()
+
+
+@queue.command("resume")
+@click.argument("path")
+@common_options
+@pass_settings
+def queue_resume(settings: Settings, path: str) -> None:
+    """Let the readers of the paused queue PATH go on."""
+    with settings.naming(path):
+        settings.output.one(settings.client.resume_queue(path))
     settings.output.flush()
 
 

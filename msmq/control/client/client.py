@@ -82,6 +82,14 @@ class ControlClient(ControlRequests):
         """Change properties of a queue; a quota of C{None} removes the limit."""
         return self.one("PATCH", _queue_target(path), _json(properties))
 
+    def pause_queue(self, path: str) -> dict[str, Any]:
+        """Let the receives from a queue wait as if it were empty, until it is resumed."""
+        return self.one("POST", f"{_queue_target(path)}/pause")
+
+    def resume_queue(self, path: str) -> dict[str, Any]:
+        """Let the receives from a paused queue go on."""
+        return self.one("POST", f"{_queue_target(path)}/resume")
+
     def purge_queue(self, path: str, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
         """Remove all messages in a queue; C{purged} says how many.
 

@@ -1,4 +1,4 @@
-"""Resources about queues: list, create, show, change, purge, replay, delete."""
+"""Resources about queues: list, create, show, change, pause, purge, replay, delete."""
 
 from __future__ import annotations
 
@@ -87,6 +87,20 @@ class QueueResources:
             AuditedOperation("queue set", path, properties),
             lambda: self._manager.set_queue(path, properties),
         )
+
+    @app.route("/v1/queues/<path:path>/pause", methods=["POST"])
+    async def pause_queue(self, request: ControlRequest, path: str) -> bytes:
+        """Let the receives from one queue wait as if it were empty."""
+        without_parameters(request)
+        operation = AuditedOperation("queue pause", path)
+        return await self._context.changed(request, operation, lambda: self._manager.pause_queue(path))
+
+    @app.route("/v1/queues/<path:path>/resume", methods=["POST"])
+    async def resume_queue(self, request: ControlRequest, path: str) -> bytes:
+        """Let the receives from one paused queue go on."""
+        without_parameters(request)
+        operation = AuditedOperation("queue resume", path)
+        return await self._context.changed(request, operation, lambda: self._manager.resume_queue(path))
 
     @app.route("/v1/queues/<path:path>/purge", methods=["POST"])
     async def purge_queue(self, request: ControlRequest, path: str) -> bytes | None:
