@@ -220,6 +220,10 @@ class ShellListingTests(SynchronousTestCase):
         """The tasks of an operator are done as the guide does them."""
         self.run_page(PROJECT / "docs" / "guide" / "operating.md")
 
+    def test_from_windows(self) -> None:
+        """An administrator of MSMQ does with the command what the cmdlets did."""
+        self.run_page(PROJECT / "docs" / "guide" / "from-windows.md")
+
     def test_security(self) -> None:
         """Two servers whose sessions are encrypted, from making their keys to a message."""
         if shutil.which("openssl") is None:
