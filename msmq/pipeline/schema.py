@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 VERSION: Final = 1
-"""The version of the record format; it increases when a column changes its meaning or is removed."""
+"""Version of the record format; it increases when a column changes its meaning or is removed."""
 VERSION_KEY: Final = b"msmq.record_format"
 """The metadata key of the version in a schema of Arrow, and so in a Parquet file."""
 
@@ -37,9 +37,9 @@ class Column:
     """One column.
 
     @ivar type: as Spark writes it in a schema: C{BIGINT}, C{TIMESTAMP} (microseconds, UTC) and so on.
-    @ivar nullable: whether it may be null in a row of a sound packet, or of an event; a packet that is
-        damaged has only the columns of L{KNOWN_OF_DAMAGED}.
-    @ivar meaning: what it holds, and when it is null.
+    @ivar nullable: whether it may be null in a row of a valid packet, or of an event; a malformed packet has
+        only the columns of L{KNOWN_OF_DAMAGED}.
+    @ivar meaning: its content, and when it is null.
     """
 
     name: str
@@ -144,7 +144,7 @@ KNOWN_OF_DAMAGED: Final = (
     *("value", "topic", "partition", "offset", "timestamp", "timestampType", "lookup_id", "arrived_time"),
     *("abort_count", "move_count", "decode_error", "packet"),
 )
-"""The columns that a damaged packet has; all others are null."""
+"""The columns of a malformed packet; all others are null."""
 
 
 def names_of(columns: Iterable[Column]) -> tuple[str, ...]:
@@ -153,7 +153,7 @@ def names_of(columns: Iterable[Column]) -> tuple[str, ...]:
 
 
 def spark_schema(columns: Sequence[Column]) -> str:
-    """The schema as Spark reads it from text."""
+    """The schema as DDL text for Spark."""
     return ", ".join(f"`{column.name}` {column.type}" for column in columns)
 
 

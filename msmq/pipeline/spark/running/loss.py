@@ -29,7 +29,7 @@ def _wanted(_: Namespace) -> JobInput:
 
 
 def within(table: DataFrame, since: int | None, until: int | None) -> DataFrame:
-    """What was sent in this time."""
+    """The messages that were sent in this time."""
     if since is not None:
         table = table.where(F.col("sent") >= since)
     return table if until is None else table.where(F.col("sent") < until)

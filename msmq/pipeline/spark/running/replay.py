@@ -74,7 +74,7 @@ def _run(setting: JobContext) -> JobOutcome:
     rows = read_rows(setting.spark, setting.inputs, options.stream, names)
     found = chosen(rows, queues=options.queue, since=options.since, until=options.until).cache()
     count = found.count()
-    # One task keeps the order, and the rate.
+    # One task, so that the order and the rate are kept.
     writer = addressed(found, options.into, options.key).coalesce(1).write.format("msmq").mode("append")
     writer = writer.option("control", options.control).option("destination", options.into)
     writer = writer.option("dryRun", str(options.dry_run).lower())
