@@ -32,6 +32,10 @@ class VerbEntry:
 
 VERBS: Final = {
     "acl": VerbEntry("msmq.cli.queues.acl", "Show, change and explain the access control of a queue."),
+    "apply": VerbEntry(
+        "msmq.cli.queues.apply",
+        "Bring the queues of the server to what FILE says, and print the differences.",
+    ),
     "certificate": VerbEntry(
         "msmq.cli.server.certificate",
         "Create, import, list, publish and delete signing certificates.",

@@ -74,7 +74,18 @@ ROOMS = {
         6, (*BELOW_PROVIDERS, "decoding", "directory", "storage", "control", "durable", "version")
     ),
     "cli": Room(
-        6, (*BELOW_PROVIDERS, "decoding", "directory", "net", "control", "service", "pipeline", "version")
+        6,
+        (
+            *BELOW_PROVIDERS,
+            "decoding",
+            "directory",
+            "net",
+            "control",
+            "service",
+            "pipeline",
+            "toml",
+            "version",
+        ),
     ),
     # The doors: what users import, and what their tests import.
     "msmq": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "service", "version")),

@@ -139,9 +139,9 @@ class ControlClient(ControlRequests):
             wanted["in_clear"] = True
         return self.one("POST", f"{_queue_target(path)}/replay", _json(wanted))
 
-    def delete_queue(self, path: str) -> dict[str, Any]:
-        """Delete a queue and its messages."""
-        return self.one("DELETE", _queue_target(path))
+    def delete_queue(self, path: str, *, if_empty: bool = False) -> dict[str, Any]:
+        """Delete a queue and its messages; with C{if_empty} only a queue without messages."""
+        return self.one("DELETE", _queue_target(path) + ("?if_empty=true" if if_empty else ""))
 
     def acl(self, path: str) -> dict[str, Any]:
         """The access control of one queue, or of the queue manager, which is named C{.}."""
@@ -153,6 +153,18 @@ class ControlClient(ControlRequests):
         """C{allow} or C{deny} a right to a principal, or C{revoke} all its entries."""
         wanted = {"action": action, "principal": principal, "rights": list(rights)}
         return self.one("POST", f"{_queue_target(path)}/acl", _json(wanted))
+
+    def replace_acl(self, path: str, sddl: str, *, dry_run: bool = False) -> dict[str, Any]:
+        """Replace the owner and the list of a queue, as far as C{sddl} has them; or only say what they
+        would be.
+        """
+        wanted: dict[str, object] = {"action": "replace", "sddl": sddl, "dry_run": dry_run}
+        return self.one("POST", f"{_queue_target(path)}/acl", _json(wanted))
+
+    def acl_as_sddl(self, entries: Sequence[Mapping[str, object]]) -> str:
+        """The SDDL of an access list with these entries: C{action}, C{principal} and C{rights} of each."""
+        found = self.one("POST", "/v1/acl", _json({"entries": list(entries)}))
+        return str(found["sddl"])
 
     def why(self, path: str, principal: str, right: str) -> dict[str, Any]:
         """Whether a principal has a right to a queue, and the entry that decides it."""
