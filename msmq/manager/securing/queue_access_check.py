@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
-from msmq.interfaces.access import AccountUnknown
+from msmq.interfaces.access import AccountUnknown, Ruling
 from msmq.interfaces.session import ISession
 from msmq.manager.securing.inspection import Accepted, Answer, Outcome, Refused
 from msmq.manager.securing.protection import Protection
@@ -14,7 +14,6 @@ from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.queues.queue import Queue
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.security_header import SenderIdType
-from msmq.windows.access_check import AccessDecision
 from msmq.windows.access_masks import QUEUE_KIND, QueueAccess
 from msmq.windows.well_known_sids import ANONYMOUS, EVERYONE
 
@@ -36,7 +35,7 @@ class QueueAccessCheck:
     def __init__(self, gate: TrustedPeers, descriptors: SecurityDescriptors | None = None) -> None:
         self._gate = gate
         self._descriptors = descriptors
-        self._open: dict[tuple[str, bytes], bool] = {}
+        self._open: dict[tuple[str, bytes], tuple[Ruling | None, bool]] = {}
 
     def guards(self, session: ISession, queue: Queue) -> bool:
         """Whether an unauthenticated message may be refused."""
@@ -84,26 +83,37 @@ class QueueAccessCheck:
             return Refused(self.message_class, str(error))
 
     def is_open(self, queue: Queue) -> bool:
-        """Whether every account may write to it; cached, since each arrival needs it."""
+        """Whether every account may write to it; cached, since each arrival needs it.
+
+        A rule that a reload has changed is another object, and a decision that is a Deferred is not cached as
+        open: an access control whose decisions depend on more than the descriptor answers so.
+        """
         if self._descriptors is None:
             return True
         if self._descriptors.has_to_ask(queue):
             return False
         definition = protected_queue(queue).definition
         key = (definition.path, definition.security)
-        is_open = self._open.get(key)
-        if is_open is None:
-            if len(self._open) >= _MOST_OPEN:
-                self._open.clear()
-            protection = self._descriptors.of(queue)
-            is_open = not isinstance(protection, Deferred) and protection.descriptor is None
-            if not isinstance(protection, Deferred) and protection.descriptor is not None:
-                decision = self._descriptors.access.check(
-                    protection.descriptor, ANONYMOUS, _WRITE, QUEUE_KIND
-                )
-                is_open = isinstance(decision, AccessDecision) and decision.granted
-            self._open[key] = is_open
+        ruling = self._descriptors.access.ruling(definition.path)
+        known = self._open.get(key)
+        if known is not None and known[0] is ruling:
+            return known[1]
+        if len(self._open) >= _MOST_OPEN:
+            self._open.clear()
+        is_open = self._decide_open(self._descriptors, queue)
+        self._open[key] = ruling, is_open
         return is_open
+
+    @staticmethod
+    def _decide_open(descriptors: SecurityDescriptors, queue: Queue) -> bool:
+        protection = descriptors.of(queue)
+        if isinstance(protection, Deferred) or protection.descriptor is None:
+            return not isinstance(protection, Deferred)
+        decision = descriptors.access.check(protection.descriptor, ANONYMOUS, _WRITE, QUEUE_KIND)
+        if isinstance(decision, Deferred):
+            decision.addErrback(lambda _: None)
+            return False
+        return decision.granted
 
     def _judged(self, judgement: QueueAccessDecision, message: Accepted) -> Outcome:
         if judgement.granted:

@@ -6,14 +6,16 @@ from typing import Any
 from uuid import UUID
 
 import attrs
+from twisted.internet.defer import fail
 
-from msmq.interfaces.access import Account, Ruling
+from msmq.interfaces.access import Account, AccountUnknown, Ruling
 from msmq.interfaces.session import ISession
 from msmq.manager.securing.inspection import Accepted
 from msmq.manager.securing.queue_access_check import QueueAccessCheck
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
 from msmq.queues.queue import Queue
+from msmq.security.access.guarded_access_control import GuardedAccessControl
 from msmq.security.access.rules import QueueRule, Rules
 from msmq.structures.names.path_name import parse_path_name
 from msmq.structures.packet.message_class import MessageClass
@@ -323,6 +325,35 @@ class AccessTests(AdmissionTestCase):
         self.assertEqual(self.taken("ruled"), [b"2"])
         [reason] = self.reasons()
         self.assertTrue(reason.endswith("or its groups, by rules.toml:7"), reason)
+
+    def test_rules_that_are_reloaded(self) -> None:
+        """A rule of a reloaded file applies to the next message of a queue that was open to all before."""
+        self.say(self.to("later", "D:(A;;GA;;;WD)", b"1"))
+        ruling = Ruling(parse_sddl("D:(A;;0x4;;;S-1-5-21-1-2-3-2001)"), "rules.toml:9")
+        self.access.configure(Rules(queues=(QueueRule("private$\\later", ruling),)))
+        self.say(self.to("later", "", b"2"))
+        self.assertEqual(self.taken("later"), [b"1"])
+        self.access.configure(Rules())
+        self.say(self.to("later", "", b"3"))
+        self.assertEqual(self.taken("later"), [b"3"])
+
+    def test_access_control_of_an_application(self) -> None:
+        """One that decides otherwise from one message to the next is queried for each."""
+
+        class Hours(MemoryAccessControl):
+            is_closed = False
+
+            def check(self, *args: Any) -> Any:
+                return fail(AccountUnknown("closed after 18:00")) if self.is_closed else super().check(*args)
+
+        hours = Hours()
+        parts = self.beta.service._parts
+        self.patch(parts.descriptors, "access", GuardedAccessControl(hours))
+        self.say(self.to("shop", "D:(A;;GA;;;WD)", b"1"))
+        hours.is_closed = True
+        self.say(self.to("shop", "", b"2"))
+        self.assertEqual(self.taken("shop"), [b"1"])
+        self.assertIn("closed after 18:00", self.reasons()[-1])
 
     def test_a_queue_of_the_default(self) -> None:
         """MQDMPR-3.1.7.1.33-03: its owner is a user of the domain, so no other account may write."""

@@ -1,0 +1,91 @@
+"""Access control of plugins and applications: the contract, and that its failures deny."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.interfaces.access import AccountUnknown
+from msmq.security.access.guarded_access_control import GuardedAccessControl
+from msmq.testing.access_control import MemoryAccessControl
+from msmq.windows.access_masks import QUEUE_KIND
+from msmq.windows.sddl import parse_sddl
+from msmq.windows.well_known_sids import ANONYMOUS
+from tests.contracts.access_control import ACCOUNTS, ALICE, RULES, SEND, AccessControlContract
+
+OPEN = parse_sddl("D:(A;;0x4;;;WD)")
+
+
+class GuardedTests(AccessControlContract, SynchronousTestCase):
+    """L{GuardedAccessControl} around one that answers."""
+
+    def make(self) -> GuardedAccessControl:
+        self.memory = MemoryAccessControl(RULES)
+        for account in ACCOUNTS:
+            self.memory.add(account)
+        return GuardedAccessControl(self.memory)
+
+    def go_away(self) -> None:
+        self.memory.is_connected = False
+
+
+class FailingTests(SynchronousTestCase):
+    """L{GuardedAccessControl} around one that fails."""
+
+    def failing(self, answer: Any) -> GuardedAccessControl:
+        """An access control each of whose methods raises an error, or returns a constant."""
+
+        class Failing:
+            def __getattr__(self, name: str) -> Any:
+                def call(*_: object) -> Any:
+                    if isinstance(answer, Exception):
+                        raise answer
+                    return answer
+
+                return call
+
+        failing: Any = Failing()
+        return GuardedAccessControl(failing)
+
+    def denied(self, answered: Deferred[Any]) -> str:
+        return str(self.failureResultOf(answered, AccountUnknown).value)
+
+    def test_errors_deny(self) -> None:
+        """An error in access control denies access, also to a queue that is open to all, and is logged."""
+        access = self.failing(ZeroDivisionError("a mistake"))
+        self.assertEqual(
+            self.denied(access.check(OPEN, ANONYMOUS, SEND, QUEUE_KIND)),
+            "access control failed: ZeroDivisionError",
+        )
+        self.denied(access.token(ALICE))
+        self.denied(access.resolve("alice"))
+        self.denied(access.is_domain_user(ALICE))
+        for ruling in (access.ruling("private$\\orders"), access.machine_ruling()):
+            assert ruling is not None and ruling.descriptor.dacl is not None
+            self.assertEqual(ruling.descriptor.dacl.aces, ())
+        self.assertIsNone(access.known_token(ALICE))
+        self.assertEqual(access.name_of(ANONYMOUS), "S-1-5-7")
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 8)
+
+    def test_late_errors_deny(self) -> None:
+        """So does an error after a while."""
+        answer: Deferred[Any] = fail(ZeroDivisionError("a mistake"))
+        self.denied(self.failing(answer).check(OPEN, ANONYMOUS, SEND, QUEUE_KIND))
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
+    def test_answers_of_another_type_deny(self) -> None:
+        """C{True} is not an access decision, nor is C{None}: access is denied."""
+        for answer in (True, None, "granted", succeed(True)):
+            access = self.failing(answer)
+            self.denied(access.check(OPEN, ANONYMOUS, SEND, QUEUE_KIND))
+        self.assertEqual(len(self.flushLoggedErrors(TypeError)), 4)
+        ruling = self.failing("open").ruling("private$\\orders")
+        assert ruling is not None and ruling.descriptor.dacl is not None
+        self.assertEqual(ruling.descriptor.dacl.aces, ())
+
+    def test_unknown_account(self) -> None:
+        """The reason of an access control is kept."""
+        access = self.failing(AccountUnknown("closed after 18:00"))
+        self.assertEqual(self.denied(access.check(OPEN, ANONYMOUS, SEND, QUEUE_KIND)), "closed after 18:00")
