@@ -1,4 +1,4 @@
-"""Decodes the message bodies of several producers into plain data, and one body in a custom format.
+"""Bodies of several producers as plain data, and one in a format of our own.
 
 Run it as C{.venv/bin/python examples/bodies.py}.
 """
@@ -14,7 +14,7 @@ from msmq.interfaces.decoding import Limits
 
 @implementer(IBodyDecoder)
 class CommaSeparated:
-    """Decoder of comma-separated text, under a BodyType that two applications agreed on."""
+    """Cells between commas, under a BodyType that two applications agreed on."""
 
     name = "csv"
 
@@ -42,7 +42,7 @@ BODIES = (
 
 
 def main() -> None:
-    """Print the decoded body of each message."""
+    """Print what each of them says."""
     decoders = BodyDecoders([CommaSeparated()])
     for body in BODIES:
         outcome = decoders.decode(body)

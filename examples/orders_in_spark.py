@@ -1,4 +1,4 @@
-"""Reads a queue, follows it as a stream, and sends dead letters again, with Spark.
+"""What lies in a queue, what comes into it, and sending again what died, with Spark.
 
 C{python examples/orders_in_spark.py DATA} reads the data directory of a server, which may run meanwhile;
 C{spark-submit} sends the same program to a cluster.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def oldest_by_priority(spark: SparkSession, data: str) -> DataFrame:
-    """The number of messages in each queue, and the arrival time of the oldest."""
+    """How many messages wait in each queue, and since when."""
     waiting = (
         spark.read.format("msmq")
         .option("stream", "queue")
@@ -28,7 +28,7 @@ def oldest_by_priority(spark: SparkSession, data: str) -> DataFrame:
 
 
 def keep_orders(spark: SparkSession, data: str, directory: str) -> StreamingQuery:
-    """Append the messages that arrived in one queue since the last run to Parquet, each message once."""
+    """Copy what has come into one queue since the last time into Parquet, each message once."""
     orders = (
         spark.readStream.format("msmq")
         .option("subscribe", "orders")

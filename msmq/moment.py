@@ -5,9 +5,7 @@ from __future__ import annotations
 import attrs
 
 
-# Without slots: attrs assigns those of a frozen class with one call each, and several moments are read for
-# each batch of messages.
-@attrs.frozen(slots=False)
+@attrs.frozen
 class Moment:
     """One instant, read from both clocks at once.
 

@@ -8,7 +8,6 @@ from typing import Final
 from uuid import UUID
 
 import attrs
-from twisted.plugin import getPlugins
 from zope.interface import implementer
 
 from msmq.directory.enterprise_copy import EnterpriseCopy
@@ -20,6 +19,7 @@ from msmq.errors import MsmqError
 from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.plugins import DirectoryContext, IDirectoryFactory, IIdentitySource, IProbedDirectory
 from msmq.membership.objects import QueueManagerObject
+from msmq.plugins import PluginError, check_product, plugins, select_plugin
 from msmq.quoting import quoted
 
 NONE: Final = "none"
@@ -56,7 +56,7 @@ class FileDirectoryFactory:
             more = f", and {len(error.problems) - 1} more" if len(error.problems) > 1 else ""
             raise ValueError(
                 f"{error.problems[0]}{more}; the first start needs the file, which has the identifier of"
-                f" queue manager {computer_name}; later starts do not"
+                f" queue manager {computer_name}; later ones do not"
             ) from error
         wanted = computer_name.casefold()
         for each in file.objects:
@@ -83,7 +83,7 @@ BUILT_IN: tuple[IDirectoryFactory, ...] = (
 def directory_factories() -> Iterator[IDirectoryFactory]:
     """The built-in directories, then those of plugins."""
     yield from BUILT_IN
-    yield from getPlugins(IDirectoryFactory)
+    yield from plugins(IDirectoryFactory)
 
 
 def check_directory(description: str) -> None:
@@ -104,8 +104,11 @@ def make_directory(description: str, context: DirectoryContext) -> IDirectory | 
         return None
     factory, argument = _factory(description)
     try:
-        return factory.make_directory(argument, context)
-    except ValueError as error:
+        directory = factory.make_directory(argument, context)
+        if factory not in BUILT_IN:
+            check_product(IDirectory, directory, plugin=factory.name)
+        return directory
+    except (ValueError, PluginError) as error:
         raise _unsuitable(description, error) from error
 
 
@@ -148,16 +151,11 @@ async def probe_directory(description: str, context: DirectoryContext) -> str:
 
 def _factory(description: str) -> tuple[IDirectoryFactory, str]:
     name, _, argument = description.partition(":")
-    known = [NONE]
-    for factory in directory_factories():
-        if factory.name == name:
-            return factory, argument
-        known.append(factory.name)
-    raise DirectoryDescriptionError(
-        f"directory {quoted(description)}: unknown directory backend {quoted(name)}; known are: "
-        f"{', '.join(sorted(known))}"
-    )
+    try:
+        return select_plugin(name, IDirectoryFactory, BUILT_IN, kind="directory", reserved=(NONE,)), argument
+    except PluginError as error:
+        raise _unsuitable(description, error) from error
 
 
-def _unsuitable(description: str, error: ValueError) -> DirectoryDescriptionError:
+def _unsuitable(description: str, error: Exception) -> DirectoryDescriptionError:
     return DirectoryDescriptionError(f"directory {quoted(description)}: {error}")

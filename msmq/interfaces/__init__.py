@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from msmq.interfaces.access import Account, AccountUnknown, IAccessControl, IAccounts, Ruling
     from msmq.interfaces.access_administration import IAccessAdministration
     from msmq.interfaces.access_summaries import AccessList, AccessVerdict, CertificateSummary
     from msmq.interfaces.broker import HookResult, IBroker
@@ -25,7 +26,16 @@ if TYPE_CHECKING:
         IServedDirectory,
         IWatchedDirectory,
     )
-    from msmq.interfaces.plugins import IStorageFactory, IStorageProbe
+    from msmq.interfaces.plugins import (
+        DirectoryContext,
+        IAccessControlFactory,
+        IDirectoryFactory,
+        IRouterFactory,
+        ISessionPolicyFactory,
+        IStorageFactory,
+        IStorageProbe,
+        ServerContext,
+    )
     from msmq.interfaces.queue_manager import (
         ExplainedRoute,
         Explanation,
@@ -40,6 +50,7 @@ if TYPE_CHECKING:
     )
     from msmq.interfaces.routing import IRouter, NoRoute
     from msmq.interfaces.session import IConnector, ISession
+    from msmq.interfaces.session_policy import ISessionPolicy, SessionPeer
     from msmq.interfaces.sessions import ISessions
     from msmq.interfaces.storage import (
         IMessageStore,
@@ -78,10 +89,16 @@ if TYPE_CHECKING:
     )
     from msmq.persistence.definition import QueueDefinition
     from msmq.persistence.snapshot import Snapshot, StoredMessage
+    from msmq.routing.route import Route, RouteHop
+    from msmq.routing.topology import QueueManager, Topology
+    from msmq.windows.access_check import AccessDecision
 
 __all__ = [
+    "AccessDecision",
     "AccessList",
     "AccessVerdict",
+    "Account",
+    "AccountUnknown",
     "AppendEvent",
     "AppendLog",
     "Body",
@@ -90,11 +107,15 @@ __all__ = [
     "Change",
     "DecodedBody",
     "DirectoryCondition",
+    "DirectoryContext",
     "DirectoryError",
     "ExplainedRoute",
     "Explanation",
     "HookResult",
     "IAccessAdministration",
+    "IAccessControl",
+    "IAccessControlFactory",
+    "IAccounts",
     "IAddressBook",
     "IAdministration",
     "IBodyDecoder",
@@ -104,6 +125,7 @@ __all__ = [
     "IConnector",
     "IControlBook",
     "IDirectory",
+    "IDirectoryFactory",
     "IInspection",
     "IMessageStore",
     "IMessaging",
@@ -111,8 +133,11 @@ __all__ = [
     "IQueueManager",
     "IReservation",
     "IRouter",
+    "IRouterFactory",
     "IServedDirectory",
     "ISession",
+    "ISessionPolicy",
+    "ISessionPolicyFactory",
     "ISessions",
     "IStorageFactory",
     "IStorageProbe",
@@ -132,11 +157,17 @@ __all__ = [
     "PutQueue",
     "PutState",
     "QueueDefinition",
+    "QueueManager",
     "QueueSummary",
     "ReceivedMessage",
     "RemoveMessages",
     "RemoveQueue",
     "RemoveState",
+    "Route",
+    "RouteHop",
+    "Ruling",
+    "ServerContext",
+    "SessionPeer",
     "SessionSummary",
     "Snapshot",
     "StorageError",
@@ -144,6 +175,7 @@ __all__ = [
     "StoreNotOpen",
     "StoredEvent",
     "StoredMessage",
+    "Topology",
     "TransactionDetails",
     "TransactionSummary",
     "TrimEvents",
@@ -168,7 +200,17 @@ _MODULES: Final = {
         "IServedDirectory",
         "IWatchedDirectory",
     ),
-    "msmq.interfaces.plugins": ("IStorageFactory", "IStorageProbe"),
+    "msmq.interfaces.access": ("Account", "AccountUnknown", "IAccessControl", "IAccounts", "Ruling"),
+    "msmq.interfaces.plugins": (
+        "DirectoryContext",
+        "IAccessControlFactory",
+        "IDirectoryFactory",
+        "IRouterFactory",
+        "ISessionPolicyFactory",
+        "IStorageFactory",
+        "IStorageProbe",
+        "ServerContext",
+    ),
     "msmq.interfaces.queue_manager": (
         "ExplainedRoute",
         "Explanation",
@@ -183,6 +225,10 @@ _MODULES: Final = {
     ),
     "msmq.interfaces.routing": ("IRouter", "NoRoute"),
     "msmq.interfaces.session": ("IConnector", "ISession"),
+    "msmq.interfaces.session_policy": ("ISessionPolicy", "SessionPeer"),
+    "msmq.routing.route": ("Route", "RouteHop"),
+    "msmq.routing.topology": ("QueueManager", "Topology"),
+    "msmq.windows.access_check": ("AccessDecision",),
     "msmq.interfaces.sessions": ("ISessions",),
     "msmq.interfaces.storage": (
         "IMessageStore",

@@ -1,4 +1,4 @@
-"""Interfaces of plugins: factories of stores and directories.
+"""Interfaces of plugins: factories of stores, directories, routers, access controls and session policies.
 
 A plugin is an object that provides one of these interfaces, at module level of a file in a directory
 C{twisted/plugins} on the import path, where L{twisted.plugin.getPlugins} finds it; neither C{twisted} nor
@@ -17,8 +17,11 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.plugin import IPlugin
 from zope.interface import Attribute, Interface
 
+from msmq.interfaces.access import IAccessControl
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
+from msmq.interfaces.routing import IRouter
+from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.interfaces.storage import IMessageStore
 
 
@@ -119,4 +122,79 @@ class IIdentitySource(Interface):
         """QueueManager.Identifier of a computer; C{None} if it is unknown.
 
         @raise ValueError: through the awaitable: the directory cannot be used; its text is the reason.
+        """
+
+
+@attrs.frozen(kw_only=True)
+class ServerContext:
+    """The server for which a plugin creates a router, an access control or a session policy.
+
+    @ivar identifier: QueueManager.Identifier.
+    @ivar name: [MS-MQDMPR] 3.1.1.1 ComputerName.
+    @ivar data: the data directory.
+    @ivar clock: the time; the only one that decisions should use.
+    @ivar reactor: for timers.
+    @ivar directory: the directory of the server, which the server opens and closes; C{None} without one.
+    """
+
+    identifier: UUID
+    name: str
+    data: Path
+    clock: IClock
+    reactor: IReactorTime
+    directory: IDirectory | None
+
+
+class IRouterFactory(IPlugin):
+    """Factory of routers, selected by name with C{backend} in C{[routing]}.
+
+    In C{backend = "static:routes.toml"}, C{static} is the name and C{routes.toml} the argument.
+    """
+
+    name: str = Attribute("Its name in configurations: lower-case letters, digits and hyphens.")
+
+    description: str = Attribute("A description in one line.")
+
+    def make_router(argument: str, context: ServerContext) -> IRouter:
+        """Create a router that is not open yet; the server opens and closes it.
+
+        @raise ValueError: the argument is unsuitable; its text is the reason.
+        """
+
+
+class IAccessControlFactory(IPlugin):
+    """Factory of access controls, selected by name with C{access} in C{[security]}.
+
+    In C{access = "hours:8-18"}, C{hours} is the name and C{8-18} the argument.
+    """
+
+    name: str = Attribute("Its name in configurations: lower-case letters, digits and hyphens.")
+
+    description: str = Attribute("A description in one line.")
+
+    def make_access_control(
+        argument: str, context: ServerContext, documented: IAccessControl
+    ) -> IAccessControl:
+        """Create an access control.
+
+        @param documented: the access control by descriptors, rules and accounts that the server would use
+            otherwise, for everything that this one does not decide itself.
+        @raise ValueError: the argument is unsuitable; its text is the reason.
+        """
+
+
+class ISessionPolicyFactory(IPlugin):
+    """Factory of session policies, selected by name with C{session_policy} in C{[security]}.
+
+    In C{session_policy = "known-peers:peers.txt"}, C{known-peers} is the name and C{peers.txt} the argument.
+    """
+
+    name: str = Attribute("Its name in configurations: lower-case letters, digits and hyphens.")
+
+    description: str = Attribute("A description in one line.")
+
+    def make_session_policy(argument: str, context: ServerContext) -> ISessionPolicy:
+        """Create a session policy.
+
+        @raise ValueError: the argument is unsuitable; its text is the reason.
         """

@@ -52,11 +52,10 @@ NO_DIRECTORY = Outcome(
 """Result of every event in workgroup mode."""
 
 _KEYS: Final = ("public_encryption_key_list", "public_signing_key_list")
-_GONE: Final = "its object is not in the directory; the local queue is unchanged"
+_GONE: Final = "its object is not in the directory; the queue stays as it is here"
 
 OFFLINE = Outcome(
-    DirectoryOperationResult.DIRECTORY_NOT_CONNECTED,
-    detail="the directory was unreachable and was not queried again",
+    DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, detail="the directory was away and was not asked again"
 )
 
 
@@ -212,9 +211,7 @@ class DirectoryAccess:
             if found := select(queues, filters, attributes):
                 return Outcome(value=found[0])
             result = DirectoryOperationResult.OBJECT_NOT_FOUND
-            return Outcome(
-                result, detail="no queue of this queue manager matches, and the directory is unreachable"
-            )
+            return Outcome(result, detail="no queue of this queue manager matches, and the directory is away")
         if of is QueueManagerObject and (
             itself := select([DirectoryEntry.holding(self.local.object)], filters, attributes)
         ):

@@ -12,6 +12,7 @@ from zope.interface import implementer
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.session import RoutedHop
+from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.interfaces.sessions import ISessions
 from msmq.net.connector import Connector, Probe
 from msmq.net.resolver import NextHopAddress
@@ -32,6 +33,7 @@ class DiallingSessionFactory(SessionFactory):
 
     @param lookup: finds the addresses of a host.
     @param shares: how many descriptors accepted and dialled connections may have.
+    @param policy: as of L{SessionFactory}; so are C{reactor} and C{clock}.
     @param probe: pings an address before a session, if the settings say so.
     """
 
@@ -39,8 +41,8 @@ class DiallingSessionFactory(SessionFactory):
         self,
         identifier: UUID,
         *,
-        reactor: IReactorTime,
-        clock: IClock,
+        reactor: IReactorTime | None = None,
+        clock: IClock | None = None,
         lookup: Lookup,
         shares: DescriptorShares,
         probe: Probe | None = None,
@@ -48,6 +50,7 @@ class DiallingSessionFactory(SessionFactory):
         broker: IBroker | None = None,
         allowed: AddressSet | None = None,
         protocol: MakeSession | None = None,
+        policy: ISessionPolicy | None = None,
     ) -> None:
         super().__init__(
             identifier,
@@ -58,6 +61,7 @@ class DiallingSessionFactory(SessionFactory):
             broker=broker,
             allowed=allowed,
             protocol=protocol,
+            policy=policy,
         )
         self._lookup = lookup
         self._probe = probe

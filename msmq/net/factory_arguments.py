@@ -11,6 +11,7 @@ from zope.interface.verify import verifyObject
 
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.broker import IBroker
+from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.quoting import kind_of, quoted, with_article
 from msmq.session.descriptor_shares import DescriptorShares
 from msmq.settings import SessionSettings
@@ -41,6 +42,8 @@ def check_argument(name: str, value: object) -> None:
         method, words = _METHODS[name]
         if not callable(getattr(value, method, None)):
             raise _misfit(name, value, words)
+    elif name == "policy":
+        _check_provided(name, ISessionPolicy, value)
     elif not callable(value):
         raise _misfit(name, value, "a SessionProtocol class, or a callable that creates one")
 
@@ -50,12 +53,16 @@ def check_broker(broker: object) -> None:
 
     @raise LocalProtocolError: it has not; the error names the call.
     """
+    _check_provided("broker", IBroker, broker)
+
+
+def _check_provided(name: str, interface: type, value: object) -> None:
     try:
-        verifyObject(IBroker, broker, tentative=True)
+        verifyObject(interface, value, tentative=True)
     except Invalid as error:
         wrong = " ".join(str(error).split())
         raise LocalProtocolError(
-            f"broker is {kind_of(broker)}, it has to provide IBroker: {wrong}"
+            f"{name} is {kind_of(value)}, it has to provide {interface.__name__}: {wrong}"
         ) from error
 
 

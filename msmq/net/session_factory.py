@@ -13,9 +13,14 @@ from twisted.logger import Logger
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
+from msmq.interfaces.session import ISession
+from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.line_limit import LineBudget
 from msmq.net.accepted_connections import AcceptedConnections, last_activity
+from msmq.net.clock import SystemClock
 from msmq.net.factory_arguments import check_argument, check_broker
+from msmq.net.policed_broker import GuardedSessionPolicy, PolicedBroker
+from msmq.net.reactors import running_reactor
 from msmq.net.receive_memory import ReceiveMemory
 from msmq.net.session import SessionProtocol
 from msmq.session.connection_limits import ConnectionLimits, ConnectionRefusal, RefusedPeer
@@ -37,6 +42,9 @@ class SessionFactory(ServerFactory):
     """Creates sessions: one for every accepted connection, and those that a connector dials.
 
     @param identifier: the queue manager identifier by which peers know this side.
+    @param reactor: for timers; by default Twisted's global reactor.
+    @param clock: the time; by default the machine's.
+    @param policy: which peers may open sessions, and which messages they may send; C{None} for no policy.
     @param shares: how many descriptors its connections may have; by default those of a process that may open
         1,024.
     @param allowed: the addresses from which connections are accepted; C{None} for all.
@@ -57,13 +65,14 @@ class SessionFactory(ServerFactory):
         self,
         identifier: UUID,
         *,
-        reactor: IReactorTime,
-        clock: IClock,
+        reactor: IReactorTime | None = None,
+        clock: IClock | None = None,
         shares: DescriptorShares = _SHARES,
         settings: SessionSettings | None = None,
         broker: IBroker | None = None,
         allowed: AddressSet | None = None,
         protocol: MakeSession | None = None,
+        policy: ISessionPolicy | None = None,
     ) -> None:
         self._check(
             identifier=identifier,
@@ -73,20 +82,23 @@ class SessionFactory(ServerFactory):
             settings=settings,
             allowed=allowed,
             protocol=protocol,
+            policy=policy,
         )
-        if broker is not None:
-            check_broker(broker)
         if protocol is not None:
             self.protocol = protocol
         self.identifier = identifier
-        self.reactor = reactor
-        self.clock = clock
+        self.reactor = running_reactor() if reactor is None else reactor
+        self.clock = SystemClock() if clock is None else clock
         self.settings = settings if settings is not None else SessionSettings()
-        self.broker = broker
+        self._policy = None if policy is None else GuardedSessionPolicy(policy)
+        self.broker: IBroker | None = None
+        if broker is not None:
+            check_broker(broker)
+            self.broker = self._policed(broker)
         self.counts = TrafficCounts()
         self._lines = _lines_of(self.settings)
         self.is_offline = False
-        self.receive_memory = ReceiveMemory(self.settings.receive_memory, reactor)
+        self.receive_memory = ReceiveMemory(self.settings.receive_memory, self.reactor)
         self._doorkeeper = ConnectionLimits(
             self.settings.sessions_per_second, self.settings.max_connections_per_host, allowed
         )
@@ -100,9 +112,8 @@ class SessionFactory(ServerFactory):
         self._evicted = 0
 
     @staticmethod
-    def _check(identifier: UUID, reactor: object, clock: object, **optional: object) -> None:
-        for name, value in {"identifier": identifier, "reactor": reactor, "clock": clock}.items():
-            check_argument(name, value)
+    def _check(identifier: UUID, **optional: object) -> None:
+        check_argument("identifier", identifier)
         for name, value in optional.items():
             if value is not None:
                 check_argument(name, value)
@@ -119,8 +130,16 @@ class SessionFactory(ServerFactory):
         if self.broker is not None:
             raise LocalProtocolError("these sessions already have a broker")
         check_broker(broker)
-        self.broker = broker
+        self.broker = self._policed(broker)
         self.is_offline = is_offline
+
+    def _policed(self, broker: IBroker) -> IBroker:
+        return (
+            broker if self._policy is None else PolicedBroker(broker, self._policy, self._refused_by_policy)
+        )
+
+    def _refused_by_policy(self, session: ISession, reason: str) -> None:
+        self.refuse(ConnectionRefusal.POLICY, session.remote_address, reason)
 
     def take_offline(self) -> None:
         """See L{ISessions.take_offline<msmq.interfaces.sessions.ISessions.take_offline>}."""
@@ -234,6 +253,9 @@ class SessionFactory(ServerFactory):
         return protocol
 
     def _accepts(self, protocol: SessionProtocol) -> bool:
+        if self._policy is not None and (reason := self._policy.session_refusal(protocol)):
+            self._refused_by_policy(protocol, reason)
+            return False
         accepted = protocol.decide_opening()
         if not accepted:
             self.refuse(ConnectionRefusal.SESSIONS, protocol.remote_address, "")

@@ -64,16 +64,26 @@ class NoRoute(MQError):
     MQ_ERROR_MACHINE_NOT_FOUND if source or destination is unknown, MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE if
     no route connects them.
 
-    @ivar rule: the rule that failed.
+    @ivar reason: the rule that failed, or whatever a router of another kind has for it.
     """
 
-    def __init__(self, rule: Rule, detail: str) -> None:
-        unknown = rule in UNKNOWN
+    def __init__(self, reason: object, detail: str = "") -> None:
+        """Create the error.
+
+        @param reason: a L{Rule} of [MS-MQBR], or an object of any other type; a text in most routers.
+        @param detail: the text of the error; by default C{reason} as text.
+        """
+        unknown = isinstance(reason, Rule) and reason in UNKNOWN
         super().__init__(
             Status.MQ_ERROR_MACHINE_NOT_FOUND if unknown else Status.MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE,
-            detail,
+            detail or reason_text(reason),
         )
-        self.rule = rule
+        self.reason = reason
+
+
+def reason_text(reason: object) -> str:
+    """The reason of a hop, or of a missing route, as text: the value of an enumeration, else C{str} of it."""
+    return str(reason.value if isinstance(reason, enum.Enum) else reason)
 
 
 @attrs.frozen

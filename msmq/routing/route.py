@@ -31,8 +31,8 @@ class RouteHop:
     @ivar site_name: the name of that site; empty if there is none.
     @ivar cost: cost of this step: that of its link, 0 within a site.
     @ivar total: the cost of the route up to here.
-    @ivar rule: the rule of [MS-MQBR] that chose it.
-    @ivar reason: the rule as readable text, with the names of this enterprise.
+    @ivar rule: the rule of [MS-MQBR] that chose it, or the reason of another router, of any type.
+    @ivar reason: that as readable text, with the names of this enterprise.
     @ivar others: the next candidates, tried if it cannot be reached.
     """
 
@@ -42,7 +42,7 @@ class RouteHop:
     site_name: str
     cost: int
     total: int
-    rule: Rule
+    rule: object
     reason: str
     others: tuple[UUID, ...] = ()
 

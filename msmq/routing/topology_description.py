@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
-from msmq.routing.next_hops import NoRoute, Rule
+from msmq.routing.next_hops import NoRoute, Rule, reason_text
 from msmq.routing.route import Route, route
 from msmq.routing.topology import QueueManager, Topology
 from msmq.structures.names.format_name import ConnectorFormatName
@@ -62,7 +62,7 @@ def describe_route(topology: Topology, way: Route) -> dict[str, Any]:
                 "site": hop.site_name,
                 "cost": hop.cost,
                 "total": hop.total,
-                "rule": hop.rule.value,
+                "rule": reason_text(hop.rule),
                 "reason": hop.reason,
                 "others": [topology.queue_manager_name(other) for other in hop.others],
             }

@@ -194,7 +194,7 @@ class RoutingCore:
                 detail = f"{missing.detail}; the enterprise was not read yet"
             else:
                 raise
-            raise NoRoute(missing.rule, detail) from None
+            raise NoRoute(missing.reason, detail) from None
 
     def _read(self, now: Moment) -> list[RoutingEffect]:
         if not self._is_running or self.is_reading:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import cast
 from uuid import UUID, uuid4
 
 import attrs
@@ -17,7 +17,7 @@ from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.resources.server import Reload
 from msmq.directory.factory import make_directory
-from msmq.interfaces.access import IAccounts
+from msmq.interfaces.access import IAccessControl, IAccounts
 from msmq.interfaces.ciphers import ICiphers
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import (
@@ -27,8 +27,7 @@ from msmq.interfaces.directory import (
     IServedDirectory,
     IWatchedDirectory,
 )
-from msmq.interfaces.plugins import DirectoryContext
-from msmq.interfaces.routing import IRouter
+from msmq.interfaces.plugins import DirectoryContext, ServerContext
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import ITls
 from msmq.manager.applications.send_keys import SendKeys
@@ -42,15 +41,14 @@ from msmq.manager.service import QueueManagerService
 from msmq.membership.local import HostIdentity
 from msmq.net.clock import SystemClock
 from msmq.net.connector import Probe
-from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.net.discovery import DiscoveryServerProtocol
 from msmq.net.hosts import HostTable, OwnNames, parse_address
 from msmq.net.ping import Pinger, PingReactor, PingResponderProtocol
 from msmq.net.resolver import HostResolver
-from msmq.net.session import SessionProtocol
-from msmq.net.session_factory import MakeSession, SessionFactory
+from msmq.net.session_factory import SessionFactory
 from msmq.queues.model import ModelLimits, QueueManagerModel
 from msmq.security.access.control import AccessControl
+from msmq.security.access.guarded_access_control import GuardedAccessControl
 from msmq.security.access.rules import NO_RULES, Rules, load_rules, principal
 from msmq.security.certificate_store import FileCertificateStore
 from msmq.security.ciphers import LibraryCiphers
@@ -58,6 +56,8 @@ from msmq.security.keys import KeyRing
 from msmq.security.signatures import LibrarySigning
 from msmq.security.tls import PinnedTls
 from msmq.service.directory_servers import DirectorySearch, DirectoryServerProtocol
+from msmq.service.policy_plugins import make_access_control, make_router, make_session_policy
+from msmq.service.replacements import CONFIGURED, Replacements
 from msmq.service.settings import Configuration, SecuritySettings
 from msmq.session.connection_limits import ConnectionRefusal
 from msmq.session.descriptor_shares import DescriptorShares
@@ -67,22 +67,6 @@ from msmq.transfer.source_journaling import SourceJournaling
 from msmq.windows.well_known_sids import user_sid
 from msmq.wire.addresses import AddressSet
 from msmq.wire.sid import parse_sid
-
-
-class ServerPingProtocol(PingResponderProtocol):
-    """Refuses in a ping what the handshake would refuse ([MS-MQQB] 3.1.7.7); a subclass may refuse more."""
-
-    def __init__(self, identifier: UUID, sessions: SessionFactory, clock: IClock) -> None:
-        super().__init__(identifier, clock=clock, settings=sessions.settings)
-        self._sessions = sessions
-
-    def would_refuse(self, address: tuple[str, int]) -> bool:
-        """Whether MaxInSessions is reached, or the queue manager is offline."""
-        return self._sessions.is_offline or self._sessions.is_full
-
-
-MakePing: TypeAlias = Callable[[UUID, SessionFactory, IClock], PingResponderProtocol]
-"""L{ServerPingProtocol}, a subclass of it, or a callable that creates one."""
 
 
 @attrs.frozen
@@ -147,9 +131,7 @@ def compose(
     reload: Reload,
     addresses: Callable[[], Sequence[str]] = tuple,
     clock: IClock | None = None,
-    session_protocol: MakeSession = SessionProtocol,
-    ping_protocol: MakePing = ServerPingProtocol,
-    router: IRouter | None = None,
+    replacements: Replacements = CONFIGURED,
     search: DirectorySearch | None = None,
 ) -> ServerParts:
     """Create the objects of a server from its configuration.
@@ -160,9 +142,7 @@ def compose(
     @param reload: reads the configuration of the server again.
     @param addresses: returns the addresses that the server listens on, once it does.
     @param clock: the time; by default the machine's.
-    @param session_protocol: a subclass of L{SessionProtocol}, for all sessions.
-    @param ping_protocol: a subclass of L{ServerPingProtocol}.
-    @param router: finds the next hops; C{None} for [MS-MQBR] routing by the directory.
+    @param replacements: parts of an application; its store is C{store}.
     @param search: looks for directory servers, and may have found some already.
     """
     clock = SystemClock() if clock is None else clock
@@ -170,8 +150,18 @@ def compose(
     queue_manager, limits, settings = configuration.queue_manager, configuration.limits, configuration.session
     bound = configuration.listen.session
     bind_address = None if bound is None else bound.bind_address
-    directory = make_directory(
-        configuration.directory, directory_context(configuration, reactor, clock, search)
+    directory = replacements.directory
+    if directory is None:
+        directory = make_directory(
+            configuration.directory, directory_context(configuration, reactor, clock, search)
+        )
+    context = ServerContext(
+        identifier=identifier,
+        name=queue_manager.name,
+        data=queue_manager.data,
+        clock=clock,
+        reactor=reactor,
+        directory=directory,
     )
     served = None if directory is None else IServedDirectory(directory, None)
     if served is not None:
@@ -198,7 +188,7 @@ def compose(
         settings=settings,
         interface=bind_address or "",
     )
-    sessions = DiallingSessionFactory(
+    sessions = replacements.session_factory(
         identifier,
         reactor=reactor,
         clock=clock,
@@ -207,10 +197,13 @@ def compose(
         shares=shares,
         settings=settings,
         allowed=_allowed(configuration),
-        protocol=session_protocol,
+        protocol=replacements.session_protocol,
+        policy=replacements.session_policy
+        or make_session_policy(configuration.security.session_policy, context),
     )
     live = live_settings(configuration, store)
     access = _access(configuration, directory, clock)
+    deciding = replacements.access or make_access_control(configuration.security.access, context, access)
     own = OwnNames(
         (queue_manager.name, queue_manager.dns_name),
         () if bound is None or bound.interface is None else (bound.interface,),
@@ -246,13 +239,13 @@ def compose(
             host=HostIdentity(queue_manager.name, qualified_computer_name=queue_manager.dns_name),
             directory=directory,
             changes=configuration.directory_changes,
-            router=router,
+            router=replacements.router or make_router(configuration.routing, context),
             routing_server=queue_manager.routing_server,
             site=queue_manager.sites[0] if queue_manager.sites else None,
         ),
         security=ManagerSecurity(
             gate=live.gate,
-            access=_access_policy(configuration.security, access),
+            access=_access_policy(configuration.security, access, deciding),
             ciphers=None if directory is None else _ciphers(configuration),
             encryption=live.encryption,
             providers=_providers(configuration),
@@ -271,7 +264,7 @@ def compose(
         limits=ControlLimits(receives=limits.control_receives, connections=shares.control),
         clock=reactor,
     )
-    pings = ping_protocol(identifier, sessions, clock)
+    pings = replacements.ping_protocol(identifier, sessions, clock)
     discovery = None
     if queue_manager.connected_networks:
         discovery = DirectoryServerProtocol(queue_manager, reactor, lambda: manager.membership, search)
@@ -373,9 +366,16 @@ def _access(configuration: Configuration, directory: IDirectory | None, clock: I
     return access
 
 
-def _access_policy(security: SecuritySettings, access: AccessControl) -> AccessPolicy:
-    owner = user_sid(os.getuid()) if security.owner is None else principal(security.owner, access.rules)
-    return AccessPolicy(access, owner, DefaultDescriptor(security.default_descriptor))
+def _access_policy(
+    security: SecuritySettings, documented: AccessControl, deciding: IAccessControl | None
+) -> AccessPolicy:
+    """The access policy, with an access control of a plugin or an application if there is one."""
+    owner = user_sid(os.getuid()) if security.owner is None else principal(security.owner, documented.rules)
+    return AccessPolicy(
+        documented if deciding is None else GuardedAccessControl(deciding),
+        owner,
+        DefaultDescriptor(security.default_descriptor),
+    )
 
 
 def _signing_policy(security: SecuritySettings) -> SigningPolicy:

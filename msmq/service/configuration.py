@@ -288,6 +288,7 @@ class _Reading:
                 for key, value in self._values["directory"].items()
                 if key not in ("backend", "changes")
             },
+            routing=self._get("routing", "backend"),
             control_servers=dict(self._values["control_servers"]),
             hosts=dict(self._values["hosts"]),
             session=self._session(),
@@ -335,7 +336,7 @@ class _Reading:
                 raise ValueError(f"cannot be used: {error}") from error
             if away:
                 key = ("directory", "backend")
-                problem = f"could not be checked: {away}"
+                problem = f"could not be tried: {away}"
                 self.problems.append(ConfigurationProblem(*self._origin(key), _dotted(key), problem, True))
 
         self._try(("directory", "backend"), probe)

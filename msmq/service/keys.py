@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,8 +19,13 @@ from msmq.net.endpoints import (
     parse_remote_control_endpoint,
     parse_stream_endpoint,
 )
+from msmq.plugins import PluginError
 from msmq.quoting import quoted
+from msmq.service.policy_plugins import check_access, check_router, check_session_policy
 from msmq.service.settings import (
+    DESCRIPTORS,
+    DIRECTORY_ROUTING,
+    NO_POLICY,
     LimitSettings,
     QueueManagerSettings,
     QueueSettings,
@@ -28,7 +33,7 @@ from msmq.service.settings import (
     TimerSettings,
 )
 from msmq.settings import SessionSettings
-from msmq.storage.factory import StorageDescriptionError, make_store, shown, storage_factories
+from msmq.storage.factory import StorageDescriptionError, make_store
 from msmq.toml.document import nearest
 from msmq.toml.value_kinds import (
     GUIDS,
@@ -52,11 +57,6 @@ def storage_backend(text: str) -> None:
 
     @raise ValueError: the name is unknown, or its argument is invalid.
     """
-    known = [factory.name for factory in storage_factories()]
-    if text.partition(":")[0] not in known:
-        raise ValueError(
-            f"must be the name of a store, which are {', '.join(known)}, not {quoted(shown(text))}"
-        )
     try:
         make_store(text, Path())
     except StorageDescriptionError as error:
@@ -72,6 +72,18 @@ def directory_backend(text: str) -> None:
         check_directory(text)
     except DirectoryDescriptionError as error:
         raise ValueError(f"cannot be used: {error}") from error
+
+
+def _plugin(check: Callable[[str], None]) -> Callable[[str], None]:
+    """Accepts the description of an installed plugin."""
+
+    def accept(text: str) -> None:
+        try:
+            check(text)
+        except PluginError as error:
+            raise ValueError(f"cannot be used: {error}") from error
+
+    return accept
 
 
 _LEVELS: Final = ("debug", "info", "warn", "error", "critical")
@@ -100,7 +112,7 @@ class RoomLevels:
         for room, name in value.items():
             if room not in _rooms():
                 raise ValueError(
-                    f"names {quoted(room)}, which is not a package of msmq{nearest(room, _rooms())}"
+                    f"names {quoted(room)}, which is not a part of msmq{nearest(room, _rooms())}"
                 )
             try:
                 level.read(name)
@@ -255,6 +267,9 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "dialect": Key(_one_of("active-directory", "openldap")),
         "changes": Key(_one_of("keep", "follow"), "keep"),
     },
+    "routing": {
+        "backend": Key(Text(_plugin(check_router), "a router's description"), DIRECTORY_ROUTING),
+    },
     "hosts": {},
     "control_servers": {},
     "queues": {
@@ -333,6 +348,10 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "send_enhanced_rc2_with_40_bit_keys": Key(Flag(), _SECURITY["send_enhanced_rc2_with_40_bit_keys"]),
         "reject_enhanced_rc2_with_40_bit_keys": Key(
             Flag(), _SECURITY["reject_enhanced_rc2_with_40_bit_keys"]
+        ),
+        "access": Key(Text(_plugin(check_access), "an access control's description"), DESCRIPTORS),
+        "session_policy": Key(
+            Text(_plugin(check_session_policy), "a session policy's description"), NO_POLICY
         ),
         "unauthenticated": Key(_one_of("loopback", "deny", "allow"), "loopback"),
         "default_descriptor": Key(_one_of("documents", "strict"), _SECURITY["default_descriptor"]),

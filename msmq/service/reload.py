@@ -34,6 +34,8 @@ RESTART: Final = frozenset(
         "security.control_token_file",
         "security.control_group",
         "security.hardened",
+        "security.access",
+        "security.session_policy",
         "security.trust_identifiers",
         "security.weak_algorithms",
         "security.encryption_key_bits",

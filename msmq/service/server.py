@@ -30,18 +30,24 @@ from msmq.control.authentication.token_file import TokenFile
 from msmq.control.authentication.tokens import TokenError
 from msmq.directory.factory import identifier_in_directory
 from msmq.errors import MsmqError
+from msmq.interfaces.access import IAccessControl
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.routing import IRouter
+from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import IReloadableTls, TlsError
 from msmq.net.clock import SystemClock
+from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.net.discovery import DiscoveryServerProtocol
 from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint, server_endpoint, socket_text
 from msmq.net.ping import PingReactor
+from msmq.net.reactors import running_reactor
 from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import MakeSession
 from msmq.net.tls import NeverNone
-from msmq.service.composition import MakePing, ServerParts, ServerPingProtocol, compose, directory_context
+from msmq.service.composition import ServerParts, compose, directory_context
 from msmq.service.configuration import ConfigurationError
 from msmq.service.control_socket import listen_on_control_socket, reason
 from msmq.service.data_lock import DataLock
@@ -52,6 +58,7 @@ from msmq.service.identity import has_identity, load_identity
 from msmq.service.log_output import LogOutput
 from msmq.service.reactor_turns import ReactorTurns
 from msmq.service.reload import ReloadRefused, ReloadResult, reload
+from msmq.service.replacements import MakePing, MakeSessions, Replacements, ServerPingProtocol
 from msmq.service.settings import Configuration
 from msmq.service.store_conversion import convert_former_store
 from msmq.session.descriptor_shares import SMALL, DescriptorShares
@@ -77,14 +84,27 @@ class Server(Service):
 
     An application that embeds a whole server adds it to a service of its own.
 
+    Each part of an application replaces the one of the configuration, C{None} leaves that; a plugin can
+    provide the same by a name in the configuration (L{msmq.interfaces.plugins}).
+
+    @param reactor: by default Twisted's global reactor.
     @param session_protocol: a subclass of L{SessionProtocol} with hooks of the application's own.
-    @param ping_protocol: a subclass of L{ServerPingProtocol<msmq.service.composition.ServerPingProtocol>}, or
-        a callable with its arguments: it answers the pings of other queue managers.
-    @param router: finds the next hops of messages; C{None} for [MS-MQBR] routing by the directory.
+    @param session_factory: a subclass of L{DiallingSessionFactory
+        <msmq.net.dialling_session_factory.DiallingSessionFactory>}, or a callable with its arguments.
+    @param ping_protocol: a subclass of L{ServerPingProtocol<msmq.service.replacements.ServerPingProtocol>},
+        or a callable with its arguments: it answers the pings of other queue managers.
+    @param router: finds the next hops of messages.
+    @param directory: not open yet; the server opens and closes it, as it does the store.
+    @param store: not open yet; its C{open} is called at each start.
+    @param access: decides on the rights of accounts. An error in it denies access.
+    @param session_policy: which peers may open sessions, and which messages they may send. An error in it
+        refuses.
+    @param clock: the time; by default the machine's.
     @param source: reads the configuration again, for L{reload}; raises L{ConfigurationError
         <msmq.service.configuration.ConfigurationError>} if it cannot be used. C{None} refuses reloads.
     @param log_output: writes the log of the process and is configured by a reload; C{None} if another
     observer does.
+    @raise LocalProtocolError: a part lacks a member of its interface; names both.
     @ivar configuration: its configuration.
     @ivar started: fires when the server is ready, or with the reason why it cannot start.  Each start
         makes a new one.
@@ -99,11 +119,17 @@ class Server(Service):
     def __init__(
         self,
         configuration: Configuration,
-        reactor: IReactorTime,
+        reactor: IReactorTime | None = None,
         *,
         session_protocol: MakeSession = SessionProtocol,
+        session_factory: MakeSessions = DiallingSessionFactory,
         ping_protocol: MakePing = ServerPingProtocol,
         router: IRouter | None = None,
+        directory: IDirectory | None = None,
+        store: IMessageStore | None = None,
+        access: IAccessControl | None = None,
+        session_policy: ISessionPolicy | None = None,
+        clock: IClock | None = None,
         source: Callable[[], Configuration] | None = None,
         log_output: LogOutput | None = None,
         accepts_loss: bool = False,
@@ -119,10 +145,18 @@ class Server(Service):
         self.started: Deferred[None] = Deferred()
         self.remote_control: tuple[str, int] | None = None
         self.web: tuple[str, int] | None = None
-        self._reactor = reactor
-        self._session_protocol = session_protocol
-        self._ping_protocol = ping_protocol
-        self._router = router
+        self._reactor = running_reactor() if reactor is None else reactor
+        self._clock = SystemClock() if clock is None else clock
+        self._replacements = Replacements(
+            router=router,
+            directory=directory,
+            store=store,
+            access=access,
+            session_policy=session_policy,
+            session_protocol=session_protocol,
+            session_factory=session_factory,
+            ping_protocol=ping_protocol,
+        )
         self._control_socket: Path | None = None
         self._addresses: list[str] = []
         self._undo: list[Callable[[], object]] = []
@@ -166,7 +200,7 @@ class Server(Service):
 
     def _reload(self) -> ReloadResult:
         if self._source is None:
-            reason = "this server was started without a configuration file that can be reloaded"
+            reason = "this server was not started with a configuration that can be read again"
             raise MQError(Status.MQ_ERROR_UNSUPPORTED_OPERATION, reason)
         if self.parts is None:
             raise MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, "the server is starting or stopping")
@@ -208,11 +242,13 @@ class Server(Service):
         tokens = self._tokens = self._read_tokens()
         if (warning := exposure(configuration)) is not None:
             self.log.warn("{line}", line=f"listen.session: {warning}")
-        clock = SystemClock()
+        clock = self._clock
         search = DirectorySearch(configuration, self._reactor, clock)
         self._undo.append(search.stop)
         identifier = await self._identity(directory_context(configuration, self._reactor, clock, search))
-        store = make_store(configuration.storage, data, accepts_loss=self._accepts_loss)
+        store = self._replacements.store
+        if store is None:
+            store = make_store(configuration.storage, data, accepts_loss=self._accepts_loss)
         web = self._measure(store)
         turns = ReactorTurns(
             self._reactor, clock, _no_metric if web is None else web.instruments.turn_seconds.observe
@@ -235,22 +271,14 @@ class Server(Service):
             reload=self.reload,
             addresses=lambda: self.addresses,
             clock=clock,
-            session_protocol=self._session_protocol,
-            ping_protocol=self._ping_protocol,
-            router=self._router,
+            replacements=self._replacements,
             search=search,
         )
         self._undo.append(parts.stop)
         if web is not None and listen.web is not None:
             # Before the store opens, which may take long, so that progress can be observed.
             await self._listen_for_web(listen.web, web, tokens, parts)
-        if converted := await convert_former_store(
-            configuration.storage,
-            data,
-            cast(IReactorFromThreads, self._reactor),
-            accepts_loss=self._accepts_loss,
-        ):
-            self._tell(converted)
+        await self._convert_former_store()
         await parts.manager.open()
         if listen.control is not None:
             await self._listen_for_control(listen.control, parts)
@@ -272,12 +300,24 @@ class Server(Service):
         self._tell(f"control socket {listen.control or 'off'}, data directory {data}")
         self._tell(_store_line(store))
 
+    async def _convert_former_store(self) -> None:
+        """Convert the store of an older version, if the configuration names the store."""
+        if self._replacements.store is not None:
+            return
+        if converted := await convert_former_store(
+            self.configuration.storage,
+            self.configuration.queue_manager.data,
+            cast(IReactorFromThreads, self._reactor),
+            accepts_loss=self._accepts_loss,
+        ):
+            self._tell(converted)
+
     async def _identity(self, context: DirectoryContext) -> UUID:
         """[MS-MQDMPR] 3.1.1.1 Identifier; at the first start the one in the directory, or a new one."""
         configuration = self.configuration
         queue_manager = configuration.queue_manager
         known = None
-        if not has_identity(queue_manager.data):
+        if self._replacements.directory is None and not has_identity(queue_manager.data):
             known = await identifier_in_directory(configuration.directory, queue_manager.name, context)
         return load_identity(queue_manager.data, lambda: known or uuid4())
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
+from typing import Final
 from uuid import UUID
 
 import attrs
@@ -18,6 +19,15 @@ from msmq.membership.divergence import DirectoryChanges
 from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint
 from msmq.settings import SessionSettings
 from msmq.transfer.source_journaling import SourceJournaling
+
+DIRECTORY_ROUTING: Final = "directory"
+"""The description of [MS-MQBR] routing by the directory."""
+
+DESCRIPTORS: Final = "descriptors"
+"""The description of the access control by security descriptors and rules."""
+
+NO_POLICY: Final = "none"
+"""The description that means no session policy."""
 
 
 @attrs.frozen(kw_only=True)
@@ -162,6 +172,12 @@ class SecuritySettings:
     hardened: bool = False
     """[MS-MQDMPR] 3.1.1.1 HardenedSecurity: whether messages are transferred only over HTTP."""
 
+    access: str = DESCRIPTORS
+    """The access control's description."""
+
+    session_policy: str = NO_POLICY
+    """The session policy's description."""
+
     permit_insecure_nacks: bool = False
     """[MS-MQQB] 3.1.1.3 SendInsecureNacks, note 28: whether negative acknowledgements tell unauthenticated
     peers that a queue is missing, or access to it is denied."""
@@ -270,6 +286,9 @@ class Configuration:
 
     directory_options: Mapping[str, object] = attrs.field(factory=dict)
     """The other keys of C{[directory]} in the file."""
+
+    routing: str = DIRECTORY_ROUTING
+    """The router's description."""
 
     control_servers: Mapping[str, str] = attrs.field(factory=dict)
     """The control endpoints of other members by their names, with absolute paths of files."""

@@ -39,6 +39,7 @@ class ConnectionRefusal(enum.Enum):
     SESSIONS = "max_sessions"
     ADDRESSEE = "wrong_queue_manager"
     CERTIFICATE = "pins"
+    POLICY = "session_policy"
 
 
 @attrs.define

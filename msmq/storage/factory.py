@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
-from twisted.plugin import getPlugins
 from zope.interface import implementer
 
 from msmq.errors import MsmqError
 from msmq.interfaces.plugins import ILossAcceptance, IStorageFactory, IStorageProbe
 from msmq.interfaces.storage import IMessageStore
+from msmq.plugins import PluginError, check_product, plugins, select_plugin
 from msmq.quoting import quoted
 from msmq.storage.log import LogStorageFactory
 from msmq.storage.memory import MemoryMessageStore
@@ -34,7 +34,7 @@ class MemoryStorageFactory:
     def open_store(self, argument: str, data: Path) -> IMessageStore:
         """See L{IStorageFactory.open_store}."""
         if argument:
-            raise ValueError(f"memory takes no argument, and {quoted(argument)} is given")
+            raise ValueError(f"memory takes no argument, not {quoted(argument)}")
         return MemoryMessageStore()
 
 
@@ -50,7 +50,7 @@ BUILT_IN: tuple[IStorageFactory, ...] = (
 def storage_factories() -> Iterator[IStorageFactory]:
     """List the built-in stores, then those of plugins."""
     yield from BUILT_IN
-    yield from getPlugins(IStorageFactory)
+    yield from plugins(IStorageFactory)
 
 
 def make_store(description: str, data: Path, *, accepts_loss: bool = False) -> IMessageStore:
@@ -64,9 +64,13 @@ def make_store(description: str, data: Path, *, accepts_loss: bool = False) -> I
     try:
         acceptance = ILossAcceptance(factory, None) if accepts_loss else None
         if acceptance is not None:
-            return acceptance.open_with_loss(argument, data)
-        return factory.open_store(argument, data)
-    except ValueError as error:
+            store = acceptance.open_with_loss(argument, data)
+        else:
+            store = factory.open_store(argument, data)
+        if factory not in BUILT_IN:
+            check_product(IMessageStore, store, plugin=factory.name)
+        return store
+    except (ValueError, PluginError) as error:
         raise _unsuitable(description, error) from error
 
 
@@ -94,16 +98,11 @@ def shown(description: str) -> str:
 
 def _factory(description: str) -> tuple[IStorageFactory, str]:
     name, _, argument = description.partition(":")
-    known: list[str] = []
-    for factory in storage_factories():
-        if factory.name == name:
-            return factory, argument
-        known.append(factory.name)
-    raise StorageDescriptionError(
-        f"storage {quoted(shown(description))}: unknown store {quoted(name)}; known are: "
-        f"{', '.join(sorted(known))}"
-    )
+    try:
+        return select_plugin(name, IStorageFactory, BUILT_IN, kind="store"), argument
+    except PluginError as error:
+        raise _unsuitable(description, error) from error
 
 
-def _unsuitable(description: str, error: ValueError) -> StorageDescriptionError:
+def _unsuitable(description: str, error: Exception) -> StorageDescriptionError:
     return StorageDescriptionError(f"storage {quoted(shown(description))}: {error}")

@@ -41,10 +41,18 @@ class MessageTests(TroubleTestCase):
             self.refusal(time_to_reach_queue=1.5),
         )
         self.assertIn(
-            "response_queue of a message is a str, it has to be a format name",
-            self.refusal(response_queue="DIRECT=OS:ALPHA\\private$\\a"),
+            "response_queue of a message is a bytes, it has to be a format name",
+            self.refusal(response_queue=b"DIRECT=OS:ALPHA\\private$\\a"),
         )
         self.assertIn("priority of a message is a NoneType", self.refusal(priority=None))
+
+    def test_names_of_queues_as_text(self) -> None:
+        """The text of a format name is taken where a format name is; any other text is refused."""
+        message = Message(admin_queue="direct=os:ALPHA\\private$\\a", response_queue=None)
+        self.assertEqual(str(message.admin_queue), "DIRECT=OS:ALPHA\\private$\\a")
+        for text in ("", ".\\private$\\a", "DIRECT=OS:"):
+            error = self.assertRaises(MQError, Message, response_queue=text)
+            self.assertEqual(error.status, Status.MQ_ERROR_ILLEGAL_FORMATNAME)
 
     def test_the_same_types_again(self) -> None:
         """What was refused once is refused again."""
@@ -73,7 +81,7 @@ class FactoryTests(TroubleTestCase):
     def test_other_arguments(self) -> None:
         """Each is named, with what it has to be."""
         self.assertEqual(self.refusal(clock=7), "clock is an int; it has to be an IClock")
-        self.assertEqual(self.refusal(reactor=None), "reactor is a NoneType; it has to be an IReactorTime")
+        self.assertEqual(self.refusal(reactor=7), "reactor is an int; it has to be an IReactorTime")
         self.assertEqual(self.refusal(settings={}), "settings is a dict; it has to be a SessionSettings")
         self.assertEqual(
             self.refusal(allowed="10.0.0.0/8"), "allowed is '10.0.0.0/8', a str; it has to be an AddressSet"

@@ -35,6 +35,8 @@ EXERCISED = {
     *("demo_pipeline.py", "demo_meddler.py", "lost_messages.py", "orders_in_spark.py"),
     *("worker.py", "browse.py", "consumer.py", "history.py", "bodies.py", "connector.py"),
     *("journal_store/journal_store.py", "journal_store/twisted/plugins/journal_store_plugin.py"),
+    *("known_peers/known_peers.py", "known_peers/twisted/plugins/known_peers_plugin.py"),
+    *("known_peers/pyproject.toml",),
     *("journal_store/pyproject.toml", "enterprise/enterprise.toml", "enterprise/three_sites.py"),
 }
 TO_THERE = r"DIRECT=TCP:127.0.0.3\private$\echo"

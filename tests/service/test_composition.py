@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +15,7 @@ from zope.interface.interface import InterfaceClass
 
 from msmq.directory.factory import make_directory
 from msmq.directory.ldap.provider import LdapDirectory
+from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.service import composition
 from msmq.service.composition import ServerParts, compose
 from msmq.service.configuration import load
@@ -40,22 +41,31 @@ CONSTANTS = {"ControlLimits": "receives"}
 """Settings of which a configuration decides about this one; the others are the same for every server."""
 
 
+REPLACED: Mapping[str, Any] = {"replacements.session_factory": DiallingSessionFactory}
+"""What the composition calls where an application has no other."""
+
+
 def omitted(function: ast.FunctionDef) -> Iterator[tuple[str, str]]:
     """The class and the parameter of each constructor argument that a function leaves out."""
     for node in ast.walk(function):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
             continue
-        made = getattr(composition, node.func.id, None)
+        if isinstance(node.func, ast.Name):
+            called = node.func.id
+            made = getattr(composition, called, None)
+        else:
+            made = REPLACED.get(ast.unparse(node.func))
+            called = getattr(made, "__name__", "")
         if not (inspect.isclass(made) or inspect.isfunction(made)) or not made.__module__.startswith("msmq."):
             continue
         if inspect.isclass(made) and issubclass(made, Enum):
             continue
         parameters = inspect.signature(made).parameters
         given = {keyword.arg for keyword in node.keywords} | set(list(parameters)[: len(node.args)])
-        needed = CONSTANTS.get(node.func.id)
+        needed = CONSTANTS.get(called)
         for name in parameters if needed is None else [needed]:
             if name not in given:
-                yield node.func.id, name
+                yield called, name
 
 
 class CompositionTests(SynchronousTestCase):

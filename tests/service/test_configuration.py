@@ -193,10 +193,10 @@ class LoadTests(ReadingTestCase):
             str(caught.exception).splitlines(),
             [
                 "--name: must not contain ' '; letters, digits, '-', '_' and '.' are allowed",
-                "--storage: must be the name of a store, which are memory, sqlite, log, postgresql, "
-                "not 'rocks'",
-                "--directory: cannot be used: directory 'files:x': unknown directory backend 'files'; "
-                "known are: file, ldap, ldaps, none",
+                "--storage: cannot be used: storage 'rocks': there is no store 'rocks'; there are: log, "
+                "memory, postgresql, sqlite",
+                "--directory: cannot be used: directory 'files:x': there is no directory 'files'; "
+                "there are: file, ldap, ldaps, none",
                 "--data: must be the path of a directory",
                 "--address: must be an IP address, not 'localhost'",
             ],
@@ -252,7 +252,8 @@ class LoadTests(ReadingTestCase):
                 (
                     24,
                     "storage.backend",
-                    "must be the name of a store, which are memory, sqlite, log, postgresql, not 'rocks'",
+                    "cannot be used: storage 'rocks': there is no store 'rocks'; there are: log, memory,"
+                    " postgresql, sqlite",
                 ),
                 (25, "extra", "is not a table of the configuration"),
             ],

@@ -20,11 +20,11 @@ from zope.interface import implementer
 
 from msmq.errors import MsmqError
 from msmq.queues.arriving.message import Message
-from msmq.service.composition import ServerPingProtocol
 from msmq.service.configuration import Overrides, load
 from msmq.service.control_socket import ControlSocketError
 from msmq.service.data_lock import DataDirectoryInUse
 from msmq.service.identity import IdentityError
+from msmq.service.replacements import ServerPingProtocol
 from msmq.service.server import Server, StartError
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import format_guid
@@ -275,7 +275,7 @@ class ServerTests(TestCase):
         )
         self.assertEqual(refusal, "cannot listen on TCP 192.0.2.1:0: Cannot assign requested address")
         [warning] = [line for line in self.lines if "listen.session" in line]
-        self.assertIn("messages of unverified senders are refused", warning)
+        self.assertIn("what they send is refused unless its sender is verified", warning)
 
     async def test_names_a_certificate_that_is_missing(self) -> None:
         """A TLS endpoint without its files is refused by its description."""

@@ -33,7 +33,6 @@ class Room:
 
 ROOMS = {
     "errors": Room(0, (), pure=True),
-    "direct_write": Room(0, ()),
     "durable": Room(0, ()),
     "machines": Room(0, (), pure=True),
     "line_limit": Room(0, ("moment", "token_bucket"), pure=True),
@@ -57,35 +56,36 @@ ROOMS = {
     "deadline_timer": Room(3, (*FOUNDATION, "interfaces")),
     "decoding": Room(3, (*BELOW_INTERFACES, "interfaces"), pure=True),
     "interfaces": Room(3, BELOW_INTERFACES),
+    "plugins": Room(3, ("errors", "quoting")),
     # Providers meet each other, and whoever uses them, through interfaces.
-    "storage": Room(4, (*BELOW_PROVIDERS, "durable")),
-    "directory": Room(4, (*BELOW_PROVIDERS, "durable", "toml")),
+    "storage": Room(4, (*BELOW_PROVIDERS, "plugins", "durable")),
+    "directory": Room(4, (*BELOW_PROVIDERS, "plugins", "durable", "toml")),
     "security": Room(4, (*BELOW_PROVIDERS, "durable", "toml")),
-    "net": Room(4, (*BELOW_PROVIDERS, "deadline_timer", "direct_write")),
+    "net": Room(4, (*BELOW_PROVIDERS, "deadline_timer")),
     "manager": Room(5, (*BELOW_PROVIDERS, "deadline_timer", "decoding", "version")),
     # These compose what lies below them.
-    "control": Room(6, (*BELOW_PROVIDERS, "decoding", "direct_write", "manager", "version")),
+    "control": Room(6, (*BELOW_PROVIDERS, "decoding", "manager", "version")),
     "service": Room(
         6,
-        (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "web", "durable", "toml", "version"),
+        (
+            *BELOW_PROVIDERS,
+            *PROVIDERS,
+            "decoding",
+            "manager",
+            "control",
+            "web",
+            "plugins",
+            "durable",
+            "toml",
+            "version",
+        ),
     ),
     "web": Room(6, (*BELOW_PROVIDERS, "manager", "control", "version")),
     "pipeline": Room(
         6, (*BELOW_PROVIDERS, "decoding", "directory", "storage", "control", "durable", "version")
     ),
     "cli": Room(
-        6,
-        (
-            *BELOW_PROVIDERS,
-            "decoding",
-            "directory",
-            "net",
-            "control",
-            "service",
-            "pipeline",
-            "toml",
-            "version",
-        ),
+        6, (*BELOW_PROVIDERS, "decoding", "directory", "net", "control", "service", "pipeline", "version")
     ),
     # The doors: what users import, and what their tests import.
     "msmq": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "service", "version")),

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar, Final, Protocol
 from uuid import UUID
 
+from twisted.internet.defer import maybeDeferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -108,7 +109,7 @@ class RouteTable:
         self._asked.add(destination)
         avoided = frozenset(self._avoided) - {destination, self._own}
         generation = self._generation
-        answer = self._router.next_hops(self._own, destination, avoided)
+        answer = maybeDeferred(self._router.next_hops, self._own, destination, avoided)
         is_late = not answer.called
 
         def found(hops: Iterable[QueueManager]) -> None:

@@ -150,8 +150,7 @@ class Inspector:
 
         @param queues: the local queue of each message.
         """
-        asking = [each for each in messages if each.acknowledge or each.flags & _SECURITY_HEADER]
-        for message in asking:
+        for message in messages:
             if message.flags & _SECURITY_HEADER or self._asks(message):
                 return True
         for queue in set(queues):

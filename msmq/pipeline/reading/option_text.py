@@ -1,4 +1,4 @@
-"""Parsing of Spark options: texts under case-insensitive names."""
+"""Options as Spark gives them: texts, under names of any case."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msmq.pipeline.reading.errors import ReadingError
 from msmq.quoting import quoted
 
 Spelled: TypeAlias = Mapping[str, tuple[str, Callable[[str], Any]]]
-"""For each option name, the field that it sets and the function that parses its text."""
+"""For each option as it is spelled the field that it sets, and what makes a value of its text."""
 
 LARGEST: Final = (1 << 31) - 1
 
@@ -18,14 +18,14 @@ _NUMBER: Final = re.compile("[0-9]{1,30}")
 _LONGEST_SHOWN: Final = 100
 
 IGNORED: Final = frozenset({"checkpointlocation", "queryname"})
-"""Options of Spark itself, which it passes on."""
+"""What belongs to Spark, which hands it on."""
 
 
 def parse_options(given: Mapping[str, str], known: Spelled, purpose: str) -> dict[str, Any]:
-    """Parse options into fields and values.
+    """The fields that these options set, with their values.
 
-    @param purpose: the use of the options, such as C{writing}, for error texts.
-    @raise ReadingError: an option is unknown, or its value is invalid.
+    @param purpose: what the options are for, as C{writing}.
+    @raise ReadingError: one is unknown, or has a value that it cannot have.
     """
     spelled = {name.lower(): name for name in known}
     found: dict[str, Any] = {}
@@ -47,9 +47,9 @@ def parse_options(given: Mapping[str, str], known: Spelled, purpose: str) -> dic
 
 
 def whole_number(text: str) -> int:
-    """Parse a whole number of at least 1.
+    """A number from 1 on.
 
-    @raise ValueError: the text is not such a number.
+    @raise ValueError: it is none.
     """
     if not _NUMBER.fullmatch(text) or not 0 < int(text) <= LARGEST:
         raise ValueError(f"must be a whole number from 1 to {LARGEST}")
@@ -57,9 +57,9 @@ def whole_number(text: str) -> int:
 
 
 def switch(text: str) -> bool:
-    """Parse C{true} or C{false}.
+    """C{true} or C{false}.
 
-    @raise ValueError: the text is neither.
+    @raise ValueError: it is neither.
     """
     if text.lower() not in ("true", "false"):
         raise ValueError("must be true or false")

@@ -18,9 +18,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @attrs.frozen
 class Table:
-    """Table of a report.
+    """A table.
 
-    @ivar left_out: the number of omitted rows.
+    @ivar left_out: the number of further rows.
     """
 
     title: str
@@ -31,7 +31,7 @@ class Table:
 
 @attrs.frozen
 class Series:
-    """Values of one line, or of one set of bars.
+    """The values of one line, or one set of bars.
 
     @ivar places: their positions on the horizontal axis: names, numbers, or times in microseconds.
     """
@@ -43,7 +43,7 @@ class Series:
 
 @attrs.frozen
 class Plot:
-    """Plot of a report.
+    """A plot.
 
     @ivar kind: C{bars} (side by side), C{stack} (of bars), or C{lines}.
     @ivar across: the label of the horizontal axis; C{up}, of the vertical one.
@@ -65,7 +65,7 @@ class Plot:
 
 @attrs.frozen
 class Section:
-    """Section of a report: its tables, then its plots."""
+    """A part of a report: its tables, then its plots."""
 
     title: str
     text: str = ""
@@ -75,11 +75,11 @@ class Section:
 
 @attrs.frozen
 class JobReport:
-    """Report of a job.
+    """The report of a job.
 
-    @ivar title: the name of the job.
-    @ivar verdict: the result in one line.
-    @ivar facts: the inputs and options.
+    @ivar title: the job.
+    @ivar verdict: the answer in one line.
+    @ivar facts: what was read, and how.
     """
 
     title: str
@@ -89,7 +89,7 @@ class JobReport:
 
 
 def cell_text(cell: Cell) -> str:
-    """Format a value for people."""
+    """A value as people read it."""
     match cell:
         case None:
             return "-"
@@ -109,7 +109,7 @@ def plain(text: str) -> str:
 
 
 def time_text(microseconds: int | None) -> str | None:
-    """Format a time for people, in UTC."""
+    """A time as people read it, in UTC."""
     if microseconds is None:
         return None
     try:

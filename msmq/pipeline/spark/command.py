@@ -43,16 +43,16 @@ INTERRUPTED: Final = 130
 
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _OF_A_CLUSTER: Final = "200"
-"""Spark's default value of the setting."""
+"""The default value."""
 _SHARES: Final = 4
-"""The value for a local session, for each core."""
+"""What it is here instead, for each core."""
 
 
 class _Parser(ArgumentParser):
-    """Argument parser that reports errors in one line."""
+    """Complains in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Report an error of the command line, and exit."""
+        """Say what is wrong with the command line, and end."""
         self.exit(WRONG_USAGE, f"{self.prog}: {message}\n")
 
 
@@ -74,10 +74,7 @@ def parser() -> ArgumentParser:
                 help="a data directory, postgresql://..., a capture or Parquet; may be repeated",
             )
         verb.add_argument(
-            "--output",
-            required=True,
-            metavar="DIR",
-            help="the directory for tables and reports; new or empty",
+            "--output", required=True, metavar="DIR", help="where tables and reports go; new or empty"
         )
         verb.add_argument(
             "--enterprise",
@@ -93,7 +90,7 @@ def parser() -> ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a job, and return the exit status."""
+    """Run a job; the exit status."""
     try:
         options = parser().parse_args(arguments)
     except SystemExit as end:
@@ -110,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _reason(error: Exception) -> str:
-    """An error in one line; for a failure in Spark the cause, from the Java exception."""
+    """An error in a line; for a failure within Spark its cause, from the exception of Java."""
     if not isinstance(error, Py4JJavaError):
         return reason(error)
     causes = re.findall(r"^(?:Caused by)?: [\w.$]+: (.+)$", str(error), re.MULTILINE)
@@ -118,9 +115,9 @@ def _reason(error: Exception) -> str:
 
 
 def run(job: Job, options: Namespace) -> str:
-    """Run a job, and return its report as text.
+    """Run a job; its report as text.
 
-    @raise MsmqError: an input is invalid, or Spark is not installed.
+    @raise MsmqError: an input is not what it should be, or there is no Spark.
     """
     output = Path(options.output)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
@@ -135,7 +132,7 @@ def run(job: Job, options: Namespace) -> str:
     if job.wanted is None:
         estate = Estate(spark.createDataFrame([], MESSAGES), spark.createDataFrame([], EVENTS))
     else:
-        # A job reads its input several times, and decoding is the main cost.
+        # What a job reads it looks at several times, and decoding is what costs.
         estate = read_estate(spark, inputs, job.wanted(options)).cached()
     facts = [(f"input {one.name}", one.shown) for one in inputs]
     if options.enterprise is not None:
@@ -146,7 +143,7 @@ def run(job: Job, options: Namespace) -> str:
 
 
 def write(outcome: JobOutcome, output: Path) -> None:
-    """Write the tables as Parquet, then the report as C{report.txt}, and C{report.html} last."""
+    """The tables as Parquet, and the report as C{report.txt} and C{report.html}, which comes last."""
     output.mkdir(parents=True, exist_ok=True)
     for name, table in outcome.tables.items():
         table.write.parquet(str(output.absolute() / name))

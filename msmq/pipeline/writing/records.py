@@ -28,10 +28,10 @@ _NOBODY: Final = "{00000000-0000-0000-0000-000000000000}\\0"
 
 
 def check_columns(names: Iterable[str], destination: str) -> None:
-    """Check that rows with these columns can be sent.
+    """See that rows with these columns can be sent.
 
-    @param destination: the destination of all rows; empty if each row has its own.
-    @raise ReadingError: a required column is missing, or a column is unknown.
+    @param destination: where all of them go; empty if each says so.
+    @raise ReadingError: they cannot, or one of the columns means nothing.
     """
     names = list(names)
     for name in names:
@@ -50,11 +50,12 @@ def check_columns(names: Iterable[str], destination: str) -> None:
 
 @attrs.frozen
 class RecordBuilder:
-    """Builds records from rows.
+    """Makes records of rows.
 
-    @ivar destination: the destination of all rows; empty if each row has its own.
-    @ivar key: the prefix of every key.
-    @ivar queue_kind: returns whether the queue of a destination is transactional; C{None} if unknown.
+    @ivar destination: where all of them go; empty if each says so.
+    @ivar key: what every key begins with.
+    @ivar queue_kind: whether the queue at a destination takes transactional messages; C{None} if that
+        is not known.
     """
 
     destination: str
@@ -62,10 +63,10 @@ class RecordBuilder:
     queue_kind: Callable[[str], bool | None]
 
     def record(self, row: Mapping[str, Any], place: str) -> StreamRecord:
-        """Build the record of a row.
+        """The message of a row.
 
         @param place: identifies this row, for its key if it has none.
-        @raise ReadingError: the row cannot be sent.
+        @raise ReadingError: it cannot be sent.
         """
         try:
             return self._record(row, place)
@@ -84,7 +85,7 @@ class RecordBuilder:
         if properties.get("correlation_id") == _NOBODY:
             del properties["correlation_id"]
         if row.get("id") is not None:
-            # The row was read from a store, where the response queue may be an invalid name.
+            # It was read from a store, where the sender's text may not be the name of a queue.
             for name in _ANSWERED:
                 if name in properties and not names_queue(str(properties[name])):
                     del properties[name]
@@ -103,7 +104,7 @@ class RecordBuilder:
         return StreamRecord(header, body + extension)
 
     def _key(self, row: Mapping[str, Any], place: str) -> str:
-        """The key of a row, the same each time the row is sent."""
+        """The same for the same row, however often it is sent."""
         own = row.get("key")
         if own is None:
             own = row.get("id")
@@ -128,11 +129,11 @@ def _body(row: Mapping[str, Any]) -> bytes:
 
 
 def _octets(row: Mapping[str, Any], name: str) -> bytes:
-    """Decode a column in base64 strictly."""
+    """The bytes in a column in base64, which is not guessed at where it is none."""
     return bytes(PROPERTIES["extension_base64"](name, row.get(name) or ""))
 
 
 def columns_of(names: Sequence[str]) -> list[str]:
-    """The columns of a row that are used."""
+    """Those columns of a row that are looked at."""
     used = {*_TARGETS, *_BODIES, *OWN, *PROPERTIES, "id", "class", "class_name", "decode_error"}
     return [name for name in names if name in used]

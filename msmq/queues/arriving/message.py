@@ -10,7 +10,7 @@ import attrs
 
 from msmq.queues.arriving.message_types import check_types
 from msmq.structures.algorithms import AuthenticationLevel, EncryptionAlgorithm, PrivacyLevel
-from msmq.structures.names.format_name import FormatName
+from msmq.structures.names.format_name import FormatName, parse_format_name
 from msmq.structures.names.path_name import parse_path_name
 from msmq.structures.packet.base_header import INFINITE
 from msmq.structures.packet.message_class import APPLICATION_CLASS_MASK
@@ -67,6 +67,10 @@ class Acknowledge(enum.IntFlag):
     NEGATIVE_RECEIVE = 0x08
 
 
+def _name(name: FormatName | str | None) -> FormatName | None:
+    return parse_format_name(name) if isinstance(name, str) else name
+
+
 # Without slots, because attrs assigns those of a frozen class with one call each, which takes twice as long.
 @attrs.frozen(slots=False)
 class Message:
@@ -83,6 +87,8 @@ class Message:
     @ivar dead_letter_queue: the path of a queue of the sending queue manager for this copy; if it is empty,
         or unsuitable for the message by then, a dead-letter queue of the system is used.
     @ivar acknowledge: needs an C{admin_queue}, which is not sent without it.
+    @ivar admin_queue: the queue for acknowledgements: a format name, as an object or as text; so is
+        C{response_queue}.
     @ivar correlation_id: 20 bytes for applications.
     @ivar trace: the public queue for report messages; C{None} for no reports.
     @ivar message_class: [MS-MQMQ] 2.2.18.1.6; an application may define others with the bits 0xE1FF.
@@ -99,7 +105,7 @@ class Message:
     @ivar encryption_algorithm: the preferred algorithm; the one used depends on the keys of the receiver
         ([MS-MQQB] 3.1.7.1.5).
     @raise MQError: a value has another type (MQ_ERROR_ILLEGAL_PROPERTY_VT) or is outside the range of its
-        property, which the error names.
+        property, which the error names; a text that is not a format name is MQ_ERROR_ILLEGAL_FORMATNAME.
     """
 
     body: bytes = attrs.field(default=b"", repr=False)
@@ -113,8 +119,8 @@ class Message:
     journal: bool = False
     dead_letter: bool = False
     acknowledge: Acknowledge = Acknowledge.NONE
-    admin_queue: FormatName | None = None
-    response_queue: FormatName | None = None
+    admin_queue: FormatName | None = attrs.field(default=None, converter=_name)
+    response_queue: FormatName | None = attrs.field(default=None, converter=_name)
     correlation_id: bytes = bytes(CORRELATION_SIZE)
     application_tag: int = 0
     extension: bytes = attrs.field(default=b"", repr=False)

@@ -16,7 +16,7 @@ _TEXT: Final = ((str,), "a str")
 _NUMBER: Final = ((int,), "an int")
 _SECONDS: Final = ((int,), "an int, in seconds")
 _FLAG: Final = ((bool,), "a bool")
-_FORMAT_NAME: Final = (FormatName, "a format name, as parse_format_name makes it")
+_FORMAT_NAME: Final = (FormatName, "a format name, or its text")
 
 _TYPES: Final[Mapping[str, tuple[Any, str]]] = {
     "body": _BYTES,

@@ -72,9 +72,7 @@ class Receipts:
             # The messages are back in their queue; a second confirmation must fail too.
             decision.release()
             if self._is_closed:
-                self._log.failure(
-                    "Messages that a reader had confirmed could not be removed and are in their queue again"
-                )
+                self._log.failure("Messages that a reader had confirmed could not be removed and are back")
             raise
         finally:
             self._confirming -= 1
@@ -147,7 +145,8 @@ class Confirmations:
         self.connection.abort()
 
     def _tell(self, **header: object) -> None:
-        self.connection.tell(is_awaited=True, **header)
+        self.connection.tell(**header)
+        self.connection.flush()
         self._unread += self.connection.is_behind
 
     def _confirm(self, receipt: object, is_answered: object) -> None:

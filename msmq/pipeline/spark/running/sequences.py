@@ -85,7 +85,7 @@ def _run(setting: JobContext) -> JobOutcome:
                 "Findings",
                 tables=[
                     shown(
-                        "Problems, message by message",
+                        "What is wrong, message by message",
                         found.orderBy(~transactional, "kind", "store", "queue", "number"),
                         {
                             "kind": "kind",
