@@ -28,9 +28,9 @@ _ETHERNET, _RAW_IP = 1, 101
 _CONTROLS = bytes(code for code in (*range(32), 127) if code not in b"\t\n\v\f\r")
 
 SESSION_PORT = 1801
-"""[MS-MQQB] 2.1.1, [MS-MQSD] 2.1: TCP for sessions, UDP for directory discovery."""
+"""TCP for sessions, UDP for directory discovery. [MS-MQQB] 2.1.1, [MS-MQSD] 2.1."""
 PING_PORT = 3527
-"""[MS-MQQB] 2.1.2: UDP."""
+"""UDP. [MS-MQQB] 2.1.2."""
 
 
 def decode(

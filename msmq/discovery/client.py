@@ -23,7 +23,7 @@ from msmq.errors import RemoteProtocolError
 from msmq.moment import Moment
 
 RESPONSE_TIME: Final = 15.0
-"""[MS-MQSD] 3.1.2.1 Waiting for Response Timer, in seconds."""
+"""Waiting for Response Timer, in seconds. [MS-MQSD] 3.1.2.1."""
 
 
 @attrs.frozen

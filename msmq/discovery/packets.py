@@ -16,11 +16,11 @@ from msmq.wire.structure import Structure
 from msmq.wire.writer import Writer
 
 MAXIMUM_NETWORKS = 32
-"""[MS-MQSD] 2.2.2, 2.2.3: maximum number of networks in a request or a reply; the minimum is 1."""
+"""Maximum number of networks in a request or a reply; the minimum is 1. [MS-MQSD] 2.2.2, 2.2.3."""
 
 
 class TopologyPacketType(IntEnum):
-    """[MS-MQSD] 2.2.1 TopologyPacketHeader.Type."""
+    """TopologyPacketHeader.Type. [MS-MQSD] 2.2.1."""
 
     CLIENT_REQUEST = 1
     SERVER_REPLY = 2
@@ -28,7 +28,7 @@ class TopologyPacketType(IntEnum):
 
 @attrs.frozen
 class TopologyPacketHeader:
-    """[MS-MQSD] 2.2.1 TopologyPacketHeader.
+    """TopologyPacketHeader. [MS-MQSD] 2.2.1.
 
     Version and Reserved are sent as 0 and ignored on receipt; an undefined Type is malformed.
     """
@@ -63,7 +63,7 @@ class TopologyPacketHeader:
 
 @attrs.frozen
 class TopologyClientRequest(Structure):
-    """[MS-MQSD] 2.2.2 TopologyClientRequest.
+    """TopologyClientRequest. [MS-MQSD] 2.2.2.
 
     @ivar enterprise_id: the enterprise that the client belongs to.
     @ivar request_id: unique to the request; the reply repeats it as CorrelationID.
@@ -136,7 +136,7 @@ class DirectoryServer:
 
 @attrs.frozen
 class TopologyServerReply(Structure):
-    """[MS-MQSD] 2.2.3 TopologyServerReply.
+    """TopologyServerReply. [MS-MQSD] 2.2.3.
 
     A reply from the client's own site lists no servers and has no responding site.
 

@@ -14,7 +14,7 @@ from msmq.interfaces.summaries import TIME
 
 @attrs.frozen
 class AccessEntry:
-    """[MS-DTYP] 2.4.4 one entry of an access control list.
+    """One entry of an access control list. [MS-DTYP] 2.4.4.
 
     @ivar action: C{allow}, C{deny}, C{allow if}, C{deny if}, or the type
         of an entry that this queue manager does not evaluate.

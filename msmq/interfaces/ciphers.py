@@ -29,7 +29,7 @@ class SessionKey:
 
 
 class ICiphers(Interface):
-    """[MS-MQQB] 3.1.7.1.5 and 3.1.5.8.3: operations that need secret keys, or arithmetic with them.
+    """Operations that need secret keys, or arithmetic with them. [MS-MQQB] 3.1.7.1.5 and 3.1.5.8.3.
 
     Every failure is a L{CipherError}; errors of libraries are not exposed.
     """

@@ -16,7 +16,7 @@ __all__ = ["IRouter", "NoRoute"]
 
 
 class IRouter(Interface):
-    """[MS-MQQB] 3.1.7.5 Get Next Hops: the interface of [MS-MQBR] routing, or of a replacement."""
+    """Get Next Hops: the interface of [MS-MQBR] routing, or of a replacement. [MS-MQQB] 3.1.7.5."""
 
     name: str = Attribute("Its name in configuration and status, C{directory} for example.")
 

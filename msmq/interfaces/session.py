@@ -98,7 +98,7 @@ class IConnector(Interface):
 
 @attrs.frozen
 class RoutedHop:
-    """[MS-MQQB] 3.1.1.3.1.3 NextHop: a queue manager that routing returned.
+    """NextHop: a queue manager that routing returned. [MS-MQQB] 3.1.1.3.1.3.
 
     @ivar host: its QualifiedComputerName.
     """

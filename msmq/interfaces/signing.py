@@ -60,7 +60,7 @@ class Credentials:
 
 @attrs.frozen
 class KeptCertificate:
-    """[MS-MQDMPR] 3.1.1.19 a certificate that messages can be signed with here.
+    """A certificate that messages can be signed with here. [MS-MQDMPR] 3.1.1.19.
 
     @ivar credentials: with a private key.
     @ivar security_identifier: the SID of its user, as bytes.

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.4 events of a queue manager, for subscribers."""
+"""Events of a queue manager, for subscribers. [MS-MQDMPR] 3.1.4."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ class PausedOutgoing:
 
 @attrs.frozen(kw_only=True)
 class DirectoryStatus:
-    """[MS-MQOD] 2.7.4: whether the directory is reachable.
+    """Whether the directory is reachable. [MS-MQOD] 2.7.4.
 
     @ivar kind: the name of the backend.
     @ivar source: the server, or the file.

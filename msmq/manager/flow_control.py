@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.2.5 and 3.1.7.2.6 Flow Control: no messages are accepted while the store is full."""
+"""Flow Control: no messages are accepted while the store is full. [MS-MQDMPR] 3.1.7.2.5 and 3.1.7.2.6."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.21 public queues of the enterprise by label, type and path."""
+"""Public queues of the enterprise by label, type and path. [MS-MQDMPR] 3.1.7.1.21."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ from msmq.structures.packet.user_message_view import UserMessageView
 
 @implementer(IQueueManager)
 class QueueManagerService(Service):
-    """[MS-MQDMPR] 3.1.1.1: one queue manager; add it to the services of an application.
+    """One queue manager; add it to the services of an application. [MS-MQDMPR] 3.1.1.1.
 
     Every method that answers with an awaitable raises L{MQError} when it refuses.
     The store has to be opened with L{open} before the service is started and before anything is

@@ -10,7 +10,7 @@ from msmq.persistence.state_records import StateChange
 
 
 class ServiceState(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.1 QueueManagerState; the values are what C{msmq status} shows."""
+    """QueueManagerState; the values are what C{msmq status} shows. [MS-MQDMPR] 3.1.1.1."""
 
     STOPPED = "stopped"
     INITIALIZING = "starting"

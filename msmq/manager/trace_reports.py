@@ -21,7 +21,7 @@ _TRACED: Final = BaseHeader.TR >> 8
 
 
 class Reports:
-    """[MS-MQQB] 3.1.5.8.9 and 3.1.7.1.7: one report of each arrival, and of each sending.
+    """One report of each arrival, and of each sending. [MS-MQQB] 3.1.5.8.9 and 3.1.7.1.7.
 
     A message that is sent again is reported again. A report is sent like any express message; one
     whose queue cannot be opened is discarded.

@@ -49,7 +49,7 @@ class DirectoryAttribute:
 
 @attrs.frozen(kw_only=True)
 class DirectoryObject:
-    """[MS-MQDMPR] 3.1.1 DirectoryObject.
+    """DirectoryObject. [MS-MQDMPR] 3.1.1.
 
     @cvar TYPE: the document's name of the element.
     @cvar NAME: the attributes that identify an object of the type; empty if there is only one object.

@@ -15,7 +15,7 @@ T = TypeVar("T", bound=DirectoryObject)
 
 @attrs.frozen
 class DirectoryEntry(Generic[T]):
-    """[MS-MQDMPR] 3.1.7.1.20 rDirectoryObject: the attributes that were read and are set.
+    """rDirectoryObject: the attributes that were read and are set. [MS-MQDMPR] 3.1.7.1.20.
 
     @ivar of: the type of the object.
     @ivar values: the set attributes by name.

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1 enumerations of directory attributes and results."""
+"""Enumerations of directory attributes and results. [MS-MQDMPR] 3.1.1."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msmq.structures.status import MQError, Status
 
 
 class DirectoryOperationResult(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.17 DirectoryOperationResult of a directory operation."""
+    """DirectoryOperationResult of a directory operation. [MS-MQDMPR] 3.1.1.17."""
 
     SUCCESS = "Success"
     GENERIC_ERROR = "GenericError"
@@ -38,7 +38,7 @@ class DirectoryError(MsmqError):
 
 
 class OperatingSystemType(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.1 OperatingSystemType; ours is C{FOREIGN}, which is not Windows."""
+    """OperatingSystemType; ours is C{FOREIGN}, which is not Windows. [MS-MQDMPR] 3.1.1.1."""
 
     FOREIGN = "Foreign"
     WIN95 = "Win95"
@@ -49,7 +49,7 @@ class OperatingSystemType(enum.Enum):
 
 
 class DirectoryServerType(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.1 DirectoryServerType; meaningful only if DirectoryServer is set."""
+    """DirectoryServerType; meaningful only if DirectoryServer is set. [MS-MQDMPR] 3.1.1.1."""
 
     STANDALONE = "Standalone"
     BACKUP_SITE_CONTROLLER = "BackupSiteController"
@@ -58,7 +58,7 @@ class DirectoryServerType(enum.Enum):
 
 
 class QueueManagerState(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.1 QueueManagerState."""
+    """QueueManagerState. [MS-MQDMPR] 3.1.1.1."""
 
     STOPPED = "Stopped"
     INITIALIZING = "Initializing"
@@ -67,14 +67,14 @@ class QueueManagerState(enum.Enum):
 
 
 class QueueScope(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.2 Scope of a queue; ours are always C{ENTERPRISE}."""
+    """Scope of a queue; ours are always C{ENTERPRISE}. [MS-MQDMPR] 3.1.1.2."""
 
     SITE = "Site"
     ENTERPRISE = "Enterprise"
 
 
 class ChangeOperation(enum.Enum):
-    """[MS-MQCN] 3.3.4.1 iOperation of a change notification."""
+    """iOperation of a change notification. [MS-MQCN] 3.3.4.1."""
 
     QUEUE_CREATION = "QueueCreation"
     QUEUE_UPDATE = "QueueUpdate"

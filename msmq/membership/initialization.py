@@ -36,7 +36,7 @@ KEYS: Final = (
     KeyRequest(ENHANCED_PROVIDER, 1024),
     KeyRequest(AES_PROVIDER, 1024),
 )
-"""[MS-MQDMPR] 3.1.3 keys of PublicEncryptionKeyList and PublicSigningKeyList."""
+"""Keys of PublicEncryptionKeyList and PublicSigningKeyList. [MS-MQDMPR] 3.1.3."""
 
 _NOTIFICATION: Final = "non_ldap_capable_queue_manager_notification"
 _OF_THE_DIRECTORY: Final = ("identifier", "full_path", "create_time", "modify_time")
@@ -61,7 +61,7 @@ An existing value is the administrator's decision and stays.
 
 @attrs.frozen
 class Provisioning:
-    """[MS-MQDMPR] 3.1.3 iProvisioning: this is the first start.
+    """iProvisioning: this is the first start. [MS-MQDMPR] 3.1.3.
 
     @ivar site: the Identifier of the site that the queue manager belongs to; C{None} for none.
     """

@@ -26,7 +26,7 @@ from msmq.structures.names.path_name import LOCAL_COMPUTER, PathName
 from msmq.wire.guid import format_guid, parse_guid
 
 INITIALIZATION_RETRY_SECONDS: Final = 120
-"""[MS-MQDMPR] 3.1.1.1 InitializationRetryTimerDuration of a queue manager that was provisioned."""
+"""InitializationRetryTimerDuration of a queue manager that was provisioned. [MS-MQDMPR] 3.1.1.1."""
 
 SETTINGS: Final = "directory.settings"
 QUEUE_MANAGER: Final = "directory.queue_manager"
@@ -62,7 +62,7 @@ class HostIdentity:
 
 @attrs.frozen
 class KnownSite:
-    """[MS-MQDMPR] 3.1.1.7 a Site with its SiteGateCollection."""
+    """A Site with its SiteGateCollection. [MS-MQDMPR] 3.1.1.7."""
 
     site: SiteObject
     site_gate_collection: tuple[QueueManagerObject, ...] = ()
@@ -70,7 +70,7 @@ class KnownSite:
 
 @attrs.define
 class LocalQueueManager:
-    """[MS-MQDMPR] 3.1.1.1 LocalQueueManager.
+    """LocalQueueManager. [MS-MQDMPR] 3.1.1.1.
 
     @ivar object: the published attributes; its quotas are those of the whole queue manager.
     @ivar directory_integrated: whether it uses a directory; otherwise workgroup mode.

@@ -32,7 +32,7 @@ NO_CERTIFICATES: Final = MqUserSignCerts()
 
 @attrs.frozen(kw_only=True)
 class QueueManagerObject(DirectoryObject):
-    """[MS-MQDMPR] 3.1.1.1 QueueManager, published attributes only.
+    """QueueManager, published attributes only. [MS-MQDMPR] 3.1.1.1.
 
     @ivar queue_manager_version: empty, as late versions of Windows leave it.
     @ivar queue_manager_quota: of the messages in all queues; the document says bytes, but means kilobytes, as
@@ -78,7 +78,7 @@ class QueueManagerObject(DirectoryObject):
 
 @attrs.frozen(kw_only=True)
 class QueueObject(DirectoryObject):
-    """[MS-MQDMPR] 3.1.1.2 Queue, with the defaults of 3.1.7.1.33 Set Queue Defaults.
+    """Queue, with the defaults of Set Queue Defaults. [MS-MQDMPR] 3.1.1.2 and 3.1.7.1.33.
 
     @ivar pathname: with the name of the computer, C{ALPHA\\orders}.
     @ivar qualified_pathname: the same with the computer's fully qualified name.
@@ -126,7 +126,7 @@ class QueueObject(DirectoryObject):
 
 @attrs.frozen(kw_only=True)
 class EnterpriseObject(DirectoryObject):
-    """[MS-MQDMPR] 3.1.1.6 Enterprise; a directory holds one.
+    """Enterprise; a directory holds one. [MS-MQDMPR] 3.1.1.6.
 
     @ivar weakened_security: queue managers use their own identity, not that of the application.
     @ivar non_ldap_capable_queue_manager_notification: [MS-MQCN] change notifications are sent.
@@ -146,7 +146,7 @@ class EnterpriseObject(DirectoryObject):
 
 @attrs.frozen(kw_only=True)
 class SiteObject(DirectoryObject):
-    """[MS-MQDMPR] 3.1.1.7 Site.
+    """Site. [MS-MQDMPR] 3.1.1.7.
 
     @ivar primary_site_controller: the NetBIOS name of a computer.
     @ivar intra_site_replication_interval: seconds.
@@ -169,7 +169,7 @@ class SiteObject(DirectoryObject):
 
 @attrs.frozen(kw_only=True)
 class RoutingLinkObject(DirectoryObject):
-    """[MS-MQDMPR] 3.1.1.8 RoutingLink.
+    """RoutingLink. [MS-MQDMPR] 3.1.1.8.
 
     @ivar actual_cost: 1 to 999,999.
     """
@@ -188,7 +188,7 @@ class RoutingLinkObject(DirectoryObject):
 
 @attrs.frozen(kw_only=True)
 class ConnectedNetworkObject(DirectoryObject):
-    """[MS-MQDMPR] 3.1.1.9 ConnectedNetwork; directories that speak LDAP hold none ([MS-MQDSSM] 3.1.6.3)."""
+    """ConnectedNetwork; directories that speak LDAP hold none ([MS-MQDSSM] 3.1.6.3). [MS-MQDMPR] 3.1.1.9."""
 
     TYPE: ClassVar[str] = "ConnectedNetwork"
     NAME: ClassVar[tuple[str, ...]] = ("name",)
@@ -199,7 +199,7 @@ class ConnectedNetworkObject(DirectoryObject):
 
 @attrs.frozen(kw_only=True)
 class UserObject(DirectoryObject):
-    """[MS-MQDMPR] 3.1.1.15 User.
+    """User. [MS-MQDMPR] 3.1.1.15.
 
     @ivar security_identifier: the SID, as bytes.
     @ivar certificate_digest_list: the MD5 of each certificate, sixteen bytes.

@@ -18,7 +18,7 @@ T = TypeVar("T", bound=DirectoryObject)
 
 
 class FilterOperator(enum.Enum):
-    """[MS-MQDMPR] 3.1.7.1.20 the operators of an attribute-filter expression."""
+    """The operators of an attribute-filter expression. [MS-MQDMPR] 3.1.7.1.20."""
 
     EQUALS = "EQUALS"
     NOT_EQUALS = "NOT-EQUALS"
@@ -41,7 +41,7 @@ _COMPARISONS: Final[dict[FilterOperator, Callable[[Any, Any], bool]]] = {
 
 @attrs.frozen
 class AttributeFilter:
-    """[MS-MQDMPR] 3.1.7.1.20 an attribute-filter expression.
+    """An attribute-filter expression. [MS-MQDMPR] 3.1.7.1.20.
 
     Texts compare without case, as the names of computers, queues and sites do.
     A list attribute matches if any member matches; NOT EQUALS requires that no member is equal.
@@ -75,7 +75,7 @@ def equals(attribute: str, value: Any) -> AttributeFilter:
 
 @attrs.frozen
 class SortOrder:
-    """[MS-MQDMPR] 3.1.7.1.21 an attribute-sort-order value.
+    """An attribute-sort-order value. [MS-MQDMPR] 3.1.7.1.21.
 
     @ivar priority: SortPriority; the highest first; 0 is ignored.
     @ivar ascending: SortAscending.

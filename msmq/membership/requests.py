@@ -130,7 +130,7 @@ class ResolveDistributionList:
 
 @attrs.frozen
 class ReadObjectSid:
-    """[MS-MQDSSM] 3.1.6.14 the objectSid of a computer; its value is the SID, as bytes."""
+    """The objectSid of a computer; its value is the SID, as bytes. [MS-MQDSSM] 3.1.6.14."""
 
     computer_name: str
 
@@ -160,7 +160,7 @@ class AskDirectory:
 
 @attrs.frozen
 class SendChangeNotification:
-    """[MS-MQCN] 3.3.4.1 send a change notification; its delivery is not awaited."""
+    """Send a change notification; its delivery is not awaited. [MS-MQCN] 3.3.4.1."""
 
     operation: ChangeOperation
     object: DirectoryObject
@@ -168,7 +168,7 @@ class SendChangeNotification:
 
 @attrs.frozen
 class FindDirectoryServers:
-    """[MS-MQDMPR] 3.1.3 discover directory servers.
+    """Discover directory servers. [MS-MQDMPR] 3.1.3.
 
     Its value is a sequence of host names, empty if none are found.
 
@@ -181,7 +181,7 @@ class FindDirectoryServers:
 
 @attrs.frozen
 class KeyRequest:
-    """[MS-MQDMPR] 3.1.3 a key of a queue manager.
+    """A key of a queue manager. [MS-MQDMPR] 3.1.3.
 
     @ivar provider_name: sProviderName.
     @ivar bit_length: size of the modulus.
@@ -201,7 +201,7 @@ class QueueManagerKeys:
 
 @attrs.frozen
 class MakeKeys:
-    """[MS-MQDMPR] 3.1.3 generate RSA keys, one of each kind for both purposes, and store the private keys.
+    """Generate RSA keys, one of each kind for both purposes, and store the private keys. [MS-MQDMPR] 3.1.3.
 
     Its value is a L{QueueManagerKeys}, in the order of the requests.
     """
@@ -245,7 +245,7 @@ class UpdateLocally:
 
 @attrs.frozen
 class DeleteLocally:
-    """[MS-MQDMPR] 3.1.7.1.4 delete an own public queue locally, and commit the changes with it."""
+    """Delete an own public queue locally, and commit the changes with it. [MS-MQDMPR] 3.1.7.1.4."""
 
     queue: QueueObject
     changes: Sequence[Change]

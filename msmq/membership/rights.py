@@ -25,24 +25,24 @@ from msmq.windows.security_descriptor_aces import Ace, AceFlags, AceType, Acl, A
 from msmq.windows.well_known_sids import AUTHENTICATED_USERS, LOCAL_SYSTEM, with_rid
 
 RECEIVE: Final = UUID("06bd3200-df3e-11d1-9c86-006008764d0e")
-"""[MS-ADTS] 6.1.1.2.7.14 msmq-Receive."""
+"""Control access right msmq-Receive. [MS-ADTS] 6.1.1.2.7.14."""
 
 PEEK: Final = UUID("06bd3201-df3e-11d1-9c86-006008764d0e")
-"""[MS-ADTS] 6.1.1.2.7.15 msmq-Peek."""
+"""Control access right msmq-Peek. [MS-ADTS] 6.1.1.2.7.15."""
 
 SEND: Final = UUID("06bd3202-df3e-11d1-9c86-006008764d0e")
-"""[MS-ADTS] 6.1.1.2.7.16 msmq-Send."""
+"""Control access right msmq-Send. [MS-ADTS] 6.1.1.2.7.16."""
 
 RECEIVE_JOURNAL: Final = UUID("06bd3203-df3e-11d1-9c86-006008764d0e")
-"""[MS-ADTS] 6.1.1.2.7.17 msmq-Receive-journal."""
+"""Control access right msmq-Receive-journal. [MS-ADTS] 6.1.1.2.7.17."""
 
 QUEUE_CLASS: Final = UUID("9a0dc343-c100-11d1-bbc5-0080c76670c0")
-"""[MS-ADSC] 2.166 schemaIdGuid of mSMQQueue."""
+"""schemaIdGuid of mSMQQueue. [MS-ADSC] 2.166."""
 
 READ_PROPERTY: Final = 0x10
 WRITE_PROPERTY: Final = 0x20
 CONTROL_ACCESS: Final = 0x100
-"""[MS-ADTS] 5.1.3.2 RIGHT_DS_READ_PROPERTY, RIGHT_DS_WRITE_PROPERTY, RIGHT_DS_CONTROL_ACCESS."""
+"""RIGHT_DS_READ_PROPERTY, RIGHT_DS_WRITE_PROPERTY, RIGHT_DS_CONTROL_ACCESS. [MS-ADTS] 5.1.3.2."""
 
 EVERY_DIRECTORY_RIGHT: Final = 0x000F01FF
 """RPWPCRCCDCLCLORCWOWDSDDTSW, as [MS-ADSC] writes it: every right that [MS-ADTS] 5.1.3.2 lists."""
@@ -54,7 +54,7 @@ GENERIC: Final = GenericMapping(
     generic_execute=_READ_CONTROL | 0x04,
     generic_all=EVERY_DIRECTORY_RIGHT,
 )
-"""[MS-ADTS] 5.1.3.2 GR, GW, GX and GA of objects of a directory."""
+"""GR, GW, GX and GA of objects of a directory. [MS-ADTS] 5.1.3.2."""
 
 DELETE_MESSAGE: Final = int(QueueAccess.MQSEC_DELETE_MESSAGE)
 PEEK_MESSAGE: Final = int(QueueAccess.MQSEC_PEEK_MESSAGE)

@@ -10,7 +10,7 @@ import attrs
 from msmq.moment import Moment
 
 DIRECTORY_ONLINE_TIME: Final = 60.0
-"""[MS-MQDMPR] 3.1.2.5: one minute, in seconds."""
+"""One minute, in seconds. [MS-MQDMPR] 3.1.2.5."""
 
 
 class DirectoryTimer(enum.Enum):

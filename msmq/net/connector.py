@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.2 Establish a Protocol Session: dials one next hop for all outgoing queues that lead to
+"""Establish a Protocol Session, [MS-MQQB] 3.1.5.2: dials one next hop for all outgoing queues that lead to
 it.
 """
 

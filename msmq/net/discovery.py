@@ -1,4 +1,4 @@
-"""[MS-MQSD] over UDP, both sides; thin callers of the two cores in msmq.discovery.
+"""Directory discovery over UDP, both sides: thin callers of the two cores in msmq.discovery. [MS-MQSD] 2.1.
 
 On Linux a socket that is bound to one address receives no broadcasts.
 A server therefore has two: one on its own address, from which it answers, and one on the broadcast
@@ -34,7 +34,7 @@ from msmq.net.networks import AttachedNetwork, attached_networks
 from msmq.token_bucket import TokenBucket
 
 DISCOVERY_PORT = 1801
-"""[MS-MQSD] 1.9: the registered UDP port."""
+"""The registered UDP port. [MS-MQSD] 1.9."""
 
 LINES: Final = 4
 """Lines of the log in a minute about datagrams of one kind; the counters of the core include all of them."""
@@ -64,7 +64,7 @@ class DiscoveryReactor(Protocol):
 
 
 class DiscoveryServerProtocol(DatagramProtocol):
-    """[MS-MQSD] 3.2: answers requests for directory servers.
+    """Answers requests for directory servers. [MS-MQSD] 3.2.
 
     Other datagrams are ignored.
     To watch, override the hooks L{request_answered} and L{request_unanswered}; what they raise is logged.
@@ -210,7 +210,7 @@ class _Ear(DatagramProtocol):
 
 
 class Discovery:
-    """[MS-MQSD] 3.1: looks for directory servers on the networks of this host; one in a queue manager.
+    """Looks for directory servers on the networks of this host; one in a queue manager. [MS-MQSD] 3.1.
 
     @ivar client: the core; its lists are valid after a successful run.
     """

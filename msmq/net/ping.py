@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.1.2: Ping Messages over UDP, both sides; thin callers of the two cores in msmq.session."""
+"""Ping Messages over UDP, both sides; thin callers of the two cores in msmq.session. [MS-MQQB] 2.1.2."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LINES: Final = 3
 
 
 class PingResponderProtocol(DatagramProtocol):
-    """[MS-MQQB] 3.1.7.7: answers Ping Requests; listen with it on C{settings.ping_port}.
+    """Answers Ping Requests; listen with it on C{settings.ping_port}. [MS-MQQB] 3.1.7.7.
 
     Other datagrams are ignored, and so are Ping Requests beyond the limit of the settings.
     To decide which sessions to refuse, or to observe pings, override the hooks
@@ -144,7 +144,7 @@ class _Question:
 
 
 class Pinger:
-    """[MS-MQQB] 3.1.7.6: pings acceptors to learn whether they would accept a session; one per queue manager.
+    """Pings acceptors to learn whether they would accept a session; one per queue manager. [MS-MQQB] 3.1.7.6.
 
     A response counts only for the newest request (2.2.7), so concurrent pings are queued: each is sent, and
     its second begins, when the previous one has ended.

@@ -41,7 +41,7 @@ class HostNotFound(MQError):
 
 @attrs.frozen
 class NextHopAddress:
-    """[MS-MQQB] 3.1.1.3.1.3 NextHop, 3.1.5.2.1: one address at which a next hop may be reached.
+    """Address at which a next hop may be reached. [MS-MQQB] 3.1.1.3.1.3 NextHop, 3.1.5.2.1.
 
     @ivar address: the IP address; for an endpoint of another kind its description.
     @ivar port: the TCP port; C{None} for an endpoint of another kind.
@@ -107,7 +107,7 @@ def _unknown(name: str) -> str | None:
 
 @attrs.define(eq=False)
 class HostResolver:
-    """[MS-MQQB] 3.1.5.2.1: resolves a computer name or address, with C{[hosts]} first.
+    """Resolves a computer name or address, with C{[hosts]} first. [MS-MQQB] 3.1.5.2.1.
 
     @ivar reactor: connects, and schedules time-outs.
     @ivar name_resolver: the name service, usually C{reactor.nameResolver}.

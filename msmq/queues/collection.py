@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.1 QueueCollection: creation, alteration and deletion of queues and subqueues."""
+"""QueueCollection: creation, alteration and deletion of queues and subqueues. [MS-MQDMPR] 3.1.1.1."""
 
 from __future__ import annotations
 

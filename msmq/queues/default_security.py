@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.3.1 default security descriptors of a new queue and of a queue manager.
+"""Default security descriptors of a new queue and of a queue manager. [MS-MQDMPR] 3.1.7.1.3.1.
 
 The document computes the owner and then omits it from the result; here the result has owner and group
 (reading 16).

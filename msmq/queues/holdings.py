@@ -18,7 +18,7 @@ _ENDLESS = 1 << 62
 
 @attrs.define
 class Storage:
-    """[MS-MQDMPR] 3.1.1.1 usage and limits of all queues together.
+    """Usage and limits of all queues together. [MS-MQDMPR] 3.1.1.1.
 
     @ivar limit: QueueManagerQuota in bytes; C{None} for no limit.
     @ivar used: bytes of the packets in all queues.

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.1 QueueManager: its queues, and the events that change them (3.1.7.1 to 3.1.7.3).
+"""QueueManager: its queues, and the events that change them. [MS-MQDMPR] 3.1.1.1, 3.1.7.1 to 3.1.7.3.
 
 Everything here is synchronous and returns values: the changes to store, and the effects to perform.
 A change is requested first, and becomes visible when the caller reports that it is stored.
@@ -49,7 +49,7 @@ from msmq.structures.names.path_name import PathName
 from msmq.structures.packet.base_header import TIME_TO_REACH_QUEUE
 
 DEFAULT_QUEUE_MANAGER_QUOTA = 0x00100000
-"""[MS-MQDMPR] 3.1.1.1 QueueManagerQuota of a new queue manager, in kilobytes: 1 GiB."""
+"""QueueManagerQuota of a new queue manager, in kilobytes: 1 GiB. [MS-MQDMPR] 3.1.1.1."""
 
 
 def _nowhere(address: str) -> bool:
@@ -72,7 +72,7 @@ class ModelLimits:
 
 
 class QueueManagerModel:
-    """[MS-MQDMPR] 3.1.1.1 QueueManager and the QueueCollection.
+    """QueueManager and the QueueCollection. [MS-MQDMPR] 3.1.1.1.
 
     It is composed of parts, and their methods are available here: L{QueueNames.queue_for}, L{MessageNumbers},
     L{QueueArrivals}, L{Departures}, L{Moves}, and C{take} and C{cancel} of L{Readers}.

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.3 OutgoingQueue: messages that are pending for another queue manager."""
+"""OutgoingQueue: messages that are pending for another queue manager. [MS-MQDMPR] 3.1.1.3."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def transit_name(queue_manager: UUID) -> PrivateFormatName:
 
 @attrs.frozen
 class ConnectionHistoryEntry:
-    """[MS-MQDMPR] 3.1.1.3 one member of ConnectionHistory.
+    """One member of ConnectionHistory. [MS-MQDMPR] 3.1.1.3.
 
     @ivar time: ConnectionHistoryTime, seconds since 1970-01-01 UTC.
     @ivar error: an HRESULT; 0 if there was no error.
@@ -43,7 +43,7 @@ class ConnectionHistoryEntry:
 
 @attrs.define(eq=False, kw_only=True)
 class OutgoingQueue(Queue):
-    """[MS-MQDMPR] 3.1.1.3 the queue of pending messages to one format name; each name has its own.
+    """The queue of pending messages to one format name; each name has its own. [MS-MQDMPR] 3.1.1.3.
 
     @ivar destination: DestinationFormatName.
     @ivar next_hops: NextHops, the addresses to which its messages can be sent next.

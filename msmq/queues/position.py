@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.11 State of a MessagePosition, and the holder of its packet."""
+"""State of a MessagePosition, and the holder of its packet. [MS-MQDMPR] 3.1.1.11."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class PositionState(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.11 State; the document's Locked is divided by the owner of the lock.
+    """State; the document's Locked is divided by the owner of the lock. [MS-MQDMPR] 3.1.1.11.
 
     ARRIVING: in the queue, not yet in the store; invisible.
     AVAILABLE: can be received.

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.2 Queue and 3.1.1.11 MessagePosition: a queue and its messages in order."""
+"""Queue and MessagePosition: a queue and its messages in order. [MS-MQDMPR] 3.1.1.2 and 3.1.1.11."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _AT_REST = frozenset({PositionState.AVAILABLE, PositionState.LOCKED_READER, Posi
 
 @attrs.define(eq=False, weakref_slot=False)
 class MessagePosition:
-    """[MS-MQDMPR] 3.1.1.11 the position of a message in a queue.
+    """The position of a message in a queue. [MS-MQDMPR] 3.1.1.11.
 
     @ivar lookup_id: LookupIdentifier ([MS-MQDMPR] 3.1.1.12), by which the messages of a queue are ordered:
         the high byte is 7 minus the priority, the rest is the SequentialID.
@@ -124,7 +124,7 @@ class MessagePosition:
 
 @attrs.define(eq=False)
 class Queue:
-    """[MS-MQDMPR] 3.1.1.2 a queue and its MessagePositionList.
+    """A queue and its MessagePositionList. [MS-MQDMPR] 3.1.1.2.
 
     @ivar deadlines: schedules the expiry of packed messages.
     @ivar positions: every message by its LookupIdentifier, in every state, unordered.

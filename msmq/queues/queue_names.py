@@ -34,7 +34,7 @@ ALWAYS_LOCAL: Final = frozenset({".", "localhost"})
 """The computer names that always mean the local computer."""
 
 SYSTEM_PATHS: Final = frozenset({"private$\\order_queue$", "private$\\notify_queue$"})
-"""[MS-MQDMPR] 3.1.3 the names of private queues that applications can neither create nor open."""
+"""The names of private queues that applications can neither create nor open. [MS-MQDMPR] 3.1.3."""
 
 _CONNECTOR: Final = "private$\\connector-"
 

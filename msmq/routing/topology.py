@@ -16,14 +16,14 @@ from msmq.wire.guid import braced, parse_guid
 
 MINIMUM_COST: Final = 1
 MAXIMUM_COST: Final = 999_999
-"""[MS-MQDMPR] 3.1.1.8 ActualCost of a routing link."""
+"""ActualCost of a routing link. [MS-MQDMPR] 3.1.1.8."""
 
 T = TypeVar("T")
 
 
 @attrs.frozen
 class Site:
-    """[MS-MQDMPR] 3.1.1.7 Site.
+    """Site. [MS-MQDMPR] 3.1.1.7.
 
     @ivar gates: its site gates, if the directory lists them; C{None} if they follow from the links.
     @ivar is_foreign: ForeignSite, ignored by routing.
@@ -42,7 +42,7 @@ class Site:
 
 @attrs.frozen
 class RoutingLink:
-    """[MS-MQDMPR] 3.1.1.8 RoutingLink: a connection of two sites, in both directions.
+    """RoutingLink: a connection of two sites, in both directions. [MS-MQDMPR] 3.1.1.8.
 
     @ivar cost: ActualCost, 1 to 999,999.
     @ivar gates: SiteGateIdentifierList, the queue managers of either site that serve the link.
@@ -57,7 +57,7 @@ class RoutingLink:
 
 @attrs.frozen
 class QueueManager:
-    """[MS-MQDMPR] 3.1.1.1 QueueManager, with the attributes that routing and connecting use.
+    """QueueManager, with the attributes that routing and connecting use. [MS-MQDMPR] 3.1.1.1.
 
     @ivar name: ComputerName.
     @ivar qualified_computer_name: the host name to connect to; if empty, the name.

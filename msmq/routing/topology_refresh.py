@@ -15,7 +15,7 @@ from msmq.routing.topology import Topology
 from msmq.routing.topology_builder import Enterprise
 
 QUERY_TIME: Final = 3600.0
-"""[MS-MQBR] 3.1.3 QueueManager Query Timer, in seconds."""
+"""QueueManager Query Timer, in seconds. [MS-MQBR] 3.1.3."""
 
 SHORTEST_TIME: Final = 60.0
 """Minimum seconds between two reads caused by messages without a route."""

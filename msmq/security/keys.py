@@ -49,10 +49,10 @@ from msmq.structures.directory.public_keys import (
 EXPONENT: Final = 65537
 
 BASE_BITS: Final = 512
-"""[MS-MQQB] 3.1.7.1.5 the length of the key of the Base provider."""
+"""The length of the key of the Base provider. [MS-MQQB] 3.1.7.1.5."""
 
 ENHANCED_BITS: Final = 1024
-"""[MS-MQQB] 3.1.7.1.5 the length of the key of the Enhanced provider."""
+"""The length of the key of the Enhanced provider. [MS-MQQB] 3.1.7.1.5."""
 
 LEAST_BITS: Final = 1024
 """The shortest key that the library generates; shorter ones are built from primes."""
@@ -151,9 +151,9 @@ class KeyRing:
             self._lengths = {BASE_PROVIDER: BASE_BITS, ENHANCED_PROVIDER: ENHANCED_BITS, AES_PROVIDER: bits}
         self._keys: dict[tuple[KeyAlgorithm, str], RSAPrivateKey] = {}
         self.encryption_keys = MqdsPublicKeys()
-        """[MS-MQDMPR] 3.1.1.1 PublicEncryptionKeyList."""
+        """PublicEncryptionKeyList. [MS-MQDMPR] 3.1.1.1."""
         self.signing_keys = MqdsPublicKeys()
-        """[MS-MQDMPR] 3.1.1.1 PublicSigningKeyList."""
+        """PublicSigningKeyList. [MS-MQDMPR] 3.1.1.1."""
 
     def __repr__(self) -> str:
         return f"<KeyRing of {len(self._keys)} keys>"

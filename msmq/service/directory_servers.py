@@ -1,4 +1,4 @@
-"""[MS-MQSD] in a server: discovers its directory servers, and answers discovery requests."""
+"""Directory discovery in a server: finds directory servers, and answers requests. [MS-MQSD] 3.1 and 3.2."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class DirectorySearch:
 
 
 class DirectoryServerProtocol(DiscoveryServerProtocol):
-    """[MS-MQSD] 3.2: answers with the current enterprise, site and servers of the directory.
+    """Answers with the current enterprise, site and servers of the directory. [MS-MQSD] 3.2.
 
     What the directory does not hold comes from the configuration; without a directory the server lists itself
     (reading 22).

@@ -35,25 +35,25 @@ class QueueManagerSettings:
     """The table C{[queue_manager]}: name and identity of this queue manager."""
 
     name: str
-    """[MS-MQDMPR] 3.1.1.1 ComputerName; by default the first label of the host's name."""
+    """ComputerName; by default the first label of the host's name. [MS-MQDMPR] 3.1.1.1."""
 
     dns_name: str
-    """[MS-MQDMPR] 3.1.1.1 QualifiedComputerName; by default C{name}, or the host's full name."""
+    """QualifiedComputerName; by default C{name}, or the host's full name. [MS-MQDMPR] 3.1.1.1."""
 
     data: Path
     """The data directory: identity, keys, store. Absolute."""
 
     routing_server: bool = False
-    """[MS-MQDMPR] 3.1.1.1 RoutingServer: whether it forwards messages between other queue managers."""
+    """RoutingServer: whether it forwards messages between other queue managers. [MS-MQDMPR] 3.1.1.1."""
 
     sites: tuple[UUID, ...] = ()
-    """[MS-MQDMPR] 3.1.1.1 SiteIdentifierCollection."""
+    """SiteIdentifierCollection. [MS-MQDMPR] 3.1.1.1."""
 
     enterprise: UUID | None = None
-    """[MS-MQDMPR] 3.1.1.7 Enterprise.Identifier."""
+    """Enterprise.Identifier. [MS-MQDMPR] 3.1.1.7."""
 
     connected_networks: tuple[UUID, ...] = ()
-    """[MS-MQDMPR] 3.1.1.1 ConnectedNetworkCollection."""
+    """ConnectedNetworkCollection. [MS-MQDMPR] 3.1.1.1."""
 
     report_messages: bool = False
     """[MS-MQMQ] note 23 EnableReportMessages: whether reports of traced messages are sent."""
@@ -64,13 +64,13 @@ class ListenSettings:
     """The table C{[listen]}: the addresses on which the server listens; C{None} is off."""
 
     session: StreamEndpoint | None
-    """[MS-MQQB] 2.1.1: sessions."""
+    """Sessions. [MS-MQQB] 2.1.1."""
 
     ping: DatagramEndpoint | None
-    """[MS-MQQB] 2.1.2: Ping Requests; on by default, as in the older versions (note 10)."""
+    """Ping Requests; on by default, as in the older versions (note 10). [MS-MQQB] 2.1.2."""
 
     discovery: DatagramEndpoint | None
-    """[MS-MQSD] 2.1: requests of clients that look for a directory server."""
+    """Requests of clients that look for a directory server. [MS-MQSD] 2.1."""
 
     control: Path | None
     """The unix socket of the local API, mode 0600."""
@@ -109,10 +109,10 @@ class LimitSettings:
     """The keys of the table C{[limits]} that do not concern sessions."""
 
     quota: int = 0x00100000
-    """[MS-MQDMPR] 3.1.1.1 QueueManagerQuota, note 3: kilobytes of all queues together."""
+    """QueueManagerQuota, note 3: kilobytes of all queues together. [MS-MQDMPR] 3.1.1.1."""
 
     journal_quota: int = 0xFFFFFFFF
-    """[MS-MQDMPR] 3.1.1.1 JournalQuota: kilobytes of all journals and dead-letter queues together."""
+    """JournalQuota: kilobytes of all journals and dead-letter queues together. [MS-MQDMPR] 3.1.1.1."""
 
     peer_dead_letters: int = 64 * 1024
     """Kilobytes of the dead-letter queue up to which messages of other queue managers that fail here are
@@ -140,10 +140,10 @@ class LimitSettings:
     """Keys of messages that are kept, so that none is sent twice."""
 
     send_symmetric_keys: int = 53
-    """[MS-MQQB] 3.1.3.1 SendSymmetricKeyCacheSize."""
+    """SendSymmetricKeyCacheSize. [MS-MQQB] 3.1.3.1."""
 
     receive_symmetric_keys: int = 127
-    """[MS-MQQB] 3.1.3.1 ReceiveSymmetricKeyCacheSize."""
+    """ReceiveSymmetricKeyCacheSize. [MS-MQQB] 3.1.3.1."""
 
     host_addresses: int = 16
     """Addresses of one computer name that are tried ([MS-MQQB] note 55)."""
@@ -158,7 +158,7 @@ class QueueSettings:
     C{poison}; 0 for any number."""
 
     dead_letter_over_quota: bool = True
-    """[MS-MQQB] 3.1.5.8.8: whether a message over the quota of its queue becomes a dead letter here."""
+    """Whether a message over the quota of its queue becomes a dead letter here. [MS-MQQB] 3.1.5.8.8."""
 
     journal_on: str = SourceJournaling.HANDOVER.value
     """[MS-MQQB] 3.1.5.5.4: when a message that requests a journal copy and a positive acknowledgement is
@@ -170,7 +170,7 @@ class SecuritySettings:
     """The table C{[security]}."""
 
     hardened: bool = False
-    """[MS-MQDMPR] 3.1.1.1 HardenedSecurity: whether messages are transferred only over HTTP."""
+    """HardenedSecurity: whether messages are transferred only over HTTP. [MS-MQDMPR] 3.1.1.1."""
 
     access: str = DESCRIPTORS
     """The access control's description."""
@@ -189,19 +189,19 @@ class SecuritySettings:
     """The length of the RSA key with which others encrypt for this queue manager, when it is generated."""
 
     preferred_advanced_algorithm: str = "AES-256"
-    """[MS-MQQB] 3.1.3.1 PreferredAdvancedAlgorithm."""
+    """PreferredAdvancedAlgorithm. [MS-MQQB] 3.1.3.1."""
 
     preferred_enhanced_algorithm: str = "RC4"
-    """[MS-MQQB] 3.1.3.1 PreferredEnhancedAlgorithm."""
+    """PreferredEnhancedAlgorithm. [MS-MQQB] 3.1.3.1."""
 
     preferred_base_algorithm: str = "RC4"
-    """[MS-MQQB] 3.1.3.1 PreferredBaseAlgorithm."""
+    """PreferredBaseAlgorithm. [MS-MQQB] 3.1.3.1."""
 
     send_enhanced_rc2_with_40_bit_keys: bool = False
-    """[MS-MQQB] 3.1.3.1 SendEnhancedRC2Using40BitKeys."""
+    """SendEnhancedRC2Using40BitKeys. [MS-MQQB] 3.1.3.1."""
 
     reject_enhanced_rc2_with_40_bit_keys: bool = False
-    """[MS-MQQB] 3.1.3.1 RejectEnhancedRC2Using40BitKeys."""
+    """RejectEnhancedRC2Using40BitKeys. [MS-MQQB] 3.1.3.1."""
 
     unauthenticated: str | None = None
     """Addresses that may send unauthenticated messages: loopback, deny or allow; C{None} is
@@ -224,7 +224,7 @@ class SecuritySettings:
     """The group that may use the control socket too; its mode is 0660 then."""
 
     default_descriptor: str = "documents"
-    """[MS-MQDMPR] 3.1.7.1.3.1: default security of new queues; C{strict} grants access to the owner only."""
+    """Default security of new queues; C{strict} grants access to the owner only. [MS-MQDMPR] 3.1.7.1.3.1."""
 
     owner: str | None = None
     """The owner of new queues; C{None} is the system user that runs the server."""
@@ -245,7 +245,7 @@ class SecuritySettings:
     """The SID of local senders; by default that of the server's user, as Samba has it."""
 
     send_sender: bool = False
-    """[MS-MQDMPR] 3.1.1.12 SenderIdentifierType: whether unsigned messages carry it too."""
+    """SenderIdentifierType: whether unsigned messages carry it too. [MS-MQDMPR] 3.1.1.12."""
 
 
 @attrs.frozen(kw_only=True)
@@ -259,7 +259,7 @@ class TimerSettings:
     """The time-out for one connection attempt, before the handshake begins."""
 
     symmetric_key_lifetime: float = 600.0
-    """[MS-MQQB] 3.1.3.1 SymmetricKeyShortLifetime: how long bodies are encrypted with one key."""
+    """SymmetricKeyShortLifetime: how long bodies are encrypted with one key. [MS-MQQB] 3.1.3.1."""
 
     send_key_lifetime: float = 86_400.0
     """How long the key of a message is kept."""

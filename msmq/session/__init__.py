@@ -1,1 +1,1 @@
-"""[MS-MQQB]: pure cores of sessions and ping, which return effects."""
+"""Pure cores of sessions and ping, which return effects. [MS-MQQB] 3.1."""

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.6, 3.1.1.7.2, 3.1.5.5, 3.1.6.3, 3.1.6.4: session acknowledgements, in both directions.
+"""Session acknowledgements, in both directions. [MS-MQQB] 3.1.1.6, 3.1.1.7.2, 3.1.5.5, 3.1.6.3, 3.1.6.4.
 
 Each side counts the user messages that it sent and received on the session.
 A SessionHeader states all four counts of its sender, either in a SessionAck packet or at the end of a user

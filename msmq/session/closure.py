@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.9 Closing a Session: unacknowledged messages and timers."""
+"""Closing a Session: unacknowledged messages and timers. [MS-MQQB] 3.1.5.9."""
 
 from __future__ import annotations
 

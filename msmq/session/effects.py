@@ -42,7 +42,7 @@ class CloseReason(enum.Enum):
 
 
 class ConnectionProgress(enum.Enum):
-    """[MS-MQQB] 3.1.5.2 to 3.1.5.4: the entries of an attempt in OutgoingQueue.ConnectionHistory."""
+    """The entries of an attempt in OutgoingQueue.ConnectionHistory. [MS-MQQB] 3.1.5.2 to 3.1.5.4."""
 
     IN_PROCESS = "InProcess"
     ESTABLISH_PACKET_RECEIVED = "EstablishPacketReceived"

@@ -14,7 +14,7 @@ _RECOVERABLE = 0x20
 
 @attrs.frozen
 class OutgoingPacket:
-    """[MS-MQQB] 3.1.1.3.1.2: a UserMessage packet to send, without queue or store.
+    """A UserMessage packet to send, without queue or store. [MS-MQQB] 3.1.1.3.1.2.
 
     A test double that sends malformed packets on purpose passes its own class of L{OutgoingMessage
     <msmq.structures.packet.outgoing_message.OutgoingMessage>} to the session.

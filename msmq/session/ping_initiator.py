@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.6 to 3.1.7.9 and 3.1.6.8: Ping Requests to an acceptor.
+"""Ping Requests to an acceptor. [MS-MQQB] 3.1.7.6 to 3.1.7.9 and 3.1.6.8.
 
 The machine is that of figure 11 (3.1.1.1.1.9), one for each request, since each has its own timer.
 """
@@ -40,7 +40,7 @@ class PingEnded:
 
 @attrs.define
 class PingRequest:
-    """[MS-MQQB] 3.1.7.6 one Ping Request, with its Ping Response Timer (3.1.2.9).
+    """One Ping Request, with its Ping Response Timer. [MS-MQQB] 3.1.7.6 and 3.1.2.9.
 
     @ivar datagram: the packet to send to the ping port of C{host}.
     @ivar deadline: the monotonic second at which the timer expires.
@@ -116,7 +116,7 @@ def _machine() -> TypeMachineBuilder[PingInputs, PingRequest]:
 
 
 PING_MACHINE = indexed(_machine().build())
-"""[MS-MQQB] 3.1.1.1.1.9: makes the machine of one L{PingRequest}."""
+"""Makes the machine of one L{PingRequest}. [MS-MQQB] 3.1.1.1.1.9."""
 
 
 def canonical_host(host: str) -> str:
@@ -136,7 +136,7 @@ def canonical_host(host: str) -> str:
 
 
 class PingInitiator:
-    """[MS-MQQB] 3.1.7.6: sends Ping Requests and matches their responses; one per queue manager.
+    """Sends Ping Requests and matches their responses; one per queue manager. [MS-MQQB] 3.1.7.6.
 
     PingCookie starts at 0 with this object and is incremented before each request, so the first request has 1
     (note 27); it wraps after 0xFFFFFFFF.

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.7: answers Ping Requests, up to a rate limit.
+"""Answers Ping Requests, up to a rate limit. [MS-MQQB] 3.1.7.7.
 
 A response is indistinguishable from a request: both have the same 24 bytes, and a responder that receives a
 response on its port answers it.  So one datagram with the forged source of a second responder would make the
@@ -70,7 +70,7 @@ class _Repeats:
 
 
 class PingResponder:
-    """[MS-MQQB] 3.1.7.7 Receive Ping Request.
+    """Receive Ping Request. [MS-MQQB] 3.1.7.7.
 
     At most C{settings.pings_per_second} requests are answered in a second over all, and half of these
     to one host; further requests are dropped without an answer, and counted.

@@ -28,7 +28,7 @@ _INTERNAL = 0x08
 
 
 class Session:
-    """[MS-MQQB] 3.1: a protocol session, on either side.
+    """A protocol session, on either side. [MS-MQQB] 3.1.
 
     Bytes, calls and the time go in; each call answers with the effects to perform, in order.
     A session lasts as long as one connection; after L{msmq.session.effects.Reconnect} a new one is created.

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3.1 and 3.1.1.4: the state of one session, with its message numbers."""
+"""The state of one session, with its message numbers. [MS-MQQB] 3.1.1.3.1 and 3.1.1.4."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ slightly exceeded."""
 
 
 class SessionState(enum.Enum):
-    """[MS-MQQB] 3.1.1.3.1 SessionState."""
+    """SessionState. [MS-MQQB] 3.1.1.3.1."""
 
     CLOSED = "CLOSED"
     WAITING_EC_MSG = "WAITING_EC_MSG"

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.2: the timers of one session, as deadlines on the monotonic clock."""
+"""The timers of one session, as deadlines on the monotonic clock. [MS-MQQB] 3.1.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.13 and 3.1.7.14, [MS-MQMQ] note 15: reduction of the window to 1, and recovery.
+"""Reduction of the window to 1, and its recovery. [MS-MQQB] 3.1.7.13 and 3.1.7.14, [MS-MQMQ] note 15.
 
 The window is 1 while an outgoing queue of the session is paused, so that messages do not accumulate (reading
 26), and when the receive memory is exhausted.

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] structures and names that the protocols share: format names, packet headers, directory values.
+"""Structures and names that the protocols share: format names, packet headers, directory values. [MS-MQMQ].
 
 One file per structure; frozen values with C{read} and C{write}. Nothing is re-exported here: a structure is
 imported from the file that is named after it.

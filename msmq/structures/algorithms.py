@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.19.3 the numbers of privacy levels, ciphers, hashes and signatures in a packet."""
+"""The numbers of privacy levels, ciphers, hashes and signatures in a packet. [MS-MQMQ] 2.2.19.3."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class PrivacyLevel(enum.IntEnum):
-    """[MS-MQDMPR] 3.1.1.12 PrivacyLevel: whether, and how strongly, the body of a message is encrypted."""
+    """PrivacyLevel: whether, and how strongly, the body of a message is encrypted. [MS-MQDMPR] 3.1.1.12."""
 
     NONE = 0
     BASE = 1
@@ -18,7 +18,7 @@ class PrivacyLevel(enum.IntEnum):
 
 
 class AuthenticationLevel(enum.IntEnum):
-    """[MS-MQDMPR] 3.1.1.12 AuthenticationLevel: the kind of signature of a message, in Flags.AS."""
+    """AuthenticationLevel: the kind of signature of a message, in Flags.AS. [MS-MQDMPR] 3.1.1.12."""
 
     NONE = 0
     SIG_1_0 = 1
@@ -27,7 +27,7 @@ class AuthenticationLevel(enum.IntEnum):
 
 
 class EncryptionAlgorithm(enum.IntEnum):
-    """[MS-MQDMPR] 3.1.1.12 EncryptionAlgorithm: the ciphers for message bodies."""
+    """EncryptionAlgorithm: the ciphers for message bodies. [MS-MQDMPR] 3.1.1.12."""
 
     RC2 = 0x6602
     RC4 = 0x6801
@@ -37,7 +37,7 @@ class EncryptionAlgorithm(enum.IntEnum):
 
 
 class HashAlgorithm(enum.IntEnum):
-    """[MS-MQDMPR] 3.1.1.12 HashAlgorithm."""
+    """HashAlgorithm. [MS-MQDMPR] 3.1.1.12."""
 
     MD2 = 0x8001
     MD4 = 0x8002

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] identifiers of messages, queues, sequences and transactions."""
+"""Identifiers of messages, queues, sequences and transactions. [MS-MQMQ] 2.2."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MESSAGE_IDENTIFIER: Final = re.compile(r"(?P<guid>[^\\]+)\\(?P<ordinal>[0-9]{1,
 @total_ordering
 @attrs.frozen
 class TxSequenceID(Structure):
-    """[MS-MQMQ] 2.2.18.1.2 TxSequenceID: a sequence of transactional messages between two queue managers.
+    """TxSequenceID: a sequence of transactional messages between two queue managers. [MS-MQMQ] 2.2.18.1.2.
 
     Ordered by time stamp, then by ordinal.
 
@@ -69,7 +69,7 @@ class TxSequenceID(Structure):
 
 @attrs.frozen
 class MessageIdentifier(Structure):
-    r"""[MS-MQMQ] 2.2.18.1.3 MessageIdentifier: the unique identifier of a message, printed as C{{GUID}\N}.
+    r"""MessageIdentifier: the unique identifier of a message, printed as C{{GUID}\N}. [MS-MQMQ] 2.2.18.1.3.
 
     The CorrelationID of an acknowledgement consists of its twenty bytes.
 
@@ -116,7 +116,7 @@ class MessageIdentifier(Structure):
 
 @attrs.frozen
 class ObjectIdentifier(Structure):
-    """[MS-MQMQ] 2.2.8 OBJECTID: of a private queue, its queue manager and its number there.
+    """OBJECTID: of a private queue, its queue manager and its number there. [MS-MQMQ] 2.2.8.
 
     @ivar uniquifier: 32 bits.
     """
@@ -143,7 +143,7 @@ class ObjectIdentifier(Structure):
 
 @attrs.frozen
 class SequenceInfo(Structure):
-    """[MS-MQMQ] 2.2.5 SEQUENCE_INFO: the position of a message in its sequence.
+    """SEQUENCE_INFO: the position of a message in its sequence. [MS-MQMQ] 2.2.5.
 
     @ivar seq_id: the sequence, a signed 64-bit number.
     @ivar seq_no: its sequence number, from 1.
@@ -174,7 +174,7 @@ class SequenceInfo(Structure):
 
 @attrs.frozen
 class XactUow(Structure):
-    """[MS-MQMQ] 2.2.18.1.8 XACTUOW: the unit of work of a transaction.
+    """XACTUOW: the unit of work of a transaction. [MS-MQMQ] 2.2.18.1.8.
 
     @ivar guid: its sixteen bytes, read as a GUID.
     """
@@ -196,7 +196,7 @@ class XactUow(Structure):
 
 @attrs.frozen
 class DistributionListIdentifier(Structure):
-    """[MS-MQMQ] 2.2.9 DL_ID: a distribution list, and the domain that holds it.
+    """DL_ID: a distribution list, and the domain that holds it. [MS-MQMQ] 2.2.9.
 
     Its two members are written one after the other.
 
@@ -225,7 +225,7 @@ class DistributionListIdentifier(Structure):
 
 @attrs.frozen
 class MulticastIdentifier(Structure):
-    """[MS-MQMQ] 2.2.10 MULTICAST_ID: an IP multicast address and a port, 32 bits each."""
+    """MULTICAST_ID: an IP multicast address and a port, 32 bits each. [MS-MQMQ] 2.2.10."""
 
     SIZE: ClassVar[int] = 8
 

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.3.12 and 2.3.1.23 values of management properties: queue type, state, next hops, multicast."""
+"""Values of management properties: queue type, state, next hops, multicast. [MS-MQMQ] 2.3.12 and 2.3.1.23."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PROPID_MGMT_QUEUE_NEXTHOPS: Final = 12
 
 
 class ManagementQueueType(enum.Enum):
-    """[MS-MQMQ] 2.3.12.3 PROPID_MGMT_QUEUE_TYPE."""
+    """PROPID_MGMT_QUEUE_TYPE. [MS-MQMQ] 2.3.12.3."""
 
     PUBLIC = "PUBLIC"
     PRIVATE = "PRIVATE"
@@ -61,7 +61,7 @@ class ManagementQueueType(enum.Enum):
 
 
 class ManagementTransactional(enum.Enum):
-    """[MS-MQMQ] 2.3.12.5 PROPID_MGMT_QUEUE_XACT."""
+    """PROPID_MGMT_QUEUE_XACT. [MS-MQMQ] 2.3.12.5."""
 
     UNKNOWN = "UNKNOWN"
     YES = "YES"
@@ -76,7 +76,7 @@ class ManagementTransactional(enum.Enum):
 
 
 class ManagementQueueState(enum.Enum):
-    """[MS-MQMQ] 2.3.12.11 PROPID_MGMT_QUEUE_STATE, the texts for the states of a queue."""
+    """PROPID_MGMT_QUEUE_STATE, the texts for the states of a queue. [MS-MQMQ] 2.3.12.11."""
 
     LOCAL_CONNECTION = "LOCAL CONNECTION"
     INACTIVE = "INACTIVE"
@@ -89,7 +89,7 @@ class ManagementQueueState(enum.Enum):
 
 
 class OutgoingState(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.3 State.
+    """State. [MS-MQDMPR] 3.1.1.3.
 
     The values are the texts of [MS-MQMQ] 2.3.12.11, which has none for LOCKED; its LOCAL CONNECTION is no
     state of an outgoing queue.
@@ -106,7 +106,7 @@ class OutgoingState(enum.Enum):
 
 
 class ConnectionStatus(enum.IntEnum):
-    """[MS-MQMQ] 2.3.12.25 PROPID_MGMT_QUEUE_CONNECTION_HISTORY, and [MS-MQDMPR] 3.1.1.3 ConnectionHistory.
+    """PROPID_MGMT_QUEUE_CONNECTION_HISTORY, and [MS-MQDMPR] 3.1.1.3 ConnectionHistory. [MS-MQMQ] 2.3.12.25.
 
     The first has the codes, the second the names of the results of an attempt to connect.
     """
@@ -156,7 +156,7 @@ NextHop = ipaddress.IPv4Address | ipaddress.IPv6Address | UUID
 
 
 def format_next_hop(hop: NextHop | str) -> str:
-    """[MS-MQMQ] 2.3.12.12 the text of one next hop.
+    """The text of one next hop. [MS-MQMQ] 2.3.12.12.
 
     @param hop: the hop, or an IP address as text.
     @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE if the text is not an IP address.
@@ -176,7 +176,7 @@ def format_next_hop(hop: NextHop | str) -> str:
 
 
 def parse_next_hop(text: str) -> NextHop:
-    """[MS-MQMQ] 2.3.12.12 parse the text of one next hop, whose literal part ignores case.
+    """Parse the text of one next hop, whose literal part ignores case. [MS-MQMQ] 2.3.12.12.
 
     @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE.
     """
@@ -195,7 +195,7 @@ def parse_next_hop(text: str) -> NextHop:
 
 
 def next_hops_property(hops: Iterable[NextHop | str]) -> PropVariant:
-    """[MS-MQMQ] 2.3.12.12 the value of PROPID_MGMT_QUEUE_NEXTHOPS.
+    """The value of PROPID_MGMT_QUEUE_NEXTHOPS. [MS-MQMQ] 2.3.12.12.
 
     @raise MQError: as L{format_next_hop}.
     """
@@ -203,7 +203,7 @@ def next_hops_property(hops: Iterable[NextHop | str]) -> PropVariant:
 
 
 def parse_multicast_address(text: str) -> MulticastFormatName:
-    """[MS-MQMQ] 2.3.1.23 read the multicast address that a queue listens to, C{234.1.1.1:8001}.
+    """Parse the multicast address that a queue listens to, C{234.1.1.1:8001}. [MS-MQMQ] 2.3.1.23.
 
     @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE.
     """
@@ -212,7 +212,7 @@ def parse_multicast_address(text: str) -> MulticastFormatName:
 
 
 def format_multicast_address(name: MulticastFormatName) -> str:
-    """[MS-MQMQ] 2.3.1.23 the text of the multicast address that a queue listens to."""
+    """The text of the multicast address that a queue listens to. [MS-MQMQ] 2.3.1.23."""
     return f"{name.address}:{name.port}"
 
 

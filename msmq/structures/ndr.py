@@ -1,4 +1,4 @@
-"""[C706] 14 NDR encoding of structures made for remote procedure calls.
+"""NDR encoding of structures made for remote procedure calls. [C706] 14.
 
 Little-endian; numbers are aligned to their own size, a pointer is four bytes whose only information is
 whether it is null, and its referent follows the structure.

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.12 to 2.2.16 PROPVARIANT, with VARTYPE (2.2.12.1) and counted arrays (2.2.16.1)."""
+"""PROPVARIANT, with VARTYPE and counted arrays. [MS-MQMQ] 2.2.12 to 2.2.16, 2.2.12.1, 2.2.16.1."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from msmq.wire.writer import Writer
 
 
 class VarEnum(enum.IntEnum):
-    """[MS-MQMQ] 2.2.12 PROPVARIANT Type Constants."""
+    """PROPVARIANT Type Constants. [MS-MQMQ] 2.2.12."""
 
     VT_EMPTY = 0x0000
     VT_NULL = 0x0001
@@ -85,7 +85,7 @@ _NOTHING = (int(VarEnum.VT_EMPTY), int(VarEnum.VT_NULL))
 
 @attrs.frozen
 class PropVariant(WholeStructure):
-    """[MS-MQMQ] 2.2.13.1 tag_inner_PROPVARIANT.
+    """tag_inner_PROPVARIANT. [MS-MQMQ] 2.2.13.1.
 
     C{vt} at 0, three reserved members, C{vt} again at 8 as the union's tag, and the value at 16.
 

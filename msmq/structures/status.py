@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.4 status codes of operations, and the exception that carries one."""
+"""Status codes of operations, and the exception that carries one. [MS-MQMQ] 2.4."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msmq.errors import MsmqError
 
 
 class Status(enum.IntEnum):
-    """[MS-MQMQ] 2.4 Error Codes: HRESULTs as unsigned 32-bit numbers.
+    """Error Codes: HRESULTs as unsigned 32-bit numbers. [MS-MQMQ] 2.4.
 
     0x400Exxxx is information and 0xC00Exxxx an error.
     C{MQ_OK} is in no table of the document, but its rules return it.

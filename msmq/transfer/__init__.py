@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.5 to 3.1.1.7: exactly-once, in-order transfer of transactional messages.
+"""Exactly-once, in-order transfer of transactional messages. [MS-MQQB] 3.1.1.5 to 3.1.1.7.
 
 This state is independent of sessions, and survives a restart.
 On the sending side each outgoing queue has a stream that assigns sequence numbers to its messages,

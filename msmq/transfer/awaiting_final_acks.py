@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3.1 AwaitingFinalACKTable: delivered messages that wait for their FinalAck."""
+"""AwaitingFinalACKTable: delivered messages that wait for their FinalAck. [MS-MQQB] 3.1.1.3.1."""
 
 from __future__ import annotations
 

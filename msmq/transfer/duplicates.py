@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3, 3.1.5.8.1 and 3.1.6.7: duplicate detection of recoverable messages."""
+"""Duplicate detection of recoverable messages. [MS-MQQB] 3.1.1.3, 3.1.5.8.1 and 3.1.6.7."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Page:
 
 @attrs.frozen
 class _Entry:
-    """[MS-MQQB] 3.1.1.3 MessageIDHistoryEntry, one for all messages of a page that came only once.
+    """MessageIDHistoryEntry, one for all messages of a page that came only once. [MS-MQQB] 3.1.1.3.
 
     @ivar time: TimeStamp, seconds since 1970-01-01 UTC.
     """
@@ -69,7 +69,7 @@ class _Entry:
 
 
 class DuplicateHistory:
-    """[MS-MQQB] 3.1.1.3 MessageIDHistoryTable, by first sender and MessageID (reading 46).
+    """MessageIDHistoryTable, by first sender and MessageID (reading 46). [MS-MQQB] 3.1.1.3.
 
     The copies of a message to several queues have an entry each (L{duplicate_key}).
 

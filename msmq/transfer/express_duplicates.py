@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.1: duplicate detection of express messages."""
+"""Duplicate detection of express messages. [MS-MQQB] 3.1.5.8.1."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def is_recorded(message: UserMessageView, *, has_queue: bool, is_trusted: bool, 
 
 
 class ExpressDuplicates:
-    """[MS-MQQB] 3.1.1.3 MessageIDHistoryTable for express messages (reading 46).
+    """MessageIDHistoryTable for express messages (reading 46). [MS-MQQB] 3.1.1.3.
 
     It is kept in memory, as the messages are, apart from the history of recoverable ones, which a flood of
     express messages must not displace.

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3.1 and 3.1.5.8.6: in-order state of one sender's messages to one destination."""
+"""In-order state of one sender's messages to one destination. [MS-MQQB] 3.1.1.3.1 and 3.1.5.8.6."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VERSION: Final = 1
 
 
 class Verdict(enum.Enum):
-    """[MS-MQQB] 3.1.5.8.6: whether a transactional message is the next one.
+    """Whether a transactional message is the next one. [MS-MQQB] 3.1.5.8.6.
 
     ACCEPTED: it is, and the stream has advanced past it, even if it is refused for another reason (reading
     51).

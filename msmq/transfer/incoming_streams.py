@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.6, 3.1.6.9 and 3.1.1.6.2: the receiver of transactional messages, and its OrderAcks.
+"""The receiver of transactional messages, and its OrderAcks. [MS-MQQB] 3.1.5.8.6, 3.1.6.9 and 3.1.1.6.2.
 
 Messages are accepted or refused when they arrive, without waiting for the disk.
 Accepted messages are stored in batches: L{IncomingStreams.take_changes} returns the state after all messages

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.5, 3.1.5.6, 3.1.6.5 and 3.1.7.1.3: the transactional messages of one outgoing queue.
+"""The transactional messages of one outgoing queue. [MS-MQQB] 3.1.1.5, 3.1.5.6, 3.1.6.5 and 3.1.7.1.3.
 
 This is the sender of transactional messages (3.1.1.1.1.7).
 

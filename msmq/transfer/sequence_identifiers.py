@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3.1 OutgoingTxSequenceID: sequence identifiers, never reused."""
+"""OutgoingTxSequenceID: sequence identifiers, never reused. [MS-MQQB] 3.1.1.3.1."""
 
 from __future__ import annotations
 

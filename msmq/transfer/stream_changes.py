@@ -66,7 +66,7 @@ def wanted_of(view: UserMessageView, flags: int) -> int:
 
 
 class Disposal(enum.Enum):
-    """[MS-MQQB] 3.1.5.7: the disposal of a message with its final result.
+    """The disposal of a message with its final result. [MS-MQQB] 3.1.5.7.
 
     FORGET: remove it.
     JOURNAL: to the system journal, since it was received and its sender requested that.
@@ -87,7 +87,7 @@ class Disposal(enum.Enum):
 
 @attrs.define(eq=False)
 class UnorderedMessage(Generic[M]):
-    """[MS-MQQB] 3.1.1.3.1.2 a message that was sent and not order-acknowledged yet.
+    """A message that was sent and not order-acknowledged yet. [MS-MQQB] 3.1.1.3.1.2.
 
     @ivar sequence: TxSequenceID, as a number.
     @ivar number: TxSequenceNumber.

@@ -18,7 +18,7 @@ def sequence_info(sequence: int, number: int, previous: int) -> SequenceInfo:
 
 @attrs.frozen(kw_only=True)
 class OutgoingTransferInfo:
-    """[MS-MQDMPR] 3.1.1.4 OutgoingTransferInfo, with the values of [MS-MQQB] 3.1.5.6.
+    """OutgoingTransferInfo, with the values of [MS-MQQB] 3.1.5.6. [MS-MQDMPR] 3.1.1.4.
 
     @ivar eod_first_non_ack: the first message that was sent and is not order-acknowledged.
     @ivar eod_last_non_ack: the last such message.
@@ -49,7 +49,7 @@ class OutgoingTransferInfo:
 
 @attrs.frozen
 class IncomingTransferInfo:
-    """[MS-MQDMPR] 3.1.1.5 IncomingTransactionalTransferInfo.
+    """IncomingTransactionalTransferInfo. [MS-MQDMPR] 3.1.1.5.
 
     @ivar sender_identifier: SenderIdentifier, the first sender (reading 49).
     @ivar key: the bytes that identify the destination, as in the streams.

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3.1.1 OutgoingTransferSequence: OrderAcks of an outgoing queue, and the waits for them."""
+"""OutgoingTransferSequence: OrderAcks of an outgoing queue, and the waits for them. [MS-MQQB] 3.1.1.3.1.1."""
 
 from __future__ import annotations
 

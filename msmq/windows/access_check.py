@@ -1,4 +1,4 @@
-"""[MS-DTYP] 2.5.3.2 access check of a token against a security descriptor, with the deciding entry.
+"""Access check of a token against a security descriptor, with the deciding entry. [MS-DTYP] 2.5.3.2.
 
 How the parts of the algorithm that go beyond plain allow and deny entries are evaluated:
 
@@ -30,7 +30,7 @@ from msmq.windows.well_known_sids import OWNER_RIGHTS, PRINCIPAL_SELF, sid_text
 
 
 class Privilege(enum.Enum):
-    """[MS-DTYP] 2.5.2 Token.Privileges: those that the access check uses."""
+    """Token.Privileges: those that the access check uses. [MS-DTYP] 2.5.2."""
 
     SECURITY = "SeSecurityPrivilege"
     TAKE_OWNERSHIP = "SeTakeOwnershipPrivilege"
@@ -38,7 +38,7 @@ class Privilege(enum.Enum):
 
 @attrs.frozen
 class Token:
-    """[MS-DTYP] 2.5.2 the identity of a caller: the SIDs of a user and of all its groups.
+    """The identity of a caller: the SIDs of a user and of all its groups. [MS-DTYP] 2.5.2.
 
     @ivar user: the SID of the account.
     @ivar groups: the SIDs of its groups, including Everyone.
@@ -55,11 +55,11 @@ class Token:
 
     @property
     def sids(self) -> frozenset[bytes]:
-        """[MS-DTYP] 2.5.2 Token.Sids."""
+        """Token.Sids. [MS-DTYP] 2.5.2."""
         return self.groups | {self.user}
 
     def has(self, sid: bytes, principal_self: bytes | None = None) -> bool:
-        """[MS-DTYP] 2.5.3.1.1 SidInToken."""
+        """SidInToken. [MS-DTYP] 2.5.3.1.1."""
         if sid == PRINCIPAL_SELF:
             return principal_self is not None and self.has(principal_self)
         return sid == self.user or sid in self.groups
@@ -98,7 +98,7 @@ class Decided:
 
 @attrs.frozen
 class AccessDecision:
-    """[MS-DTYP] 2.5.3.2 the result of an access check.
+    """The result of an access check. [MS-DTYP] 2.5.3.2.
 
     @ivar kind: the kind of the object.
     @ivar token: the caller.
@@ -166,7 +166,7 @@ def check_access(
     *,
     principal_self: bytes | None = None,
 ) -> AccessDecision:
-    """[MS-DTYP] 2.5.3.2 Access Check.
+    """Access Check. [MS-DTYP] 2.5.3.2.
 
     @param asked: a mask of rights, which may be generic, or MAXIMUM_ALLOWED.
     @param kind: the kind of object that the descriptor protects; it maps generic rights to specific ones.

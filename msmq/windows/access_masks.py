@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.23 to 2.2.27 and [MS-DTYP] 2.4.3 access masks: the rights to queues, queue managers, sites.
+"""Access masks: the rights to queues, queue managers, sites. [MS-MQMQ] 2.2.23 to 2.2.27 and [MS-DTYP] 2.4.3.
 
 The document adds up the parts of its composite rights; where two parts share a bit (the queue's peek) the sum
 would be another right, so the parts are combined with a bitwise OR here.
@@ -17,7 +17,7 @@ from msmq.quoting import quoted
 
 
 class AccessMask(enum.IntFlag):
-    """[MS-DTYP] 2.4.3 ACCESS_MASK: standard and generic rights, which have the same bits for every object.
+    """ACCESS_MASK: standard and generic rights, which have the same bits for every object. [MS-DTYP] 2.4.3.
 
     The generic rights (its first four bits) stand for specific ones, by the L{GenericMapping} of the object's
     kind.
@@ -37,7 +37,7 @@ class AccessMask(enum.IntFlag):
 
 
 class QueueManagerAccess(enum.IntFlag):
-    """[MS-MQMQ] 2.2.23 MQQMACCESSMASK: rights to a queue manager."""
+    """MQQMACCESSMASK: rights to a queue manager. [MS-MQMQ] 2.2.23."""
 
     MQSEC_DELETE_DEADLETTER_MESSAGE = 0x00000001
     MQSEC_PEEK_DEADLETTER_MESSAGE = 0x00000002
@@ -78,7 +78,7 @@ class QueueManagerAccess(enum.IntFlag):
 
 
 class QueueAccess(enum.IntFlag):
-    """[MS-MQMQ] 2.2.24 MQQUEUEACCESSMASK: rights to a queue."""
+    """MQQUEUEACCESSMASK: rights to a queue. [MS-MQMQ] 2.2.24."""
 
     MQSEC_DELETE_MESSAGE = 0x00000001
     MQSEC_PEEK_MESSAGE = 0x00000002
@@ -113,7 +113,7 @@ class QueueAccess(enum.IntFlag):
 
 
 class SiteAccess(enum.IntFlag):
-    """[MS-MQMQ] 2.2.25 MQSITEACCESSMASK: rights to a site."""
+    """MQSITEACCESSMASK: rights to a site. [MS-MQMQ] 2.2.25."""
 
     MQSEC_CREATE_FRS = 0x00000001
     MQSEC_CREATE_BSC = 0x00000002
@@ -140,7 +140,7 @@ class SiteAccess(enum.IntFlag):
 
 
 class EnterpriseAccess(enum.IntFlag):
-    """[MS-MQMQ] 2.2.26 MQENTACCESSMASK: rights to an enterprise."""
+    """MQENTACCESSMASK: rights to an enterprise. [MS-MQMQ] 2.2.26."""
 
     MQSEC_CREATE_USER = 0x00000001
     MQSEC_CREATE_SITE = 0x00000002
@@ -175,7 +175,7 @@ class EnterpriseAccess(enum.IntFlag):
 
 
 class ConnectedNetworkAccess(enum.IntFlag):
-    """[MS-MQMQ] 2.2.27 MQCNACCESSMASK: rights to a connected network; the last name lacks its MQ."""
+    """MQCNACCESSMASK: rights to a connected network; the last name lacks its MQ. [MS-MQMQ] 2.2.27."""
 
     MQSEC_CN_OPEN_CONNECTOR = 0x00000001
     MQSEC_SET_CN_PROPERTIES = 0x00000010
@@ -198,7 +198,7 @@ class ConnectedNetworkAccess(enum.IntFlag):
 
 @attrs.frozen
 class GenericMapping:
-    """[MS-DTYP] 2.4.3 the specific rights that the generic ones stand for, for one kind of object."""
+    """The specific rights that the generic ones stand for, for one kind of object. [MS-DTYP] 2.4.3."""
 
     # Plain numbers: the arithmetic of flags costs ten times as much, and every message is checked.
     generic_read: int

@@ -1,4 +1,4 @@
-"""[MS-DTYP] 2.5.1.1 attribute-data: resource attributes in SDDL text.
+"""Resource attributes in SDDL text: attribute-data. [MS-DTYP] 2.5.1.1.
 
 C{("Project",TS,0x0,"Windows","SQL")}.  Blanks between the parts are accepted, and none are written.
 """

@@ -1,4 +1,4 @@
-"""[MS-DTYP] 2.4.10.1 CLAIM_SECURITY_ATTRIBUTE_RELATIVE_V1: claims of accounts, attributes of objects."""
+"""CLAIM_SECURITY_ATTRIBUTE_RELATIVE_V1: claims of accounts, attributes of objects. [MS-DTYP] 2.4.10.1."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_BYTES: Final = 1 << 16
 
 
 class ValueType(enum.Enum):
-    """[MS-DTYP] 2.4.10.1 ValueType; signed and unsigned numbers compare alike."""
+    """ValueType; signed and unsigned numbers compare alike. [MS-DTYP] 2.4.10.1."""
 
     INTEGER = "integer"
     STRING = "string"
@@ -31,7 +31,7 @@ class ValueType(enum.Enum):
 
 
 class ClaimKind(enum.IntEnum):
-    """[MS-DTYP] 2.4.10.1 ValueType as it is encoded."""
+    """ValueType as it is encoded. [MS-DTYP] 2.4.10.1."""
 
     INT64 = 0x0001
     UINT64 = 0x0002
@@ -66,7 +66,7 @@ class Claim:
 
 @attrs.frozen
 class Claims:
-    """[MS-DTYP] 2.5.2 Token.LocalClaims, UserClaims and DeviceClaims, by their L{folded} names."""
+    """Token.LocalClaims, UserClaims and DeviceClaims, by their L{folded} names. [MS-DTYP] 2.5.2."""
 
     local: Mapping[str, Claim] = attrs.field(factory=dict)
     user: Mapping[str, Claim] = attrs.field(factory=dict)
@@ -88,7 +88,7 @@ def folded(text: str) -> str:
 
 
 def resource_claims(sacl: Acl | None) -> Mapping[str, Claim] | None:
-    """[MS-DTYP] 2.5.3.1.7 the resource attributes in a SACL; C{None} if one of them is malformed."""
+    """The resource attributes in a SACL; C{None} if one of them is malformed. [MS-DTYP] 2.5.3.1.7."""
     found = []
     for ace in () if sacl is None else sacl.aces:
         if (
@@ -105,7 +105,7 @@ def resource_claims(sacl: Acl | None) -> Mapping[str, Claim] | None:
 
 @attrs.frozen
 class ResourceAttribute:
-    """[MS-DTYP] 2.4.4.15 Attribute Data, complete.
+    """Attribute Data, complete. [MS-DTYP] 2.4.4.15.
 
     @ivar values: C{int} of integers and truth values, C{str} of strings, C{bytes} of SIDs and octets.
     @ivar flags: Flags; the upper half is defined by applications.

@@ -1,4 +1,4 @@
-"""[MS-DTYP] 2.5.1.1 cond-expr: conditional expressions in SDDL text.
+"""Conditional expressions in SDDL text: cond-expr. [MS-DTYP] 2.5.1.1.
 
 C{(@User.clearance >= @Resource.required || Member_of {SID(BA)})}.  Operators ignore case.
 """
@@ -88,7 +88,7 @@ _PREFIX: Final = re.compile(r"@(?:User|Device|Resource)\.", re.IGNORECASE | re.A
 NAME: Final = re.compile(
     r"(?:[A-Za-z0-9#$'*+\-./:;?@\[\\\]^_`{}~\u0080-\U0010FFFF]|%(?!0000)[0-9A-Fa-f]{4})+"
 )
-"""[MS-DTYP] 2.5.1.1 attr-char2, the characters of attribute names."""
+"""The characters of attribute names: attr-char2. [MS-DTYP] 2.5.1.1."""
 _HIDDEN: Final = re.compile(r"%([0-9A-Fa-f]{4})")
 _SIGN: Final = re.compile(r"==|!=|<=|>=|<|>")
 _NUMBER: Final = re.compile(r"([+-]?)(0x[0-9A-Fa-f]{1,16}|[0-9]{1,23})(?![A-Za-z0-9_])", re.ASCII)
@@ -199,7 +199,7 @@ class _Text:
         self._counted(unescaped(found[0]))
 
     def _members(self) -> list[Writer]:
-        """[MS-DTYP] 2.5.1.1 sid-array."""
+        """Parse the SIDs of an operator of membership: sid-array. [MS-DTYP] 2.5.1.1."""
         self._must("{")
         found = [self._member()]
         while self._may(","):

@@ -1,4 +1,4 @@
-"""[MS-DTYP] 2.4.4.17 conditional expressions and their evaluation (2.5.3.1.5).
+"""Conditional expressions of access control entries, and their evaluation. [MS-DTYP] 2.4.4.17, 2.5.3.1.5.
 
 An expression is a sequence of tokens in postfix order. Its result is TRUE, FALSE or UNKNOWN, which is C{None}
 here; one that is malformed, or whose operators do not fit their operands, is UNKNOWN.
@@ -38,7 +38,7 @@ Truth: TypeAlias = bool | None
 
 
 class Operator(enum.IntEnum):
-    """[MS-DTYP] 2.4.4.17.6 and 2.4.4.17.7 the operators, by their byte-codes."""
+    """The operators, by their byte-codes. [MS-DTYP] 2.4.4.17.6 and 2.4.4.17.7."""
 
     EQUAL = 0x80
     NOT_EQUAL = 0x81
@@ -66,7 +66,7 @@ class Operator(enum.IntEnum):
 
 
 class AttributeSource(enum.IntEnum):
-    """[MS-DTYP] 2.4.4.17.8 the source of an attribute: local, user, device or resource."""
+    """The source of an attribute: local, user, device or resource. [MS-DTYP] 2.4.4.17.8."""
 
     LOCAL = 0xF8
     USER = 0xF9
@@ -75,7 +75,7 @@ class AttributeSource(enum.IntEnum):
 
 
 class LiteralType(enum.IntEnum):
-    """[MS-DTYP] 2.4.4.17.5 the literals."""
+    """The literals. [MS-DTYP] 2.4.4.17.5."""
 
     INT8 = 0x01
     INT16 = 0x02
@@ -88,7 +88,7 @@ class LiteralType(enum.IntEnum):
 
 
 class Sign(enum.IntEnum):
-    """[MS-DTYP] 2.4.4.17.5 the sign of a number, which overrides that of its bits."""
+    """The sign of a number, which overrides that of its bits. [MS-DTYP] 2.4.4.17.5."""
 
     PLUS = 1
     MINUS = 2
@@ -96,7 +96,7 @@ class Sign(enum.IntEnum):
 
 
 class Base(enum.IntEnum):
-    """[MS-DTYP] 2.4.4.17.5 the base in which a number is shown."""
+    """The base in which a number is shown. [MS-DTYP] 2.4.4.17.5."""
 
     OCTAL = 1
     DECIMAL = 2
@@ -195,7 +195,7 @@ def _text(reader: Reader) -> str:
 
 @attrs.frozen
 class Circumstances:
-    """[MS-DTYP] 2.5.2 the facts against which an expression is evaluated.
+    """The facts against which an expression is evaluated. [MS-DTYP] 2.5.2.
 
     @ivar sids: Token.Sids.
     @ivar device_sids: Token.DeviceSids; C{None} if unknown.
@@ -210,7 +210,7 @@ class Circumstances:
 
 
 def evaluate(condition: bytes, circumstances: Circumstances) -> Truth:
-    """[MS-DTYP] 2.5.3.1.5 EvaluateAceCondition.
+    """EvaluateAceCondition. [MS-DTYP] 2.5.3.1.5.
 
     @param condition: the ApplicationData of an entry.
     """
@@ -292,7 +292,7 @@ _ORDERING: Final = frozenset(
 
 
 def _look_up(attribute: Attribute, circumstances: Circumstances) -> _Found:
-    """[MS-DTYP] 2.5.3.1.6 and 2.5.3.1.7."""
+    """Look up an attribute of the token or of the object. [MS-DTYP] 2.5.3.1.6 and 2.5.3.1.7."""
     known: Mapping[str, Claim] | None
     if attribute.source is AttributeSource.RESOURCE:
         known = circumstances.resource
@@ -413,7 +413,7 @@ def _values(operand: Literal | _Found) -> tuple[Value, ...]:
 
 
 def _truth(operand: _Operand) -> Truth:
-    """[MS-DTYP] 2.4.4.17.7 the logical value of an operand."""
+    """The logical value of an operand. [MS-DTYP] 2.4.4.17.7."""
     if isinstance(operand, _Result):
         return operand.truth
     if isinstance(operand, Literal):

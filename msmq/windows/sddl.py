@@ -1,4 +1,4 @@
-"""[MS-DTYP] 2.5.1 SDDL, the text form of security descriptors: C{O:BAG:BAD:(D;;0x4;;;AN)(A;;GA;;;BA)}.
+"""SDDL, the text form of security descriptors: C{O:BAG:BAD:(D;;0x4;;;AN)(A;;GA;;;BA)}. [MS-DTYP] 2.5.1.
 
 The document's table has wrong numbers for two conditional types; the numbers here are those of their names.
 """

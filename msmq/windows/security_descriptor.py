@@ -1,4 +1,4 @@
-"""[MS-DTYP] 2.4.6 SECURITY_DESCRIPTOR, in its self-relative form, which is stored and transferred."""
+"""SECURITY_DESCRIPTOR, in its self-relative form, which is stored and transferred. [MS-DTYP] 2.4.6."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Control(enum.IntFlag):
-    """[MS-DTYP] 2.4.6 Control; the document's table counts the bits from the most significant one."""
+    """Control; the document's table counts the bits from the most significant one. [MS-DTYP] 2.4.6."""
 
     OWNER_DEFAULTED = 0x0001
     GROUP_DEFAULTED = 0x0002
@@ -57,7 +57,7 @@ _DECIDING_TYPES: Final = (
 
 @attrs.frozen
 class SecurityDescriptor(Structure):
-    """[MS-DTYP] 2.4.6 the owner of an object, and the rights of accounts to it.
+    """The owner of an object, and the rights of accounts to it. [MS-DTYP] 2.4.6.
 
     A DACL without entries denies access to every account; C{None}, whether present or absent, grants every
     account full access.
@@ -157,12 +157,12 @@ def _part(
 
 
 def allow(sid: bytes, mask: int) -> Ace:
-    """[MS-DTYP] 2.4.4.2 an entry that allows C{sid} the rights in C{mask}."""
+    """An entry that allows C{sid} the rights in C{mask}. [MS-DTYP] 2.4.4.2."""
     return Ace(AceType.ACCESS_ALLOWED, int(mask), sid)
 
 
 def deny(sid: bytes, mask: int) -> Ace:
-    """[MS-DTYP] 2.4.4.4 an entry that denies C{sid} the rights in C{mask}."""
+    """An entry that denies C{sid} the rights in C{mask}. [MS-DTYP] 2.4.4.4."""
     return Ace(AceType.ACCESS_DENIED, int(mask), sid)
 
 

@@ -1,4 +1,4 @@
-"""[MS-DTYP] 2.4.4 and 2.4.5: the entries of an access control list, and the list."""
+"""The entries of an access control list, and the list. [MS-DTYP] 2.4.4 and 2.4.5."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msmq.wire.writer import Writer
 
 
 class AceType(enum.IntEnum):
-    """[MS-DTYP] 2.4.4.1 AceType.  The reserved types (alarms and compound ones) have no layout."""
+    """AceType.  The reserved types (alarms and compound ones) have no layout. [MS-DTYP] 2.4.4.1."""
 
     ACCESS_ALLOWED = 0x00
     ACCESS_DENIED = 0x01
@@ -35,7 +35,7 @@ class AceType(enum.IntEnum):
 
 
 class AceFlags(enum.IntFlag):
-    """[MS-DTYP] 2.4.4.1 AceFlags."""
+    """AceFlags. [MS-DTYP] 2.4.4.1."""
 
     OBJECT_INHERIT = 0x01
     CONTAINER_INHERIT = 0x02
@@ -65,7 +65,7 @@ _INHERITED_OBJECT_TYPE_PRESENT: Final = 2
 
 @attrs.frozen
 class Ace(Structure):
-    """[MS-DTYP] 2.4.4.2 to 2.4.4.16 an entry: rights that one SID is allowed or denied, or that are audited.
+    """An entry: rights that one SID is allowed or denied, or that are audited. [MS-DTYP] 2.4.4.2 to 2.4.4.16.
 
     @ivar type: a type with a layout.
     @ivar mask: its rights.
@@ -163,7 +163,7 @@ def read_ace(reader: Reader) -> AnyAce:
 
 
 def read_sid(reader: Reader) -> bytes:
-    """[MS-DTYP] 2.4.2.2 read a SID.
+    """Read a SID. [MS-DTYP] 2.4.2.2.
 
     @raise RemoteProtocolError: its revision is not 1, or it has more than fifteen parts, or fewer bytes.
     """
@@ -186,7 +186,7 @@ def _write_header(writer: Writer, type_: int, flags: int, body: Writer) -> None:
 
 @attrs.frozen
 class Acl(WholeStructure):
-    """[MS-DTYP] 2.4.5 ACL: entries in the order in which they are evaluated.
+    """ACL: entries in the order in which they are evaluated. [MS-DTYP] 2.4.5.
 
     @ivar aces: at most 65535.
     @ivar revision: ACL_REVISION or ACL_REVISION_DS; by default the one that the entries need.

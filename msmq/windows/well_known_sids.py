@@ -1,4 +1,4 @@
-"""[MS-DTYP] 2.4.2.4 well-known SIDs of accounts and groups, and their abbreviations in SDDL."""
+"""Well-known SIDs of accounts and groups, and their abbreviations in SDDL. [MS-DTYP] 2.4.2.4."""
 
 from __future__ import annotations
 
@@ -95,10 +95,10 @@ SDDL_SIDS: Final[Mapping[str, bytes]] = {
         "SI": "S-1-16-16384",
     }.items()
 }
-"""[MS-DTYP] 2.5.1.1 sid-token: those that are the same in every domain."""
+"""SDDL abbreviations that are the same in every domain: sid-token. [MS-DTYP] 2.5.1.1."""
 
 DOMAIN_GUEST: Final = 501
-"""[MS-SAMR] 2.2.1.14 DOMAIN_USER_RID_GUEST."""
+"""DOMAIN_USER_RID_GUEST. [MS-SAMR] 2.2.1.14."""
 
 DOMAIN_USERS: Final = 513
 """The group of all users of a domain."""
@@ -119,7 +119,7 @@ SDDL_DOMAIN_RIDS: Final[Mapping[str, int]] = {
     "CN": 522,
     "RS": 553,
 }
-"""The others: relative identifiers, which need the SID of a domain."""
+"""The other abbreviations: relative identifiers, which need the SID of a domain."""
 
 _SYSTEM_USER: Final = parse_sid("S-1-22-1-0")[:12]
 _DOMAIN: Final = parse_sid("S-1-5-21-0-0-0")[2:12]

@@ -85,12 +85,12 @@ def value_at(name: str, place: int) -> str:
 
 
 def link_name(site1: UUID, site2: UUID) -> str:
-    """[MS-MQDSSM] 3.1.6.1.4.2 the name of a routing link."""
+    """The name of a routing link. [MS-MQDSSM] 3.1.6.1.4.2."""
     return site1.hex + site2.hex
 
 
 def stored_queue_name(name: str) -> tuple[str, str]:
-    """[MS-MQDSSM] 3.1.6.1.2.5 the name of a queue's entry, and its mSMQQueueNameExt.
+    """The name of a queue's entry, and its mSMQQueueNameExt. [MS-MQDSSM] 3.1.6.1.2.5.
 
     The backslashes that the document inserts escape its distinguished names; they are not part of the name,
     and do not count.
@@ -101,14 +101,14 @@ def stored_queue_name(name: str) -> tuple[str, str]:
 
 
 def queue_name(stored: str, extension: str) -> str:
-    """[MS-MQDSSM] 3.1.6.11.2.1 the name of a queue, from both its parts."""
+    """The name of a queue, from both its parts. [MS-MQDSSM] 3.1.6.11.2.1."""
     if len(stored) == _HASHED_LENGTH:
         return stored[:-_HASH_TAIL] + extension
     return stored
 
 
 def name_hash(name: str) -> str:
-    """[MS-MQDSSM] 2.2.5 the hash string of a queue's name, eight digits."""
+    """The hash string of a queue's name, eight digits. [MS-MQDSSM] 2.2.5."""
     value = 0
     table = _table()
     for unit in _units(name.lower()):

@@ -78,7 +78,7 @@ class ObjectWriter:
         self._make_identifier = make_identifier
 
     async def create(self, created: DirectoryObject, names: Collection[str]) -> UUID:
-        """[MS-MQDSSM] 3.1.6.1 create an object, with its parent entry where that is missing.
+        """Create an object, with its parent entry where that is missing. [MS-MQDSSM] 3.1.6.1.
 
         @param names: its attributes.
         """
@@ -113,7 +113,7 @@ class ObjectWriter:
         return identifier
 
     async def delete(self, deleted: DirectoryObject) -> None:
-        """[MS-MQDSSM] 3.1.6.2 delete an object."""
+        """Delete an object. [MS-MQDSSM] 3.1.6.2."""
         of = type(deleted)
         if not CLASSES[of].is_created:
             _refuse(f"a {of.TYPE} cannot be deleted here")
@@ -124,7 +124,7 @@ class ObjectWriter:
                 await self._operations.delete_if_there(settings.name)
 
     async def write(self, written: DirectoryObject, names: Collection[str]) -> None:
-        """[MS-MQDSSM] 3.1.6.7 set these attributes of an object."""
+        """Set these attributes of an object. [MS-MQDSSM] 3.1.6.7."""
         of = type(written)
         names = set(names) - {"identifier", *of.NAME}
         entry = await self.entry_of(written, _CONFIGURATION_ATTRIBUTES)
@@ -273,7 +273,7 @@ class ObjectWriter:
         return sites
 
     async def _settle(self, name: str) -> None:
-        """[MS-MQDSSM] 3.1.6.7.1.9 create, modify or delete the mSMQSettings of a queue manager.
+        """Create, modify or delete the mSMQSettings of a queue manager. [MS-MQDSSM] 3.1.6.7.1.9.
 
         There is one in each site of a queue manager that serves others, and none elsewhere, such as in a site
         that it has left. Nothing is written if they are complete already.

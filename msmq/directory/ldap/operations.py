@@ -1,4 +1,4 @@
-"""[MS-MQDSSM] 3.1.6.12 to 3.1.6.19 operations on LDAP entries."""
+"""Operations on LDAP entries. [MS-MQDSSM] 3.1.6.12 to 3.1.6.19."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ _READ_PARTS: Final = 1 | 2 | _DACL
 
 
 def directory_result(code: int) -> DirectoryOperationResult:
-    """[MS-MQDSSM] 2.2.6 the directory result for an LDAP result code."""
+    """The directory result for an LDAP result code. [MS-MQDSSM] 2.2.6."""
     return _RESULTS.get(code, DirectoryOperationResult.GENERIC_ERROR)
 
 
@@ -105,7 +105,7 @@ class Operations:
         return await self._connection.root()
 
     async def entry(self, name: str, attributes: Sequence[str]) -> Entry | None:
-        """[MS-MQDSSM] 3.1.6.14 the entry of this name; C{None} if there is none."""
+        """The entry of this name; C{None} if there is none. [MS-MQDSSM] 3.1.6.14."""
         found = await self.find(name, Scope.ENTRY, ANYTHING, attributes)
         return found[0] if found else None
 
@@ -158,7 +158,7 @@ class Operations:
     async def by_identifier(
         self, class_name: str, identifier: UUID, attributes: Sequence[str]
     ) -> Entry | None:
-        """[MS-MQDSSM] 3.1.6.19 the entry of a class that has this objectGUID.
+        """The entry of a class that has this objectGUID. [MS-MQDSSM] 3.1.6.19.
 
         The identifiers of sites and links are looked for below the configuration.
         """
@@ -221,7 +221,7 @@ class Operations:
         attributes: Sequence[str],
         take: Callable[[Sequence[Entry]], Awaitable[bool]],
     ) -> None:
-        """[MS-MQDSSM] 3.1.6.15 all entries below C{base} that match a filter, a page at a time.
+        """All entries below C{base} that match a filter, a page at a time. [MS-MQDSSM] 3.1.6.15.
 
         @param take: called with each page; returns whether to continue.
         """
@@ -291,7 +291,7 @@ class Operations:
         )
 
     async def add(self, name: str, class_name: str, values: Values) -> None:
-        """[MS-MQDSSM] 3.1.6.12 create an entry."""
+        """Create an entry. [MS-MQDSSM] 3.1.6.12."""
         held = {attribute: each for attribute, each in values.items() if each}
         await self._do(Add(name, {"objectClass": (class_name.encode(),), **held}), name)
 
@@ -304,7 +304,7 @@ class Operations:
                 raise
 
     async def modify(self, name: str, values: Values) -> None:
-        """[MS-MQDSSM] 3.1.6.16 replace or remove the values of attributes of an entry."""
+        """Replace or remove the values of attributes of an entry. [MS-MQDSSM] 3.1.6.16."""
         if values:
             await self._do(Modify(name, values), name)
 
@@ -323,7 +323,7 @@ class Operations:
         return True
 
     async def set_security(self, name: str, descriptor: bytes) -> None:
-        """[MS-MQDSSM] 3.1.6.17 replace the security descriptor of an entry.
+        """Replace the security descriptor of an entry. [MS-MQDSSM] 3.1.6.17.
 
         In a domain only the DACL is replaced, if there is one: the domain determines the owner.
         """
@@ -335,7 +335,7 @@ class Operations:
         await self._do(Modify(name, {SECURITY: (descriptor,)}), name, controls)
 
     async def delete(self, name: str) -> None:
-        """[MS-MQDSSM] 3.1.6.13 delete an entry without children."""
+        """Delete an entry without children. [MS-MQDSSM] 3.1.6.13."""
         await self._do(Delete(name), name)
 
     async def delete_if_there(self, name: str) -> None:

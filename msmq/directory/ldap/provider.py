@@ -1,4 +1,4 @@
-"""[MS-MQDSSM] directory provider for an enterprise in LDAP."""
+"""Directory provider for an enterprise in LDAP. [MS-MQDSSM]."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ def _generic(detail: str) -> DirectoryError:
 
 
 def _check_supported(of: type[DirectoryObject], attributes: Attributes) -> None:
-    """[MS-MQDSSM] 3.1.6.3 check the preconditions of each type.
+    """Check the preconditions of each type. [MS-MQDSSM] 3.1.6.3.
 
     @raise DirectoryError: C{GENERIC_ERROR} for what an LDAP directory does not contain.
     """
@@ -314,7 +314,7 @@ def _check_supported(of: type[DirectoryObject], attributes: Attributes) -> None:
 
 
 def _format_name(entry: Entry) -> FormatName:
-    """[MS-MQDSSM] 3.1.6.9 the format name of a member of a distribution list."""
+    """The format name of a member of a distribution list. [MS-MQDSSM] 3.1.6.9."""
     classes = {value.lower() for value in entry.all("objectClass")}
     identifier = entry.first(GUID)
     if b"msmq-custom-recipient" in classes:

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.27 and 3.1.7.3.8: resolves destination names to queues, with the directory's help."""
+"""Resolves destination names to queues, with the directory's help. [MS-MQDMPR] 3.1.7.1.27 and 3.1.7.3.8."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class OpenQueue:
-    """[MS-MQDMPR] 3.1.1.16 a queue, or several to send to, open with one access mode until it is closed.
+    """A queue, or several to send to, open with one access mode until it is closed. [MS-MQDMPR] 3.1.1.16.
 
     As an asynchronous context manager it closes when the block ends.
     Everything raises L{MQError}: MQ_ERROR_INVALID_HANDLE once it is closed, MQ_ERROR_ACCESS_DENIED for an
@@ -236,7 +236,7 @@ class OpenQueue:
 
 
 class QueueCursor:
-    """[MS-MQDMPR] 3.1.1.18 a position in a queue that moves from message to message.
+    """Cursor: a position in a queue that moves from message to message. [MS-MQDMPR] 3.2.
 
     As an asynchronous iterator it peeks at one message after the other until the last one; the current
     message may be received by another reader meanwhile.

@@ -21,7 +21,7 @@ from msmq.structures.status import MQError, Status
 
 
 class QueueOpener:
-    """[MS-MQDMPR] 3.1.7.1.5 Open Queue."""
+    """Open Queue. [MS-MQDMPR] 3.1.7.1.5."""
 
     def __init__(
         self,

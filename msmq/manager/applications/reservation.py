@@ -18,7 +18,7 @@ from msmq.structures.packet.user_message_view import UserMessageView
 
 @implementer(IReservation)
 class Reservation:
-    """[MS-MQDMPR] 3.1.7.1.11 and 3.1.7.1.12: locked messages, to be confirmed or released.
+    """Locked messages, to be confirmed or released. [MS-MQDMPR] 3.1.7.1.11 and 3.1.7.1.12.
 
     A reservation that is dropped keeps its messages locked until the queue manager stops;
     code that creates reservations for others has to ensure that each is confirmed or released.

@@ -84,7 +84,7 @@ class _Batch:
 
 
 class Sender:
-    """[MS-MQDMPR] 3.1.7.1.9 Enqueue Message, as applications call it."""
+    """Enqueue Message, as applications call it. [MS-MQDMPR] 3.1.7.1.9."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.4 subscriptions to events of the queue manager."""
+"""Subscriptions to events of the queue manager. [MS-MQDMPR] 3.1.4."""
 
 from __future__ import annotations
 

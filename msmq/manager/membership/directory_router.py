@@ -55,7 +55,7 @@ class ProcedureRunner(Protocol):
 
 @implementer(IRouter)
 class DirectoryRouter:
-    """[MS-MQBR] for one queue manager: reads the enterprise periodically, and routes by that topology.
+    """Router of a queue manager: reads the enterprise periodically, routes by that topology. [MS-MQBR] 3.1.
 
     @ivar core: the topology, and when it is read again.
     @param own: QueueManager.Identifier of the queue manager.

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.15 the users of the directory, with the certificates that are registered for them."""
+"""The users of the directory, with the certificates that are registered for them. [MS-MQDMPR] 3.1.1.15."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ _KEYS: Final = "public_encryption_key_list"
 
 
 class Integration:
-    """[MS-MQDMPR] 3.1.1.1 DirectoryIntegrated: runs the procedures of the directory core.
+    """DirectoryIntegrated: runs the procedures of the directory core. [MS-MQDMPR] 3.1.1.1.
 
     A directory that assigns another identifier cannot be used, since peers already know ours.
 

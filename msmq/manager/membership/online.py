@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.25 Check Directory Online when a request needs an unreachable directory."""
+"""Check Directory Online when a request needs an unreachable directory. [MS-MQDMPR] 3.1.7.1.25."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.5 and [MS-MQQB] 3.1.7.4: look-up of remote public queues and distribution lists in the
-directory.
-"""
+"""Look-up of remote public queues and distribution lists. [MS-MQDMPR] 3.1.7.1.5, [MS-MQQB] 3.1.7.4."""
 
 from __future__ import annotations
 

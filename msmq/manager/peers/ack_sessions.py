@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.1.1 and 3.1.7.17: chooses the sessions on which OrderAcks and FinalAcks are sent."""
+"""Chooses the sessions on which OrderAcks and FinalAcks are sent. [MS-MQQB] 2.1.1 and 3.1.7.17."""
 
 from __future__ import annotations
 

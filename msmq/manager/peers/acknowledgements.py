@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.6 and 3.1.5.7: received OrderAcks and FinalAcks."""
+"""Received OrderAcks and FinalAcks. [MS-MQQB] 3.1.5.6 and 3.1.5.7."""
 
 from __future__ import annotations
 

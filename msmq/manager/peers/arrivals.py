@@ -55,7 +55,7 @@ GATHERED_OF_ALL = 16 * 1024 * 1024
 
 
 class Arrivals:
-    """[MS-MQQB] 3.1.5.8: accepts messages from sessions into the queues."""
+    """Accepts messages from sessions into the queues. [MS-MQQB] 3.1.5.8."""
 
     log: ClassVar[Logger] = Logger()
 

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.1.1 connector queues: messages for foreign sites and their connector programs."""
+"""Connector queues: messages for foreign sites and their connector programs. [MS-MQQB] 3.1.1.1.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.1: sends the messages of outgoing queues on the sessions that lead to their next hops."""
+"""Sends the messages of outgoing queues on the sessions that lead to their next hops. [MS-MQQB] 3.1.7.1."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ READ_RETRY = 5.0
 
 
 class Dispatcher:
-    """Sends eligible messages on a session, in the order of the decision.
+    """Sends eligible messages on a session, in the order of the decision. [MS-MQDMPR] 3.1.1.18.
 
     Each session is dispatched separately; paused and locked queues are skipped (reading 52).
 

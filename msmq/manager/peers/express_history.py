@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.1: duplicate detection of express messages."""
+"""Duplicate detection of express messages. [MS-MQQB] 3.1.5.8.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.2.2: FinalAcks to the senders of transactional messages."""
+"""FinalAcks to the senders of transactional messages. [MS-MQQB] 3.1.7.2.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQBR] 3.1.1.2: queue managers of foreign sites, whose connectors acknowledge for them."""
+"""Queue managers of foreign sites, whose connectors acknowledge for them. [MS-MQBR] 3.1.1.2."""
 
 from __future__ import annotations
 

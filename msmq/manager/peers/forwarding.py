@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.2 and 3.1.5.8.5: forwards messages in transit through a routing server."""
+"""Forwards messages in transit through a routing server. [MS-MQQB] 3.1.5.8.2 and 3.1.5.8.5."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from msmq.wire.guid import guid_from_bytes
 
 @attrs.frozen
 class RoutingRole:
-    """[MS-MQDMPR] 3.1.1.1 RoutingServer: whether this queue manager forwards messages between others.
+    """RoutingServer: whether this queue manager forwards messages between others. [MS-MQDMPR] 3.1.1.1.
 
     @ivar is_configured: the role is set in the configuration.
     @ivar directory: the role in the directory; C{None} in workgroup mode.

@@ -19,7 +19,7 @@ from msmq.transfer.stream_changes import Assignment
 
 
 class SequenceNumbers:
-    """[MS-MQMQ] 2.2.20.5 sequence numbers of messages that transactions send."""
+    """Sequence numbers of messages that transactions send. [MS-MQMQ] 2.2.20.5."""
 
     def __init__(self, model: QueueManagerModel, clock: IClock, sequences: Sequences) -> None:
         self.model = model

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.17: sends OrderAcks to the senders of transactional messages."""
+"""Sends OrderAcks to the senders of transactional messages. [MS-MQQB] 3.1.7.17."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.5 and 3.1.1.6.2: outgoing transactional messages, until their FinalAck."""
+"""Outgoing transactional messages, until their FinalAck. [MS-MQQB] 3.1.1.5 and 3.1.1.6.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.12 and 3.1.7.1: connects outgoing queues with the sessions that send their messages.
+"""Connects outgoing queues with the sessions that send their messages. [MS-MQQB] 3.1.7.12 and 3.1.7.1.
 
 Every outgoing queue belongs to one next hop.
 All queues of a next hop share its connector, hence its session.

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3.1: a next hop, with the outgoing queues that share it."""
+"""A next hop, with the outgoing queues that share it. [MS-MQQB] 3.1.1.3.1."""
 
 from __future__ import annotations
 

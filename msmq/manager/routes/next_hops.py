@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3.1: next hops with their outgoing queues and sessions."""
+"""Next hops with their outgoing queues and sessions. [MS-MQQB] 3.1.1.3.1."""
 
 from __future__ import annotations
 

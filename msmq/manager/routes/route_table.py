@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.5 Get Next Hops: caches the router's answers until routes change."""
+"""Get Next Hops: caches the router's answers until routes change. [MS-MQQB] 3.1.7.5."""
 
 from __future__ import annotations
 

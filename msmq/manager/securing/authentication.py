@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.3 authentication of the sender of an arriving message by its signature.
+"""Authentication of the sender of an arriving message by its signature. [MS-MQQB] 3.1.5.8.3.
 
 A valid signature proves that the owner of the certificate made it. The directory identifies the owner: the
 user with the SID in the message has to have exactly this certificate there.
@@ -86,7 +86,7 @@ OWNER_READS: Final = 10
 ReadDirectory = Callable[
     [type[DirectoryObject], Sequence[AttributeFilter], tuple[str, ...]], Awaitable[DirectoryOutcome]
 ]
-"""[MS-MQDMPR] 3.1.7.1.20 Read Directory, on behalf of this queue manager."""
+"""Read Directory, on behalf of this queue manager. [MS-MQDMPR] 3.1.7.1.20."""
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.15: certificates are registered with their users in the directory."""
+"""Certificates are registered with their users in the directory. [MS-MQDMPR] 3.1.1.15."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ATTEMPTS: Final = 8
 """Attempts to register a certificate while others change those of the same user."""
 
 MOST_BYTES: Final = 1_048_576
-"""[MS-ADA2] 2.587 the limit on the total size of one user's certificates in a directory."""
+"""The limit on the total size of one user's certificates in a directory. [MS-ADA2] 2.587."""
 
 _NO_RIGHT: Final = (
     "the account of this server publishes the certificates of its own user, and those of users that an"

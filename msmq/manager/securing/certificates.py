@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.1 InternalCertificateCollection, and other certificates for signing messages.
+"""InternalCertificateCollection, and other certificates for signing messages. [MS-MQDMPR] 3.1.1.1.
 
 Each belongs to a user, identified by a SID. The keys are stored here; for others to accept signatures, the
 certificate has to be in the directory as well.

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.3 the step that decrypts the body of a message for a local queue."""
+"""The step that decrypts the body of a message for a local queue. [MS-MQQB] 3.1.5.8.3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.1.5 Encrypting the Message Body of messages to other queue managers.
+"""Encrypting the Message Body of messages to other queue managers. [MS-MQQB] 3.1.7.1.5.
 
 A message is stored in clear and encrypted whenever it is sent, for its destination queue manager.
 Queue managers on the route forward it without being able to read it.
@@ -55,7 +55,7 @@ _NAMED: Final = frozenset(
 
 @attrs.frozen
 class Failure:
-    """[MS-MQQB] 3.1.7.1.5.1 why messages cannot be encrypted.
+    """Why messages cannot be encrypted. [MS-MQQB] 3.1.7.1.5.1.
 
     @ivar status: the HRESULT for the connection history.
     """
@@ -66,7 +66,7 @@ class Failure:
 
 @attrs.frozen
 class _RemoteKeys:
-    """[MS-MQQB] 3.1.1.3.1 RemoteQMPublicKey, or why it is unknown.
+    """RemoteQMPublicKey, or why it is unknown. [MS-MQQB] 3.1.1.3.1.
 
     @ivar until: when the directory is queried again, in seconds of the monotonic clock.
     """

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.3 Security: the security checks of arriving messages, in order.
+"""Security: the security checks of arriving messages, in order. [MS-MQQB] 3.1.5.8.3.
 
 The steps run in order, each on the messages that passed the previous one: unauthenticated senders, the
 requirements of the queue, decryption, the signature with its certificate, the access check.

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.3 the security descriptors of public queues in the directory.
+"""The security descriptors of public queues in the directory. [MS-MQQB] 3.1.5.8.3.
 
 The document queries the directory for each message; here an answer is cached for a minute.
 """

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.3 the access list of a public queue, kept by its queue manager and by the directory."""
+"""The access list of a public queue, kept by its queue manager and by the directory. [MS-MQQB] 3.1.5.8.3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.3 access check of an arriving message against the descriptor of its queue."""
+"""Access check of an arriving message against the descriptor of its queue. [MS-MQQB] 3.1.5.8.3."""
 
 from __future__ import annotations
 

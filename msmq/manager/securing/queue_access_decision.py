@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.8.3 one access check against the protection of a queue."""
+"""One access check against the protection of a queue. [MS-MQQB] 3.1.5.8.3."""
 
 from __future__ import annotations
 

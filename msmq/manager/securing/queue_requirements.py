@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.2 Authentication and PrivacyLevel: requirements of a queue for arriving messages."""
+"""Authentication and PrivacyLevel: requirements of a queue for arriving messages. [MS-MQDMPR] 3.1.1.2."""
 
 from __future__ import annotations
 

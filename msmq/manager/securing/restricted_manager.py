@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.23 and 2.2.24: a queue manager restricted to the rights of one principal.
+"""A queue manager restricted to the rights of one principal. [MS-MQMQ] 2.2.23 and 2.2.24.
 
 Each right permits the operation in its name. Without this class an application acts as the owner, who has all
 rights.

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.1.4 Signing the Packet, when a message of an application is accepted.
+"""Signing the Packet, when a message of an application is accepted. [MS-MQQB] 3.1.7.1.4.
 
 The signed packet is stored, and is sent unchanged, however often.
 """

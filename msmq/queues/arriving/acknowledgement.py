@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.15 Send Administration Acknowledgment: creates administration acknowledgements."""
+"""Send Administration Acknowledgment: creates administration acknowledgements. [MS-MQQB] 3.1.7.15."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ INSECURE: Final = frozenset(
         MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
     }
 )
-"""[MS-MQQB] 3.1.7.15 SendInsecureNacks: refusals that would let an unauthenticated peer probe queues."""
+"""SendInsecureNacks: refusals that would let an unauthenticated peer probe queues. [MS-MQQB] 3.1.7.15."""
 
 
 ACKNOWLEDGEMENT_CLASSES: Final = frozenset(MessageClass) - {MessageClass.NORMAL, MessageClass.REPORT}
@@ -68,7 +68,7 @@ def is_quiet(view: UserMessageView) -> bool:
 
 @attrs.frozen
 class Acknowledgement:
-    """[MS-MQQB] 1.3.5.2 an administration acknowledgement to be sent.
+    """An administration acknowledgement to be sent. [MS-MQQB] 1.3.5.2.
 
     @ivar destination: the administration queue.
     """

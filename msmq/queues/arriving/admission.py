@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.9 Enqueue Message: quotas and time limits of arriving messages, and their positions."""
+"""Enqueue Message: quotas, time limits and positions of arriving messages. [MS-MQDMPR] 3.1.7.1.9."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.9 Enqueue Message, in two steps: admission, and commit once it is stored."""
+"""Enqueue Message, in two steps: admission, and commit once it is stored. [MS-MQDMPR] 3.1.7.1.9."""
 
 from __future__ import annotations
 

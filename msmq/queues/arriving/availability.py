@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.2.2 Message Position Available: matches messages with waiting readers."""
+"""Message Position Available: matches messages with waiting readers. [MS-MQDMPR] 3.1.7.2.2."""
 
 from __future__ import annotations
 

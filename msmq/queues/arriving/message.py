@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.12 Message: the properties of a message to be sent."""
+"""Message: the properties of a message to be sent. [MS-MQDMPR] 3.1.1.12."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _NUMBERS: Final = (
 
 
 class Delivery(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.12 DeliveryGuarantee: an express message may be lost, a recoverable one not.
+    """DeliveryGuarantee: an express message may be lost, a recoverable one not. [MS-MQDMPR] 3.1.1.12.
 
     [MS-MQQB] 1.3.2.1.1 and 1.3.2.1.2; a transactional message (1.3.2.1.3) is recoverable.
     """
@@ -58,7 +58,7 @@ class Delivery(enum.Enum):
 
 
 class Acknowledge(enum.IntFlag):
-    """[MS-MQMQ] 2.2.19.3 Flags: the requested administration acknowledgements."""
+    """Flags: the requested administration acknowledgements. [MS-MQMQ] 2.2.19.3."""
 
     NONE = 0
     POSITIVE_ARRIVAL = 0x01
@@ -74,7 +74,7 @@ def _name(name: FormatName | str | None) -> FormatName | None:
 # Without slots, because attrs assigns those of a frozen class with one call each, which takes twice as long.
 @attrs.frozen(slots=False)
 class Message:
-    """[MS-MQDMPR] 3.1.1.12 the attributes of a message that its sender chooses.
+    """The attributes of a message that its sender chooses. [MS-MQDMPR] 3.1.1.12.
 
     @ivar body_type: a PROPVARIANT type ([MS-MQMQ] 2.2.19.3 BodyType); 0 means unspecified.
     @ivar priority: 0 to 7, 7 first; a transactional message is sent with 0 regardless.

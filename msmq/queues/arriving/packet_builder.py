@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.30 and 3.1.7.1.32: builds UserMessage packets from messages and destinations."""
+"""Builds UserMessage packets from messages and destinations. [MS-MQDMPR] 3.1.7.1.30 and 3.1.7.1.32."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 1.3.6, 3.1.5.8.9 and 3.1.7.1.7: report messages about the hops of traced messages.
+"""Report messages about the hops of traced messages. [MS-MQQB] 1.3.6, 3.1.5.8.9 and 3.1.7.1.7.
 
 Label and body are texts that applications parse, so they are formatted as the documents print them:
 C{received by} on sending too, the first sender as the computer, a blank before C{</HOP COUNT>} (reading 74).

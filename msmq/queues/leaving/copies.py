@@ -40,7 +40,7 @@ _BY_HAND = (MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED)
 
 @attrs.define(eq=False)
 class MessageCopies:
-    """[MS-MQDMPR] 3.1.1.12 and [MS-MQQB] 1.3.4.1 and 1.3.4.2 source journaling, positive and negative.
+    """Source journaling, positive and negative. [MS-MQDMPR] 3.1.1.12 and [MS-MQQB] 1.3.4.1 and 1.3.4.2.
 
     See readings 45 and 46.
 

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.4 Delete Queue, and the removal of its messages."""
+"""Delete Queue, and the removal of its messages. [MS-MQDMPR] 3.1.7.1.4."""
 
 from __future__ import annotations
 

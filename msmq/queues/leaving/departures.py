@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.2.1 and 3.1.7.2.2: two-step removal of messages, or their return to the queue."""
+"""Two-step removal of messages, or their return to the queue. [MS-MQDMPR] 3.1.7.2.1 and 3.1.7.2.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.16 Move Message outside a transaction, in two steps."""
+"""Move Message outside a transaction, in two steps. [MS-MQDMPR] 3.1.7.1.16."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.7 Purge Queue: removal of available messages, and later of locked ones."""
+"""Purge Queue: removal of available messages, and later of locked ones. [MS-MQDMPR] 3.1.7.1.7."""
 
 from __future__ import annotations
 

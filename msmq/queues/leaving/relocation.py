@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.16 Move Message: between a queue and its subqueues, and into system queues."""
+"""Move Message: between a queue and its subqueues, and into system queues. [MS-MQDMPR] 3.1.7.1.16."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.14 Transaction and 3.1.1.13 TransactionalOperation, with 3.1.4.3 to 3.1.4.5.
+"""Transactions and their operations. [MS-MQDMPR] 3.1.1.14, 3.1.1.13 and 3.1.4.3 to 3.1.4.5.
 
 Until it is committed a transaction exists only in memory: the messages that it sends are in their queues and
 those that it receives or moves are locked, but nothing is stored.
@@ -78,7 +78,7 @@ NOTHING_UNCOMMITTED: Final = Uncommitted()
 
 @attrs.define(eq=False)
 class Transaction:
-    """[MS-MQDMPR] 3.1.1.14 Transaction, internal (SinglePhase): this is its only resource manager.
+    """Transaction, internal (SinglePhase): this is its only resource manager. [MS-MQDMPR] 3.1.1.14.
 
     @ivar identifier: TransactionIdentifier.
     @ivar began: when it began, seconds since 1970-01-01 UTC.
@@ -195,7 +195,7 @@ class Abortion:
 
 @attrs.define(eq=False)
 class TransactionCollection:
-    """[MS-MQDMPR] 3.1.1.1 TransactionCollection: the transactions that have not ended."""
+    """TransactionCollection: the transactions that have not ended. [MS-MQDMPR] 3.1.1.1."""
 
     _transactions: dict[UUID, Transaction] = attrs.field(factory=dict, init=False)
 

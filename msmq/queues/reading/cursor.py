@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.2 Cursor: a position in a queue from which a reader continues.
+"""Cursor: a position in a queue from which a reader continues. [MS-MQDMPR] 3.2.
 
 The state machine is that of figure 3 (3.2.1.1).  The cursor stores a LookupIdentifier rather than a
 MessagePosition, so that it survives the removal of the message (reading 8).
@@ -21,7 +21,7 @@ from msmq.queues.reading.seek import END, START, seek
 
 
 class CursorState(enum.Enum):
-    """[MS-MQDMPR] 3.2.1.2 CursorState."""
+    """CursorState. [MS-MQDMPR] 3.2.1.2."""
 
     UNREAD = "Unread"
     READ = "Read"
@@ -30,7 +30,7 @@ class CursorState(enum.Enum):
 
 
 class CursorAnswer(enum.Enum):
-    """[MS-MQDMPR] 3.2.7.2 to 3.2.7.4 rStatus: the result of a request for a message by cursor."""
+    """rStatus: the result of a request for a message by cursor. [MS-MQDMPR] 3.2.7.2 to 3.2.7.4."""
 
     SUCCEEDED = "Succeeded"
     ALREADY_RECEIVED = "AlreadyReceived"
@@ -51,7 +51,7 @@ class Finder(Protocol):
 
 @attrs.define(eq=False)
 class Cursor:
-    """[MS-MQDMPR] 3.2.1.2 a cursor; it is volatile.
+    """A cursor; it is volatile. [MS-MQDMPR] 3.2.1.2.
 
     @ivar handle: Handle, unique among the cursors of this queue manager.
     @ivar descriptor: OpenQueueDescriptorReference.
@@ -264,4 +264,4 @@ def _wait(cursor: Cursor, state: CursorState, *, passes_end: bool = False) -> No
 
 
 CURSOR_MACHINE: TypeMachine[CursorInputs, Cursor] = indexed(_build().build())
-"""[MS-MQDMPR] 3.2.1.1, 3.2.7.1 Initialize: makes the inputs of one cursor."""
+"""Initialize: makes the inputs of one cursor. [MS-MQDMPR] 3.2.1.1, 3.2.7.1."""

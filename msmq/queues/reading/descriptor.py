@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.16 OpenQueueDescriptor, with access and share mode of an open queue."""
+"""OpenQueueDescriptor, with access and share mode of an open queue. [MS-MQDMPR] 3.1.1.16."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class QueueOperation(enum.Enum):
 
 
 class QueueAccessType(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.17 QueueAccessType: the operations for which a queue is opened.
+    """QueueAccessType: the operations for which a queue is opened. [MS-MQDMPR] 3.1.1.17.
 
     The two administrative ones allow reading outgoing queues as well.
     """
@@ -70,14 +70,14 @@ _ALLOWED: Final = {
 
 
 class QueueShareMode(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.17 QueueShareMode: whether others may receive or peek."""
+    """QueueShareMode: whether others may receive or peek. [MS-MQDMPR] 3.1.1.17."""
 
     DENY_NONE = "DenyNone"
     DENY_RECEIVE = "DenyReceive"
 
 
 class RemoteReadState(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.16 RemoteReadState."""
+    """RemoteReadState. [MS-MQDMPR] 3.1.1.16."""
 
     NONE = "None"
     OPENED = "Opened"
@@ -111,7 +111,7 @@ SHARED: Final[ShareTable] = frozenset(
         *((ReaderKind.DENYING_RECEIVE, kind) for kind in ReaderKind),
     }
 )
-"""[MS-MQDMPR] 3.1.7.1.5 with DenyReceive of 3.1.1.17 (reading 18)."""
+"""The share modes with DenyReceive (reading 18). [MS-MQDMPR] 3.1.7.1.5 and 3.1.1.17."""
 
 SHARED_AS_WRITTEN: Final[ShareTable] = SHARED - {(ReaderKind.DENYING_RECEIVE, ReaderKind.PEEK)}
 """The same, literally: a handle that denies receiving does not refuse peeking ones."""
@@ -122,12 +122,12 @@ SHARED_STRICTLY: Final[ShareTable] = frozenset(
     for new in ReaderKind
     if QueueShareMode.DENY_RECEIVE in (there.value[0], new.value[0])
 )
-"""[MS-MQMP] 3.1.4.17: a handle that denies receiving is the only reader."""
+"""A handle that denies receiving is the only reader. [MS-MQMP] 3.1.4.17."""
 
 
 @attrs.define(eq=False)
 class OpenQueueDescriptor:
-    """[MS-MQDMPR] 3.1.1.16 an open handle of one queue, or of several to send to.
+    """An open handle of one queue, or of several to send to. [MS-MQDMPR] 3.1.1.16.
 
     @ivar handle: Handle, unique on this queue manager while it runs.
     @ivar context_value: ContextValue, the same.

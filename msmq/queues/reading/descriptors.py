@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.5 Open Queue and 3.1.7.1.6 Close Queue; reads through handles.
+"""Open Queue and Close Queue; reads through handles. [MS-MQDMPR] 3.1.7.1.5 and 3.1.7.1.6.
 
 This state is volatile: a restart ends all handles, cursors and reads.
 """

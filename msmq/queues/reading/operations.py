@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.10 WaitingMessageReadOperation, and 3.1.7.3.1 Wait For New Message."""
+"""WaitingMessageReadOperation, and Wait For New Message. [MS-MQDMPR] 3.1.1.10 and 3.1.7.3.1."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OnTaken: TypeAlias = Callable[[Sequence[MessagePosition]], None]
 
 @attrs.define(eq=False)
 class WaitingReader:
-    """[MS-MQDMPR] 3.1.1.10 a read, waiting or about to begin.
+    """A read, waiting or about to begin. [MS-MQDMPR] 3.1.1.10.
 
     @ivar tag: Tag, which identifies it to its caller; unique among waiting reads.
     @ivar is_peek: the opposite of DestructiveRead.

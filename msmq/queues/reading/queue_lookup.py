@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.5 and 3.1.7.3.8: resolves the name of a queue to open, with access and share mode."""
+"""Resolves the name of a queue to open, with access and share mode. [MS-MQDMPR] 3.1.7.1.5 and 3.1.7.3.8."""
 
 from __future__ import annotations
 

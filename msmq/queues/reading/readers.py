@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.10 to 3.1.7.1.17: reads of messages, immediate or waiting.
+"""Reads of messages, immediate or waiting. [MS-MQDMPR] 3.1.7.1.10 to 3.1.7.1.17.
 
 Choosing a message, locking it and completing the waiting read are one step, so that no two readers get
 the same message (readings 37 and 38).

@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.3.2 and 3.1.7.3.3: seeks messages relative to a position in their queue.
+"""Seeks messages relative to a position in their queue. [MS-MQDMPR] 3.1.7.3.2 and 3.1.7.3.3.
 
 A position is a LookupIdentifier, whose message may have been removed (reading 8), or one of the ends.
 """
@@ -17,14 +17,14 @@ from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.status import Status
 
 START: Final = -1
-"""[MS-MQDMPR] 3.1.1.2 MessagePositionList.Start, the position before all messages."""
+"""MessagePositionList.Start, the position before all messages. [MS-MQDMPR] 3.1.1.2."""
 
 END: Final = 1 << 64
-"""[MS-MQDMPR] 3.1.1.2 MessagePositionList.End, the position after all messages."""
+"""MessagePositionList.End, the position after all messages. [MS-MQDMPR] 3.1.1.2."""
 
 
 class MessageSeekAction(enum.Enum):
-    """[MS-MQDMPR] 3.1.1.17 MessageSeekAction: the message to read, relative to a LookupIdentifier."""
+    """MessageSeekAction: the message to read, relative to a LookupIdentifier. [MS-MQDMPR] 3.1.1.17."""
 
     FIRST = "SeekFirst"
     PREVIOUS = "SeekPrevious"

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.4.1 PUBLICKEYBLOB: an RSA public key in certificates, packets and the directory."""
+"""PUBLICKEYBLOB: an RSA public key in certificates, packets and the directory. [MS-MQQB] 2.4.1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msmq.wire.writer import Writer
 
 
 class KeyAlgorithm(enum.IntEnum):
-    """[MS-MQMQ] 2.2.20.6 Key Type: the purpose of an RSA key."""
+    """Key Type: the purpose of an RSA key. [MS-MQMQ] 2.2.20.6."""
 
     SIGNATURE = 0x00002400
     KEY_EXCHANGE = 0x0000A400
@@ -23,7 +23,7 @@ class KeyAlgorithm(enum.IntEnum):
 
 @attrs.frozen
 class PublicKeyBlob(WholeStructure):
-    """[MS-MQQB] 2.4.1 PUBLICKEYBLOB; also BLOBHEADER and RSAPUBKEY of [MS-MQMQ] 2.2.1 aBuf.
+    """PUBLICKEYBLOB; also BLOBHEADER and RSAPUBKEY of [MS-MQMQ] 2.2.1 aBuf. [MS-MQQB] 2.4.1.
 
     @ivar modulus: n.
     @ivar public_exponent: pubExp, 32 bits.

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.1 and 2.2.2 the public keys of a queue manager in the directory."""
+"""The public keys of a queue manager in the directory. [MS-MQMQ] 2.2.1 and 2.2.2."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AES_PROVIDER: Final = "Microsoft Enhanced RSA and AES Cryptographic Provider"
 
 
 class ProviderType(enum.IntEnum):
-    """[MS-MQMQ] 2.2.1 the values of ulProviderType."""
+    """The values of ulProviderType. [MS-MQMQ] 2.2.1."""
 
     PROV_RSA_FULL = 0x00000001
     PROV_RSA_AES = 0x00000018
@@ -26,7 +26,7 @@ class ProviderType(enum.IntEnum):
 
 @attrs.frozen
 class MqdsPublicKey(WholeStructure):
-    """[MS-MQMQ] 2.2.1 MQDSPUBLICKEY: one key and its cryptographic provider.
+    """MQDSPUBLICKEY: one key and its cryptographic provider. [MS-MQMQ] 2.2.1.
 
     @ivar provider_name: sProviderName without its NUL.
     @ivar provider_type: ulProviderType.
@@ -71,7 +71,7 @@ class MqdsPublicKey(WholeStructure):
 
 @attrs.frozen
 class MqdsPublicKeys(WholeStructure):
-    """[MS-MQMQ] 2.2.2 MQDSPUBLICKEYS: all the keys of a queue manager, back to back."""
+    """MQDSPUBLICKEYS: all the keys of a queue manager, back to back. [MS-MQMQ] 2.2.2."""
 
     NAME: ClassVar[str] = "MQDSPUBLICKEYS"
     SECTION: ClassVar[str] = "[MS-MQMQ] 2.2.2"

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.4.2 SIMPLEBLOB: the encrypted session key of an encrypted body."""
+"""SIMPLEBLOB: the encrypted session key of an encrypted body. [MS-MQQB] 2.4.2."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msmq.wire.writer import Writer
 
 
 class SessionKeyAlgorithm(enum.IntEnum):
-    """[MS-MQQB] 2.4.2 sessionKeyAlgorithm, the ciphers for a body."""
+    """sessionKeyAlgorithm, the ciphers for a body. [MS-MQQB] 2.4.2."""
 
     RC2 = 0x6602
     RC4 = 0x6801
@@ -27,7 +27,7 @@ class SessionKeyAlgorithm(enum.IntEnum):
 
 @attrs.frozen
 class SimpleBlob(WholeStructure):
-    """[MS-MQQB] 2.4.2 SIMPLEBLOB, the content of [MS-MQMQ] 2.2.20.6 EncryptionKey.
+    """SIMPLEBLOB, the content of [MS-MQMQ] 2.2.20.6 EncryptionKey. [MS-MQQB] 2.4.2.
 
     It has no length field: the encrypted key extends to the end, and is as long as the modulus of the
     receiver's RSA key.

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.21 and 2.2.22 the signing certificates of a user, in the directory."""
+"""The signing certificates of a user, in the directory. [MS-MQMQ] 2.2.21 and 2.2.22."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msmq.wire.writer import Writer
 
 @attrs.frozen
 class MqUserSignCert(Structure):
-    """[MS-MQMQ] 2.2.22 MQUSERSIGNCERT: one certificate.
+    """MQUSERSIGNCERT: one certificate. [MS-MQMQ] 2.2.22.
 
     @ivar digest: the sixteen bytes by which the certificate is looked up: its MD5.
     @ivar identifier: assigned by the registrant of the certificate.
@@ -58,7 +58,7 @@ class MqUserSignCert(Structure):
 
 @attrs.frozen
 class MqUserSignCerts(WholeStructure):
-    """[MS-MQMQ] 2.2.21 MQUSERSIGNCERTS: all the certificates of a user, back to back."""
+    """MQUSERSIGNCERTS: all the certificates of a user, back to back. [MS-MQMQ] 2.2.21."""
 
     NAME: ClassVar[str] = "MQUSERSIGNCERTS"
     SECTION: ClassVar[str] = "[MS-MQMQ] 2.2.21"
@@ -81,5 +81,5 @@ class MqUserSignCerts(WholeStructure):
 
 
 def digest_of(certificate: bytes) -> bytes:
-    """[MS-MQMQ] 2.2.22 Digest: the MD5 of a certificate; it is an index, not a protection."""
+    """Digest: the MD5 of a certificate; it is an index, not a protection. [MS-MQMQ] 2.2.22."""
     return hashlib.md5(certificate, usedforsecurity=False).digest()

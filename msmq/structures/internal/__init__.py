@@ -1,1 +1,1 @@
-"""[MS-MQQB] 2.2 the internal packets of sessions, and the ping; one file per packet."""
+"""The internal packets of sessions, and the ping; one file per packet. [MS-MQQB] 2.2."""

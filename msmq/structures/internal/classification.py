@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.1.1 Identifying Packet Type of a received packet."""
+"""Identifying Packet Type of a received packet. [MS-MQQB] 3.1.5.1.1."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msmq.wire.reader import Reader
 
 
 class PacketKind(enum.Enum):
-    """[MS-MQQB] 3.1.5.1.1: the six packets of a session."""
+    """The six packets of a session. [MS-MQQB] 3.1.5.1.1."""
 
     ESTABLISH_CONNECTION = "EstablishConnection"
     CONNECTION_PARAMETERS = "ConnectionParameters"
@@ -34,7 +34,7 @@ _INTERNAL: Final = {
 
 
 def classify(packet: bytes, *, queue_manager: UUID | None = None) -> PacketKind:
-    """[MS-MQQB] 3.1.5.1.1: determine the type of a packet.
+    """Determine the type of a packet. [MS-MQQB] 3.1.5.1.1.
 
     A packet with IN clear that is neither OrderAck nor FinalAck is a UserMessage, whatever its class:
     reports, administration acknowledgements and classes of applications are UserMessages too.

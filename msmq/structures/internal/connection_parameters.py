@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.2.2 ConnectionParameters Packet: window size and acknowledgement timeouts of a session."""
+"""ConnectionParameters Packet: window size and acknowledgement timeouts of a session. [MS-MQQB] 2.2.2."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msmq.wire.writer import Writer
 
 @attrs.frozen
 class ConnectionParameters(Packet):
-    """[MS-MQQB] 2.2.2 ConnectionParameters Packet, and 2.2.2.1 its ConnectionParametersHeader.
+    """ConnectionParameters Packet with its ConnectionParametersHeader. [MS-MQQB] 2.2.2 and 2.2.2.1.
 
     Times outside their ranges are kept as received, because an acceptor repeats them; they are limited
     before a timer is started.

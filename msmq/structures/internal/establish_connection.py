@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.2.3 EstablishConnection Packet: the request for a session, and its response."""
+"""EstablishConnection Packet: the request for a session, and its response. [MS-MQQB] 2.2.3."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from msmq.wire.writer import Writer
 
 @attrs.frozen
 class EstablishConnection(Packet):
-    """[MS-MQQB] 2.2.3 EstablishConnection Packet, and 2.2.3.1 its EstablishConnectionHeader.
+    """EstablishConnection Packet with its EstablishConnectionHeader. [MS-MQQB] 2.2.3 and 2.2.3.1.
 
     Request and response have one layout; the response repeats C{client_guid}, C{time_stamp} and
     C{is_without_ping}.

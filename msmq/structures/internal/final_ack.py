@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.2.5 FinalAck Packet: the final result of a transactional message."""
+"""FinalAck Packet: the final result of a transactional message. [MS-MQQB] 2.2.5."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from msmq.wire.reader import Reader
 from msmq.wire.writer import Writer
 
 LOWEST_CLASS = 0x4000
-"""[MS-MQQB] 3.1.5.1.1: no FinalAck has a class below this one."""
+"""No FinalAck has a class below this one. [MS-MQQB] 3.1.5.1.1."""
 
 _CLASSES: Final = range(LOWEST_CLASS, 0x10000)
 
 
 @attrs.frozen
 class FinalAck(Packet):
-    """[MS-MQQB] 2.2.5 FinalAck Packet, and 2.2.5.1 its FinalAck Body.
+    """FinalAck Packet with its FinalAck Body. [MS-MQQB] 2.2.5 and 2.2.5.1.
 
     It is sent recoverable, because a lost one is never requested again.
 

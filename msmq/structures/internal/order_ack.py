@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.2.4 OrderAck Packet: acknowledges transactional messages up to a sequence number."""
+"""OrderAck Packet: acknowledges transactional messages up to a sequence number. [MS-MQQB] 2.2.4."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from msmq.wire.writer import Writer
 
 @attrs.frozen
 class OrderAck(Packet):
-    """[MS-MQQB] 2.2.4 OrderAck Packet, and 2.2.4.1 its OrderAck Body; an internal acknowledgment (1.3.5.1).
+    """OrderAck Packet with its OrderAck Body, an internal acknowledgment. [MS-MQQB] 2.2.4, 2.2.4.1, 1.3.5.1.
 
     It is sent express: a lost one is repeated in response to a resent message.
 

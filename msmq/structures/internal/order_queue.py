@@ -47,7 +47,7 @@ _DQ_DIRECT: Final = QueueNameKind.DIRECT << UserHeader.DQ_SHIFT
 
 @attrs.frozen
 class AckEnvelope:
-    r"""[MS-MQQB] 2.2.4 and 2.2.5: sender, destination and identifier of an OrderAck or a FinalAck.
+    r"""Sender, destination and identifier of an OrderAck or a FinalAck. [MS-MQQB] 2.2.4 and 2.2.5.
 
     @ivar source_queue_manager: the one that acknowledges.
     @ivar destination: the queue manager to which it is sent: its GUID (DQ 3), or protocol and address of a
@@ -154,7 +154,7 @@ def expect_acknowledgement(
 
 
 def write_acknowledged(writer: Writer, sequence: TxSequenceID, number: int, previous: int) -> None:
-    """[MS-MQQB] 2.2.4.1 and 2.2.5.1: write the sixteen bytes with which both bodies begin.
+    """Write the sixteen bytes with which both bodies begin. [MS-MQQB] 2.2.4.1 and 2.2.5.1.
 
     @param number: the number of the acknowledged message in C{sequence}, 1 to 0xFFFFFFFF.
     @raise LocalProtocolError: a number that does not fit its field.

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.2.7 Ping Packet: a datagram on port 3527."""
+"""Ping Packet: a datagram on port 3527. [MS-MQQB] 2.2.7."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from msmq.wire.writer import Writer
 
 @attrs.frozen
 class Ping(WholeStructure):
-    """[MS-MQQB] 2.2.7 Ping Packet.
+    """Ping Packet. [MS-MQQB] 2.2.7.
 
     Request and response have one layout.
     The bits other than RC and RF are ignored on receipt and sent as 0.

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.2.6 SessionAck Packet: an acknowledgement that is not attached to a message."""
+"""SessionAck Packet: an acknowledgement that is not attached to a message. [MS-MQQB] 2.2.6."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PACKET_TYPE_AND_REFUSED: Final = 0x001F
 
 @attrs.frozen
 class SessionAck(Packet):
-    """[MS-MQQB] 2.2.6 SessionAck Packet: a SessionHeader alone.
+    """SessionAck Packet: a SessionHeader alone. [MS-MQQB] 2.2.6.
 
     Unlike that of a UserMessage, its PacketSize counts the SessionHeader, as the worked example
     of 4.1.8 shows.

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.1.2 direct format names: a queue by the address of its computer."""
+"""Direct format names: a queue by the address of its computer. [MS-MQMQ] 2.1.2."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from msmq.structures.names.name_text import (
 
 
 class DirectProtocol(enum.Enum):
-    """[MS-MQMQ] 2.1.2 how the computer of a direct name is addressed."""
+    """How the computer of a direct name is addressed. [MS-MQMQ] 2.1.2."""
 
     TCP = "TCP"
     OS = "OS"
@@ -52,7 +52,7 @@ _HTTP_HOST: Final = re.compile(r"\[[0-9A-Fa-f:.]+\]|[^/:\[\]]+")
 
 @attrs.frozen
 class DirectFormatName:
-    r"""[MS-MQMQ] 2.1.2 a queue by the address of its computer, found without a directory.
+    r"""A queue by the address of its computer, found without a directory. [MS-MQMQ] 2.1.2.
 
     Compared without regard to case.
 

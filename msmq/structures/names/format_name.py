@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.1.2 to 2.1.7 format names: the addresses of queues, and their parser.
+"""Format names: the addresses of queues, and their parser. [MS-MQMQ] 2.1.2 to 2.1.7.
 
 C{str()} of every class is its canonical text; L{parse_format_name} parses it into an equal value.
 A class rejects values without a text form; it allows the characters of the lenient alphabet, because names
@@ -53,7 +53,7 @@ _PREFIX: Final = "formatname:"
 
 @attrs.frozen
 class PublicFormatName:
-    """[MS-MQMQ] 2.1.3 a queue by its GUID in the directory, or its journal."""
+    """A queue by its GUID in the directory, or its journal. [MS-MQMQ] 2.1.3."""
 
     SUFFIXES: ClassVar = (QueueSuffix.NONE, QueueSuffix.JOURNAL)
 
@@ -69,7 +69,7 @@ class PublicFormatName:
 
 @attrs.frozen
 class PrivateFormatName:
-    """[MS-MQMQ] 2.1.4 a private queue by its queue manager and its number there, or its journal.
+    """A private queue by its queue manager and its number there, or its journal. [MS-MQMQ] 2.1.4.
 
     @ivar number: 0 to 0xFFFFFFFF; printed as eight hex digits.
     """
@@ -91,7 +91,7 @@ class PrivateFormatName:
 
 @attrs.frozen
 class DistributionListFormatName:
-    """[MS-MQMQ] 2.1.5 a distribution list of the directory.
+    """A distribution list of the directory. [MS-MQMQ] 2.1.5.
 
     @ivar domain: its domain, compared without regard to case.
     """
@@ -109,7 +109,7 @@ class DistributionListFormatName:
 
 @attrs.frozen
 class MachineFormatName:
-    """[MS-MQMQ] 2.1.6 a system queue of a computer, selected by C{suffix}."""
+    """A system queue of a computer, selected by C{suffix}. [MS-MQMQ] 2.1.6."""
 
     SUFFIXES: ClassVar = COMPUTER_SUFFIXES
 
@@ -125,7 +125,7 @@ class MachineFormatName:
 
 @attrs.frozen
 class ConnectorFormatName:
-    """[MS-MQMQ] 2.1.6 the connector queue of a foreign site, or its transactional one."""
+    """The connector queue of a foreign site, or its transactional one. [MS-MQMQ] 2.1.6."""
 
     SUFFIXES: ClassVar = (QueueSuffix.NONE, QueueSuffix.XACTONLY)
 
@@ -139,7 +139,7 @@ class ConnectorFormatName:
 
 @attrs.frozen
 class MulticastFormatName:
-    """[MS-MQMQ] 2.1.6 all queues that listen to an IP multicast address.
+    """All queues that listen to an IP multicast address. [MS-MQMQ] 2.1.6.
 
     @ivar address: 224.0.0.0 to 239.255.255.255, dotted.
     @ivar port: 0 to 65535.
@@ -184,7 +184,7 @@ def parse_format_name(text: str, lenient: bool = False) -> FormatName:
 
 
 def parse_format_names(text: str, lenient: bool = False) -> tuple[FormatName, ...]:
-    """[MS-MQMQ] 2.1.7 parse a multiple-element format name: format names separated by commas.
+    """Parse a multiple-element format name: format names separated by commas. [MS-MQMQ] 2.1.7.
 
     One name without a comma may be of any kind; among several, none may be a machine name
     or the name of a read-only queue.

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.1 lexical rules of path names and format names: characters, lengths, error positions."""
+"""Lexical rules of path names and format names: characters, lengths, error positions. [MS-MQMQ] 2.1."""
 
 from __future__ import annotations
 
@@ -221,18 +221,18 @@ def check(span: Span, what: str, alphabet: Alphabet, longest: int) -> str:
 
 
 def computer_name(span: Span, *, lenient: bool = False) -> str:
-    """[MS-MQMQ] 2.1.1 Computer."""
+    """Computer. [MS-MQMQ] 2.1.1."""
     return check(span, "computer name", COMPUTER_LENIENT if lenient else COMPUTER, COMPUTER_LENGTH)
 
 
 def queue_name(span: Span, *, lenient: bool = False, version: int = 4) -> str:
-    """[MS-MQMQ] 2.1.1 QueueName, in the alphabet of one version of MSMQ."""
+    """QueueName, in the alphabet of one version of MSMQ. [MS-MQMQ] 2.1.1."""
     strict = QUEUE_1 if version == 1 else QUEUE_2
     return check(span, "queue name", QUEUE_LENIENT if lenient else strict, QUEUE_LENGTH)
 
 
 def subqueue_name(span: Span, *, lenient: bool = False) -> str:
-    """[MS-MQMQ] 2.1.1 Subqueue."""
+    """Subqueue. [MS-MQMQ] 2.1.1."""
     if span.lower in RESERVED:
         raise span.illegal(f"{span.text} is reserved and cannot name a subqueue")
     return check(span, "subqueue name", QUEUE_LENIENT if lenient else QUEUE_2, SUBQUEUE_LENGTH)

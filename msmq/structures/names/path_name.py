@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.1.1 path names: the names of queues for people and in the directory."""
+"""Path names: the names of queues for people and in the directory. [MS-MQMQ] 2.1.1."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOCAL_COMPUTER = "."
 
 
 class PathKind(enum.Enum):
-    """[MS-MQMQ] 2.1.1 the three forms of a path name."""
+    """The three forms of a path name. [MS-MQMQ] 2.1.1."""
 
     PUBLIC = "public"
     PRIVATE = "private"
@@ -38,7 +38,7 @@ def _span(text: str) -> Span:
 
 @attrs.frozen
 class PathName:
-    r"""[MS-MQMQ] 2.1.1 QueuePathName; C{str()} gives its text.
+    r"""QueuePathName; C{str()} gives its text. [MS-MQMQ] 2.1.1.
 
     Compared without regard to case.
 

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.18.1.5 and 2.2.18.1.7: the names of queues in a UserHeader.
+"""The names of queues in a UserHeader. [MS-MQMQ] 2.2.18.1.5 and 2.2.18.1.7.
 
 Three bits of the header's flags determine the structure of a name, and some of the structures identify a
 queue only together with another field; L{resolve_queue_name} combines them.
@@ -27,7 +27,7 @@ from msmq.wire.writer import Writer
 
 
 class QueueNameKind(enum.IntEnum):
-    """[MS-MQMQ] 2.2.19.2 Flags.DQ, Flags.AQ and Flags.RQ: the kind of a name, and its structure.
+    """Flags.DQ, Flags.AQ and Flags.RQ: the kind of a name, and its structure. [MS-MQMQ] 2.2.19.2.
 
     A DestinationQueue is of kind 0, 3, 5 or 7, an AdminQueue of any kind but 1 and 4, a ResponseQueue
     of any kind.
@@ -45,7 +45,7 @@ class QueueNameKind(enum.IntEnum):
 
 @attrs.frozen
 class PrivateQueueFormatNameId:
-    """[MS-MQMQ] 2.2.18.1.5.1 PrivateQueueFormatNameId: a private queue; another field has its host.
+    """PrivateQueueFormatNameId: a private queue; another field has its host. [MS-MQMQ] 2.2.18.1.5.1.
 
     @ivar number: 32 bits, unique on that host.
     """
@@ -70,7 +70,7 @@ class PrivateQueueFormatNameId:
 
 @attrs.frozen
 class PublicQueueFormatName:
-    """[MS-MQMQ] 2.2.18.1.7.1 PublicQueueFormatName: a queue by its GUID in the directory."""
+    """PublicQueueFormatName: a queue by its GUID in the directory. [MS-MQMQ] 2.2.18.1.7.1."""
 
     SIZE: ClassVar[int] = 16
 
@@ -89,7 +89,7 @@ class PublicQueueFormatName:
 
 @attrs.frozen
 class PrivateQueueFormatName:
-    """[MS-MQMQ] 2.2.18.1.7.2 PrivateQueueFormatName: a private queue and its host.
+    """PrivateQueueFormatName: a private queue and its host. [MS-MQMQ] 2.2.18.1.7.2.
 
     @ivar number: 32 bits.
     """
@@ -118,7 +118,7 @@ class PrivateQueueFormatName:
 
 @attrs.frozen
 class DirectQueueFormatName:
-    r"""[MS-MQMQ] 2.2.18.1.5.2 DirectQueueFormatName: a queue by the address of its computer.
+    r"""DirectQueueFormatName: a queue by the address of its computer. [MS-MQMQ] 2.2.18.1.5.2.
 
     @ivar text: C{OS:alpha\private$\orders}; peers may begin it with C{DIRECT=}, msmq never does.
         Any text is accepted here; L{resolve_queue_name} determines whether it names a queue.

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.19.1 BaseHeader: the first sixteen bytes of every packet of a session."""
+"""BaseHeader: the first sixteen bytes of every packet of a session. [MS-MQMQ] 2.2.19.1."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_PRIORITY = 3
 
 @attrs.frozen
 class BaseHeader(Structure):
-    """[MS-MQMQ] 2.2.19.1 BaseHeader.
+    """BaseHeader. [MS-MQMQ] 2.2.19.1.
 
     Reserved flag bits are sent as 0, and with the Reserved byte ignored on receipt.
 
@@ -55,7 +55,7 @@ class BaseHeader(Structure):
     VERSION_NUMBER: ClassVar[int] = 0x10
     SIGNATURE: ClassVar[int] = 0x524F494C
     MAXIMUM_PACKET_SIZE: ClassVar[int] = 0x00400000
-    """[MS-MQQB] 1.6: larger messages are not in the scope of the protocol."""
+    """Larger messages are not in the scope of the protocol. [MS-MQQB] 1.6."""
     SMALLEST_USER_PACKET: ClassVar[int] = 16 + 48 + 56
     """A BaseHeader, a UserHeader without names and a MessagePropertiesHeader without text."""
     INTERNAL_PACKET_SIZES: ClassVar[tuple[int, ...]] = (32, 36, 572)
@@ -160,7 +160,7 @@ class BaseHeader(Structure):
 
 
 class Packet(WholeStructure):
-    """[MS-MQMQ] 2.2.19.1 a structure that begins with a BaseHeader, whose PacketSize is its length."""
+    """A structure that begins with a BaseHeader, whose PacketSize is its length. [MS-MQMQ] 2.2.19.1."""
 
     __slots__ = ()
 

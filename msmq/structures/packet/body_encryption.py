@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.1.5 and 3.1.5.8.3: encryption and decryption of the body in a UserMessage packet.
+"""Encryption and decryption of the body in a UserMessage packet. [MS-MQQB] 3.1.7.1.5 and 3.1.5.8.3.
 
 Only the fields about the body change; all other bytes stay, including the signature, which is over the clear
 body (reading 69).
@@ -46,12 +46,12 @@ class EncryptedBody:
 
 
 def encryption_input(view: UserMessageView) -> bytes:
-    """[MS-MQQB] 3.1.7.1.5 the bytes to encrypt: MessageBody without its padding."""
+    """The bytes to encrypt: MessageBody without its padding. [MS-MQQB] 3.1.7.1.5."""
     return bytes(view.body)
 
 
 def is_encrypted(view: UserMessageView) -> bool:
-    """[MS-MQMQ] 2.2.20.6 Flags.EB: whether the body is encrypted, regardless of PrivacyLevel."""
+    """Flags.EB: whether the body is encrypted, regardless of PrivacyLevel. [MS-MQMQ] 2.2.20.6."""
     if not view.flags & UserHeader.SH:
         return False
     security = view.security()

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.20.8 DebugHeader: the queue for report messages about a traced message."""
+"""DebugHeader: the queue for report messages about a traced message. [MS-MQMQ] 2.2.20.8."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msmq.wire.writer import Writer
 
 @attrs.frozen
 class DebugHeader(Structure):
-    """[MS-MQMQ] 2.2.20.8 DebugHeader.
+    """DebugHeader. [MS-MQMQ] 2.2.20.8.
 
     Reserved and reserved flag bits are sent as 0 and ignored on receipt.
 

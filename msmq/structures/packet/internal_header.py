@@ -1,4 +1,4 @@
-"""[MS-MQQB] 2.2.1 InternalHeader: the type of an internal packet of a session."""
+"""InternalHeader: the type of an internal packet of a session. [MS-MQQB] 2.2.1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msmq.wire.writer import Writer
 
 
 class InternalPacketType(enum.IntEnum):
-    """[MS-MQQB] 2.2.1 Flags.PT."""
+    """Flags.PT. [MS-MQQB] 2.2.1."""
 
     SESSION_ACK = 1
     ESTABLISH_CONNECTION = 2
@@ -24,7 +24,7 @@ class InternalPacketType(enum.IntEnum):
 
 @attrs.frozen
 class InternalHeader(Structure):
-    """[MS-MQQB] 2.2.1 InternalHeader.
+    """InternalHeader. [MS-MQQB] 2.2.1.
 
     Reserved and reserved flag bits are sent as 0 and ignored on receipt.
 

@@ -1,4 +1,4 @@
-"""[MS-MQRR] 2.2.5 Message Packet Structure: local headers that are stored with a packet and never sent.
+"""Message Packet Structure: local headers that are stored with a packet and never sent. [MS-MQRR] 2.2.5.
 
 A UserMessage packet has no field for ApplicationDeadletterQueue, since only the queue manager that sent a
 message uses it.
@@ -28,7 +28,7 @@ _PACKET_SIZE: Final = Struct("<8xI").unpack_from
 
 @attrs.frozen
 class ExtensionHeader(Structure):
-    """[MS-MQRR] 2.2.5.2 ExtensionHeader.
+    """ExtensionHeader. [MS-MQRR] 2.2.5.2.
 
     @ivar remaining_headers_size: bytes of all headers after this one.
     @ivar has_dead_letter_header: DL.
@@ -67,7 +67,7 @@ class ExtensionHeader(Structure):
 
 @attrs.frozen
 class DeadLetterHeader(Structure):
-    """[MS-MQRR] 2.2.5.4 DeadLetterHeader.
+    """DeadLetterHeader. [MS-MQRR] 2.2.5.4.
 
     @ivar path_name: DeadLetterPathName.
     """
@@ -154,7 +154,7 @@ def packet_of(record: bytes) -> bytes:
 
 
 def dead_letter_queue_of(record: bytes) -> str:
-    """[MS-MQDMPR] 3.1.1.12 ApplicationDeadletterQueue of a message that was sent here; empty without one.
+    """ApplicationDeadletterQueue of a message that was sent here; empty without one. [MS-MQDMPR] 3.1.1.12.
 
     @param record: its packet, with its local headers.
     """

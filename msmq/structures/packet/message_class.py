@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.18.1.6 Message Class Values."""
+"""Message Class Values. [MS-MQMQ] 2.2.18.1.6."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ APPLICATION_CLASS_MASK: Final = 0xE1FF
 
 
 class MessageClass(enum.IntEnum):
-    """[MS-MQMQ] 2.2.18.1.6 the kind of a message, or the result that it reports about another message.
+    """The kind of a message, or the result that it reports about another message. [MS-MQMQ] 2.2.18.1.6.
 
     A packet may have other numbers.
     """
@@ -65,7 +65,7 @@ _LOCAL_NAMES: Final = {
     0x800C: "MQMSG_CLASS_NACK_SOURCE_COMPUTER_GUID_CHANGED",
     0xC003: "MQMSG_CLASS_NACK_RECEIVE_TIMEOUT_AT_SENDER",
 }
-"""[MC-MQAC] 2.2.2.9 classes that a queue manager uses locally, and that no packet has."""
+"""Classes that a queue manager uses locally, and that no packet has. [MC-MQAC] 2.2.2.9."""
 
 
 def class_name(number: int) -> str:

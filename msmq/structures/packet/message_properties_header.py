@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.19.3 MessagePropertiesHeader: body, label and other properties set by the application."""
+"""MessagePropertiesHeader: body, label and other properties set by the application. [MS-MQMQ] 2.2.19.3."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAXIMUM_LABEL_LENGTH = 0xFA
 
 @attrs.frozen
 class MessagePropertiesHeader(Structure):
-    """[MS-MQMQ] 2.2.19.3 MessagePropertiesHeader.
+    """MessagePropertiesHeader. [MS-MQMQ] 2.2.19.3.
 
     Reserved flag bits are sent as 0 and ignored on receipt.
     The numbers of algorithms are checked by verification and decryption; any number is accepted here.

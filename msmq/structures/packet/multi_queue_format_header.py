@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.20.1 MultiQueueFormatHeader: all destination queues of a message sent to several.
+"""MultiQueueFormatHeader: all destination queues of a message sent to several. [MS-MQMQ] 2.2.20.1.
 
 A peer decides how many names a list has, so a list is validated in one pass over its bytes, and its names
 are created only on request.
@@ -40,7 +40,7 @@ packet that contains the whole list, so that no real sender has so many."""
 
 
 class FormatType(enum.IntEnum):
-    """[MS-MQMQ] 2.2.18.1.4 MQFFormatNameElement.FormatType."""
+    """MQFFormatNameElement.FormatType. [MS-MQMQ] 2.2.18.1.4."""
 
     PUBLIC = 1
     PRIVATE = 2
@@ -58,7 +58,7 @@ _SIZE_BY_TYPE: Final = {
 
 @attrs.frozen
 class MQFDirectQueueFormatName:
-    r"""[MS-MQMQ] 2.2.18.1.4.1 MQFDirectQueueFormatName.
+    r"""MQFDirectQueueFormatName. [MS-MQMQ] 2.2.18.1.4.1.
 
     @ivar text: C{OS:alpha\private$\orders}, without its NUL; peers may begin it with C{DIRECT=}.
     """
@@ -68,7 +68,7 @@ class MQFDirectQueueFormatName:
 
 @attrs.frozen
 class MQFDistributionQueueFormatName:
-    """[MS-MQMQ] 2.2.18.1.4.2 MQFDistributionQueueFormatName."""
+    """MQFDistributionQueueFormatName. [MS-MQMQ] 2.2.18.1.4.2."""
 
     distribution_list: UUID
 
@@ -80,7 +80,7 @@ ElementName: TypeAlias = (
 
 @attrs.frozen
 class MQFFormatNameElement:
-    """[MS-MQMQ] 2.2.18.1.4 MQFFormatNameElement: one name of a list.
+    """MQFFormatNameElement: one name of a list. [MS-MQMQ] 2.2.18.1.4.
 
     @ivar format_name: its structure determines C{format_type}.
     """
@@ -185,7 +185,7 @@ def end_of_elements(data: bytes, position: int, stop: int, count: int) -> int:
 
 @attrs.frozen
 class MQFAddressHeader:
-    """[MS-MQMQ] 2.2.20.2 MQFAddressHeader: one list of queues.
+    """MQFAddressHeader: one list of queues. [MS-MQMQ] 2.2.20.2.
 
     Reserved is sent as 0 and ignored on receipt.
     HeaderSize is sent without the padding that follows, and accepted with it or without.
@@ -297,7 +297,7 @@ class MQFAddressHeader:
 
 @attrs.frozen
 class MQFSignatureHeader:
-    """[MS-MQMQ] 2.2.20.3 MQFSignatureHeader.
+    """MQFSignatureHeader. [MS-MQMQ] 2.2.20.3.
 
     Reserved is sent as 0 and ignored on receipt.
 
@@ -337,7 +337,7 @@ class MQFSignatureHeader:
 
 @attrs.frozen
 class MultiQueueFormatHeader(Structure):
-    """[MS-MQMQ] 2.2.20.1 MultiQueueFormatHeader.
+    """MultiQueueFormatHeader. [MS-MQMQ] 2.2.20.1.
 
     All four parts are always present; an empty list has no elements.
     """

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class OutgoingMessage(Protocol):
-    """[MS-MQQB] 3.1.1.3.1.2: the interface of a message that a session sends.
+    """The interface of a message that a session sends. [MS-MQQB] 3.1.1.3.1.2.
 
     The session returns the same objects when they are acknowledged, or when it closes before.
     """

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.20.6 SecurityHeader: sender, certificate, signature and encryption key of a message."""
+"""SecurityHeader: sender, certificate, signature and encryption key of a message. [MS-MQMQ] 2.2.20.6."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msmq.wire.writer import Writer
 
 
 class SenderIdType(enum.IntEnum):
-    """[MS-MQMQ] 2.2.20.6 Flags.ST: the type of SecurityID.  Peers may send other numbers."""
+    """Flags.ST: the type of SecurityID.  Peers may send other numbers. [MS-MQMQ] 2.2.20.6."""
 
     NONE = 0
     SID = 1
@@ -24,7 +24,7 @@ class SenderIdType(enum.IntEnum):
 
 @attrs.frozen
 class ProviderInfo:
-    """[MS-MQMQ] 2.2.20.6 SecurityData.ProviderInfo: a cryptographic provider other than the default.
+    """SecurityData.ProviderInfo: a cryptographic provider other than the default. [MS-MQMQ] 2.2.20.6.
 
     @ivar provider_type: 32 bits.
     @ivar provider_name: without its NUL.
@@ -56,7 +56,7 @@ class ProviderInfo:
 
 @attrs.frozen
 class SecurityHeader(Structure):
-    """[MS-MQMQ] 2.2.20.6 SecurityHeader.
+    """SecurityHeader. [MS-MQMQ] 2.2.20.6.
 
     At least one of the five items is present; an item without bytes is absent.
     AU, AS and reserved flag bits are sent as 0 and ignored on receipt; in a stored packet AS is the result of

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.20.4 SessionHeader: the acknowledgements of a session, alone or attached to a message."""
+"""SessionHeader: the acknowledgements of a session, alone or attached to a message. [MS-MQMQ] 2.2.20.4."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msmq.wire.writer import Writer
 
 @attrs.frozen
 class SessionHeader(WholeStructure):
-    """[MS-MQMQ] 2.2.20.4 SessionHeader.
+    """SessionHeader. [MS-MQMQ] 2.2.20.4.
 
     Counts are kept modulo 65536.
     Reserved is sent as 0 and ignored on receipt.

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.5 the input of message signatures, one function for each version of MSMQ.
+"""The input of message signatures, one function for each version of MSMQ. [MS-MQMQ] 2.5.
 
 The documents name fields and not bytes. Each field is used as it is on the wire, without the padding
 after it (readings 84 and 85): a queue name with its Count, a label with its NUL. A missing field contributes
@@ -31,19 +31,19 @@ _PROPERTIES: Final = Struct("<BBBBHI")
 
 
 def signature_input_1_0(view: UserMessageView) -> bytes:
-    """[MS-MQMQ] 2.5.1 the input of an MSMQ 1.0 digital signature."""
+    """The input of an MSMQ 1.0 digital signature. [MS-MQMQ] 2.5.1."""
     _, admin, response = _names(view)
     return b"".join((*_beginning(view), response, admin))
 
 
 def signature_input_2_0(view: UserMessageView) -> bytes:
-    """[MS-MQMQ] 2.5.2 the input of an MSMQ 2.0 digital signature."""
+    """The input of an MSMQ 2.0 digital signature. [MS-MQMQ] 2.5.2."""
     destination, admin, response = _names(view)
     return b"".join((*_beginning(view), response, admin, *_end(view), destination))
 
 
 def signature_input_3_0(view: UserMessageView) -> bytes:
-    """[MS-MQMQ] 2.5.3 the input of an MSMQ 3.0 digital signature, which does not include DestinationQueue."""
+    """Input of an MSMQ 3.0 digital signature, which does not include DestinationQueue. [MS-MQMQ] 2.5.3."""
     _, admin, response = _names(view)
     multi_queue = view.multi_queue_format()
     destinations = b"" if multi_queue is None else multi_queue.destination.format_name_list

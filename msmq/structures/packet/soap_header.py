@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.20.7 SoapHeader: the SOAP envelope of a message received over HTTP."""
+"""SoapHeader: the SOAP envelope of a message received over HTTP. [MS-MQMQ] 2.2.20.7."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msmq.wire.writer import Writer
 
 @attrs.frozen
 class SoapHeader(Structure):
-    """[MS-MQMQ] 2.2.20.7 SoapHeader.
+    """SoapHeader. [MS-MQMQ] 2.2.20.7.
 
     Both reserved fields are sent as 0 and ignored on receipt.
     Each of the two sections is padded to a multiple of four bytes.

@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.20.5 TransactionHeader: sequence and transaction of a message, and its position in both."""
+"""TransactionHeader: sequence and transaction of a message, and its position in both. [MS-MQMQ] 2.2.20.5."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from msmq.wire.writer import Writer
 
 @attrs.frozen
 class TransactionHeader(Structure):
-    """[MS-MQMQ] 2.2.20.5 TransactionHeader.
+    """TransactionHeader. [MS-MQMQ] 2.2.20.5.
 
     Reserved flag bits are sent as 0 and ignored on receipt.
 

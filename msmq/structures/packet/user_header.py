@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.19.2 UserHeader: sender, queues, time limit and delivery mode of a message."""
+"""UserHeader: sender, queues, time limit and delivery mode of a message. [MS-MQMQ] 2.2.19.2."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ADMIN_KINDS = frozenset(QueueNameKind) - {
 
 @attrs.frozen
 class UserHeader(Structure):
-    """[MS-MQMQ] 2.2.19.2 UserHeader.
+    """UserHeader. [MS-MQMQ] 2.2.19.2.
 
     The flag bits X1 to X4 are sent as 0 and ignored on receipt.
 

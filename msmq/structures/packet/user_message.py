@@ -1,4 +1,4 @@
-"""[MS-MQMQ] 2.2.20 UserMessage Packet: every header of a message as values ([MS-MQDMPR] 3.1.7.1.31).
+"""UserMessage Packet: every header of a message as values ([MS-MQDMPR] 3.1.7.1.31). [MS-MQMQ] 2.2.20.
 
 It is for callers that need a whole packet or build one; code that only forwards a message uses
 L{UserMessageView<msmq.structures.packet.user_message_view.UserMessageView>}.
@@ -29,7 +29,7 @@ from msmq.wire.writer import Writer
 
 @attrs.frozen
 class UserMessage(Packet):
-    """[MS-MQMQ] 2.2.20 UserMessage Packet; OrderAck and FinalAck packets have its form too.
+    """UserMessage Packet; OrderAck and FinalAck packets have its form too. [MS-MQMQ] 2.2.20.
 
     The headers are in the packet in the order of the fields here, except C{properties}, which is between
     C{security} and C{debug}.

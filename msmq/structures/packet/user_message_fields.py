@@ -161,7 +161,7 @@ class UserMessageFields:
 
     @property
     def dead_letter_queue(self) -> str:
-        """[MS-MQDMPR] 3.1.1.12 ApplicationDeadletterQueue, a path; empty in received messages."""
+        """ApplicationDeadletterQueue, a path; empty in received messages. [MS-MQDMPR] 3.1.1.12."""
         return dead_letter_queue_of(self.packet)
 
     # TransactionHeader

@@ -31,7 +31,7 @@ _FOREVER: Final = _U32.pack(INFINITE)
 
 
 def patch_session_header(packet: bytes, header: SessionHeader | None) -> bytes:
-    """[MS-MQMQ] 2.2.20.4 the packet with this SessionHeader attached, or without one.
+    """The packet with this SessionHeader attached, or without one. [MS-MQMQ] 2.2.20.4.
 
     PacketSize does not count the header; one that the packet had is removed.
 
@@ -47,7 +47,7 @@ def patch_session_header(packet: bytes, header: SessionHeader | None) -> bytes:
 
 
 def patch_hop_count(packet: bytes, hop_count: int) -> bytes:
-    """[MS-MQMQ] 2.2.19.2 the packet with Flags.RC as given, 0 to 0x1D.
+    """The packet with Flags.RC as given, 0 to 0x1D. [MS-MQMQ] 2.2.19.2.
 
     @raise LocalProtocolError: more hops than a packet can have.
     """
@@ -58,12 +58,12 @@ def patch_hop_count(packet: bytes, hop_count: int) -> bytes:
 
 
 def patch_queue_manager_address(packet: bytes, owner: bytes) -> bytes:
-    """[MS-MQMQ] 2.2.20.1 the packet with UserHeader.QueueManagerAddress as given, the 16 bytes of a GUID."""
+    """The packet with UserHeader.QueueManagerAddress as given, the 16 bytes of a GUID. [MS-MQMQ] 2.2.20.1."""
     return replaced(packet, _QUEUE_MANAGER_ADDRESS, owner)
 
 
 def patch_time_to_reach_queue(packet: bytes, seconds: int) -> bytes:
-    """[MS-MQMQ] 2.2.19.1 the packet with this TimeToReachQueue, in seconds.
+    """The packet with this TimeToReachQueue, in seconds. [MS-MQMQ] 2.2.19.1.
 
     @raise LocalProtocolError: the number does not fit 32 bits.
     """
@@ -73,7 +73,7 @@ def patch_time_to_reach_queue(packet: bytes, seconds: int) -> bytes:
 
 
 def patch_sequence(packet: bytes, sequence_id: TxSequenceID, number: int, previous: int) -> bytes:
-    """[MS-MQMQ] 2.2.20.5 the packet with this position in a sequence.
+    """The packet with this position in a sequence. [MS-MQMQ] 2.2.20.5.
 
     @raise LocalProtocolError: the message is not transactional, or a number does not fit its field.
     """

@@ -32,7 +32,7 @@ _FOREVER: Final = _U32.pack(INFINITE)
 
 
 def patch_transaction(view: UserMessageView, *, is_first: bool, is_last: bool, transaction_id: int) -> bytes:
-    """[MS-MQMQ] 2.2.20.5 the packet with these Flags.FM, LM and ID (20 bits); the other flags stay.
+    """The packet with these Flags.FM, LM and ID (20 bits); the other flags stay. [MS-MQMQ] 2.2.20.5.
 
     @raise LocalProtocolError: the message is not transactional.
     """
@@ -49,7 +49,7 @@ def patch_transaction(view: UserMessageView, *, is_first: bool, is_last: bool, t
 def patch_security_header(
     view: UserMessageView, header: SecurityHeader, multi_queue_signature: bytes = b""
 ) -> UserMessageView:
-    """[MS-MQQB] 3.1.7.1.4 the message with this SecurityHeader added.
+    """The message with this SecurityHeader added. [MS-MQQB] 3.1.7.1.4.
 
     @param multi_queue_signature: for the MultiQueueFormatHeader, which then is the last part of the packet.
     @raise LocalProtocolError: the header cannot be written, or the packet would be too large.
@@ -74,7 +74,7 @@ def patch_security_header(
 
 
 def patch_authentication_level(view: UserMessageView, level: AuthenticationLevel) -> UserMessageView:
-    """[MS-MQMQ] 2.2.20.6 the message with this Flags.AS, and AU clear, for a stored packet.
+    """The message with this Flags.AS, and AU clear, for a stored packet. [MS-MQMQ] 2.2.20.6.
 
     A value from a peer is not trusted (reading 60), and both flags are sent as 0.
 
@@ -89,18 +89,18 @@ def patch_authentication_level(view: UserMessageView, level: AuthenticationLevel
 
 
 def without_acknowledgements(view: UserMessageView) -> UserMessageView:
-    """[MS-MQMQ] 2.2.19.3 the message with Flags.PA, PR, NA and NR clear: no acknowledgements."""
+    """The message with Flags.PA, PR, NA and NR clear: no acknowledgements. [MS-MQMQ] 2.2.19.3."""
     place = view.properties_offset
     return UserMessageView(replaced(view.packet, place, bytes((view.packet[place] & 0xF0,))))
 
 
 def patch_message_class(view: UserMessageView, message_class: int) -> bytes:
-    """[MS-MQMQ] 2.2.19.3 the packet with this MessageClass, which is the reason in a dead letter."""
+    """The packet with this MessageClass, which is the reason in a dead letter. [MS-MQMQ] 2.2.19.3."""
     return replaced(view.packet, view.properties_offset + 2, _U16.pack(message_class))
 
 
 def patch_dead_letter(view: UserMessageView, message_class: int) -> bytes:
-    """[MS-MQMQ] 2.2.19.3 the same, for a dead letter in an application's queue.
+    """The same, for a dead letter in an application's queue. [MS-MQMQ] 2.2.19.3.
 
     It never expires, causes no acknowledgements, and does not become a dead letter again.
     """

@@ -56,7 +56,7 @@ NEVER: Final = float("inf")
 
 
 class UserMessageView(UserMessageFields):
-    """[MS-MQMQ] 2.2.20 UserMessage Packet without a SessionHeader, in its bytes.
+    """UserMessage Packet without a SessionHeader, in its bytes. [MS-MQMQ] 2.2.20.
 
     It is the message that [MS-MQQB] 3.1.7.10 and [MS-MQDMPR] 3.1.7.1.31 deserialize a packet to.
 

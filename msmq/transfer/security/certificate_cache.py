@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3 UserCertCache: certificates of users that the directory has confirmed."""
+"""UserCertCache: certificates of users that the directory has confirmed. [MS-MQQB] 3.1.1.3."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from msmq.moment import Moment
 from msmq.structures.directory.user_sign_certs import MqUserSignCert
 
 CACHE_SIZE: Final = 53
-"""[MS-MQQB] 3.1.3.1 UserCertCacheSize."""
+"""UserCertCacheSize. [MS-MQQB] 3.1.3.1."""
 
 LIFETIME: Final = 1200.0
-"""[MS-MQQB] 3.1.3.1 UserCertLifetime, in seconds."""
+"""UserCertLifetime, in seconds. [MS-MQQB] 3.1.3.1."""
 
 _GRACE: Final = 60.0
-"""[MS-MQQB] 3.1.6.13: the minute between the expiry of the oldest entry and the timer."""
+"""The minute between the expiry of the oldest entry and the timer. [MS-MQQB] 3.1.6.13."""
 
 
 @attrs.frozen
 class CachedUserCert:
-    """[MS-MQQB] 3.1.1.3.4 CachedUserCert.
+    """CachedUserCert. [MS-MQQB] 3.1.1.3.4.
 
     @ivar user_cert: as the directory has it.
     @ivar security_id: the SID of the user.
@@ -34,7 +34,7 @@ class CachedUserCert:
 
 
 class UserCertCache:
-    """[MS-MQQB] 3.1.1.3 UserCertCache, with 3.1.2.13 UserCertCache Cleanup Timer.
+    """UserCertCache, with its UserCertCache Cleanup Timer. [MS-MQQB] 3.1.1.3 and 3.1.2.13.
 
     An entry is valid until the timer removes it, up to a minute after its expiry.
 

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.7.1.5 and 3.1.5.8.3: choice of provider, cipher and key for a body."""
+"""Choice of provider, cipher and key for a body. [MS-MQQB] 3.1.7.1.5 and 3.1.5.8.3."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROVIDERS: Final[Mapping[int, str]] = {
     PrivacyLevel.ENHANCED: ENHANCED_PROVIDER,
     PrivacyLevel.ADVANCED: AES_PROVIDER,
 }
-"""[MS-MQQB] 3.1.5.8.3 SelectedCSP: the provider that a privacy level means."""
+"""SelectedCSP: the provider that a privacy level means. [MS-MQQB] 3.1.5.8.3."""
 
 ALGORITHMS: Final[Mapping[int, frozenset[int]]] = {
     PrivacyLevel.BASE: frozenset({EncryptionAlgorithm.RC2, EncryptionAlgorithm.RC4}),
@@ -37,32 +37,32 @@ ALGORITHMS: Final[Mapping[int, frozenset[int]]] = {
         {EncryptionAlgorithm.AES_128, EncryptionAlgorithm.AES_192, EncryptionAlgorithm.AES_256}
     ),
 }
-"""[MS-MQMQ] 2.2.19.3 EncryptionAlgorithm: the ciphers of a privacy level."""
+"""EncryptionAlgorithm: the ciphers of a privacy level. [MS-MQMQ] 2.2.19.3."""
 
 KEY_BITS: Final[Mapping[int, int]] = {
     EncryptionAlgorithm.AES_128: 128,
     EncryptionAlgorithm.AES_192: 192,
     EncryptionAlgorithm.AES_256: 256,
 }
-"""[MS-MQQB] 3.1.7.1.5 UseSymmKeyLength of the ciphers that decide it themselves."""
+"""UseSymmKeyLength of the ciphers that decide it themselves. [MS-MQQB] 3.1.7.1.5."""
 
 BASE_BITS: Final = 40
 ENHANCED_BITS: Final = 128
 
 ADVANCED_BITS: Final = 1024
-"""[MS-MQQB] 3.1.7.1.5 the length of the RSA key of the provider for AES; a shorter one keeps no secret."""
+"""The length of the RSA key of the provider for AES; a shorter one keeps no secret. [MS-MQQB] 3.1.7.1.5."""
 
 WEAK_LINE: Final = "[security] weak_algorithms = true"
 """The line of the configuration that allows ciphers which no longer keep anything secret."""
 
 
 class CannotEncryptError(MsmqError):
-    """[MS-MQQB] 3.1.7.1.5.1 a message cannot be encrypted; has the reason."""
+    """A message cannot be encrypted; has the reason. [MS-MQQB] 3.1.7.1.5.1."""
 
 
 @attrs.frozen(kw_only=True)
 class Preferences:
-    """[MS-MQQB] 3.1.1.3 preferences of a queue manager, and allowed ciphers.
+    """Preferences of a queue manager, and allowed ciphers. [MS-MQQB] 3.1.1.3.
 
     @ivar advanced: PreferredAdvancedAlgorithm.
     @ivar enhanced: PreferredEnhancedAlgorithm.

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3 SendSymmetricKeyCache and ReceiveSymmetricKeyCache: cached session keys."""
+"""SendSymmetricKeyCache and ReceiveSymmetricKeyCache: cached session keys. [MS-MQQB] 3.1.1.3."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from msmq.errors import LocalProtocolError
 from msmq.moment import Moment
 
 SEND_SYMMETRIC_KEY_CACHE_SIZE: Final = 53
-"""[MS-MQQB] 3.1.3.1 SendSymmetricKeyCacheSize."""
+"""SendSymmetricKeyCacheSize. [MS-MQQB] 3.1.3.1."""
 
 RECEIVE_SYMMETRIC_KEY_CACHE_SIZE: Final = 127
-"""[MS-MQQB] 3.1.3.1 ReceiveSymmetricKeyCacheSize."""
+"""ReceiveSymmetricKeyCacheSize. [MS-MQQB] 3.1.3.1."""
 
 SYMMETRIC_KEY_SHORT_LIFETIME: Final = 600.0
-"""[MS-MQQB] 3.1.3.1 SymmetricKeyShortLifetime, in seconds."""
+"""SymmetricKeyShortLifetime, in seconds. [MS-MQQB] 3.1.3.1."""
 
 GRACE: Final = 60.0
-"""[MS-MQQB] 3.1.6.10 the minute that a cleanup comes after the end of the oldest key, in seconds."""
+"""The minute that a cleanup comes after the end of the oldest key, in seconds. [MS-MQQB] 3.1.6.10."""
 
 
 @attrs.frozen
 class CachedSymmetricKey:
-    """[MS-MQQB] 3.1.1.3.3 CachedSymmetricKey.
+    """CachedSymmetricKey. [MS-MQQB] 3.1.1.3.3.
 
     @ivar remote_queue_manager: RemoteQMGuid.
     @ivar provider_name: CryptoServiceProvider.
@@ -44,7 +44,7 @@ class CachedSymmetricKey:
 
 
 class SymmetricKeyCache:
-    """[MS-MQQB] 3.1.1.3 symmetric key cache with its cleanup timer (3.1.2.10, 3.1.2.11, 3.1.6.10, 3.1.6.11).
+    """Symmetric key cache with its timer. [MS-MQQB] 3.1.1.3, 3.1.2.10, 3.1.2.11, 3.1.6.10, 3.1.6.11.
 
     It holds a limited number of keys, each for little more than its lifetime.
     The timer is L{deadline}, at which the caller calls L{expire}.  There is no cache of base keys (3.1.2.12,

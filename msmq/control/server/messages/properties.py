@@ -32,10 +32,10 @@ ACKNOWLEDGE: Final = {
         Acknowledge.NEGATIVE_ARRIVAL | Acknowledge.NEGATIVE_RECEIVE | Acknowledge.POSITIVE_RECEIVE
     ),
 }
-"""[MS-MQDMPR] 3.1.1.12 AcknowledgementsRequested: the flags of each name."""
+"""AcknowledgementsRequested: the flags of each name. [MS-MQDMPR] 3.1.1.12."""
 
 PRIVACY_LEVELS: Final = {level.name.lower(): level for level in PrivacyLevel}
-"""[MS-MQDMPR] 3.1.1.12 PrivacyLevel, by its names."""
+"""PrivacyLevel, by its names. [MS-MQDMPR] 3.1.1.12."""
 
 LARGEST: Final = (1 << 63) - 1
 """The largest number that a store can hold."""

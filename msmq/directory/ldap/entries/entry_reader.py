@@ -34,7 +34,7 @@ SERVER_BITS: Final = {
     DirectoryServerType.PRIMARY_SITE_CONTROLLER: 0x04,
     DirectoryServerType.PRIMARY_ENTERPRISE_CONTROLLER: 0x08,
 }
-"""[MS-MQDSSM] 3.1.6.1.1.5 the bits of mSMQServiceType."""
+"""The bits of mSMQServiceType. [MS-MQDSSM] 3.1.6.1.1.5."""
 
 MOST_LINKS: Final = 400
 """Limit on the values of an attribute that refers to other entries."""

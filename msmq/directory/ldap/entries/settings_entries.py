@@ -32,7 +32,7 @@ def is_server(configuration: Entry) -> bool:
 
 
 def settings_places(computer: str, site: str) -> tuple[str, str, str]:
-    """[MS-MQDSSM] 2.2.1 the servers of a site, a computer among them, and its mSMQSettings, by their names.
+    """The servers of a site, a computer among them, and its mSMQSettings, by their names. [MS-MQDSSM] 2.2.1.
 
     @param site: the distinguished name of the site.
     """

@@ -168,11 +168,11 @@ YES_OR_NO: Final = Syntax(
 OLD_VERSION: Final = Syntax(
     lambda value: (b"3" if value else b"200",), lambda values: int(values[0]) == 3, is_exact=False
 )
-"""[MS-MQDSSM] 3.1.6.11.3 mSMQVersion."""
+"""mSMQVersion. [MS-MQDSSM] 3.1.6.11.3."""
 FLAG: Final = Syntax(
     lambda value: (b"1" if value else b"0",), lambda values: int(values[0]) == 1, is_exact=False
 )
-"""[MS-MQDSSM] 3.1.6.11.4 mSMQNt4Stub."""
+"""mSMQNt4Stub. [MS-MQDSSM] 3.1.6.11.4."""
 OPERATING_SYSTEM: Final = enumeration(
     {
         OperatingSystemType.OTHER: b"0",

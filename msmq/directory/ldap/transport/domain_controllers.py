@@ -1,4 +1,4 @@
-"""[MS-ADTS] 6.3.2.3 SRV Records: discovery of the servers of a domain in DNS."""
+"""SRV Records: discovery of the servers of a domain in DNS. [MS-ADTS] 6.3.2.3."""
 
 from __future__ import annotations
 

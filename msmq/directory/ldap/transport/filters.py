@@ -39,7 +39,7 @@ class All:
 
 
 Filter: TypeAlias = Equal | Present | All
-"""[MS-MQDSSM] 3.1.6.15 iFilter, as far as a server evaluates it; its text is that of RFC 4515."""
+"""iFilter, as far as a server evaluates it; its text is that of RFC 4515. [MS-MQDSSM] 3.1.6.15."""
 
 ANYTHING = Present("objectClass")
 

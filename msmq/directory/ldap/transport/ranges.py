@@ -1,4 +1,4 @@
-"""[MS-ADTS] 3.1.1.3.1.3.3 Range Retrieval of Attribute Values: value lists that are longer than an answer.
+"""Range Retrieval of Attribute Values: value lists that are longer than an answer. [MS-ADTS] 3.1.1.3.1.3.3.
 
 A server with MaxValRange (1,500 by default) answers C{member;range=0-1499} in place of C{member}; the rest is
 read with C{member;range=1500-*} until an answer ends with an asterisk.
@@ -17,7 +17,7 @@ MOST_VALUES: Final = 200_000
 """Limit on the values of one attribute that are read in ranges."""
 
 NO_RANGE_ERROR: Final = LdapControl(b"1.2.840.113556.1.4.1948")
-"""[MS-ADTS] 3.1.1.3.4.1.22 LDAP_SERVER_RANGE_RETRIEVAL_NOERR_OID: a range behind the last value is empty."""
+"""LDAP_SERVER_RANGE_RETRIEVAL_NOERR_OID: a range behind the last value is empty. [MS-ADTS] 3.1.1.3.4.1.22."""
 
 CHANGE_NUMBER: Final = "uSNChanged"
 """The attribute that changes with every change of an entry."""

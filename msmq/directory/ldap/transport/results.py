@@ -75,7 +75,7 @@ _REASONS: Final = {
     "773": "the password must be changed first",
     "775": "the account is locked out",
 }
-"""[MS-ERREF] 2.2 the error code after C{data} in Active Directory's text for refused credentials."""
+"""The error code after C{data} in Active Directory's text for refused credentials. [MS-ERREF] 2.2."""
 
 _DATA: Final = re.compile(r"\bdata ([0-9a-f]{3}),")
 

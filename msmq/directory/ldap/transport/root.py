@@ -73,7 +73,7 @@ class Root:
         return child("Computers", self.domain)
 
     def base_of(self, of: type[DirectoryObject]) -> str:
-        """[MS-MQDSSM] 3.1.6.15 BaseDN of searches for objects of a type.
+        """BaseDN of searches for objects of a type. [MS-MQDSSM] 3.1.6.15.
 
         For queue managers, queues and users the document names the configuration, where they never are.
         """
@@ -87,7 +87,7 @@ class Root:
 
 
 def read_root(entry: Entry, settings: LdapSettings) -> Root:
-    """[MS-MQDSSM] 3.1.3 parse the RootDSE.
+    """Parse the RootDSE. [MS-MQDSSM] 3.1.3.
 
     @raise UnsuitableServerError: it lacks a value that the settings lack too.
     """

@@ -197,7 +197,7 @@ def paged(size: int, cookie: bytes) -> LdapControl:
 
 
 def security_parts(flags: int) -> LdapControl:
-    """[MS-ADTS] 3.1.1.3.4.1.11 read or write these parts: 1 owner, 2 group, 4 DACL, 8 SACL."""
+    """Read or write these parts: 1 owner, 2 group, 4 DACL, 8 SACL. [MS-ADTS] 3.1.1.3.4.1.11."""
     return LdapControl(SECURITY_PARTS, bytes(pureber.BERSequence([pureber.BERInteger(flags)]).toWire()), True)
 
 

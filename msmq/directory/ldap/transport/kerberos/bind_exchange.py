@@ -11,7 +11,7 @@ from msmq.directory.ldap.transport.wire import Result
 from msmq.errors import MsmqError
 
 MECHANISM: Final = "GSS-SPNEGO"
-"""[MS-ADTS] 3.1.1.3.4.5.2 the SASL mechanism, which Active Directory and Samba offer."""
+"""The SASL mechanism, which Active Directory and Samba offer. [MS-ADTS] 3.1.1.3.4.5.2."""
 
 MOST_ROUNDS: Final = 8
 """Steps of one exchange; Kerberos needs one or two."""
