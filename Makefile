@@ -1,6 +1,9 @@
 # Each target does its own set-up in .venv; all it needs is Python 3.11 with venv.
 
-PYTHON := $(shell command -v python3.11 || command -v python3)
+# The distribution's interpreter first: it is built with profile-guided optimization, which one compiled from
+# source lacks by default, and needs a fifth less processor time.
+PYTHON = $(firstword $(foreach python,/usr/bin/python3.11 python3.11 /usr/bin/python3 python3,$(shell \
+	$(python) -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(python))))
 VENV := .venv
 comma := ,
 INSTALLED := $(VENV)/.installed
@@ -111,12 +114,13 @@ bench-goals: $(INSTALLED)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt 'pika'
 	$(VENV)/bin/python bench/goals.py
 
-# gssapi is built from source; without MIT Kerberos' headers the tests of keytabs are skipped.
-KERBEROS := $(if $(shell command -v krb5-config),$(comma)kerberos)
+# gssapi is built from source; without the headers of MIT Kerberos and of Python the tests of keytabs are skipped.
+HEADERS = $(shell $(PYTHON) -c 'import os, sysconfig; print(os.path.exists(sysconfig.get_config_h_filename()))')
+KERBEROS = $(if $(shell command -v krb5-config),$(if $(filter True,$(HEADERS)),$(comma)kerberos))
 
 # Editable in the compatible mode, because the other one hides twisted/plugins from twistd.
 $(INSTALLED): $(SOURCES)
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "msmq needs Python 3.11 or newer")'
+	@test -n "$(PYTHON)" || { echo "msmq needs Python 3.11 or newer with venv: apt-get install python3-venv" >&2; exit 1; }
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
 		--config-settings editable_mode=compat --editable '.[test,lint$(KERBEROS)]'

@@ -1,4 +1,4 @@
-"""Bodies of several producers as plain data, and one in a format of our own.
+"""Decodes the message bodies of several producers into plain data, and one body in a custom format.
 
 Run it as C{.venv/bin/python examples/bodies.py}.
 """
@@ -14,7 +14,7 @@ from msmq.interfaces.decoding import Limits
 
 @implementer(IBodyDecoder)
 class CommaSeparated:
-    """Cells between commas, under a BodyType that two applications agreed on."""
+    """Decoder of comma-separated text, under a BodyType that two applications agreed on."""
 
     name = "csv"
 
@@ -42,7 +42,7 @@ BODIES = (
 
 
 def main() -> None:
-    """Print what each of them says."""
+    """Print the decoded body of each message."""
     decoders = BodyDecoders([CommaSeparated()])
     for body in BODIES:
         outcome = decoders.decode(body)

@@ -1,4 +1,4 @@
-"""Browses a queue with a cursor, receives the messages that it searches for, and leaves the others.
+"""Browses a queue with a cursor, receives the messages that it searches for, and leaves the others there.
 
 ::
 
@@ -38,7 +38,7 @@ async def look(manager: QueueManagerService) -> None:
 
 
 async def take_bills(letters: OpenQueue) -> None:
-    """Receive the bills, wherever they lie."""
+    """Receive the bills, at any position in the queue."""
     async with letters.cursor() as cursor:
         async for message in cursor:
             if message.view.label.startswith("bill"):
@@ -47,7 +47,7 @@ async def take_bills(letters: OpenQueue) -> None:
 
 
 async def work(manager: QueueManagerService) -> None:
-    """Look, take some, and look at single messages."""
+    """Browse the queue, receive some messages, and read single messages by their identifiers."""
     await look(manager)
 
     # No other handle can receive or peek while this is open.
@@ -69,7 +69,7 @@ async def work(manager: QueueManagerService) -> None:
 
 
 async def main(reactor: Any, data: str = "msmq-data", address: str = "127.0.0.1") -> None:
-    """Start the server, send some letters, work, stop the server."""
+    """Start the server, send some messages, work, stop the server."""
     server = Server(load(None, Overrides(name="POST", data=data, address=address)), reactor)
     server.startService()
     try:

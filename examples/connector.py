@@ -7,7 +7,7 @@ It runs on the computer of the connector server, the routing server that belongs
 SITE is the GUID of the foreign site, as C{msmq topology} shows it.
 Each message becomes two files, named by its identifier: C{.json} with its properties, and C{.body}.
 A message is confirmed when its files are on disk; then its sender gets the acknowledgement of receipt that it
-asked for.
+requested.
 If the program dies before, the message comes again, and its files are replaced by the same: each message is
 in the directory once.
 """
@@ -29,7 +29,7 @@ TOGETHER = 50
 
 
 def create_queues(client: ControlClient, site: UUID) -> list[str]:
-    """Create the connector queues of a site, if they are not there; answers their format names."""
+    """Create the missing connector queues of a site, and return the format names of both."""
     for suffix, transactional in (("", False), ("-xactonly", True)):
         try:
             client.create_queue(f".\\private$\\connector-{site}{suffix}", {"transactional": transactional})
@@ -40,7 +40,7 @@ def create_queues(client: ControlClient, site: UUID) -> list[str]:
 
 
 def carry(client: ControlClient, queue: str, outbox: Path, timeout: float | None = None) -> int:
-    """Move what is in a connector queue, until nothing has come for so many seconds; answers how many."""
+    """Move messages from a connector queue until none has arrived for some seconds; return their number."""
     carried = 0
     while True:
         try:
@@ -60,7 +60,7 @@ def carry(client: ControlClient, queue: str, outbox: Path, timeout: float | None
 
 
 def write(outbox: Path, identifier: str, properties: bytes, body: bytes) -> None:
-    """Both files of a message; neither is ever seen half written."""
+    """Write both files of a message; each is renamed into place when it is complete."""
     name = "".join(part if part.isalnum() or part == "-" else "_" for part in identifier)
     for suffix, content in ((".body", body), (".json", properties)):
         part = outbox / f"{name}{suffix}.part"
@@ -72,7 +72,7 @@ def write(outbox: Path, identifier: str, properties: bytes, body: bytes) -> None
 
 
 def sync(directory: Path) -> None:
-    """The names of the files are on disk too."""
+    """Sync the directory, so that the names of the files are on disk too."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -81,7 +81,7 @@ def sync(directory: Path) -> None:
 
 
 def main(data: str, site: str, outbox: str, timeout: str | None = None) -> None:
-    """Carry messages of both queues, without end or until none has come for some seconds."""
+    """Move messages of both queues, forever or until none has arrived for some seconds."""
     directory = Path(outbox)
     directory.mkdir(parents=True, exist_ok=True)
     client = ControlClient(Path(data) / "control.sock")

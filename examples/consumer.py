@@ -1,4 +1,4 @@
-"""A consumer that waits for messages for as long as it runs, and stops between two of them.
+"""A consumer that waits for messages while it runs, and stops between two messages.
 
 It is a Twisted service, so it belongs to an application like any other::
 
@@ -31,7 +31,7 @@ ORDERS = r".\private$\orders"
 
 
 class Consumer(Service):
-    """Hands every message of a queue to a coroutine function, one after the other.
+    """Service that passes every message of a queue to a coroutine function, one after the other.
 
     A message is removed once it was processed; if that raises, it returns to its position and the consumer
         has failed, which is the result of C{done}.
@@ -49,13 +49,13 @@ class Consumer(Service):
         self.done: Deferred[None] = Deferred()
 
     def startService(self) -> None:
-        """Begin to wait."""
+        """Start waiting for messages."""
         Service.startService(self)
         self._queue = self._manager.open_queue(self._path)
         self.done = Deferred.fromCoroutine(self._consume(self._queue))
 
     def stopService(self) -> Deferred[None]:
-        """Wait no more; done when the message that it has is dealt with."""
+        """Stop waiting; fires when the current message has been processed."""
         Service.stopService(self)
         if self._queue is not None:
             # A read that waits at a queue ends with this error when the queue is closed.
@@ -79,7 +79,7 @@ class Consumer(Service):
 
 
 async def work(reactor: Any, manager: QueueManagerService) -> None:
-    """Let a consumer run, send to it, and stop it while it is at work."""
+    """Start a consumer, send messages to its queue, and stop it while it processes one."""
     begun: list[str] = []
 
     async def handle(message: ReceivedMessage) -> None:

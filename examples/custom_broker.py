@@ -1,6 +1,6 @@
-"""A broker of one's own: prints every message that arrives, and answers those that ask for an answer.
+"""A custom broker: prints every message that arrives, and answers each one that names a response queue.
 
-There is no queue manager in it, only sessions; a queue manager that sends here notices no difference::
+It has sessions and no queue manager; to a sending queue manager it looks like any other queue manager::
 
     python examples/custom_broker.py tcp:1801:interface=127.0.0.3
 

@@ -2,12 +2,12 @@
 
 C{make demo} runs this.  It starts ALPHA on 127.0.0.2 and BETA on 127.0.0.3 (or on two other addresses that
 are given as arguments), both on port 1801, sends 500 express messages each way at the same time, and ends
-with status 0 only if every promise held:
+with status 0 only if every guarantee was kept:
 
   - each message arrives exactly once, with the body that was sent, compared by SHA-256;
   - within a priority, messages arrive in the order in which they were sent;
   - the largest body that fits is delivered, and one byte more is refused;
-  - nothing is left behind, in no queue of either side;
+  - no message is left in any queue of either side;
   - the witness, a proxy that counts the packets between them, counts as many of each kind as both
     servers say.
 
@@ -42,7 +42,7 @@ ACKNOWLEDGEMENT_TIMEOUT = 25.0
 
 @attrs.frozen(eq=False)
 class Way:
-    """One of the two directions."""
+    """One direction: its sender, its receiver and their queues."""
 
     sender: QueueManager
     receiver: QueueManager
@@ -72,7 +72,7 @@ def exchange(ways: Sequence[Way], threads: ThreadPoolExecutor) -> list[list[Arri
 
 
 def wait_for_acknowledgements(ways: Sequence[Way]) -> list[str]:
-    """Wait until no message waits to be sent, or sent again; what waits in spite of it."""
+    """Wait until no outgoing queue holds a message; return those that still do after the time-out."""
     deadline = time.monotonic() + ACKNOWLEDGEMENT_TIMEOUT
     while True:
         waiting = {way: sum(queue["messages"] for queue in way.sender.client.outgoing()) for way in ways}
@@ -82,13 +82,13 @@ def wait_for_acknowledgements(ways: Sequence[Way]) -> list[str]:
 
 
 def left_behind(way: Way) -> list[str]:
-    """What lies in the queue although everything was received."""
+    """Messages that are in the queue although everything was received."""
     count = way.receiver.client.queue(QUEUE)["messages"]
     return [f"{way}: {count} messages more than were sent"] if count else []
 
 
 def too_large_is_refused(way: Way) -> list[str]:
-    """One byte more than the largest body is not a message."""
+    """Check that a body of one byte more than the maximum is refused."""
     label = way.parcels[0].label
     body = bytes(largest_body(label, way.destination) + 1)
     try:
@@ -101,7 +101,7 @@ def too_large_is_refused(way: Way) -> list[str]:
 
 
 def show_arrivals(way: Way, arrivals: Sequence[Arrival]) -> None:
-    """What arrived, and in which order."""
+    """Print the messages that arrived, in order."""
     sizes = [arrival.size for arrival in arrivals]
     print(
         f"\n{way}: {len(arrivals)} messages, {sum(sizes):,} bytes,"
@@ -116,7 +116,7 @@ def show_arrivals(way: Way, arrivals: Sequence[Arrival]) -> None:
 
 
 def check_arrivals(ways: Sequence[Way], arrivals: Sequence[Sequence[Arrival]]) -> list[str]:
-    """Print what arrived, and say what is wrong with it."""
+    """Print the messages that arrived, and return the violated guarantees."""
     broken: list[str] = []
     for way, arrived in zip(ways, arrivals, strict=True):
         show_arrivals(way, arrived)
@@ -130,7 +130,7 @@ def check_arrivals(ways: Sequence[Way], arrivals: Sequence[Sequence[Arrival]]) -
 
 
 def compare_packets(way: Way, seen: Mapping[str, int]) -> list[str]:
-    """Print the packets that passed, by kind, and say where witness and servers disagree."""
+    """Print the number of packets by kind, and return the differences between the witness and the servers."""
     sent = way.sender.client.status()["packets"]["sent"]
     received = way.receiver.client.status()["packets"]["received"]
     print(f"\npackets {way!s:<15} {'witness':>9} {'sent':>9} {'received':>9}")
@@ -147,7 +147,7 @@ def compare_packets(way: Way, seen: Mapping[str, int]) -> list[str]:
 
 
 def run(directory: Path, here: str, there: str) -> list[str]:
-    """Do it all, between two addresses; answers the promises that were broken."""
+    """Run all steps between two addresses, and return the violated guarantees."""
     with (
         Witness() as witness,
         ThreadPoolExecutor() as threads,
@@ -179,7 +179,7 @@ def run(directory: Path, here: str, there: str) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the demo, and say how it went; the exit status."""
+    """Run the demo, print its result, and return the exit status."""
     if len(arguments) not in (0, 2):
         print("usage: demo.py [ADDRESS ADDRESS]", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""The second act of the demo: messages that must not be lost, while their receiver is killed.
+"""The second part of the demo: recoverable and transactional messages, while their receiver is killed.
 
 Recoverable and transactional messages are sent by ALPHA while BETA is killed with SIGKILL and started again.
 """
@@ -27,7 +27,7 @@ PATIENCE = 60.0
 
 
 def run(sender: QueueManager, receiver: QueueManager, threads: ThreadPoolExecutor) -> list[str]:
-    """Send both kinds, kill the receiver in the middle, and say what is wrong with what arrived."""
+    """Send both kinds, kill the receiver in the middle, and return the violated guarantees."""
     receiver.client.create_queue(LETTERS, {})
     receiver.client.create_queue(PAYMENTS, {"transactional": True})
     print(
@@ -55,7 +55,7 @@ def run(sender: QueueManager, receiver: QueueManager, threads: ThreadPoolExecuto
 
 
 def judge(labels: Sequence[str], name: str) -> list[str]:
-    """What is wrong with what arrived: each message once, and in order."""
+    """The violations among arrived messages: each has to be there once, and in order."""
     broken = []
     expected = [_label(number) for number in range(COUNT)]
     times = Counter(labels)
@@ -75,7 +75,7 @@ def _label(number: int) -> str:
 
 
 def _send(sender: QueueManager, receiver: QueueManager, queue: str, properties: dict[str, object]) -> None:
-    """Send a few messages at a time, so that it takes long enough to be disturbed."""
+    """Send a few messages at a time, so that the kill falls into the transfer."""
     destination = rf"DIRECT=TCP:{receiver.address}\{queue[2:]}"
 
     def records(first: int) -> Iterator[StreamRecord]:
@@ -89,12 +89,12 @@ def _send(sender: QueueManager, receiver: QueueManager, queue: str, properties: 
 
 
 def _taken(receiver: QueueManager) -> int:
-    """How many messages lie in both queues."""
+    """The number of messages in both queues."""
     return sum(int(receiver.client.queue(queue)["messages"]) for queue in (LETTERS, PAYMENTS))
 
 
 def _receive(receiver: QueueManager, queue: str) -> list[str]:
-    """The labels of all that arrived; then a moment for what came twice."""
+    """The labels of all messages that arrived, with a short wait for duplicates."""
     labels: list[str] = []
     for count, timeout in ((COUNT, PATIENCE), (COUNT, 0.0)):
         if timeout == 0.0 and not receiver.client.queue(queue)["messages"]:

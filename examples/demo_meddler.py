@@ -23,14 +23,14 @@ _SESSION_HEADER = 0x10
 
 @attrs.define
 class Mischief:
-    """What the meddler does, and did.
+    """Faults that the meddler injects, and the record of those that it has injected.
 
-    @ivar lose: every so many messages one is lost, and the one before it comes again.
-    @ivar swap: every so many messages one comes after the next one.
-    @ivar packets: every express message as it was sent, in the order of sending.
-    @ivar lost: the identifiers of those that were lost.
-    @ivar repeated: how often those came that came more than once.
-    @ivar swapped: the identifiers of those that came after the next one.
+    @ivar lose: one message in this many is lost, and the previous one is repeated.
+    @ivar swap: one message in this many is sent after its successor.
+    @ivar packets: every express message as it was sent, in sending order.
+    @ivar lost: the identifiers of lost messages.
+    @ivar repeated: how often each repeated message was sent.
+    @ivar swapped: the identifiers of messages that were sent after their successor.
     """
 
     lose: int
@@ -41,9 +41,9 @@ class Mischief:
     swapped: list[str] = attrs.field(factory=list)
 
     def meddle(self, packets: list[bytes]) -> list[bytes]:
-        """What comes of these express messages, which were sent together."""
+        """The packets to forward in place of these express messages, which were sent together."""
         came = list(packets)
-        # The first stays, so that each has one before it that nothing happened to, and the last one too.
+        # The first and the last message stay, so that each fault is between two unchanged messages.
         for place in range(1, len(packets) - 1):
             number = len(self.packets) + place
             if number % self.lose == 0:
@@ -65,12 +65,12 @@ def identifier(packet: bytes) -> str:
 
 
 def _with_header(packet: bytes, header: bytes) -> bytes:
-    """The packet with the SessionHeader that rode on it, which PacketSize does not count."""
+    """The packet with its attached SessionHeader, which PacketSize does not count."""
     return packet[:2] + bytes([packet[2] | _SESSION_HEADER]) + packet[3:] + header
 
 
 class MeddlingSide(NearSide):
-    """The side of the sender, which passes on whole packets, and meddles with those that are chosen."""
+    """Connection to the sender: forwards whole packets, and injects faults into the chosen ones."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class MeddlingSide(NearSide):
         self._packets = StreamFramer(measure_user_message)
 
     def dataReceived(self, data: bytes) -> None:
-        """Meddle with each run of chosen messages, and pass the rest on as it is."""
+        """Inject faults into each run of chosen messages, and forward the rest unchanged."""
         run: list[bytes] = []
         out: list[bytes] = []
         for packet, header in self._packets.feed(data):
@@ -103,7 +103,7 @@ class MeddlingSide(NearSide):
 
 
 class MeddlingTap(Tap):
-    """Meddles with what the dialling queue manager sends."""
+    """Proxy that injects faults into the messages of the initiating queue manager."""
 
     def __init__(
         self,
@@ -116,15 +116,15 @@ class MeddlingTap(Tap):
         self._witness = witness
 
     def buildProtocol(self, addr: IAddress | None) -> NearSide:
-        """Make both sides of a new connection."""
+        """Create both sides of a new connection."""
         witness = self._witness
         return MeddlingSide(self._there, Side(self._back), self._onward, witness.mischief, witness.is_chosen)
 
 
 class Meddler(Witness):
-    """Runs the tap of a meddler in a thread of its own.
+    """Runs the proxy of a meddler in a thread of its own.
 
-    @ivar mischief: what it does to what C{is_chosen} chooses.
+    @ivar mischief: the faults that it injects into the packets that C{is_chosen} chooses.
     """
 
     tap_class = MeddlingTap

@@ -1,4 +1,4 @@
-"""The messages of the demo: how they are made, sent and received, and what they have to look like then."""
+"""The messages of the demo: generation, sending, receiving, and verification."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATIENCE = 20.0
 
 @attrs.frozen
 class Parcel:
-    """A message to be sent; its label is unique."""
+    """Message to send; its label is unique."""
 
     label: str
     priority: int
@@ -33,7 +33,7 @@ class Parcel:
 
 @attrs.frozen
 class Arrival:
-    """A message that was received."""
+    """Received message."""
 
     label: str
     priority: int
@@ -42,7 +42,7 @@ class Arrival:
 
 
 def largest_body(label: str, destination: str) -> int:
-    """How many bytes fit into a packet of 4 MiB behind the headers of such a message.
+    """The size of the largest body that fits into a packet of 4 MiB after the headers of such a message.
 
     The offset of the body is taken from a packet with one byte.
     """
@@ -57,7 +57,7 @@ def largest_body(label: str, destination: str) -> int:
 
 
 def make_parcels(sender: str, destination: str, count: int) -> list[Parcel]:
-    """Messages of every size and priority by chance, which is the same in each run."""
+    """Messages of random sizes and priorities, the same in each run."""
     chance = random.Random(sender)
     largest = largest_body(f"{sender} {0:04}", destination)
     sizes = [0, 0, largest, largest - 1, largest]
@@ -70,7 +70,7 @@ def make_parcels(sender: str, destination: str, count: int) -> list[Parcel]:
 
 
 def send(client: ControlClient, destination: str, parcels: Sequence[Parcel]) -> int:
-    """Send everything, in this order; answers how many messages were taken."""
+    """Send all messages in this order; return the number of accepted messages."""
 
     def records() -> Iterator[StreamRecord]:
         for parcel in parcels:
@@ -81,7 +81,7 @@ def send(client: ControlClient, destination: str, parcels: Sequence[Parcel]) -> 
 
 
 def receive(client: ControlClient, count: int) -> list[Arrival]:
-    """Receive so many messages, or as many as come without a longer pause."""
+    """Receive this number of messages, or all that arrive until a pause."""
     arrivals: list[Arrival] = []
     with client.receive(QUEUE, count=count, timeout=PATIENCE) as stream:
         for item in stream:
@@ -96,7 +96,7 @@ def receive(client: ControlClient, count: int) -> list[Arrival]:
 
 
 def broken_promises(parcels: Sequence[Parcel], arrivals: Sequence[Arrival]) -> list[str]:
-    """Everything that is wrong with what arrived, in words; nothing if all promises held."""
+    """The violations among arrived messages, as texts; empty if every guarantee was kept."""
     broken: list[str] = []
     sent = {parcel.label: parcel for parcel in parcels}
     place = {label: number for number, label in enumerate(sent)}

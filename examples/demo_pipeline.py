@@ -1,20 +1,20 @@
-"""The jobs of the pipeline find in fifty thousand messages exactly what was done to them.
+"""Demonstration of the Spark jobs: among fifty thousand messages they find exactly the injected faults.
 
 C{make demo-pipeline} runs this.  It starts ALPHA on 127.0.0.2 and BETA on 127.0.0.3 as real processes, which
 exchange
 
-  - 20,000 express messages, through a proxy that loses some, lets others come more than once, of which BETA
-    keeps one, and swaps some;
-  - 20,000 transactional and 8,000 recoverable messages, to which nothing happens;
+  - 20,000 express messages, through a proxy that loses some, repeats some, whose duplicates BETA
+    discards, and swaps some;
+  - 20,000 transactional and 8,000 recoverable messages, without faults;
   - 1,000 messages that are not received in time, and 1,000 for an unreachable host.
 
-The jobs read both stores while the servers run and, as Parquet, what the proxy saw.  What they find is
-compared, message by message, with what was done.
-Then the records of the transactional messages are exported and edited: some are removed, some are there
-twice, some are swapped; and the jobs run again.
+The jobs read both stores while the servers run and, as Parquet, the packets that the proxy recorded.  Their
+findings are compared, message by message, with the injected faults.
+Then the records of the transactional messages are exported and edited: some are removed, some duplicated,
+some swapped; and the jobs run again.
 
 Their reports go to the directory that is given as argument, or to C{_demo_pipeline}; status 0 means that
-everything was found, and nothing else.
+they found all faults, and nothing else.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ LIMIT = 3
 
 @attrs.define
 class Verdict:
-    """Compares what was found with what was done.
+    """Comparison of findings with injected faults.
 
-    @ivar wrong: what does not agree, in words.
+    @ivar wrong: the differences, as texts.
     """
 
     wrong: list[str] = attrs.field(factory=list)
 
     def compare(self, what: str, done: Iterable[object], found: Iterable[object]) -> None:
-        """Say whether the same was found as was done, as often."""
+        """Compare findings with injected faults, including their counts."""
         wanted, got = Counter(done), Counter(found)
         agree = wanted == got
         print(f"  {what:<58} {wanted.total():>7,} {got.total():>7,}  {'as injected' if agree else 'WRONG'}")
@@ -86,7 +86,7 @@ class Verdict:
 
 @attrs.frozen
 class Estate:
-    """What was sent, by the identifiers of the messages."""
+    """Sent messages, by their identifiers."""
 
     express: Sequence[str]
     transactional: Sequence[str]
@@ -101,12 +101,12 @@ def destination(address: str, queue: str) -> str:
 
 
 def is_express(view: UserMessageView) -> bool:
-    """Whether the meddler meddles with a message: with those for the orders, and no acknowledgements."""
+    """Whether the meddler may change a message: those for the queue of orders, and no acknowledgements."""
     return not view.is_recoverable and view.message_class == 0
 
 
 def send(manager: QueueManager, address: str, queue: str, count: int, **properties: object) -> list[str]:
-    """Send so many messages; their identifiers, in the order of sending."""
+    """Send this number of messages; return their identifiers, in sending order."""
     header = {"destination": destination(address, queue), **properties}
 
     def records() -> Iterator[StreamRecord]:
@@ -120,7 +120,7 @@ def send(manager: QueueManager, address: str, queue: str, count: int, **properti
 def send_in_transactions(
     manager: QueueManager, address: str, queue: str, count: int, **properties: object
 ) -> list[str]:
-    """The same, many messages in each transaction; the sender keeps copies in its journal."""
+    """Send messages, many in each transaction; the sender keeps copies in its journal."""
     header = {
         "destination": destination(address, queue),
         "journal": True,
@@ -137,7 +137,7 @@ def send_in_transactions(
 
 
 def take(manager: QueueManager, queue: str, count: int) -> None:
-    """Receive so many messages: a sender keeps copies of transactional ones only when they are received."""
+    """Receive this number of messages: a sender journals transactional ones only once they are received."""
     with manager.client.receive(queue, count=count, timeout=PATIENCE) as stream:
         for item in stream:
             if isinstance(item, Receipt):
@@ -145,7 +145,7 @@ def take(manager: QueueManager, queue: str, count: int) -> None:
 
 
 def wait_for(what: str, is_done: Callable[[], bool]) -> None:
-    """Wait until it is done.
+    """Wait until a condition holds.
 
     @raise ServerFailed: it takes too long.
     """
@@ -159,7 +159,7 @@ def wait_for(what: str, is_done: Callable[[], bool]) -> None:
 def exchange(
     alpha: QueueManager, beta: QueueManager, mischief: Mischief, threads: ThreadPoolExecutor
 ) -> Estate:
-    """Send everything in both directions at once, and wait until all of it has come or is dead."""
+    """Send all messages in both directions at once, and wait until each has arrived or failed."""
     for queue, manager, options in (
         (ORDERS, beta, {"log": True}),
         (PAYMENTS, beta, {"log": True, "transactional": True}),
@@ -205,7 +205,7 @@ def exchange(
 
 
 class Jobs:
-    """Runs jobs, as C{python -m msmq.pipeline} does, in one Spark."""
+    """Runs jobs, as C{python -m msmq.pipeline} does, in one Spark session."""
 
     def __init__(self, reports: Path, verdict: Verdict) -> None:
         self._reports = reports
@@ -213,7 +213,7 @@ class Jobs:
         self.pages: list[Path] = []
 
     def run(self, job: str, name: str, inputs: Mapping[str, Path]) -> Path:
-        """Run a job; the directory with its tables.
+        """Run a job; return the directory with its tables.
 
         @raise ServerFailed: it fails.
         """
@@ -235,20 +235,20 @@ class Jobs:
 
 
 def table(output: Path, name: str, **wanted: object) -> list[dict[str, object]]:
-    """The rows of a table that a job wrote, which have these values."""
+    """The rows with these values of a table that a job wrote."""
     rows = parquet.read_table(output / name).to_pylist()
     return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
 
 
 def ids(rows: Iterable[Mapping[str, object]]) -> list[object]:
-    """The identifiers in rows."""
+    """The identifiers of rows."""
     return [row["id"] for row in rows]
 
 
 def judge_stores(
     jobs: Jobs, verdict: Verdict, sent: Estate, mischief: Mischief, stores: Mapping[str, Path]
 ) -> None:
-    """What the jobs find in both stores."""
+    """Check the findings of the jobs in both stores."""
     loss = jobs.run("loss", "loss", stores)
     streams = jobs.run("sequences", "sequences", {name: stores[name] for name in ("ALPHA", "BETA")})
     letters = jobs.run("deadletters", "deadletters", {name: stores[name] for name in ("ALPHA", "BETA")})
@@ -296,7 +296,7 @@ def judge_stores(
 
 @attrs.frozen
 class Edited:
-    """What was done to exported records."""
+    """Changes that were made to exported records."""
 
     removed: Sequence[str]
     repeated: Sequence[str]
@@ -349,7 +349,7 @@ def export(store: Path, records: Path) -> None:
 
 
 def judge_edited(jobs: Jobs, verdict: Verdict, sent: Estate, stores: Mapping[str, Path], place: Path) -> None:
-    """What the jobs find in edited records."""
+    """Check the findings of the jobs in edited records."""
     records, edited = place / "records", place / "BETA.parquet"
     export(stores["BETA"], records)
     done = edit(records, edited)
@@ -374,7 +374,7 @@ def judge_edited(jobs: Jobs, verdict: Verdict, sent: Estate, stores: Mapping[str
 
 
 def run(directory: Path, reports: Path) -> Verdict:
-    """Do it all."""
+    """Run all steps."""
     verdict = Verdict()
     mischief = Mischief(lose=251, swap=173)
     jobs = Jobs(reports, verdict)
@@ -414,7 +414,7 @@ def run(directory: Path, reports: Path) -> Verdict:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the demo, and say how it went; the exit status."""
+    """Run the demo, print its result, and return the exit status."""
     if len(arguments) > 1:
         print("usage: demo_pipeline.py [DIRECTORY]", file=sys.stderr)
         return 2

@@ -20,14 +20,14 @@ STOP_TIMEOUT = 10.0
 
 
 class ServerFailed(Exception):
-    """A queue manager does not run; says why in one line."""
+    """A queue manager could not be started or has failed; the text is the reason, in one line."""
 
 
 @attrs.define(eq=False)
 class QueueManager:
-    """One queue manager that runs.
+    """Running queue manager.
 
-    @ivar client: asks it, through the control socket in its data directory.
+    @ivar client: its control client, over the control socket in its data directory.
     """
 
     name: str
@@ -38,7 +38,7 @@ class QueueManager:
     _process: Popen[bytes] | None = attrs.field(default=None, init=False, repr=False)
 
     def start(self) -> None:
-        """Start the process, on whatever its data directory holds.
+        """Start the process on its data directory.
 
         @raise ServerFailed: it does not start.
         """
@@ -47,7 +47,7 @@ class QueueManager:
         _wait_until_running(self.client, self._process, self.name, self._complaints)
 
     def kill(self) -> None:
-        """End the process with SIGKILL, in whatever it is doing."""
+        """Kill the process with SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -68,11 +68,11 @@ def queue_manager(
     enterprise: Path | None = None,
     settings: str = "",
 ) -> Iterator[QueueManager]:
-    """Run a queue manager on TCP 1801 and UDP 3527 of an address; it is stopped whatever happens.
+    """Run a queue manager on TCP 1801 and UDP 3527 of an address, and stop it at the end of the block.
 
-    @param hosts: addresses of others, and where connections to them go instead.
+    @param hosts: addresses of other queue managers, and the addresses to connect to instead.
     @param enterprise: the enterprise file that it belongs to.
-    @param settings: what else stands in its configuration.
+    @param settings: further settings of its configuration.
     @raise ServerFailed: it does not start.
     """
     data = directory / name
@@ -109,7 +109,7 @@ def _wait_until_running(client: ControlClient, process: Popen[bytes], name: str,
             if client.status()["state"] == "running":
                 return
         except MQError:
-            pass  # Its socket is not there yet.
+            pass  # Its socket does not exist yet.
         time.sleep(0.05)
     raise ServerFailed(f"{name} is not running after {START_TIMEOUT:.0f} seconds")
 

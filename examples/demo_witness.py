@@ -1,4 +1,4 @@
-"""The witness of the demo: a proxy between two queue managers that counts the packets it passes on.
+"""The witness of the demo: a proxy between two queue managers that counts the packets it forwards.
 
 It knows nothing of queues and sessions; it cuts both directions of every connection into packets and
 classifies them, with the same two functions that any program may use.
@@ -27,7 +27,7 @@ UNREADABLE = "unreadable"
 
 
 class Side(Protocol):
-    """One of the two connections of a pair: what arrives here is counted and written to the other."""
+    """One of two connections of a pair: counts the received packets and writes them to the other."""
 
     transport: Any
 
@@ -37,13 +37,13 @@ class Side(Protocol):
         self.other: Side | None = None
 
     def join(self, other: Side) -> None:
-        """Whatever arrives on one connection goes out on the other, no faster than its peer reads."""
+        """Connect two sides: each writes to the other what it receives, with flow control."""
         for one, its_other in ((self, other), (other, self)):
             one.other = its_other
             one.transport.registerProducer(its_other.transport, True)
 
     def dataReceived(self, data: bytes) -> None:
-        """Count the packets that are whole by now, and pass on every byte at once."""
+        """Count the complete packets, and forward every byte at once."""
         for packet, _ in self._framer.feed(data):
             try:
                 self._seen[classify(packet).name.lower()] += 1
@@ -55,14 +55,14 @@ class Side(Protocol):
             self.other.transport.write(data)
 
     def connectionLost(self, reason: Failure | None = None) -> None:
-        """Where one connection ends, the other ends too."""
+        """Close the other connection of the pair."""
         if self.other is not None:
             self.other.transport.unregisterProducer()
             self.other.transport.loseConnection()
 
 
 class NearSide(Side):
-    """The connection of the queue manager that dialled; nothing is read before the other one stands."""
+    """Connection of the initiating queue manager; it is read once the other connection is established."""
 
     def __init__(self, seen: Counter[str], far: Side, onward: IStreamClientEndpoint) -> None:
         super().__init__(seen)
@@ -70,7 +70,7 @@ class NearSide(Side):
         self._onward = onward
 
     def connectionMade(self) -> None:
-        """Dial onward."""
+        """Connect to the receiver."""
         self.transport.pauseProducing()
         connectProtocol(self._onward, self._far).addCallbacks(self._connected, self._refused)
 
@@ -83,10 +83,10 @@ class NearSide(Side):
 
 
 class Tap(ServerFactory):
-    """Accepts the connections that one queue manager dials, and dials the other one for it.
+    """Accepts the connections of one queue manager, and connects to the other one for each.
 
-    @param sender: the address of the queue manager that dials; its connections go on from there.
-    @param receiver: the address of the one that it wants to reach.
+    @param sender: the address of the initiating queue manager, also the source of the onward connections.
+    @param receiver: the address of the queue manager to connect to.
     """
 
     noisy = False
@@ -97,15 +97,15 @@ class Tap(ServerFactory):
         self._back = witness.seen[receiver, sender]
 
     def buildProtocol(self, addr: IAddress | None) -> NearSide:
-        """Make both sides of a new connection."""
+        """Create both sides of a new connection."""
         return NearSide(self._there, Side(self._back), self._onward)
 
 
 class Witness:
-    """Runs the taps in a thread of its own, and keeps what they saw.
+    """Runs the proxies in a thread of its own, and holds their counts.
 
-    @ivar seen: how many packets of each kind passed, by the addresses of their sender and receiver.
-    @cvar tap_class: what stands between two addresses.
+    @ivar seen: the number of forwarded packets of each kind, by the addresses of their sender and receiver.
+    @cvar tap_class: the class of the proxies.
     """
 
     tap_class: Callable[[Any, Any, str, str], Tap] = Tap
@@ -128,7 +128,7 @@ class Witness:
         self._thread.join()
 
     def tap(self, sender: str, receiver: str) -> str:
-        """Stand between two addresses; answers where C{sender} has to connect instead."""
+        """Start a proxy between two addresses; return the address to which C{sender} has to connect."""
         endpoint = TCP4ServerEndpoint(self._reactor, 0, interface="127.0.0.1")
         tap = self.tap_class(self, self._reactor, sender, receiver)
         host = blockingCallFromThread(self._reactor, endpoint.listen, tap).getHost()

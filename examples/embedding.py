@@ -1,6 +1,6 @@
 """An application with a whole queue manager inside, which sends and receives with C{await}.
 
-It needs no other process, and is a queue manager like any other to the rest of the network::
+It needs no other process; other queue managers see an ordinary queue manager::
 
     python examples/embedding.py msmq-data 127.0.0.1
 """
@@ -18,7 +18,7 @@ QUEUE = r".\private$\orders"
 
 
 async def work(manager: QueueManagerService, address: str) -> None:
-    """What the application is about: orders come in, and are dealt with."""
+    """Receive and process orders, the work of this application."""
     await manager.create_queue(QUEUE, label="Orders")
 
     # A path is a queue of our own; other queue managers have format names.

@@ -1,4 +1,4 @@
-"""What a queue manager knows of messages that are gone: journals, dead letters, events, message logs.
+"""Journals, dead letters, events and message logs: the records of messages that have left their queues.
 
 ::
 
@@ -19,18 +19,18 @@ AUDIT = r".\private$\audit"
 
 
 def order(label: str, **properties: Any) -> Message:
-    """A message that survives."""
+    """Create a recoverable message."""
     return Message(label=label, delivery=Delivery.RECOVERABLE, **properties)
 
 
 async def labels(manager: QueueManagerService, queue: str) -> list[str]:
-    """What lies in a queue."""
+    """The labels of the messages in a queue."""
     found = await manager.reserve(queue, count=100, timeout=0, peek=True)
     return [message.view.label for message in found.messages]
 
 
 async def keep_what_was_received(manager: QueueManagerService) -> None:
-    """A journal has a copy of everything that was received from its queue."""
+    """Read a journal: it has a copy of every message that was received from its queue."""
     await manager.create_queue(ORDERS, journal=True, log=True)
     await manager.send(ORDERS, [order("boxes"), order("crates")])
     for _ in range(2):
@@ -39,7 +39,7 @@ async def keep_what_was_received(manager: QueueManagerService) -> None:
 
 
 async def bury(reactor: Any, manager: QueueManagerService) -> MessageIdentifier:
-    """A dead letter is kept of what was not received in time, if its sender asked for it."""
+    """Let a message expire: it becomes a dead letter, since its sender requested one."""
     [identifier] = await manager.send(ORDERS, [order("flowers", time_to_be_received=2, dead_letter=True)])
     await deferLater(reactor, 2.1)
     explanation = await manager.inspection.explain(identifier)
@@ -51,14 +51,14 @@ async def bury(reactor: Any, manager: QueueManagerService) -> MessageIdentifier:
 
 
 async def send_again(manager: QueueManagerService, identifier: MessageIdentifier) -> None:
-    """A dead letter can be sent again, under a new identifier, and is none any more then."""
+    """Send a dead letter again, under a new identifier; this removes it from the dead-letter queue."""
     await manager.requeue(identifier)
     print(f"received {(await manager.receive(ORDERS, timeout=0)).label}")
     print(f"{len(await manager.inspection.dead_letters())} dead letters")
 
 
 async def replay(manager: QueueManagerService) -> None:
-    """A message log has everything that arrived, whatever became of it."""
+    """Replay a message log: it has every message that arrived, whatever happened to it later."""
     await manager.create_queue(AUDIT)
     extent = await manager.inspection.log_extent(ORDERS)
     count = await manager.replay(ORDERS, AUDIT, first=extent.first, last=extent.last)

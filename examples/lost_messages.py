@@ -1,4 +1,4 @@
-"""Which messages of a few queue managers are lost, as a program that goes on with a job's table.
+"""Lists the lost messages of several queue managers, from the table of a Spark job.
 
 usage: lost_messages.py NAME=LOCATION ...
 
@@ -16,7 +16,7 @@ from msmq.pipeline.spark.jobs.loss import fates
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print what is lost; status 1 if anything is."""
+    """Print the lost messages; the exit status is 1 if there are any."""
     streams = ("log", "journal", "queue", "source_journal", "dead_letter", "events")
     inputs = [parse_input(text) for text in arguments]
     estate = read_estate(make_session(), inputs, JobInput(streams))

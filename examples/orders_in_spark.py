@@ -1,4 +1,4 @@
-"""What lies in a queue, what comes into it, and sending again what died, with Spark.
+"""Reads a queue, follows it as a stream, and sends dead letters again, with Spark.
 
 C{python examples/orders_in_spark.py DATA} reads the data directory of a server, which may run meanwhile;
 C{spark-submit} sends the same program to a cluster.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def oldest_by_priority(spark: SparkSession, data: str) -> DataFrame:
-    """How many messages wait in each queue, and since when."""
+    """The number of messages in each queue, and the arrival time of the oldest."""
     waiting = (
         spark.read.format("msmq")
         .option("stream", "queue")
@@ -28,7 +28,7 @@ def oldest_by_priority(spark: SparkSession, data: str) -> DataFrame:
 
 
 def keep_orders(spark: SparkSession, data: str, directory: str) -> StreamingQuery:
-    """Copy what has come into one queue since the last time into Parquet, each message once."""
+    """Append the messages that arrived in one queue since the last run to Parquet, each message once."""
     orders = (
         spark.readStream.format("msmq")
         .option("subscribe", "orders")

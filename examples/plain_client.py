@@ -1,4 +1,4 @@
-"""Drives a queue manager through its control API with nothing but the standard library.
+"""Uses the control API of a queue manager with the standard library alone.
 
 Copy the class C{Api} into any program, in which msmq need not be installed::
 
@@ -18,7 +18,7 @@ QUEUE = r".\private$\plain"
 
 
 class Refused(Exception):
-    """The queue manager says no; C{error} is its MQ_ERROR name."""
+    """The queue manager refused a request; C{error} is the MQ_ERROR name."""
 
     def __init__(self, error: str, detail: str) -> None:
         super().__init__(f"{error}: {detail}")
@@ -33,14 +33,14 @@ class Api(http.client.HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
-        """Connect to the socket; called by the base class as often as it is needed."""
+        """Connect to the socket; called by the base class whenever it has no connection."""
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.connect(self._path)
 
     def ask(
         self, method: str, path: str, body: bytes | None = None, /, **parameters: object
     ) -> tuple[http.client.HTTPMessage, bytes]:
-        """One request; the headers and the body of the answer.
+        """Send one request; return the headers and the body of the response.
 
         @raise Refused: the queue manager refused.
         """
@@ -53,12 +53,12 @@ class Api(http.client.HTTPConnection):
         return answer.headers, content
 
     def ask_json(self, method: str, path: str, /, **content: object) -> Any:
-        """One request that is answered with JSON; what is given is sent as JSON too."""
+        """Send one request, its body as JSON if there is one; return the JSON of the response."""
         return json.loads(self.ask(method, path, json.dumps(content).encode() if content else None)[1])
 
 
 def main(path: str) -> None:
-    """Make a queue, send, receive, and clean up."""
+    """Create a queue, send, receive, and delete the queue."""
     api = Api(path)
     status = api.ask_json("GET", "status")
     print(f"{status['name']} is {status['state']}")
@@ -67,7 +67,7 @@ def main(path: str) -> None:
     _, answer = api.ask("POST", "messages", b"by hand", destination=QUEUE, label="greeting", priority=7)
     print(f"sent {json.loads(answer)['id']}")
 
-    # The body comes as it is, the properties as headers.
+    # The response has the body unchanged, and the properties as headers.
     headers, body = api.ask("GET", "messages", queue=QUEUE, timeout=5)
     print(f"received {headers['Msmq-Label']} of priority {headers['Msmq-Priority']}: {body!r}")
     try:

@@ -1,6 +1,6 @@
-"""A queue manager that admits known peers only, and blocks a peer that sends a forbidden message.
+"""A queue manager that accepts sessions of known peers only, and blocks peers that send a forbidden message.
 
-Name the identifiers of the queue managers that may come, as C{msmq status} shows them there::
+Its arguments are the identifiers of the admitted queue managers, as C{msmq status} on each shows them::
 
     python examples/policy.py msmq-data 127.0.0.3 761BB34D-7CC6-4988-BCCF-C0EAF0A2818A
 """
@@ -35,7 +35,7 @@ class Policy:
 
 
 class GuardedSession(SessionProtocol):
-    """A session that asks the policy before the queue manager behind it hears of anything."""
+    """Session that applies the policy before the queue manager gets the messages."""
 
     def __init__(self, *args: Any, policy: Policy) -> None:
         super().__init__(*args)
@@ -47,7 +47,7 @@ class GuardedSession(SessionProtocol):
         return super().may_open() and who in policy.known and who not in policy.shut_out
 
     def messages_arriving(self, messages: Sequence[UserMessageView], first_recoverable: int) -> HookResult:
-        """Take a batch, or nothing of it.
+        """Accept a batch, or refuse all of it.
 
         Closing acknowledges nothing: the peer keeps what it sent, and would bring it again and again
         if it were let in.
@@ -62,7 +62,7 @@ class GuardedSession(SessionProtocol):
         return super().messages_arriving(messages, first_recoverable)
 
     def message_rejected(self, message: UserMessageView, reason: str) -> None:
-        """Called by the queue manager too, for what it has no queue for."""
+        """Count a refusal; the queue manager calls this too, for messages to unknown queues."""
         print(f"{self.remote_address}: message {message.identifier} not taken: {reason}", flush=True)
 
 

@@ -1,7 +1,7 @@
 """Records what peers send, byte for byte, into files that C{msmq decode} reads.
 
 Each session has a file of its own, from the first packet of the handshake to the last message; messages
-are acknowledged, and recorded is all that becomes of them::
+are recorded and acknowledged, and not processed otherwise::
 
     python examples/recorder.py tcp:1801:interface=127.0.0.3 recordings
     msmq decode recordings/127.0.0.2-1.msmq
@@ -28,7 +28,7 @@ from msmq.net.clock import SystemClock
 
 
 class RecordingSession(SessionProtocol):
-    """Writes down whatever arrives before anything is made of it."""
+    """Session that records every received byte before it is parsed."""
 
     factory: RecordingFactory
     _file: BinaryIO
@@ -39,12 +39,12 @@ class RecordingSession(SessionProtocol):
         self._file = self.factory.new_file(self.remote_address)
 
     def dataReceived(self, data: bytes) -> None:
-        """Record first, so that a packet that breaks the rules is in the file too."""
+        """Record first, so that the file has malformed packets too."""
         self._file.write(data)
         super().dataReceived(data)
 
     def messages_arriving(self, messages: Sequence[UserMessageView], first_recoverable: int) -> None:
-        """Recoverable messages are acknowledged once they are on disk, here as everywhere."""
+        """Acknowledge recoverable messages once they are on disk."""
         recoverable = sum(message.is_recoverable for message in messages)
         if recoverable:
             self._file.flush()
@@ -58,9 +58,9 @@ class RecordingSession(SessionProtocol):
 
 
 class RecordingFactory(SessionFactory):
-    """Accepts sessions, and gives each a file.
+    """Accepts sessions, each with a file of its own.
 
-    @param directory: where the files go; it is made if it is not there.
+    @param directory: the directory for the files; it is created if it does not exist.
     """
 
     protocol = RecordingSession
@@ -71,7 +71,7 @@ class RecordingFactory(SessionFactory):
         self._directory = directory
 
     def new_file(self, address: str) -> BinaryIO:
-        """A file that was not there before, named after the peer."""
+        """Create a new file, named after the peer."""
         for number in itertools.count(1):
             try:
                 return (self._directory / f"{address}-{number}.msmq").open("xb")

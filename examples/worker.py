@@ -1,6 +1,6 @@
-"""A worker that takes each message in a transaction, and gives it back when it fails.
+"""A worker that receives each message in a transaction, and returns it to the queue when it fails.
 
-What fails too often is put aside, so that it holds up nothing behind it::
+A message that fails too often is moved to a subqueue, so that it does not block the messages after it::
 
     python examples/worker.py msmq-data 127.0.0.1
 """
@@ -31,12 +31,12 @@ ATTEMPTS = 3
 
 
 def book(payment: bytes) -> bytes:
-    """What the worker is about; fails for what is not a number."""
+    """Process one payment; raises if its body is not a number."""
     return b"booked %d" % int(payment)
 
 
 async def pay(manager: QueueManagerService, payments: OpenQueue) -> None:
-    """Deal with one payment: it leaves its queue and its receipt is there, or nothing has happened."""
+    """Process one payment: it is received and its receipt is sent, or neither."""
     async with manager.begin() as transaction:
         message = await payments.receive(timeout=0, transaction=transaction)
         receipt = Message(body=book(bytes(message.view.body)), transactional=True)
@@ -44,7 +44,7 @@ async def pay(manager: QueueManagerService, payments: OpenQueue) -> None:
 
 
 async def work(manager: QueueManagerService) -> None:
-    """Deal with all payments that are there."""
+    """Process all payments in the queue."""
     poison = manager.open_queue(POISON, QueueAccessType.MOVE)
     async with manager.open_queue(PAYMENTS) as payments, poison:
         while True:
@@ -66,7 +66,7 @@ async def work(manager: QueueManagerService) -> None:
 
 
 async def show(manager: QueueManagerService, queue: str) -> None:
-    """Print what lies in a queue."""
+    """Print the messages in a queue."""
     found = await manager.reserve(queue, count=100, timeout=0, peek=True)
     print(f"{queue}: {[bytes(message.view.body).decode() for message in found.messages]}")
 
@@ -81,7 +81,7 @@ async def main(reactor: Any, data: str = "msmq-data", address: str = "127.0.0.1"
         manager = server.parts.manager
         for queue in (PAYMENTS, RECEIPTS):
             await manager.create_queue(queue, transactional=True)
-        # Transactional messages that no transaction sends are sent in one of their own.
+        # A transactional message that is sent outside a transaction gets one of its own.
         await manager.send(
             PAYMENTS, [Message(body=body, transactional=True) for body in (b"100", b"a hundred", b"200")]
         )

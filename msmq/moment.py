@@ -5,7 +5,9 @@ from __future__ import annotations
 import attrs
 
 
-@attrs.frozen
+# Without slots: attrs assigns those of a frozen class with one call each, and several moments are read for
+# each batch of messages.
+@attrs.frozen(slots=False)
 class Moment:
     """One instant, read from both clocks at once.
 

@@ -76,7 +76,7 @@ def select_plugin(
         problems = [str(each) for each in _unusable(name, interface)]
         more = f"; and {len(problems) - _MOST_REPORTED} more" if len(problems) > _MOST_REPORTED else ""
         raise PluginError(
-            f"there is no {kind} {quoted(name)}; there are: {', '.join(sorted(known))}"
+            f"unknown {kind} {quoted(name)}; known are: {', '.join(sorted(known))}"
             + ("; plugins that cannot be used: " if problems else "")
             + "; ".join(problems[:_MOST_REPORTED])
             + more

@@ -51,6 +51,10 @@ def _is_data(defined: ast.ClassDef) -> bool:
     return "attrs." in decorators or any(each in bases for each in _DATA_BASES)
 
 
+def _is_setattr(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id == "setattr" and len(call.args) == 3
+
+
 def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr | None]:
     arguments = function.args
     return {each.arg: each.annotation for each in (*arguments.args, *arguments.kwonlyargs)}
@@ -146,7 +150,7 @@ class Vocabulary:
             and not any("property" in ast.unparse(decorator) for decorator in each.decorator_list)
         }
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr" and len(node.args) == 3:
+            if isinstance(node, ast.Call) and _is_setattr(node):
                 if self._is_collaborator(node.args[2], functions):
                     yield Offence(node.lineno, ast.unparse(node), ast.unparse(node.args[2]))
             if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:

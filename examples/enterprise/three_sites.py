@@ -1,15 +1,15 @@
-"""Six queue managers in three sites: messages travel from gate to gate, and around a gate that is killed.
+"""Six queue managers in three sites: messages are routed through gates, and around a gate that is killed.
 
 C{python examples/enterprise/three_sites.py} starts them all from C{enterprise.toml}, or from another file
 with the same names, on six addresses of this host.
 ANNA in Berlin sends transactional messages to the public queue C{orders} of LUCA in Rome.
 The gate of Paris, on the least-cost route, is killed with SIGKILL in the middle, and started
 again at the end: acknowledgements may be in its store only.
-It ends with status 0 only if every promise held:
+It ends with status 0 only if every guarantee was kept:
 
   - each message arrives exactly once, and in the order of sending;
-  - what was sent before went through Paris, and what was sent after it went straight to Rome;
-  - no acknowledgement is lost with the gate: ANNA keeps nothing that waits, and journals everything.
+  - messages sent before the kill were routed through Paris, and later ones directly to Rome;
+  - no acknowledgement is lost with the gate: ANNA has no pending message, and journals every message.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ sys.path.insert(0, str(HERE.parent))
 from demo_servers import QueueManager, ServerFailed, queue_manager  # noqa: E402
 
 from msmq import MQError  # noqa: E402
-from msmq.cli.output import cell  # noqa: E402
+from msmq.cli.readable import cell  # noqa: E402
 from msmq.control.client.client import Delivered, Receipt  # noqa: E402
 from msmq.control.protocol.records import StreamRecord  # noqa: E402
 from msmq.directory.enterprise_file import EnterpriseFileError, load_enterprise  # noqa: E402
@@ -72,7 +72,7 @@ def send(sender: QueueManager, first: int) -> None:
 
 
 def receive(receiver: QueueManager, count: int) -> list[Arrived]:
-    """What arrives, as many as are expected, or until nothing more comes for a while."""
+    """The messages that arrive, up to the expected number, or until a pause."""
     arrived: list[Arrived] = []
     with receiver.client.receive(ORDERS, count=count, timeout=PATIENCE) as stream:
         for item in stream:
@@ -85,7 +85,7 @@ def receive(receiver: QueueManager, count: int) -> list[Arrived]:
 
 
 def settled(sender: QueueManager) -> list[str]:
-    """Wait until everything is acknowledged from end to end, and say what is not."""
+    """Wait until every message is acknowledged from end to end, and return those that are not."""
     deadline = time.monotonic() + PATIENCE
     while True:
         waiting = sum(queue["messages"] for queue in sender.client.outgoing())
@@ -106,7 +106,7 @@ def show_route(sender: QueueManager) -> None:
 
 
 def judge(arrived: Sequence[Arrived], first: int, hops: int) -> list[str]:
-    """What is wrong with messages that should have come by so many gates."""
+    """The violations among messages that should have passed this number of gates."""
     expected = [f"{number:04}" for number in range(first, first + COUNT)]
     broken = []
     if [each.label for each in arrived] != expected:
@@ -121,7 +121,7 @@ def judge(arrived: Sequence[Arrived], first: int, hops: int) -> list[str]:
 
 
 def run(enterprise: Path, directory: Path) -> list[str]:
-    """Do it all; answers the promises that were broken."""
+    """Run all steps, and return the violated guarantees."""
     file = load_enterprise(enterprise)
     machines = file.topology.queue_managers
     with ThreadPoolExecutor(len(machines)) as threads, ExitStack() as running:
@@ -154,14 +154,14 @@ def run(enterprise: Path, directory: Path) -> list[str]:
 
 
 def wait_for_topology(member: QueueManager) -> None:
-    """The directory is read after the start; until then nothing is routed."""
+    """Wait until the directory has been read; nothing is routed before that."""
     deadline = time.monotonic() + PATIENCE
     while not member.client.topology()["sites"] and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
 def report(arrived: Sequence[Arrived], first: int, hops: int) -> list[str]:
-    """Print what arrived, and say what is wrong with it."""
+    """Print the messages that arrived, and return the violations."""
     broken = judge(arrived, first, hops)
     order = "in the order of sending" if not broken else "NOT AS THEY SHOULD"
     ways = ", ".join(str(way) for way in sorted({each.hops for each in arrived}))
@@ -170,7 +170,7 @@ def report(arrived: Sequence[Arrived], first: int, hops: int) -> list[str]:
 
 
 def main() -> int:
-    """Run the example, and say how it went; the exit status."""
+    """Run the example, print its result, and return the exit status."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     started = time.monotonic()
     enterprise = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ENTERPRISE

@@ -1,11 +1,10 @@
 """A durable message store in one file, as a third-party package would add it.
 
-Every batch of changes becomes one entry at the end of the file, is forced to the disk, and only then is it
-done.  A start reads all entries again; an entry that was being written when the machine stopped was never
-acknowledged, and is cut off.
+Every batch of changes becomes one entry at the end of the file, which is synced before the commit completes.
+A start reads all entries again; an incomplete last entry was never acknowledged, and is cut off.
 
-It is small rather than good: everything is held in memory as well, the file only grows, and writing holds
-up the reactor for as long as the disk takes.
+It is an example, not a store for production: everything is kept in memory too, the file only grows, and disk
+writes block the reactor.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _ENTRY = Struct("<II")
 
 @implementer(IMessageStore)
 class JournalMessageStore:
-    """Keeps everything in memory, and the changes in a file.
+    """Message store that keeps its state in memory, and the changes in a file.
 
     @param path: the file; other users must not be able to write to it, since pickles are programs.
     """
@@ -67,7 +66,7 @@ class JournalMessageStore:
             self._file = self._path.open("r+b" if self._path.exists() else "w+b", buffering=0)
             self._end = 0
             for end, changes in _entries(self._file):
-                # What was refused when it was written is refused again.
+                # A batch that was refused when it was written is refused again.
                 self._memory.commit(changes).addErrback(lambda failure: failure.trap(StorageError) and None)
                 self._end = end
             self._file.truncate(self._end)
@@ -124,7 +123,7 @@ class JournalMessageStore:
         return self._memory.close()
 
     def _failure(self, error: OSError) -> StorageError:
-        """What the system says, in the words of the store."""
+        """The error of the store for an error of the system."""
         kind = StorageFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
         return kind(f"{self._path}: {error.strerror}")
 
@@ -134,7 +133,7 @@ def _not_open() -> StoreNotOpen:
 
 
 def _append(file: BinaryIO, end: int, entry: bytes) -> None:
-    """Write an entry behind the last good one, over whatever a failure left there, and force it to disk."""
+    """Write an entry after the last complete one, over the remains of a failed write, and sync it."""
     file.seek(end)
     file.truncate()
     rest = memoryview(entry)
@@ -158,7 +157,7 @@ def _entries(file: BinaryIO) -> Iterator[tuple[int, list[Change]]]:
 
 @implementer(IStorageFactory)
 class JournalStorageFactory:
-    """C{journal}, or C{journal:FILE}: a file in the data directory, or another one."""
+    """Factory for C{journal}, a file in the data directory, and C{journal:FILE}, another one."""
 
     name = "journal"
     description = "one file that only grows, forced to disk with every batch"

@@ -15,6 +15,11 @@ _C = TypeVar("_C", bound=Callable[..., object])
 yes_option: Final = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 """Decorator that adds C{--yes} to a command."""
 
+dry_run_option: Final = click.option(
+    "--dry-run", is_flag=True, help="Change nothing, and print what would be removed."
+)
+"""Decorator that adds C{--dry-run} to a command."""
+
 
 def is_interactive() -> bool:
     """Whether the command can prompt: standard input and standard error are terminals."""

@@ -27,19 +27,21 @@ class Settings:
 
     @ivar control: the endpoint of the server, from the last option that sets it.
     @ivar token_file: the file with the token for a remote server.
+    @ivar utc: print times in UTC.
     @ivar on: the member of the estate on which the verb runs, by its control endpoint.
     """
 
     control: str | None = None
     token_file: str | None = None
     as_json: bool = False
+    utc: bool = False
     on: str | None = None
     _member: ControlClient | None = attrs.field(default=None, init=False)
 
     @property
     def output(self) -> Output:
         """The output."""
-        return Output(self.as_json)
+        return Output(self.as_json, self.utc)
 
     @property
     def client(self) -> ControlClient:
@@ -213,6 +215,13 @@ def common_options(command: _C) -> _C:
             help="Print only JSON, one object a line.",
         ),
         click.option(
+            "--utc",
+            is_flag=True,
+            expose_value=False,
+            callback=_take_utc,
+            help="Print times in UTC, not in local time; JSON always has UTC.",
+        ),
+        click.option(
             "--token-file",
             metavar="F",
             expose_value=False,
@@ -245,6 +254,11 @@ def _socket_in(directory: str) -> str:
 def _take_json(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
         context.ensure_object(Settings).as_json = True
+
+
+def _take_utc(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.ensure_object(Settings).utc = True
 
 
 def _take_control(context: click.Context, parameter: click.Parameter, value: str | None) -> None:

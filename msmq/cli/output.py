@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from msmq.cli.readable import cell, printable
 from msmq.errors import MsmqError
 
 _NARROWEST: Final = 8
@@ -26,10 +27,12 @@ class Output:
     """Standard output.
 
     @ivar as_json: one JSON object a line, and nothing else.
+    @ivar utc: print times in UTC rather than in the time zone of this computer; those in JSON always are.
     """
 
-    def __init__(self, as_json: bool) -> None:
+    def __init__(self, as_json: bool, utc: bool = False) -> None:
         self.as_json = as_json
+        self.utc = utc
 
     def object(self, value: Mapping[str, Any]) -> None:
         """Print a JSON object on one line, in ASCII, so that line ends are unambiguous."""
@@ -40,7 +43,7 @@ class Output:
         if self.as_json:
             self.object(value)
         else:
-            lines = [line for key, part in value.items() for line in _lines(key, part)]
+            lines = [line for key, part in value.items() for line in self._lines(key, part)]
             width = max((len(key) for key, _ in lines), default=0)
             for key, text in lines:
                 self.write(f"{key:{width}}  {text}".rstrip())
@@ -51,18 +54,37 @@ class Output:
             for value in values:
                 self.object(value)
             return
-        rows = [columns, *([cell(value.get(column)) for column in columns] for value in values)]
+        cells = [[self.cell(value.get(column), column) for column in columns] for value in values]
+        rows = [columns, *cells]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         fit = fitted_widths(widths, [len(column) for column in columns], _terminal_width())
-        for row in rows:
-            cells = (cut_text(text, width).ljust(width) for text, width in zip(row, fit, strict=True))
-            self.write("  ".join(cells).rstrip())
+        for number, row in enumerate(rows):
+            line = "  ".join(
+                cut_text(text, width).ljust(width) for text, width in zip(row, fit, strict=True)
+            ).rstrip()
+            if number == 0 and _has_styles():
+                self._write(f"\033[1m{printable(line)}\033[0m")
+            else:
+                self.write(line)
 
     def table(self, title: str, values: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
         """Print a titled table, in text output."""
         self.write(f"\n{title}" if values else f"\n{title}: none")
         if values:
             self.many(values, columns)
+
+    def _lines(self, key: str, value: Any) -> list[tuple[str, str]]:
+        """The lines of a value; nested mappings take a line each, other values one line."""
+        if not isinstance(value, Mapping):
+            return [(key, self.cell(value, key))]
+        parts = {name: part for name, part in value.items() if isinstance(part, Mapping)}
+        others = {name: part for name, part in value.items() if name not in parts}
+        lines = [(f"{key} {cell(name)}", self.cell(part, name)) for name, part in parts.items()]
+        return [*lines, (key, self.cell(others, key))] if others or not lines else lines
+
+    def cell(self, value: Any, key: str) -> str:
+        """A value as text for people; C{key} is its key."""
+        return cell(value, key, utc=self.utc)
 
     def text(self, text: str) -> None:
         """Print a line in text output; nothing with JSON."""
@@ -110,6 +132,13 @@ def _terminal_width() -> int | None:
     return shutil.get_terminal_size().columns
 
 
+def _has_styles() -> bool:
+    """Whether titles are bold: on a terminal, unless C{NO_COLOR} is set or the terminal is dumb."""
+    if _terminal_width() is None or os.environ.get("NO_COLOR"):
+        return False
+    return os.environ.get("TERM", "dumb") != "dumb"
+
+
 def fitted_widths(widths: Sequence[int], least: Sequence[int], width: int | None) -> list[int]:
     """Fit the widths of columns to the terminal: the widest are reduced, but none below its title."""
     fit = list(widths)
@@ -150,38 +179,3 @@ def complain(problem: str, who: str = "msmq") -> None:
         except (OSError, UnicodeError):
             # No output is left for reporting an error.
             return
-
-
-def _lines(key: str, value: object) -> list[tuple[str, str]]:
-    """The lines of a value; nested mappings take a line each, other values one line."""
-    if not isinstance(value, Mapping):
-        return [(key, cell(value))]
-    parts = {name: part for name, part in value.items() if isinstance(part, Mapping)}
-    others = {name: part for name, part in value.items() if name not in parts}
-    lines = [(f"{key} {cell(name)}", cell(part)) for name, part in parts.items()]
-    return [*lines, (key, cell(others))] if others or not lines else lines
-
-
-def cell(value: object) -> str:
-    """A value as text on one line, with terminal control characters escaped."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return ", ".join(cell(part) for part in value) or "-"
-    if isinstance(value, Mapping):
-        return " ".join(f"{cell(key)}={cell(part)}" for key, part in value.items()) or "-"
-    return printable(str(value))
-
-
-def printable(text: str, also: str = "") -> str:
-    """Escape all non-printable characters of a text, except those in C{also}."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character
-        if character.isprintable() or character in also
-        else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )

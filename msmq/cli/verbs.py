@@ -32,6 +32,10 @@ class VerbEntry:
 
 VERBS: Final = {
     "acl": VerbEntry("msmq.cli.queues.acl", "Show, change and explain the access control of a queue."),
+    "apply": VerbEntry(
+        "msmq.cli.queues.apply",
+        "Bring the queues of the server to what FILE says, and print the differences.",
+    ),
     "certificate": VerbEntry(
         "msmq.cli.server.certificate",
         "Create, import, list, publish and delete signing certificates.",
@@ -88,7 +92,7 @@ VERBS: Final = {
         "Check whether the queue manager of HOST, a name or an address, would accept a session.",
     ),
     "queue": VerbEntry(
-        "msmq.cli.queues.queue", "Create, list, show, change, purge, replay and delete queues."
+        "msmq.cli.queues.queue", "Create, list, show, change, pause, purge, replay and delete queues."
     ),
     "receive": VerbEntry(
         "msmq.cli.messages.receive", "Receive messages from QUEUE, a path or a format name."

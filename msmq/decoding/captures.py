@@ -170,14 +170,14 @@ def _decode_frames(frames: Iterable[Frame], session_port: int, ping_port: int) -
             if not is_known_link(last.link_type):
                 if last.link_type not in unknown_links:
                     unknown_links.add(last.link_type)
-                    note = f"frames of link type {last.link_type} are not understood"
+                    note = f"frames of link type {last.link_type} are not supported"
                     yield {**note_record(0, note, len(last.data)), "frame": last.number}
                 continue
             segment = read_segment(last.link_type, last.data)
             if segment is None:
                 if not has_tunnels and is_tunnelled(last.link_type, last.data):
                     has_tunnels = True
-                    note = "packets in GRE tunnels are not understood"
+                    note = "packets in GRE tunnels are not supported"
                     yield {**note_record(0, note, len(last.data)), "frame": last.number}
                 continue
             ports = segment.source[1], segment.destination[1]

@@ -66,7 +66,7 @@ def _control(text: str) -> None:
     if kind not in ("ssl", "tls", "tcp", "unix") or not rest or "\0" in text:
         raise ValueError(f"must be a control endpoint as ssl:HOST:PORT, not {quoted(text)}")
     if "tokenFile=" in rest:
-        raise ValueError("must name no tokenFile; the token is that of the caller")
+        raise ValueError("must not contain tokenFile; the caller sets the token file")
 
 
 def _public_keys(text: str) -> None:

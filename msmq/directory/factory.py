@@ -56,7 +56,7 @@ class FileDirectoryFactory:
             more = f", and {len(error.problems) - 1} more" if len(error.problems) > 1 else ""
             raise ValueError(
                 f"{error.problems[0]}{more}; the first start needs the file, which has the identifier of"
-                f" queue manager {computer_name}; later ones do not"
+                f" queue manager {computer_name}; later starts do not"
             ) from error
         wanted = computer_name.casefold()
         for each in file.objects:

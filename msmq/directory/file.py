@@ -272,9 +272,9 @@ class FileDirectory:
                 and held.public_encryption_key_list != keys
             ):
                 self.log.warn(
-                    "{path} does not say what {name} is to be encrypted for with, so others cannot send it"
-                    " encrypted messages; its [[queue_manager]] needs the line"
-                    ' encryption_keys = "..." with the content of keys/encryption-keys.txt of its data',
+                    "{path} does not have the public keys of {name}, so other queue managers cannot send it "
+                    "encrypted messages; its [[queue_manager]] needs the line"
+                    ' encryption_keys = "..." with the content of keys/encryption-keys.txt',
                     path=self.path,
                     name=held.computer_name,
                 )

@@ -38,6 +38,19 @@ class IAccessAdministration(Interface):
     def revoke(path: str, principal: str) -> Awaitable[AccessList]:
         """Remove all entries of a principal; as L{allow}."""
 
+    def as_sddl(entries: Sequence[tuple[str, str, Sequence[str]]]) -> Awaitable[str]:
+        """The access list of a queue with these entries alone, as SDDL; nothing is changed.
+
+        @param entries: C{allow} or C{deny}, a principal and rights, as of L{allow}.
+        """
+
+    def replace(path: str, sddl: str, *, dry_run: bool = False) -> Awaitable[AccessList]:
+        """Replace the owner and the access list, as far as C{sddl} has them, durably; as L{allow}.
+
+        @param dry_run: change nothing, and return what the list would be.
+        @raise MQError: also MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR.
+        """
+
     def why(path: str, principal: str, right: str) -> Awaitable[AccessVerdict]:
         """Whether a principal has a right, and what decides it."""
 

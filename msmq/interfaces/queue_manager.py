@@ -262,6 +262,16 @@ class IAdministration(Interface):
         Messages that readers hold are removed too, whether confirmed or released, and are not counted.
         """
 
+    def pause_queue(path: str) -> Awaitable[QueueSummary]:
+        """Pause the reading of a queue and its subqueues until it is resumed, across restarts too.
+
+        Receives wait as in an empty queue; peeks find the messages, and senders are accepted.
+        Transactions and reservations that hold messages are not affected.
+        """
+
+    def resume_queue(path: str) -> Awaitable[QueueSummary]:
+        """End L{pause_queue}: waiting receives get the messages that are there."""
+
     def delete_queue(path: str) -> Awaitable[None]:
         """Delete a queue and all messages in it."""
 

@@ -46,6 +46,7 @@ class QueueSummary:
     @ivar sent_total: messages that came into it since the process began.
     @ivar received_total: messages that were received from it since then.
     @ivar oldest_message_time: when the oldest message arrived that can be received; C{None} without one.
+    @ivar paused: receives from it wait until an operator resumes it, or the queue of which it is a subqueue.
     """
 
     path: str
@@ -73,6 +74,7 @@ class QueueSummary:
     sent_total: int
     received_total: int
     oldest_message_time: float | None = attrs.field(metadata=TIME)
+    paused: bool
 
 
 @attrs.frozen
@@ -230,6 +232,7 @@ class ManagerStatus:
     @ivar expired: messages that have expired, by the kind of their time limit.
     @ivar poisoned: messages that were moved to the subqueue poison, by queue.
     @ivar throttled: [MS-MQDMPR] 3.1.1.1 Throttled: arriving messages wait until the store has space.
+    @ivar queues_paused: how many local queues are paused for their readers.
     @ivar directory: C{None} without a directory, as is C{directory_differences}.
     """
 
@@ -263,5 +266,6 @@ class ManagerStatus:
     events_dropped: int
     outgoing_paused: PausedOutgoing
     redirected_names: int
+    queues_paused: int
     directory: DirectoryStatus | None
     directory_differences: Sequence[str] | None

@@ -76,6 +76,7 @@ class ManagerLifecycle:
         parts.performer.perform(())
         parts.outgoing_redirects.start()
         parts.outgoing_holds.start()
+        parts.administration.start()
         parts.transfer.bring_online()
         self._mend_descriptors()
 

@@ -222,7 +222,8 @@ class Outbox:
             if message.message_class and not is_application_class(message.message_class):
                 raise MQError(
                     Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
-                    f"class {message.message_class:#06x} is the system's own, and no application sends it",
+                    f"class {message.message_class:#06x} is reserved for queue managers; an application "
+                    f"cannot send it",
                 )
             if message.privacy_level and direct:
                 raise MQError(

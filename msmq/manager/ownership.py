@@ -48,7 +48,7 @@ async def check_migration(store: IMessageStore, snapshot: Snapshot) -> None:
             )
             problem += " migrate, or use the other store"
         else:
-            problem = f"it was moved to {mark.other}: have [storage] backend name that one, or move it back"
+            problem = f"it was moved to {mark.other}: set [storage] backend to that one, or migrate it back"
     except ValueError as error:
         problem = str(error)
     await store.close()

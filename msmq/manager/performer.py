@@ -157,7 +157,7 @@ class Performer:
                 await work(attempt)
                 return True
             except MQError as error:
-                self.log.error("{what} not stored, but tried again: {error}", what=what, error=error)
+                self.log.error("{what} not stored, retrying: {error}", what=what, error=error)
             await self.pause(every)
         return False
 

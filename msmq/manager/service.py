@@ -319,6 +319,14 @@ class QueueManagerService(Service):
         """
         return await self._work.administration.purge(path)
 
+    async def pause_queue(self, path: str) -> QueueSummary:
+        """See L{IAdministration.pause_queue} and L{Administration.set_paused}."""
+        return await self._work.administration.set_paused(path, True)
+
+    async def resume_queue(self, path: str) -> QueueSummary:
+        """See L{IAdministration.resume_queue} and L{Administration.set_paused}."""
+        return await self._work.administration.set_paused(path, False)
+
     async def delete_queue(self, path: str) -> None:
         """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, with all that is in it; its waiting readers fail.
 

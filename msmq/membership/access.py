@@ -52,10 +52,11 @@ NO_DIRECTORY = Outcome(
 """Result of every event in workgroup mode."""
 
 _KEYS: Final = ("public_encryption_key_list", "public_signing_key_list")
-_GONE: Final = "its object is not in the directory; the queue stays as it is here"
+_GONE: Final = "its object is not in the directory; the local queue is unchanged"
 
 OFFLINE = Outcome(
-    DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, detail="the directory was away and was not asked again"
+    DirectoryOperationResult.DIRECTORY_NOT_CONNECTED,
+    detail="the directory was unreachable and was not queried again",
 )
 
 
@@ -211,7 +212,9 @@ class DirectoryAccess:
             if found := select(queues, filters, attributes):
                 return Outcome(value=found[0])
             result = DirectoryOperationResult.OBJECT_NOT_FOUND
-            return Outcome(result, detail="no queue of this queue manager matches, and the directory is away")
+            return Outcome(
+                result, detail="no queue of this queue manager matches, and the directory is unreachable"
+            )
         if of is QueueManagerObject and (
             itself := select([DirectoryEntry.holding(self.local.object)], filters, attributes)
         ):

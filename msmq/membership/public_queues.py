@@ -268,7 +268,7 @@ class _Busy:
 
     def __enter__(self) -> None:
         if self._path in self._busy:
-            raise MQError(self._refusal, f"{self._path} is just being made, changed or deleted")
+            raise MQError(self._refusal, f"{self._path} is being created, changed or deleted")
         self._busy.add(self._path)
 
     def __exit__(self, *_: object) -> None:

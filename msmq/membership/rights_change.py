@@ -60,8 +60,8 @@ def to_directory(
     """
     if present.dacl is None:
         raise LocalProtocolError(
-            "the object in the directory has no access control list, so that every account may do everything"
-            " with it; give it one there first"
+            "the object in the directory has no access control list, so every account has every right to "
+            "it; create the list there first"
         )
     had = () if before is None else _listed(before)
     given = _listed(after)
@@ -87,7 +87,8 @@ def to_directory(
     aces = (*kept[:first_grant], *denials, *kept[first_grant:own_end], *grants, *kept[own_end:])
     if sum(len(ace.to_bytes()) for ace in aces) > _MOST_BYTES - 8:
         raise LocalProtocolError(
-            f"{len(aces)} entries are more than the list of an object holds; allow groups instead of accounts"
+            f"{len(aces)} entries are more than the list of an object can hold; allow groups instead of "
+            f"accounts"
         )
     return attrs.evolve(present, dacl=Acl(aces))
 

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.broker import HookResult
+from msmq.net.coroutines import run_coroutine
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,7 +30,8 @@ def call_hook(hook: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         _discard(result)
         raise HookError(
             f"{_name(hook)} returned a {type(result).__name__}, but it has to be a plain call; only"
-            " messages_arriving, and messages_arrived of a broker, may be a coroutine or return a Deferred"
+            " messages_arriving and message_arriving, and messages_arrived of a broker, may be coroutines or"
+            " return a Deferred"
         )
     return result
 
@@ -44,11 +46,11 @@ def call_slow_hook(hook: Callable[P, HookResult], *args: P.args, **kwargs: P.kwa
     if result is None or isinstance(result, Deferred):
         return result
     if isinstance(result, Coroutine):
-        return Deferred.fromCoroutine(result)
+        return run_coroutine(result)
     _discard(result)
     raise HookError(
         f"{_name(hook)} returned a {type(result).__name__}; it has to return None or a Deferred, or be a"
-        " coroutine (Deferred.fromFuture makes a Deferred of an asyncio future)"
+        " coroutine"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 from uuid import UUID
 
 from twisted.internet.defer import Deferred
@@ -13,19 +13,18 @@ from twisted.internet.interfaces import (
     ISSLTransport,
     ITransport,
 )
-from twisted.internet.protocol import Protocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from msmq.deadline_timer import DeadlineTimer
-from msmq.errors import RemoteProtocolError
-from msmq.interfaces.broker import HookResult
+from msmq.direct_write import write_now
 from msmq.interfaces.session import ISession
 from msmq.moment import Moment
-from msmq.net.hooks import call_hook, call_slow_hook
+from msmq.net.hooks import call_hook
+from msmq.net.session_hooks import SessionHooks
 from msmq.net.session_owner import SessionOwner
-from msmq.net.transports import ReadingPauses, flush_written, prepare_transport
+from msmq.net.transports import ReadingPauses, prepare_transport
 from msmq.session.connection_limits import ConnectionRefusal
 from msmq.session.effects import (
     Abort,
@@ -47,13 +46,19 @@ from msmq.session.state import SessionState
 from msmq.session.statistics import SessionStatistics
 from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.packet.user_message_view import UserMessageView, measure_user_message
-from msmq.wire.framer import StreamFramer
+from msmq.wire.framer import Frame, StreamFramer
 
 _OVER = (SessionState.CLOSED, SessionState.WAITING_RECONNECT)
 
+BURST: Final = 0.0002
+"""Seconds after a write during which messages are left to the reactor, which writes many together."""
+
+DIRECT: Final = 0x10000
+"""Bytes up to which messages are passed to the kernel at once."""
+
 
 @implementer(ISession, IPushProducer)
-class SessionProtocol(Protocol):
+class SessionProtocol(SessionHooks):
     """One session over one connection.
 
     Subclass it, and name the subclass in C{SessionFactory.protocol}, to build a broker, a proxy, a
@@ -63,7 +68,8 @@ class SessionProtocol(Protocol):
     L{room_for_messages}, L{message_rejected} and L{session_closed}.
     They are plain calls, made after the session has changed; an exception in one closes this session
     and is logged.
-    Only L{messages_arriving} may be a coroutine or return a Deferred; from any other hook that is an error.
+    Only L{messages_arriving} and L{message_arriving} may be coroutines or return a Deferred; from any other
+    hook that is an error.
 
     @ivar remote_address: the textual address of the peer, once there is a connection.
     @ivar dialled_for: what its connector was made for; C{None} for an accepted session.
@@ -83,6 +89,7 @@ class SessionProtocol(Protocol):
         self.opened: float | None = None
         self.last_heard: float | None = None
         self.last_sent: float | None = None
+        self._written = 0.0
         self.received = 0
         self._framer = StreamFramer(measure_user_message, internal_only=True)
         self._in_hand = 0
@@ -101,70 +108,6 @@ class SessionProtocol(Protocol):
     def _overrides(self, hook: str) -> bool:
         """Whether a subclass overrides a hook for every single message, which costs a call each."""
         return getattr(type(self), hook) is not getattr(SessionProtocol, hook)
-
-    # Hooks
-
-    def connection_accepted(self) -> None:
-        """Hook: an initiator's connection was accepted; nothing was received yet."""
-
-    def may_open(self) -> bool:
-        """Hook: whether an initiator, which has just stated its identifier, may open a session ([MS-MQQB]
-        2.2.1).
-
-        By default, if fewer than C{max_sessions} are open.
-        """
-        return not self._factory.is_full
-
-    def session_opened(self) -> None:
-        """The handshake is complete."""
-        if self._factory.broker is not None:
-            call_hook(self._factory.broker.session_opened, self)
-
-    def messages_arriving(self, messages: Sequence[UserMessageView], first_recoverable: int) -> HookResult:
-        """Hook: these messages arrived together, in this order; by default they are passed to the broker.
-
-        A coroutine, or a Deferred that it returns, suspends the session until it is done: nothing further is
-        read, and these messages are not acknowledged before.
-        Recoverable messages are numbered consecutively from C{first_recoverable}; call L{persisted} when they
-        are stored.
-        """
-        if self._factory.broker is None:
-            return None
-        return self._factory.broker.messages_arrived(self, messages, first_recoverable)
-
-    def message_arriving(self, message: UserMessageView) -> None:
-        """One message arrived; called for each before L{messages_arriving} is called for all."""
-
-    def message_sent(self, message: OutgoingMessage) -> None:
-        """One message was written to the connection."""
-
-    def messages_acknowledged(self, messages: Sequence[OutgoingMessage]) -> None:
-        """Hook: the peer has acknowledged these messages; by default the broker removes them."""
-        if self._factory.broker is not None:
-            call_hook(self._factory.broker.messages_acknowledged, self, messages)
-
-    def message_acknowledged(self, message: OutgoingMessage) -> None:
-        """Hook: the peer has acknowledged this message; called for each after L{messages_acknowledged}."""
-
-    def room_for_messages(self) -> None:
-        """Hook: L{capacity} may have grown; by default the broker sends pending messages."""
-        if self._factory.broker is not None:
-            call_hook(self._factory.broker.room_for_messages, self)
-
-    def message_rejected(self, message: UserMessageView, reason: str) -> None:
-        """Hook: the broker refused a message that arrived, for this C{reason}."""
-
-    def session_closed(
-        self,
-        reason: CloseReason,
-        unacknowledged: Sequence[OutgoingMessage],
-        error: RemoteProtocolError | None,
-    ) -> None:
-        """Hook: the session has ended; the peer may or may not have received the C{unacknowledged}
-        messages.
-        """
-        if self._factory.broker is not None:
-            call_hook(self._factory.broker.session_closed, self, reason, unacknowledged, error)
 
     # Called by its factory
 
@@ -285,14 +228,14 @@ class SessionProtocol(Protocol):
         arrived = framer.buffered + len(data)
         frames = framer.feed(data)
         arrived -= framer.buffered
-        effects = self.session.receive(frames, now) if frames else []
+        effects = self._arrive(frames, now)
         if framer.internal_only and framer.user_packet_waiting:
             if self.session.state is SessionState.OPEN:
                 framer.internal_only = False
                 waiting = framer.buffered
                 frames = framer.feed(b"")
                 arrived += waiting - framer.buffered
-                effects += self.session.receive(frames, now)
+                effects += self._arrive(frames, now)
             else:
                 effects += self.session.user_message_before_open(now)
         if framer.error is not None:
@@ -300,6 +243,11 @@ class SessionProtocol(Protocol):
         self._perform(effects)
         self._in_hand += arrived
         self._account()
+
+    def _arrive(self, frames: Sequence[Frame], now: Moment) -> list[Effect]:
+        """Pass packets to the session; while a hook is at work they wait."""
+        self.session.arrive(frames)
+        return self.session.take_portion(now) if self._waits_for is None else []
 
     def connectionLost(self, reason: Failure | None = None) -> None:
         """[MS-MQQB] 3.1.7.3 Handling a Network Disconnect: the connection is closed, by either side."""
@@ -373,14 +321,25 @@ class SessionProtocol(Protocol):
             call_hook(self.room_for_messages)
 
     def _perform(self, effects: Iterable[Effect]) -> None:
-        """Perform effects in order, including those that are caused by other effects."""
+        """Perform effects in order, including those that are caused by other effects.
+
+        While a hook is at work only acknowledgements and messages are sent, and everything else waits.
+        """
+        added = len(self._effects)
         self._effects.extend(effects)
         if self._is_performing:
             return
         self._is_performing = True
         try:
-            while self._effects and self._waits_for is None:
-                self._perform_one(self._effects.popleft())
+            if self._waits_for is not None:
+                self._transmit_if_added(added)
+            while self._waits_for is None:
+                if self._effects:
+                    self._perform_one(self._effects.popleft())
+                elif self.session.has_arrivals:
+                    self._effects.extend(self.session.take_portion(self._now()))
+                else:
+                    break
         finally:
             self._is_performing = False
         deadline = self.session.deadline
@@ -393,12 +352,7 @@ class SessionProtocol(Protocol):
         match effect:
             case Transmit(chunks, is_awaited):
                 if self._is_connected:
-                    self.last_sent = self._now().wall
-                    self._factory.counts.bytes_sent += sum(map(len, chunks))
-                    self._connected_transport().writeSequence(chunks)
-                    following = self._effects[0] if self._effects else None
-                    if is_awaited and not (isinstance(following, Transmit) and following.is_awaited):
-                        flush_written(self.transport)
+                    self._write(chunks, is_awaited)
             case Deliver(messages, first_recoverable):
                 self._guarded(self._deliver, messages, first_recoverable)
             case Acknowledged(messages):
@@ -442,25 +396,59 @@ class SessionProtocol(Protocol):
                 if self._factory.broker is not None:
                     self._guarded(self._factory.broker.reconnect, self)
 
+    def _write(self, chunks: Sequence[bytes], is_awaited: bool) -> None:
+        """Write to the connection, directly if the peer waits, or if nothing was written just before.
+
+        Acknowledgements that follow one another are one write.
+        """
+        following = self._effects
+        while is_awaited and following and isinstance(following[0], Transmit) and following[0].is_awaited:
+            chunks = (*chunks, *following[0].chunks)
+            following.popleft()
+        size = sum(map(len, chunks))
+        now = self._now()
+        self._factory.counts.bytes_sent += size
+        if is_awaited or (size <= DIRECT and now.monotonic - self._written >= BURST):
+            write_now(self._connected_transport(), b"".join(chunks))
+        else:
+            self._connected_transport().writeSequence(chunks)
+        self._written = now.monotonic
+        self.last_sent = now.wall
+
+    def _transmit_if_added(self, added: int) -> None:
+        """Send the packets of these effects, if there are any from this index on; the others keep waiting.
+
+        Packets leave in the order in which they were created, since each states the counts of its time.
+        """
+        effects = tuple(self._effects)
+        if not any(isinstance(effect, Transmit) for effect in effects[added:]):
+            return
+        self._effects.clear()
+        # The sort is stable.
+        self._effects.extend(sorted(effects, key=lambda effect: not isinstance(effect, Transmit)))
+        while self._effects and isinstance(self._effects[0], Transmit):
+            self._perform_one(self._effects.popleft())
+
     def _deliver(self, messages: Sequence[UserMessageView], first_recoverable: int) -> None:
-        if self._tells_each_arrival:
-            for message in messages:
-                call_hook(self.message_arriving, message)
-        waits_for = call_slow_hook(self.messages_arriving, messages, first_recoverable)
+        waiting = len(self._effects)
+        waits_for = self._call_arrival_hooks(messages, first_recoverable, each=self._tells_each_arrival)
         if waits_for is not None and (waits_for.paused or not waits_for.called):
             self._suspend(waits_for)
+            self._transmit_if_added(waiting)
         elif waits_for is not None:
             waits_for.addErrback(self._fail)
 
     def _suspend(self, waits_for: Deferred[None]) -> None:
-        """Suspend reading and effects until the hook is done."""
+        """Suspend reading and events until the hook is done."""
         self._waits_for = waits_for
         self._pauses.add("hook", self.transport)
+        self.session.begin_processing(self._now())
         waits_for.addErrback(self._fail)
         waits_for.addBoth(self._go_on)
 
     def _go_on(self, _: object) -> None:
         self._waits_for = None
+        self.session.end_processing()
         self._pauses.end("hook", self.transport, is_over=self.session.state in _OVER)
         self._perform(())
         self._account()

@@ -1,10 +1,10 @@
-"""Transport of a session: socket options, pausing, flushing."""
+"""Transport of a session: socket options and pausing."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from twisted.internet.interfaces import IPushProducer, IWriteDescriptor
+from twisted.internet.interfaces import IPushProducer
 
 READ_SIZE: Final = 0x40000
 """Bytes of one read from a connection; the limit on receive memory may be exceeded by this amount."""
@@ -25,17 +25,6 @@ def prepare_transport(transport: Any, producer: IPushProducer) -> None:
     if no_delay is not None:
         # Acknowledgements are small, and peers wait for them.
         no_delay(True)
-
-
-def flush_written(transport: Any) -> None:
-    """Write buffered data to the kernel now, not in the next iteration of the reactor.
-
-    The reactor reads before it writes: without this a peer whose window is full would wait until everything
-    that it has sent already is processed, and the two sides would alternate instead of working concurrently.
-    A transport without a file descriptor is left alone; errors are handled by the reactor.
-    """
-    if IWriteDescriptor.providedBy(transport) and not getattr(transport, "disconnecting", False):
-        transport.doWrite()
 
 
 class ReadingPauses:

@@ -33,18 +33,18 @@ class StateError(MsmqError):
 def reading(name: str, value: bytes, version: int) -> Iterator[Reader]:
     """Read a whole value whose first byte is its version.
 
-    @raise StateError: the version is another, the value is cut short, or bytes follow it.
+    @raise StateError: the version is another, the value is cut short, or unexpected bytes follow its end.
     """
     reader = Reader(value)
     try:
         found = reader.u8("Version")
         if found != version:
-            raise StateError(name, f"is of version {found}, where this program knows {version}")
+            raise StateError(name, f"is of version {found}; this version of msmq reads {version}")
         yield reader
     except RemoteProtocolError as error:
         raise StateError(name, f"{error.field} at offset {error.offset} {error.rule}") from error
     if reader.remaining:
-        raise StateError(name, f"{reader.remaining} bytes follow it")
+        raise StateError(name, f"{reader.remaining} unexpected bytes follow its end")
 
 
 def numbered(state: Mapping[str, bytes], prefix: str) -> list[tuple[int, str, bytes]]:
@@ -57,6 +57,6 @@ def numbered(state: Mapping[str, bytes], prefix: str) -> list[tuple[int, str, by
         if name.startswith(prefix):
             digits = name[len(prefix) :]
             if not (digits.isascii() and digits.isdigit()):
-                raise StateError(name, "ends with no number")
+                raise StateError(name, "ends without a number")
             found.append((int(digits), name, value))
     return sorted(found)

@@ -9,7 +9,7 @@ from msmq.pipeline.spark.session import find_spark
 
 
 def main() -> int:
-    """Run a job; the exit status."""
+    """Run a job, and return the exit status."""
     try:
         find_spark()
     except SparkUnavailable as error:

@@ -21,9 +21,9 @@ NONE = "none"
 
 
 def installed_decoders() -> BodyDecoders:
-    """The decoders of msmq and those that plugins add.
+    """The decoders of msmq and of installed plugins.
 
-    @raise ValueError: two have the same name.
+    @raise ValueError: two decoders have the same name.
     """
     from twisted.plugin import getPlugins
 
@@ -37,7 +37,7 @@ def reading(choice: str, *, headers: bool = False) -> BodyReaders:
 
     @param choice: C{auto}, the name of a decoder, or C{none}.
     @param headers: whether to read the headers in the extension.
-    @raise ValueError: no decoder has this name, or two have the same; the text says which there are.
+    @raise ValueError: no decoder has this name, or two have the same; the text lists the decoders.
     """
     of_headers = _headers if headers else None
     if choice == NONE:
@@ -56,7 +56,7 @@ def reading(choice: str, *, headers: bool = False) -> BodyReaders:
 
 
 def body_of(view: UserMessageView) -> Body:
-    """The input of decoders, from a packet."""
+    """Input of the body decoders, from a packet."""
     from msmq.decoding.bodies import Body
 
     return Body(bytes(view.body), view.body_type, bytes(view.extension))

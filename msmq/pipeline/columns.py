@@ -120,7 +120,7 @@ class Columns:
         self._extensions = (label_places + 2 * labels)[self.rows]
 
     def array(self, name: str, type_: pyarrow.DataType) -> pyarrow.Array | None:
-        """A column of these packets; C{None} if each packet has to be parsed for it."""
+        """A column of these packets; C{None} if it can be read only packet by packet."""
         made = _COLUMNS.get(name)
         if made is None:
             return None
@@ -144,12 +144,12 @@ class Columns:
         return [None] * len(packets) if take is None else [take(one) for one in packets]
 
     def _at(self, places: Numbers, size: int) -> Numbers:
-        """A number of bytes from each of these offsets on."""
+        """This number of bytes at each of these offsets."""
         limit = len(self._data) - size
         return self._data[numpy.minimum(places, limit)[:, None] + numpy.arange(size)]
 
     def _names_of(self, packet: bytes, end: int) -> Names | None:
-        """The queue names of a packet; C{None} if its fields are inconsistent."""
+        """Queue names of a packet; C{None} if its fields are inconsistent."""
         key = packet[16:48] + packet[60:end]
         names = self._names.get(key)
         if names is None:
@@ -213,7 +213,7 @@ class Columns:
         )
 
     def limits(self, place: int) -> pyarrow.Array:
-        """A time limit."""
+        """C{time_to_reach_queue} or C{time_to_be_received}."""
         found = _u32(self._fixed, place)
         return pyarrow.array(found, pyarrow.int64(), mask=found == INFINITE)
 
@@ -258,7 +258,7 @@ class Columns:
         return _u16(self._fixed, 2)
 
     def constant(self, value: object, type_: pyarrow.DataType) -> pyarrow.Array:
-        """The same for all."""
+        """A column with one value for all rows."""
         return pyarrow.repeat(pyarrow.scalar(value, type_), len(self.packets))
 
     def _of_unique(
@@ -291,7 +291,7 @@ def _u64(found: Numbers, place: int) -> Numbers:
 
 
 def _times(seconds: Sequence[float | None]) -> pyarrow.Array:
-    """Times in microseconds, null where no year has them."""
+    """Times in microseconds; null if out of range for a date."""
     found = numpy.array([numpy.nan if time is None else time for time in seconds]) * 1_000_000
     is_known = (found >= 0) & (found < LATEST)
     numbers = numpy.rint(numpy.where(is_known, found, 0)).astype(numpy.int64)
@@ -299,7 +299,7 @@ def _times(seconds: Sequence[float | None]) -> pyarrow.Array:
 
 
 def _label(packet: bytes, begin: int, length: int) -> str | None:
-    """The label without its NUL; C{None} if something about it is unusual."""
+    """The label without its NUL; C{None} if it needs the general parser."""
     if not length:
         return ""
     try:

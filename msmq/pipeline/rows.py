@@ -43,8 +43,8 @@ Headers: TypeAlias = Sequence[tuple[str, bytes]]
 class BodyReaders:
     """Decoders of bodies and extensions.
 
-    @ivar decode: the body as JSON text, and why it could not be read; both if only a part of it could be.
-    @ivar headers: the headers in the extension; C{None} if there are none.
+    @ivar decode: returns the body as JSON text, and the reason if all or a part of it could not be decoded.
+    @ivar headers: returns the headers in the extension; C{None} if there are none.
     """
 
     decode: Callable[[UserMessageView], tuple[str | None, str | None]] | None = None
@@ -52,15 +52,15 @@ class BodyReaders:
 
 
 PLAIN: Final = BodyReaders()
-"""Neither is read."""
+"""Readers that decode neither bodies nor headers."""
 
 
 def message_row(
     stored: StoredPacket, names: Sequence[str] = names_of(MESSAGE_COLUMNS), reading: BodyReaders = PLAIN
 ) -> tuple[Any, ...]:
-    """The row of a message: text, numbers, bytes, aware C{datetime}, lists, and a C{dict} of a transaction.
+    """The row of a message: text, numbers, bytes, aware C{datetime}, lists, and a C{dict} for a transaction.
 
-    @param names: the columns that are wanted, of L{EXPORTED_COLUMNS}.
+    @param names: the selected columns, of L{EXPORTED_COLUMNS}.
     """
     return _row(_message_values(stored, names, reading), names, _TIMES)
 
@@ -70,13 +70,13 @@ def message_batch(
     names: Sequence[str] = names_of(MESSAGE_COLUMNS),
     reading: BodyReaders = PLAIN,
 ) -> pyarrow.RecordBatch:
-    """The rows of messages as one batch, which is made faster than row by row.
+    """The rows of messages as one Arrow batch, faster than row by row.
 
-    @param names: the columns that are wanted, of L{EXPORTED_COLUMNS}; one at least.
+    @param names: the selected columns, of L{EXPORTED_COLUMNS}; at least one.
     """
     import pyarrow
 
-    # It needs numpy, which rows do not.
+    # Imported here, since it needs numpy and single rows do not.
     from msmq.pipeline.columns import Columns
 
     columns = Columns(stored)
@@ -103,7 +103,7 @@ def message_batch(
 def _read_columns(
     stored: Sequence[StoredPacket], names: Sequence[str], reading: BodyReaders
 ) -> dict[str, list[Any]]:
-    """The columns for which each packet is read."""
+    """The columns that need each packet to be parsed."""
     found: dict[str, list[Any]] = {}
     if reading.headers is not None and "headers" in names:
         found["headers"] = [_headers(reading.headers(UserMessageView(one.packet))) for one in stored]
@@ -228,12 +228,12 @@ def _event_values(stored: StoredEvent) -> dict[str, Any]:
 
 
 def microseconds(seconds: float | None) -> int | None:
-    """A time in microseconds since 1970-01-01 UTC; C{None} for C{None} and for what no year has."""
+    """A time in microseconds since 1970-01-01 UTC; C{None} for C{None} and for a time out of range."""
     if seconds is None or not 0 <= seconds * 1_000_000 < LATEST:
         return None
     return round(seconds * 1_000_000)
 
 
 def limit(seconds: int) -> int | None:
-    """A time limit; C{None} for none."""
+    """A time limit in seconds; C{None} for no limit."""
     return None if seconds == INFINITE else seconds

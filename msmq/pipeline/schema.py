@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 VERSION: Final = 1
-"""The version of the record format; it increases when a column changes its meaning or is removed."""
+"""Version of the record format; it increases when a column changes its meaning or is removed."""
 VERSION_KEY: Final = b"msmq.record_format"
 """The metadata key of the version in a schema of Arrow, and so in a Parquet file."""
 
@@ -37,9 +37,9 @@ class Column:
     """One column.
 
     @ivar type: as Spark writes it in a schema: C{BIGINT}, C{TIMESTAMP} (microseconds, UTC) and so on.
-    @ivar nullable: whether it may be null in a row of a sound packet, or of an event; a packet that is
-        damaged has only the columns of L{KNOWN_OF_DAMAGED}.
-    @ivar meaning: what it holds, and when it is null.
+    @ivar nullable: whether it may be null in a row of a valid packet, or of an event; a malformed packet has
+        only the columns of L{KNOWN_OF_DAMAGED}.
+    @ivar meaning: its content, and when it is null.
     """
 
     name: str
@@ -49,13 +49,13 @@ class Column:
 
 
 _KAFKA: Final = (
-    Column("value", BINARY, "the body as it came; of a damaged packet all of its bytes"),
+    Column("value", BINARY, "the body, unchanged; of a damaged packet all of its bytes"),
     Column("topic", STRING, r"the path of the queue, as .\private$\orders; events; wire"),
     Column("partition", INT, "always 0: a queue has one log"),
     Column(
         "offset",
         BIGINT,
-        "the sequence number in the message log or event log; of a message that lies in a queue, its"
+        "the sequence number in the message log or event log; of a message in a queue, its"
         " lookup_id without the priority, which rises with each arrival; in a capture, the position of the"
         " packet",
     ),
@@ -75,7 +75,7 @@ MESSAGE_COLUMNS: Final = (
     *_KAFKA,
     Column("id", STRING, r"{guid}\number, the same wherever the message is"),
     Column("lookup_id", BIGINT, "LookupIdentifier in the queue; null in a capture", nullable=True),
-    Column("label", STRING, "without what is not Unicode text"),
+    Column("label", STRING, "as Unicode; invalid characters are left out"),
     Column("body", STRING, "the body, if it is UTF-8 without control characters", nullable=True),
     Column("body_base64", STRING, "the body otherwise", nullable=True),
     Column("body_size", BIGINT, "bytes of the body"),
@@ -94,10 +94,17 @@ MESSAGE_COLUMNS: Final = (
     Column("correlation_id", STRING, r"{guid}\number; of an acknowledgement, the message that it is about"),
     Column("application_tag", BIGINT, "ApplicationTag"),
     Column("hops", INT, "how many routing servers it passed"),
-    Column("journal", BOOLEAN, "whether the sender keeps a copy of what was delivered"),
-    Column("dead_letter", BOOLEAN, "whether the sender keeps a copy of what failed"),
-    Column("dead_letter_queue", STRING, "the sender's own queue for what failed", nullable=True),
-    Column("acknowledge", STRINGS, "which acknowledgements were asked for"),
+    Column("journal", BOOLEAN, "whether the sender keeps a copy of a delivered message"),
+    Column(
+        "dead_letter", BOOLEAN, "whether the sender keeps a copy of a message that could not be delivered"
+    ),
+    Column(
+        "dead_letter_queue",
+        STRING,
+        "the sender's queue for messages that could not be delivered",
+        nullable=True,
+    ),
+    Column("acknowledge", STRINGS, "which acknowledgements were requested"),
     Column("extension_base64", STRING, "the extension in base64"),
     Column("authenticated", BOOLEAN, "whether the queue manager authenticated it"),
     Column("sender_id", STRING, "SID or GUID of the sender", nullable=True),
@@ -123,9 +130,11 @@ EVENT_COLUMNS: Final = (
     attrs.evolve(_KAFKA[0], meaning="the event as a JSON object, in UTF-8"),
     *_KAFKA[1:],
     Column("id", STRING, "the message whose event it is; null for one of the queue manager", nullable=True),
-    Column("event", STRING, "what happened, a word such as expired"),
-    Column("reason", STRING, "why, for people"),
-    Column("class", INT, "the class that says so on the wire; null if none does", nullable=True),
+    Column("event", STRING, "the kind of the event, such as expired"),
+    Column("reason", STRING, "the reason, as text"),
+    Column(
+        "class", INT, "the message class that reports it on the wire; null if there is none", nullable=True
+    ),
     Column("class_name", STRING, "its name", nullable=True),
     Column("queue", STRING, "path or format name of the queue, if it is about one", nullable=True),
 )
@@ -135,7 +144,7 @@ KNOWN_OF_DAMAGED: Final = (
     *("value", "topic", "partition", "offset", "timestamp", "timestampType", "lookup_id", "arrived_time"),
     *("abort_count", "move_count", "decode_error", "packet"),
 )
-"""The columns that a damaged packet has; all others are null."""
+"""The columns of a malformed packet; all others are null."""
 
 
 def names_of(columns: Iterable[Column]) -> tuple[str, ...]:
@@ -144,7 +153,7 @@ def names_of(columns: Iterable[Column]) -> tuple[str, ...]:
 
 
 def spark_schema(columns: Sequence[Column]) -> str:
-    """The schema as Spark reads it from text."""
+    """The schema as DDL text for Spark."""
     return ", ".join(f"`{column.name}` {column.type}" for column in columns)
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 LATEST: Final = 253402300800 * 1_000_000
-"""The microsecond with which the year 10000 begins; no later time is shown."""
+"""First microsecond of the year 10000; later times are shown as null."""
 _SIGN: Final = 1 << 63
 
 
 class StoredPacket(NamedTuple):
-    """A packet and its stored metadata.
+    """Packet with its stored metadata.
 
-    @ivar packet: the UserMessage packet as it is stored, without a SessionHeader; it need not be sound.
-    @ivar topic: see the column of this name, as of C{offset}, C{partition} and C{timestamp_type}.
+    @ivar packet: the UserMessage packet as it is stored, without a SessionHeader; it may be malformed.
+    @ivar topic: the value of the column of this name; so are C{offset}, C{partition} and C{timestamp_type}.
     @ivar arrived: when it arrived in its queue, or was captured; seconds since 1970-01-01 UTC.
     @ivar lookup_id: LookupIdentifier; C{None} in a capture.
-    @ivar aborts: AbortCount, C{None} where that is not kept, as C{moves}.
+    @ivar aborts: AbortCount, C{None} if it is not stored; C{moves}: MoveCount, likewise.
     """
 
     packet: bytes
@@ -31,7 +31,7 @@ class StoredPacket(NamedTuple):
 
 
 def signed(number: int) -> int:
-    """An unsigned number of 64 bits as the signed one of the same bits, since Spark has no other."""
+    """An unsigned 64-bit number as the signed one with the same bits, since Spark has only signed ones."""
     return number - 2 * _SIGN if number & _SIGN else number
 
 

@@ -35,6 +35,7 @@ from msmq.queues.leaving.purge import PurgePending, finish_purge, purge_availabl
 from msmq.queues.leaving.transaction import Abortion, Commitment
 from msmq.queues.leaving.transactions import QueueTransactions
 from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.pauses import QueuePauses
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.queues.queue_names import QueueNames
 from msmq.queues.reading.descriptors import OpenQueueDescriptors
@@ -138,6 +139,7 @@ class QueueManagerModel:
         self.collection = QueueCollection(identifier, self.names, deadlines, is_hardened=is_hardened)
         self._expiry = Expiry(deadlines)
         self._purge_pending = PurgePending()
+        self._pauses = QueuePauses()
         self._departures: list[Departure] = []
         self.readers = Readers(self._expiry)
         self.descriptors = OpenQueueDescriptors(self.collection, self.readers)
@@ -217,6 +219,8 @@ class QueueManagerModel:
             positions = queue.restore(columns, pending)
             self._departures += finish_purge([each for each in positions if each.lookup_id in pending])
             self._expiry.remember(each for each in positions if each.lookup_id not in pending)
+        for queue in self.queues():
+            self._pauses.restore(queue, snapshot.state)
 
     def queues(self) -> Iterator[Queue]:
         """The queues of this queue manager, in the order of their creation.
@@ -301,7 +305,9 @@ class QueueManagerModel:
         """
         deletion = self._deleting.delete(queue)
         forgotten = [change for member in deletion.family for change in self._purge_pending.forget(member)]
-        return attrs.evolve(deletion, changes=(*deletion.changes, *forgotten))
+        return attrs.evolve(
+            deletion, changes=(*deletion.changes, *forgotten, *self._pauses.forget(deletion.queue))
+        )
 
     def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> Removal:
         """The changes that remove messages of a deleted queue, each with its event.
@@ -316,6 +322,18 @@ class QueueManagerModel:
         """The changes of L{delete_messages} are stored: their dead letters become available."""
         self.stored(removal.changes)
         return self._showing.show(removal.copies, now) if removal.copies else []
+
+    def pause_change(self, queue: Queue, paused: bool) -> Change:
+        """The change that pauses the reading of a queue, or ends that; L{set_paused} has to follow.
+
+        @raise MQError: as L{msmq.queues.pauses.check_pausable}.
+        """
+        return self._pauses.change(queue, paused)
+
+    def set_paused(self, queue: Queue, paused: bool, now: Moment) -> list[Effect]:
+        """The change of L{pause_change} is stored: receives wait as in an empty queue, or go on."""
+        queue.is_paused = paused
+        return [] if paused else self.readers.resume([queue, *queue.subqueues.values()], now)
 
     def deleted(self, deletion: Deletion) -> None:
         """The changes of a deletion are stored: its name is free again."""

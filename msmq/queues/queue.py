@@ -133,6 +133,7 @@ class Queue:
     @ivar readers: the tags of the waiting reads, in the order in which they began.
     @ivar is_deleted: the queue is deleted; references to it are still valid.
     @ivar is_stored: its definition is stored, or being stored.
+    @ivar is_paused: an operator has paused the reading of it and of its subqueues.
     @ivar parent: the queue of which this is the journal or a subqueue.
     @ivar journal: JournalQueueReference; journals, subqueues and system queues have none.
     @ivar subqueues: SubqueueCollection, by name in lower case.
@@ -156,6 +157,7 @@ class Queue:
     readers: OrderedDict[Hashable, None] = attrs.field(factory=OrderedDict, repr=False)
     is_deleted: bool = False
     is_stored: bool = False
+    is_paused: bool = False
     parent: Queue | None = attrs.field(default=None, repr=False)
     journal: Queue | None = attrs.field(default=None, repr=False)
     subqueues: dict[str, Queue] = attrs.field(factory=dict, repr=False)
@@ -180,6 +182,11 @@ class Queue:
     def is_system(self) -> bool:
         """Whether it is a journal or another system queue, to which applications cannot send."""
         return self.definition.type is QueueType.SYSTEM
+
+    @property
+    def withholds(self) -> bool:
+        """Whether receives find nothing in it: it is paused, or the queue of which it is a subqueue."""
+        return self.is_paused if self.parent is None else self.main.is_paused
 
     @property
     def main(self) -> Queue:

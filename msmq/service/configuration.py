@@ -336,7 +336,7 @@ class _Reading:
                 raise ValueError(f"cannot be used: {error}") from error
             if away:
                 key = ("directory", "backend")
-                problem = f"could not be tried: {away}"
+                problem = f"could not be checked: {away}"
                 self.problems.append(ConfigurationProblem(*self._origin(key), _dotted(key), problem, True))
 
         self._try(("directory", "backend"), probe)

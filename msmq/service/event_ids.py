@@ -11,21 +11,21 @@ from typing import Final
 
 EVENT_IDS: Final[Mapping[str, int]] = {
     "control|{line}": 1001,
-    ("remote control: {peer} did not show the token; {count} such requests since the last such line"): 1002,
+    ("remote control: {peer} sent no valid token; {count} such requests since the last such line"): 1002,
     "token file {path} has changed and was read again": 1003,
     "{error}; all callers are refused until it is readable": 1004,
     "A request to the control API failed": 1005,
-    "a connection to the control socket is refused: {limit} have requests{others}": 1006,
+    "a connection to the control socket is refused: each of {limit} has a pending request{others}": 1006,
     "Messages that a reader had confirmed could not be removed": 1007,
-    "Messages that a reader had confirmed could not be removed and are back": 1008,
+    "Messages that a reader had confirmed could not be removed and are in their queue again": 1008,
     "A transaction could not be aborted": 1009,
     "The messages of a stream could not be sent": 1010,
     "A stream of messages could not be committed": 1011,
     "{path} was reloaded": 1201,
     (
-        "{path} does not say what {name} is to be encrypted for with, so others cannot send it "
+        "{path} does not have the public keys of {name}, so other queue managers cannot send it "
         'encrypted messages; its [[queue_manager]] needs the line encryption_keys = "..." with '
-        "the content of keys/encryption-keys.txt of its data"
+        "the content of keys/encryption-keys.txt"
     ): 1202,
     "{copy} cannot be written, so a start without {path} uses an older copy: {error}": 1203,
     "the directory could not be reloaded": 1204,
@@ -85,6 +85,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
         "are used as the directory has them; peers cannot encrypt for it unless its keys are "
         "there: {reason}"
     ): 2073,
+    "queues are paused for readers since before the start: {queues}": 2074,
     "the periodic updates from the directory have stopped": 2031,
     "the directory is not used: {error}; it is checked again": 2032,
     "the stored value {name} is not used: {error}": 2033,
@@ -96,7 +97,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "acknowledgement of message {message} not sent: {error}{others}": 2039,
     "acknowledgement from {address} {why}{others}": 2040,
     (
-        "nothing is sent to {name}: there are too many outgoing queues, {busy} of them with pending "
+        "nothing is sent to {name}: the limit on outgoing queues is reached, {busy} of them with pending "
         "messages on behalf of {host}{others}"
     ): 2041,
     "message {message} for {destination} from {address} not accepted: {reason}{others}": 2042,
@@ -122,10 +123,10 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "acknowledged messages could not be removed": 2056,
     "{what} not stored: {error}": 2057,
     "express messages stay in memory: {error}": 2058,
-    "{what} not stored, but tried again: {error}": 2059,
+    "{what} not stored, retrying: {error}": 2059,
     "not stored: {what}": 2060,
-    "outgoing queues are paused since before the start: {what}": 2061,
-    "outgoing queues are redirected since before the start: {names}": 2062,
+    "outgoing queues are still paused after the restart: {what}": 2061,
+    "outgoing queues are still redirected after the restart: {names}": 2062,
     "the router failed": 2063,
     "no route: {error}": 2064,
     "a new route could not be applied": 2065,
@@ -202,15 +203,15 @@ EVENT_IDS: Final[Mapping[str, int]] = {
 """The number of each line by its format; a format that stands for whole lines has its room before it."""
 
 WHOLE_LINES: Final[Mapping[str, str]] = {
-    "control|{line}": "audit: a caller, and what it changed or was refused",
-    "manager|{reason}": "the directory is not reached, or acknowledgements wait for a sender; why",
+    "control|{line}": "audit: the caller, and the change or the refusal",
+    "manager|{reason}": "the directory is unreachable, or acknowledgements wait for a sender; the reason",
     "service|{line}": "start and stop: identity, addresses, store, a mistake that ends the start",
     "storage|{error}": "the store failed or found damage; what and where",
 }
 """What the formats are about that stand for whole lines."""
 
 EVENT_WORDS: Final[Mapping[str, str]] = {
-    "acknowledged": "an administration acknowledgement for a message that was handed over has come back",
+    "acknowledged": "an administration acknowledgement for a message that was handed over has arrived",
     "acknowledgements_wait": "acknowledgements wait for a sender that is at another address",
     "administered": "an operator changed something by the control API; the reason names the caller",
     "clock_skew": "the clock of a peer differs from this one",
@@ -220,24 +221,24 @@ EVENT_WORDS: Final[Mapping[str, str]] = {
     "deleted": "a message was removed with its queue",
     "directory_change": "a change in the directory was applied",
     "directory_difference": "a change in the directory was not applied, because it would weaken protection",
-    "directory_lost": "the directory is not reached any more",
-    "directory_reached": "the directory is reached again",
+    "directory_lost": "the directory became unreachable",
+    "directory_reached": "the directory is reachable again",
     "expired": "a message was not delivered, or not received, in time",
     "express_lost": "express messages did not survive a stop",
-    "failed": "a transactional message was not received, or the journal copy of a message was not made",
-    "final_acknowledged": "the final acknowledgement of a transactional message has come back",
+    "failed": "a transactional message was not received, or the journal copy of a message was not stored",
+    "final_acknowledged": "the final acknowledgement of a transactional message has arrived",
     "handed_over": "a message was handed over to another queue manager",
     "loss_accepted": "an operator accepted the loss of messages",
     "migrated": "the store was migrated",
     "moved": "an operator moved a message to another queue",
-    "order_acknowledged": "the order acknowledgement of a transactional message has come back",
-    "poisoned": "a message was moved to the subqueue `poison`, as `[queues] poison_after` says",
+    "order_acknowledged": "the order acknowledgement of a transactional message has arrived",
+    "poisoned": "a message was moved to the subqueue `poison`, after `[queues] poison_after` aborts",
     "purged": "a message was removed by a purge or by an operator",
     "received": "a transactional message was received at its destination",
-    "refused": "a message that came was not accepted",
+    "refused": "an arriving message was not accepted",
     "rejected": "a message was rejected by its reader, or could not stay in its queue",
     "requeued": "a dead letter was sent again",
-    "unacknowledged": "no acknowledgement came for a message whose journal copy waited for it",
+    "unacknowledged": "no acknowledgement arrived for a message whose journal copy waited for it",
     "unencrypted": "a message could not be encrypted for its receiver",
 }
 """What the words of the event log mean."""

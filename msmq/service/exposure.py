@@ -17,6 +17,6 @@ def exposure(configuration: Configuration) -> str | None:
     if security.unauthenticated is not None or security.peers:
         return None
     return (
-        f"is {session}, which others reach, but what they send is refused unless its sender is verified:"
-        " [security] peers names those that are taken at their word, and unauthenticated says it for all"
+        f"is {session}, which other hosts can reach, but messages of unverified senders are refused: "
+        f"[security] peers lists addresses that may send them, and unauthenticated sets it for all"
     )

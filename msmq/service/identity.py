@@ -68,7 +68,8 @@ def _read(path: Path, content: bytes) -> UUID:
 def _damaged(path: Path) -> IdentityError:
     return IdentityError(
         f'{path} is damaged: it must hold {{"identifier": "{{GUID}}"}}. '
-        "Restore it from a backup; without it other queue managers no longer know this one"
+        "Restore it from a backup; with another identifier other queue managers treat this one as a "
+        "different one"
     )
 
 

@@ -112,7 +112,7 @@ class RoomLevels:
         for room, name in value.items():
             if room not in _rooms():
                 raise ValueError(
-                    f"names {quoted(room)}, which is not a part of msmq{nearest(room, _rooms())}"
+                    f"names {quoted(room)}, which is not a package of msmq{nearest(room, _rooms())}"
                 )
             try:
                 level.read(name)

@@ -200,7 +200,7 @@ class Server(Service):
 
     def _reload(self) -> ReloadResult:
         if self._source is None:
-            reason = "this server was not started with a configuration that can be read again"
+            reason = "this server was started without a configuration file that can be reloaded"
             raise MQError(Status.MQ_ERROR_UNSUPPORTED_OPERATION, reason)
         if self.parts is None:
             raise MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, "the server is starting or stopping")

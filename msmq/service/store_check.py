@@ -119,5 +119,5 @@ def _described(data: Path, description: str | None) -> str:
     found = [kind for kind in LOCAL if place_of(kind, data).exists()]
     if len(found) != 1:
         what = "there is no store" if not found else f"there are {' and '.join(found)}"
-        raise StorageError(f"{data}: {what}; --store names the one that is meant")
+        raise StorageError(f"{data}: {what}; select one with --store")
     return found[0]

@@ -64,7 +64,7 @@ def former_store(storage: str, data: Path, *, accepts_loss: bool) -> StorePlace 
         moved = "was moved to" if mark.role is MigrationRole.MOVED else "is filled from"
         raise StorageError(
             f"{configured.text}: there is no such store, and {former.text} {moved} {mark.other}:"
-            " have [storage] backend name that one, or restore what is missing"
+            " set [storage] backend to that one, or restore the missing store"
         )
     return None
 

@@ -44,7 +44,7 @@ class Options(usage.Options):
         ["config", "c", None, "Configuration file (TOML); options win over it."],
         ["data", "d", None, "Data directory: identity, keys, store."],
         ["name", None, None, "ComputerName of the queue manager."],
-        ["address", "a", None, "IP address for session, ping and discovery; their ports stay."],
+        ["address", "a", None, "IP address for session, ping and discovery; their ports are unchanged."],
         ["storage", None, None, "Description of the message store."],
         ["directory", None, None, "Description of the directory."],
     ]

@@ -80,6 +80,28 @@ def ack_send_expired(core: SessionCore, now: Moment) -> None:
         send_session_ack(core, now)
 
 
+def begin_processing(core: SessionCore, now: Moment) -> None:
+    """Delivered messages take time: acknowledge at intervals until L{end_processing}.
+
+    The peer closes a session on which it hears nothing for AckWaitTimeout ([MS-MQQB] 3.1.6.3), and would send
+    the messages again, which then take as long again.
+    """
+    core.is_processing = True
+    core.timers.start(Timer.PROCESSING, core.ack_wait_timeout / 2, now)
+
+
+def end_processing(core: SessionCore) -> None:
+    """The messages that were delivered have been processed."""
+    core.is_processing = False
+    core.timers.stop(Timer.PROCESSING)
+
+
+def processing_expired(core: SessionCore, now: Moment) -> None:
+    """Acknowledge again, whether or not there is more to acknowledge, since messages are being processed."""
+    core.session_active = True
+    send_session_ack(core, now)
+
+
 def send_session_ack(core: SessionCore, now: Moment) -> None:
     """[MS-MQQB] 3.1.6.4: acknowledge in a separate packet.
 
@@ -173,6 +195,8 @@ def _take_acknowledgement(core: SessionCore, now: Moment) -> SessionHeader:
     core.timers.stop(Timer.ACK_SEND)
     if core.recoverable_message_received_count > core.last_acked_recoverable_count:
         core.timers.start(Timer.ACK_SEND, core.recoverable_ack_send_timeout, now)
+    if core.is_processing:
+        core.timers.start(Timer.PROCESSING, core.ack_wait_timeout / 2, now)
     return header
 
 

@@ -42,20 +42,25 @@ def receive_user_messages(core: SessionCore, frames: Sequence[Frame], now: Momen
     @raise Rejected: one of them closes the session; those before it have been delivered, and so has one whose
     SessionHeader does not match.
     """
-    core.session_active = True
     start = 0
     while start < len(frames):
-        end = start + until_acknowledgement(core)
-        _receive_portion(core, frames[start:end], now)
+        end = portion_end(core, start)
+        receive_portion(core, frames[start:end], now)
         start = end
 
 
-def _receive_portion(core: SessionCore, frames: Sequence[Frame], now: Moment) -> None:
-    """Count, check and deliver these messages as one batch.
+def portion_end(core: SessionCore, start: int) -> int:
+    """The index after the last message that is delivered together with the one at C{start}."""
+    return start + until_acknowledgement(core)
+
+
+def receive_portion(core: SessionCore, frames: Sequence[Frame], now: Moment) -> None:
+    """Count, check and deliver these messages as one batch; see L{receive_user_messages}.
 
     Every message is counted, accepted or not (readings 31, 33, 34), and the one that carries
     a SessionHeader is counted before the header's own counts are compared ([MS-MQQB] 3.1.5.8.4).
     """
+    core.session_active = True
     first_recoverable = core.recoverable_message_received_count + 1
     messages: list[UserMessageView] = []
     take = messages.append

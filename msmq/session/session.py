@@ -11,6 +11,7 @@ from msmq.session import acknowledgements as acknowledging
 from msmq.session import outbound as sending
 from msmq.session import window_recovery as pausing
 from msmq.session.effects import CloseReason, ConnectionProgress, Effect
+from msmq.session.inbound import portion_end
 from msmq.session.machine import MACHINE, take_acknowledgement, take_messages, unexpected
 from msmq.session.packet_counts import TrafficCounts
 from msmq.session.state import SessionCore, SessionState, always, never
@@ -70,6 +71,9 @@ class Session:
         )
         self._core = core
         self._machine = MACHINE(core)
+        self._arrived: list[Frame] = []
+        self._next_arrival = 0
+        self._malformed: RemoteProtocolError | None = None
 
     @property
     def is_initiator(self) -> bool:
@@ -142,29 +146,75 @@ class Session:
     def receive(self, frames: Sequence[Frame], now: Moment) -> list[Effect]:
         """Whole packets arrived together, in this order.
 
-        A run of user messages is one step; packets after one that closes the session are dropped.
+        Packets after one that closes the session are dropped.
         """
-        if frames:
-            self._core.received_ack = True
-        run: list[Frame] = []
-        for frame in frames:
-            if frame[0][2] & _INTERNAL:
-                if run:
-                    self._receive_user_messages(run, now)
-                    run = []
-                self._receive_internal(frame[0], now)
-            else:
-                run.append(frame)
-        if run:
-            self._receive_user_messages(run, now)
+        self.arrive(frames)
+        while self._arrived:
+            self._take_portion(now)
         return self._take_effects()
 
-    def _receive_user_messages(self, frames: Sequence[Frame], now: Moment) -> None:
+    def arrive(self, frames: Sequence[Frame]) -> None:
+        """Whole packets arrived together, in this order; L{take_portion} processes them."""
+        if frames:
+            self._core.received_ack = True
+            self._arrived.extend(frames)
+
+    @property
+    def has_arrivals(self) -> bool:
+        """Whether packets have arrived that were not processed yet."""
+        return bool(self._arrived)
+
+    def take_portion(self, now: Moment) -> list[Effect]:
+        """Process the packets that have arrived, up to the first user messages.
+
+        A run of user messages up to the next acknowledgement is one step. What follows waits for the next
+        call, so that no acknowledgement counts messages that were not delivered.
+        """
+        while self._arrived and not self._take_portion(now):
+            pass
+        return self._take_effects()
+
+    def _take_portion(self, now: Moment) -> bool:
+        """Process one internal packet or a portion of user messages; whether it was the second."""
+        arrived, start, core = self._arrived, self._next_arrival, self._core
+        packet = arrived[start][0]
+        if packet[2] & _INTERNAL:
+            self._passed(start + 1)
+            self._receive_internal(packet, now)
+            self._end_of_arrivals(now)
+            return False
+        limit = min(len(arrived), portion_end(core, start))
+        end = start
+        while end < limit:
+            packet, session_header = arrived[end]
+            if packet[2] & _INTERNAL:
+                break
+            end += 1
+            if session_header is not None:
+                # It is compared with the messages that are counted by then.
+                break
+        portion = arrived[start:end]
+        self._passed(end)
         # In OPEN the machine would do the same; looking it up costs as much as several messages.
-        if self._core.state is SessionState.OPEN:
-            take_messages(self._machine, self._core, frames, now)
+        if core.state is SessionState.OPEN:
+            take_messages(self._machine, core, portion, now)
         else:
-            self._machine.user_messages_received(frames, now)
+            self._machine.user_messages_received(portion, now)
+        self._end_of_arrivals(now)
+        return True
+
+    def _passed(self, end: int) -> None:
+        """Drop the packets before this index, once all are processed."""
+        self._next_arrival = end
+        if end == len(self._arrived):
+            self._arrived = []
+            self._next_arrival = 0
+
+    def _end_of_arrivals(self, now: Moment) -> None:
+        """Once all packets are processed, the session closes if the bytes after them are not a packet."""
+        if self._malformed is not None and not self._arrived:
+            error, self._malformed = self._malformed, None
+            self._machine.fail(CloseReason.MALFORMED_PACKET, error, now)
 
     def _receive_internal(self, packet: bytes, now: Moment) -> None:
         received = self._core.counts.received
@@ -194,8 +244,12 @@ class Session:
             self._machine.fail(CloseReason.MALFORMED_PACKET, error, now)
 
     def malformed(self, error: RemoteProtocolError, now: Moment) -> list[Effect]:
-        """The byte stream cannot be split into packets any more ([MS-MQQB] 3.1.5.1.3)."""
-        self._machine.fail(CloseReason.MALFORMED_PACKET, error, now)
+        """The byte stream cannot be split into packets any more ([MS-MQQB] 3.1.5.1.3).
+
+        Packets that have arrived before are processed first.
+        """
+        self._malformed = error
+        self._end_of_arrivals(now)
         return self._take_effects()
 
     def user_message_before_open(self, now: Moment) -> list[Effect]:
@@ -237,6 +291,18 @@ class Session:
             acknowledging.persisted(self._core, through, now)
         return self._take_effects()
 
+    def begin_processing(self, now: Moment) -> None:
+        """The owner works on delivered messages, and reads no others until L{end_processing}.
+
+        The peer gets an acknowledgement every half AckWaitTimeout meanwhile.
+        """
+        if self._core.state is SessionState.OPEN:
+            acknowledging.begin_processing(self._core, now)
+
+    def end_processing(self) -> None:
+        """The owner has processed what was delivered."""
+        acknowledging.end_processing(self._core)
+
     def congested(self) -> None:
         """The connection is congested; acknowledgements wait until L{congestion_ended}."""
         self._core.is_congested = True
@@ -262,6 +328,8 @@ class Session:
                     self._machine.ack_wait_expired(running.duration, now)
                 case Timer.ACK_SEND:
                     self._machine.ack_send_expired(now)
+                case Timer.PROCESSING:
+                    acknowledging.processing_expired(self._core, now)
                 case Timer.ACK_IDLE:
                     acknowledging.ack_idle_expired(self._core, now)
                 case Timer.WINDOW_RECOVERY:

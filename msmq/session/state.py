@@ -106,6 +106,9 @@ class SessionCore:
     acknowledges_later: bool = False
     """Whether an acknowledgement became due while the connection was congested."""
 
+    is_processing: bool = False
+    """Whether the owner is still working on delivered messages, and reads no others meanwhile."""
+
     is_paused: bool = False
     """Whether an outgoing queue of the session is paused, so that the peer sends one message at a time."""
 

@@ -17,6 +17,8 @@ class Timer(enum.Enum):
     @cvar RETRY_CONNECT: [MS-MQQB] 3.1.2.3, from a failed connection to the next attempt.
     @cvar ACK_WAIT: [MS-MQQB] 3.1.2.4, in which the peer has to acknowledge or send something.
     @cvar ACK_SEND: [MS-MQQB] 3.1.2.5, from the first message to its acknowledgement.
+    @cvar PROCESSING: ours, between acknowledgements while delivered messages are processed, so that the timer
+    ACK_WAIT of the peer does not expire.
     @cvar ACK_IDLE: ours, from the commit of the last recoverable message to its acknowledgement (reading 42).
     @cvar WINDOW_RECOVERY: [MS-MQMQ] note 15, from the reduction of the peer's window, or its last doubling,
     to the next doubling.
@@ -30,6 +32,7 @@ class Timer(enum.Enum):
     RETRY_CONNECT = "Session Retry Connect Timer"
     ACK_WAIT = "Session Ack Wait Timer"
     ACK_SEND = "Session Ack Send Timer"
+    PROCESSING = "Processing Timer"
     ACK_IDLE = "Idle Acknowledgement Timer"
     WINDOW_RECOVERY = "Window Recovery Timer"
     WINDOW_GROWTH = "Window Growth Timer"

@@ -34,7 +34,7 @@ class MemoryStorageFactory:
     def open_store(self, argument: str, data: Path) -> IMessageStore:
         """See L{IStorageFactory.open_store}."""
         if argument:
-            raise ValueError(f"memory takes no argument, not {quoted(argument)}")
+            raise ValueError(f"memory takes no argument, and {quoted(argument)} is given")
         return MemoryMessageStore()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msmq.structures.internal.order_queue import is_for_order_queue
@@ -60,7 +60,7 @@ class ExpressDuplicates:
         return len(self._young) + len(self._old)
 
     def judge(
-        self, views: Iterable[UserMessageView], own: Container[bytes], peer: bytes | None, now: Moment
+        self, views: Sequence[UserMessageView], own: Container[bytes], peer: bytes | None, now: Moment
     ) -> Container[UserMessageView]:
         """The duplicates among these messages; the others are recorded, unless taken back.
 
@@ -76,6 +76,12 @@ class ExpressDuplicates:
         if now.monotonic - self._began >= self._lifetime:
             self._begin(now)
         young, old = self._young, self._old
+        fresh = self._fresh_run(views, own, peer)
+        if fresh is not None:
+            young |= fresh
+            if len(young) >= self._limit:
+                self._begin(now)
+            return ()
         found: list[UserMessageView] | None = None
         for view in views:
             if view.is_recoverable:
@@ -96,6 +102,35 @@ class ExpressDuplicates:
         if len(young) >= self._limit:
             self._begin(now)
         return () if found is None else frozenset(found)
+
+    def _fresh_run(
+        self, views: Sequence[UserMessageView], own: Container[bytes], peer: bytes | None
+    ) -> set[bytes] | None:
+        """The identities of express messages of one sender for this queue manager, if none is a duplicate.
+
+        That is nearly everything that arrives; C{None} for all else, of which nothing has been judged then.
+        """
+        if not views:
+            return None
+        first = views[0]
+        source, address = first.source_queue_manager, first.queue_manager_address
+        if address not in own or (peer is not None and source != peer and address == _NULL):
+            return None
+        if [
+            view
+            for view in views
+            if view.is_recoverable
+            or view.flags & _MQ
+            or view.source_queue_manager != source
+            or view.queue_manager_address != address
+        ]:
+            return None
+        identities = {source + view.packet[MESSAGE_ID] for view in views}
+        if len(identities) < len(views) or not (
+            identities.isdisjoint(self._young) and identities.isdisjoint(self._old)
+        ):
+            return None
+        return identities
 
     def take_back(self, views: Iterable[UserMessageView]) -> None:
         """These messages were not accepted and not acknowledged: they are sent again."""

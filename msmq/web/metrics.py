@@ -103,6 +103,11 @@ QUEUE_METRICS: Final[Mapping[Metric, Callable[[QueueMeasurement, float], float |
     _gauge(
         "msmq_quota_used_ratio", "Used part of the quota of a local queue; absent without a quota.", "queue"
     ): lambda queue, now: queue.quota_used,
+    _gauge(
+        "msmq_queue_paused",
+        "1 while an operator has paused a local queue for its readers, otherwise 0.",
+        "queue",
+    ): lambda queue, now: queue.is_paused,
 }
 """One sample for each local queue; C{None} leaves a queue out."""
 

@@ -28,8 +28,8 @@ class Ended:
         return [json.loads(line) for line in self.output.splitlines()]
 
 
-class CommandTestCase(SynchronousTestCase):
-    """The command, with nothing but what a test gives it."""
+class CommandRunner(SynchronousTestCase):
+    """Runs the command, with nothing but what a test gives it."""
 
     def msmq(self, *arguments: str, input: bytes = b"") -> Ended:
         """Run the command."""
@@ -43,6 +43,10 @@ class CommandTestCase(SynchronousTestCase):
         written = output.buffer
         assert isinstance(written, io.BytesIO)
         return Ended(status, written.getvalue().decode("utf-8"), errors.getvalue())
+
+
+class CommandTestCase(CommandRunner):
+    """The command without a server."""
 
     def assert_refused(self, arguments: Sequence[str], status: int, *words: str) -> None:
         """It ends with this status, one line that names these things, and nothing on standard output."""

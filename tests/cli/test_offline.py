@@ -19,7 +19,8 @@ class ReceivedTests(CommandTestCase):
     def test_what_was_decoded_is_json_on_lines_of_its_own(self) -> None:
         """A text that breaks lines for Unicode, or that a terminal obeys, stays inside its quotes."""
         lines = readable_message(
-            {"id": "{7}\\1", "decoded": {"format": "json", "value": "a\u2028label  paid\x85\x9b2J\x1b"}}
+            {"id": "{7}\\1", "decoded": {"format": "json", "value": "a\u2028label  paid\x85\x9b2J\x1b"}},
+            utc=True,
         ).split("\n")
         self.assertEqual(
             lines[lines.index("{") :],

@@ -149,8 +149,8 @@ class RemoveTests(ChangeTestCase):
         """A selection that is missing, double or wrong is refused at once, and nothing changes."""
         self.put(b"1")
         for wanted, words in (
-            ({}, "say which messages"),
-            ({"all": True, "where": "label"}, "say which messages"),
+            ({}, "select messages"),
+            ({"all": True, "where": "label"}, "select messages"),
             ({"where": "lable"}, "did you mean label?"),
             ({"lookup_ids": "7"}, "array"),
             ({"lookup_ids": [-1]}, "lookup_ids"),

@@ -198,7 +198,7 @@ class CaptureTests(SynchronousTestCase):
         """Two frames of an 802.11 capture give one note."""
         records = list(decode(pcap([b"x" * 40, b"y" * 40], 105)))
         self.assertEqual(
-            [record["note"] for record in records], ["frames of link type 105 are not understood"]
+            [record["note"] for record in records], ["frames of link type 105 are not supported"]
         )
 
     def test_a_frame_without_time_has_none(self) -> None:
@@ -355,7 +355,7 @@ class PrintedCaptureTests(SynchronousTestCase):
         inner = tcp(CLIENT, SERVER, 1, ESTABLISH)
         tunnelled = link(1, ip("192.0.2.1", "192.0.2.2", 47, b"\0\0\x08\0" + inner))
         records = list(decode(pcap([tunnelled, tunnelled, *(link(1, packet) for packet in session())])))
-        self.assertEqual(records[0]["note"], "packets in GRE tunnels are not understood")
+        self.assertEqual(records[0]["note"], "packets in GRE tunnels are not supported")
         self.assertEqual(len(records), len(self.expected) + 1)
 
     @given(st.lists(st.binary(min_size=1, max_size=80), min_size=1, max_size=4), st.booleans())

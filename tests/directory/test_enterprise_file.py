@@ -307,7 +307,7 @@ class ProblemTests(EnterpriseFileTests):
         for value, problem in (
             ("hq:1843", "must be a control endpoint as ssl:HOST:PORT, not 'hq:1843'"),
             ("ssl:", "must be a control endpoint as ssl:HOST:PORT, not 'ssl:'"),
-            ("ssl:hq:1:tokenFile=t", "must name no tokenFile; the token is that of the caller"),
+            ("ssl:hq:1:tokenFile=t", "must not contain tokenFile; the caller sets the token file"),
         ):
             text = self.changed('address = "127.0.0.2"', f'address = "127.0.0.2"\ncontrol = "{value}"')
             self.assert_told(text, 23, "queue_manager[1].control", problem)

@@ -97,7 +97,7 @@ class FactoryTests(SynchronousTestCase):
     def test_unknown(self) -> None:
         """An unknown name is reported with the known ones."""
         for refuse in (self.refused, self.refused_check):
-            self.assertIn("no directory 'fiel'; there are: ", refuse("fiel:estate.toml"))
+            self.assertIn("unknown directory 'fiel'; known are: ", refuse("fiel:estate.toml"))
             self.assertIn("file", refuse("fiel:estate.toml"))
 
     def refused_check(self, description: str) -> str:

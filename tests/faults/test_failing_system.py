@@ -74,7 +74,7 @@ LOG_TOLD = (
     "cannot write: No space left on device",
     "cannot write: Input/output error",
     "cannot write: Read-only file system",
-    "cannot make a segment: ",
+    "cannot create a segment: ",
     "cannot open: No space left on device",
     "cannot open: Input/output error",
     "cannot open: Read-only file system",

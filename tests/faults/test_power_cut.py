@@ -105,7 +105,7 @@ class PowerCutTestCase(ServerTestCase):
         self.assertTrue(self.promises.removed)
 
     def load(self, client: ControlClient) -> tuple[dict[str, str], list[list[str]]]:
-        """All that is tried at length is enough to bring the log into the file meanwhile."""
+        """All that is tried at length is enough to checkpoint the write-ahead log meanwhile."""
         client.create_queue(ORDERS, {})
         with ThreadPoolExecutor(SENDERS + 1) as pool:
             senders = [pool.submit(_send, client, number) for number in range(SENDERS)]

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
+from twisted.trial.unittest import TestCase
 from zope.interface import directlyProvides
 
 from msmq.interfaces.broker import IBroker
+from msmq.net.coroutines import run_coroutine
 from msmq.net.hooks import HookError
 from msmq.net.session import SessionProtocol
 from msmq.session.effects import CloseReason
+from msmq.session.outgoing import OutgoingPacket
 from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA, establish, established, user_packet
 from tests.net.test_session_trouble import HALF_A_WINDOW, TroubleTestCase
+from tests.session.support import acks
 
 
 class CoroutineTests(TroubleTestCase):
@@ -106,6 +111,182 @@ class CoroutineTests(TroubleTestCase):
         self.assertFalse(protocol.is_suspended)
 
 
+class SlowWorkTests(TroubleTestCase):
+    """Work with messages that takes longer than the peer waits for an acknowledgement."""
+
+    def test_what_is_stored_is_acknowledged_while_the_rest_is_under_way(self) -> None:
+        """C{persisted} inside the hook leads to an acknowledgement that names just these messages."""
+        gates = [Deferred[None]() for _ in range(3)]
+
+        class Slow(SessionProtocol):
+            async def messages_arriving(
+                self, messages: Sequence[UserMessageView], first_recoverable: int
+            ) -> None:
+                for number, gate in enumerate(gates):
+                    await gate
+                    self.persisted(first_recoverable + number)
+
+        self.use(Slow)
+        protocol, transport = self.open()
+        protocol.dataReceived(user_packet(recoverable=True) * 3)
+        for number, gate in enumerate(gates):
+            transport.clear()
+            gate.callback(None)
+            self.clock.advance(1)
+            self.assertEqual(
+                acks(transport.value()), [(3, number + 1, 1, 0, 0, 64)], "each has an acknowledgement"
+            )
+        self.assertFalse(protocol.is_suspended)
+
+    def test_what_waits_behind_the_batch_is_not_counted(self) -> None:
+        """An acknowledgement under way counts no message that the hook was not given."""
+        gate: Deferred[None] = Deferred()
+
+        class Slow(SessionProtocol):
+            def messages_arriving(
+                self, messages: Sequence[UserMessageView], first_recoverable: int
+            ) -> Deferred[None]:
+                return gate
+
+        self.use(Slow)
+        protocol, transport = self.open()
+        protocol.dataReceived(user_packet() * (HALF_A_WINDOW + 5))
+        self.clock.advance(11)
+        self.assertEqual({counted for counted, *_ in acks(transport.value())}, {HALF_A_WINDOW})
+        gate.callback(None)
+        self.clock.advance(11)
+        self.assertEqual(acks(transport.value())[-1][0], HALF_A_WINDOW + 5)
+
+    def test_the_peer_hears_something_in_time(self) -> None:
+        """Half of the peer's AckWaitTimeout passes at most between two acknowledgements."""
+        gate: Deferred[None] = Deferred()
+
+        class Slow(SessionProtocol):
+            def messages_arriving(
+                self, messages: Sequence[UserMessageView], first_recoverable: int
+            ) -> Deferred[None]:
+                return gate
+
+        self.use(Slow)
+        protocol, transport = self.open()
+        protocol.dataReceived(user_packet(recoverable=True))
+        for _ in range(60):
+            transport.clear()
+            self.clock.advance(10)
+            self.assertNotEqual(acks(transport.value()), [])
+        self.assertTrue(protocol.is_open)
+        gate.callback(None)
+        transport.clear()
+        self.clock.advance(100)
+        self.assertEqual(acks(transport.value()), [])
+
+    def test_answers_leave_while_the_hook_is_at_work(self) -> None:
+        """Messages that it sends, and acknowledgements, are in the order of their counts."""
+        gate: Deferred[None] = Deferred()
+
+        class Answering(SessionProtocol):
+            async def messages_arriving(
+                self, messages: Sequence[UserMessageView], first_recoverable: int
+            ) -> None:
+                await gate
+                self.send([OutgoingPacket(user_packet(b"answer"))])
+                self.persisted(first_recoverable)
+                await Deferred()
+
+        self.use(Answering)
+        protocol, transport = self.open()
+        protocol.dataReceived(user_packet(recoverable=True))
+        gate.callback(None)
+        self.assertIn(b"answer", transport.value())
+        transport.clear()
+        self.clock.advance(1)
+        self.assertEqual(acks(transport.value())[-1], (1, 1, 1, 1, 0, 64))
+
+    def test_each_message_is_awaited(self) -> None:
+        """C{message_arriving} as a coroutine gets one message after the other, and then the batch comes."""
+        gates = [Deferred[None]() for _ in range(2)]
+        done: list[str] = []
+
+        class Slow(SessionProtocol):
+            async def message_arriving(self, message: UserMessageView) -> None:
+                await gates[len(done)]
+                done.append(bytes(message.body).decode())
+
+            def messages_arriving(self, messages: Sequence[UserMessageView], first_recoverable: int) -> None:
+                done.append(f"{len(messages)} together")
+
+        self.use(Slow)
+        protocol, _ = self.open()
+        protocol.dataReceived(user_packet(b"one") + user_packet(b"two"))
+        self.assertEqual(done, [])
+        gates[0].callback(None)
+        self.assertEqual(done, ["one"])
+        gates[1].callback(None)
+        self.assertEqual(done, ["one", "two", "2 together"])
+
+    def test_a_malformed_packet_behind_the_batch(self) -> None:
+        """The messages before it are delivered first, and then the session ends."""
+        gate: Deferred[None] = Deferred()
+        bodies: list[bytes] = []
+
+        class Slow(SessionProtocol):
+            async def message_arriving(self, message: UserMessageView) -> None:
+                bodies.append(bytes(message.body))
+                await gate
+
+        self.use(Slow)
+        protocol, transport = self.open()
+        protocol.dataReceived(user_packet(b"1"))
+        protocol.dataReceived(user_packet(b"2") + b"rubbish" * 20)
+        self.assertTrue(transport.connected)
+        gate.callback(None)
+        self.assertEqual(bodies, [b"1", b"2"])
+        self.assertFalse(transport.connected)
+
+
+class AsyncioTests(TestCase):
+    """Hooks and handlers on a reactor that runs on an asyncio loop."""
+
+    def run_in_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        async def run() -> Any:
+            return await run_coroutine(coroutine).asFuture(asyncio.get_running_loop())
+
+        return asyncio.run(run())
+
+    def test_deferreds_and_futures(self) -> None:
+        """Both can be awaited in one coroutine, and failures of both are raised in it."""
+
+        async def work() -> list[object]:
+            found: list[object] = [await succeed(1)]
+            later: Deferred[int] = Deferred()
+            asyncio.get_running_loop().call_soon(later.callback, 2)
+            found.append(await later)
+            found.append(await asyncio.wait_for(asyncio.sleep(0, 3), 10))
+            broken: Deferred[int] = Deferred()
+            asyncio.get_running_loop().call_soon(broken.errback, KeyError("four"))
+            try:
+                await broken
+            except KeyError as error:
+                found.append(error.args[0])
+            return found
+
+        self.assertEqual(self.run_in_loop(work()), [1, 2, 3, "four"])
+
+    def test_a_time_out_cancels_a_deferred(self) -> None:
+        """A time-out of asyncio ends the wait, and the Deferred is cancelled."""
+        waited: Deferred[None] = Deferred()
+
+        async def work() -> bool:
+            try:
+                async with asyncio.timeout(0):
+                    await waited
+            except TimeoutError:
+                return waited.called
+            return False
+
+        self.assertTrue(self.run_in_loop(work()))
+
+
 class RefusedResultTests(TroubleTestCase):
     """What a hook returns by mistake would be lost, so it is an error with the name of the hook."""
 
@@ -118,32 +299,32 @@ class RefusedResultTests(TroubleTestCase):
             self.assertIn(word, str(failures[0].value))
         self.assertEqual(self.flushWarnings(), [])
 
-    def test_a_coroutine_for_one_message(self) -> None:
+    def test_a_value_for_one_message(self) -> None:
         """The session ends, and the peer keeps the message."""
 
         class Wrong(SessionProtocol):
-            async def message_arriving(self, message: UserMessageView) -> None:  # type: ignore[override]
-                raise AssertionError("not called")
+            def message_arriving(self, message: UserMessageView) -> bool:  # type: ignore[override]
+                return True
 
         self.use(Wrong)
         protocol, transport = self.open()
         protocol.dataReceived(user_packet() * HALF_A_WINDOW)
         self.assertEqual(transport.value(), b"")
         self.assertFalse(transport.connected)
-        self.assert_refused("Wrong.message_arriving returned a coroutine", "plain call")
+        self.assert_refused("Wrong.message_arriving returned a bool", "None or a Deferred")
 
-    def test_a_deferred_for_one_message(self) -> None:
-        """The same, whether or not it has fired."""
+    def test_a_coroutine_for_a_message_that_was_sent(self) -> None:
+        """Only hooks for arriving messages may take time."""
 
         class Wrong(SessionProtocol):
-            def message_arriving(self, message: UserMessageView) -> Deferred[None]:  # type: ignore[override]
-                return succeed(None)
+            async def message_sent(self, message: Any) -> None:  # type: ignore[override]
+                raise AssertionError("not called")
 
         self.use(Wrong)
         protocol, transport = self.open()
-        protocol.dataReceived(user_packet())
+        protocol.send([OutgoingPacket(user_packet())])
         self.assertFalse(transport.connected)
-        self.assert_refused("Wrong.message_arriving returned a Deferred")
+        self.assert_refused("Wrong.message_sent returned a coroutine", "plain call")
 
     def test_a_coroutine_does_not_open_a_session(self) -> None:
         """A check of the peer that is a coroutine refuses every peer instead of accepting each."""

@@ -280,7 +280,7 @@ class RefusalTests(EstateCase):
         write_log(Path(self.path), [TrimLog(ORDERS.identifier, keep_bytes=3 * len(packet(10)))])
         some = {"stream": "log", "startingOffsets": '{"orders": {"0": 5}}'}
         self.assertIn(
-            "but what is before offset 18 was trimmed (failOnDataLoss is true)", self.refused(**some)
+            "but the entries before offset 18 were trimmed (failOnDataLoss is true)", self.refused(**some)
         )
         self.assertEqual(self.offsets(**some, failOnDataLoss="false"), [18, 19, 20])
         self.assertEqual(self.offsets(stream="log"), [18, 19, 20])

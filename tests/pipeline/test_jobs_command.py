@@ -117,7 +117,7 @@ class CommandTests(SynchronousTestCase):
         """Each job reads exported files of two queue managers, and writes its tables and its report."""
         inputs = self.write_estate()
         for job, table, count, texts in (
-            ("loss", "fates", 12, ("1 lost, 1 came more than once", "dead_letter")),
+            ("loss", "fates", 12, ("1 lost, 1 arrived more than once", "dead_letter")),
             ("sequences", "findings", 2, ("there is no transactional stream", "reordered")),
             ("latency", "delays", 9, ("9 messages on 1 routes", "ALPHA")),
             ("deadletters", "clusters", 1, ("2 messages failed, in 1 clusters",)),

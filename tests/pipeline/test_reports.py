@@ -20,7 +20,7 @@ LINES = Plot("Growth", "lines", [Series("a", [0, HOUR], [1, 2])], "UTC", "bytes"
 
 def report(*sections: Section) -> JobReport:
     return JobReport(
-        "What became of messages", "1 lost", [("input ALPHA", "/data"), ("messages", 1234)], sections
+        "Results of messages", "1 lost", [("input ALPHA", "/data"), ("messages", 1234)], sections
     )
 
 
@@ -48,8 +48,8 @@ class TextTests(SynchronousTestCase):
         table = Table("By fate", ["fate", "messages"], [["lost", 1], ["delivered", 12345]], 7)
         self.assertEqual(
             text_page(report(Section("Fates", "Each once.", [table]))),
-            "What became of messages\n"
-            "=======================\n\n"
+            "Results of messages\n"
+            "===================\n\n"
             "1 lost\n\n"
             "input ALPHA  /data\n"
             "messages     1,234\n\n"

@@ -162,7 +162,7 @@ class LossTests(StreamingCase):
             *(log(number) for number in range(7, 12)), TrimLog(ORDERS.identifier, keep_bytes=len(packet(11)))
         )
         self.assertIn(
-            r".\private$\orders is to be read from offset 7, but what is before offset 11", self.refused()
+            r".\private$\orders is to be read from offset 7, but the entries before offset 11", self.refused()
         )
         self.assertEqual(self.labels(failOnDataLoss="false")[-1], "message 11")
 
@@ -181,7 +181,7 @@ class LossTests(StreamingCase):
         self.write(log(1))
         self.assertEqual(len(self.labels()), 1)
         self.write(RemoveQueue(ORDERS.identifier))
-        self.assertIn("is not read any more: it was deleted", self.refused())
+        self.assertIn("is no longer read: it was deleted", self.refused())
 
     def test_other_store(self) -> None:
         """A checkpoint of another queue manager is refused; so is a store that has not come as far."""
@@ -199,7 +199,7 @@ class LossTests(StreamingCase):
         self.write(PutQueue(BILLS))
         for options, expected in (
             ({"stream": "journal"}, "the stream journal can be read as a batch only: it has no log"),
-            ({"subscribe": "bills"}, r".\private$\Bills keeps no message log"),
+            ({"subscribe": "bills"}, r".\private$\Bills has no message log"),
             ({"endingOffsets": "latest"}, "endingOffsets is for batches only"),
             ({"startingOffsets": '{"orders": {"0": 99}}'}, "from offset 99, but the log ends before 1"),
         ):

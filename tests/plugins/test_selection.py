@@ -49,7 +49,7 @@ class SelectionTests(PluginTestCase):
     def test_unknown_name(self) -> None:
         """An unknown name is reported with the names that there are."""
         self.write("stores", "one = Factory('ledger')\n")
-        self.assertEqual(self.fault("leger"), "there is no store 'leger'; there are: ledger")
+        self.assertEqual(self.fault("leger"), "unknown store 'leger'; known are: ledger")
 
     def test_file_that_cannot_be_imported(self) -> None:
         """A plugin whose module lacks a dependency is reported with its file and the error."""

@@ -150,10 +150,10 @@ class ServerPartsTests(TestCase, PluginTestCase):
         self.assertEqual(
             [str(problem).partition("msmq.toml:")[2] for problem in error.problems],
             [
-                "8: routing.backend: cannot be used: there is no router 'scripted'; there are: directory",
-                "11: security.access: cannot be used: there is no access control 'memory'; there are:"
+                "8: routing.backend: cannot be used: unknown router 'scripted'; known are: directory",
+                "11: security.access: cannot be used: unknown access control 'memory'; known are:"
                 " descriptors",
-                "12: security.session_policy: cannot be used: there is no session policy 'labels'; there are:"
+                "12: security.session_policy: cannot be used: unknown session policy 'labels'; known are:"
                 " none",
             ],
         )

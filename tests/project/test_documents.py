@@ -147,7 +147,7 @@ class ShellListingTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.replaced = self.addresses
-        self.environment = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+        self.environment = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TZ": "UTC"}
         # A path of trial's own may be longer than a unix socket's may be.
         self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-"))
         self.addCleanup(shutil.rmtree, self.directory)
@@ -219,6 +219,10 @@ class ShellListingTests(SynchronousTestCase):
     def test_operating(self) -> None:
         """The tasks of an operator are done as the guide does them."""
         self.run_page(PROJECT / "docs" / "guide" / "operating.md")
+
+    def test_from_windows(self) -> None:
+        """An administrator of MSMQ does with the command what the cmdlets did."""
+        self.run_page(PROJECT / "docs" / "guide" / "from-windows.md")
 
     def test_security(self) -> None:
         """Two servers whose sessions are encrypted, from making their keys to a message."""

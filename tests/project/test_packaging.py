@@ -21,7 +21,7 @@ from zipfile import ZipFile
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.test_architecture.imports import imports_of
-from tests.test_architecture.sources import module_name, python_files
+from tests.test_architecture.sources import module_name, parsed_package, python_files
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
@@ -141,7 +141,7 @@ class MetadataTests(SynchronousTestCase):
         undeclared = {
             f"{path.relative_to(PROJECT)} imports {needed.name}"
             for path in python_files("msmq")
-            for needed in imports_of(module_name(path), path.read_text(encoding="utf-8"))
+            for needed in imports_of(module_name(path), parsed_package()[module_name(path)])
             if (top := needed.name.split(".")[0]) not in sys.stdlib_module_names | {"msmq"}
             and DISTRIBUTIONS.get(top, top.lower()) not in declared
         }

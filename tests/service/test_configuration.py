@@ -193,10 +193,10 @@ class LoadTests(ReadingTestCase):
             str(caught.exception).splitlines(),
             [
                 "--name: must not contain ' '; letters, digits, '-', '_' and '.' are allowed",
-                "--storage: cannot be used: storage 'rocks': there is no store 'rocks'; there are: log, "
+                "--storage: cannot be used: storage 'rocks': unknown store 'rocks'; known are: log, "
                 "memory, postgresql, sqlite",
-                "--directory: cannot be used: directory 'files:x': there is no directory 'files'; "
-                "there are: file, ldap, ldaps, none",
+                "--directory: cannot be used: directory 'files:x': unknown directory 'files'; "
+                "known are: file, ldap, ldaps, none",
                 "--data: must be the path of a directory",
                 "--address: must be an IP address, not 'localhost'",
             ],
@@ -252,7 +252,7 @@ class LoadTests(ReadingTestCase):
                 (
                     24,
                     "storage.backend",
-                    "cannot be used: storage 'rocks': there is no store 'rocks'; there are: log, memory,"
+                    "cannot be used: storage 'rocks': unknown store 'rocks'; known are: log, memory,"
                     " postgresql, sqlite",
                 ),
                 (25, "extra", "is not a table of the configuration"),

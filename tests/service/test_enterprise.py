@@ -210,4 +210,4 @@ class EnterpriseServerTests(TestCase):
         path = self.directory / "msmq.toml"
         path.write_text('[directory]\nbackend = "fiel:estate.toml"\n', encoding="utf-8")
         [problem] = check(path)
-        self.assertIn("there is no directory 'fiel'", str(problem))
+        self.assertIn("unknown directory 'fiel'", str(problem))

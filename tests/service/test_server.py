@@ -275,7 +275,7 @@ class ServerTests(TestCase):
         )
         self.assertEqual(refusal, "cannot listen on TCP 192.0.2.1:0: Cannot assign requested address")
         [warning] = [line for line in self.lines if "listen.session" in line]
-        self.assertIn("what they send is refused unless its sender is verified", warning)
+        self.assertIn("messages of unverified senders are refused", warning)
 
     async def test_names_a_certificate_that_is_missing(self) -> None:
         """A TLS endpoint without its files is refused by its description."""

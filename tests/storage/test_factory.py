@@ -64,7 +64,7 @@ class BuiltInTests(SynchronousTestCase):
         with self.assertRaises(StorageDescriptionError) as caught:
             make_store("memroy", Path("data"))
         self.assertIn("'memroy'", str(caught.exception))
-        self.assertIn("memory", str(caught.exception).split("there are:")[1])
+        self.assertIn("memory", str(caught.exception).split("known are:")[1])
 
     def test_factories_provide_the_interface(self) -> None:
         """Every factory is named, described, and makes stores."""

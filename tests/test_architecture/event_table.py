@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import attrs
 
 from msmq.service.event_ids import EVENT_IDS, EVENT_WORDS, WHOLE_LINES, event_id
+from tests.test_architecture.sources import PROJECT, module_name, nodes_of, parsed_package, python_files
 
-PROJECT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = PROJECT / "docs" / "events.md"
 
 _LEVELS: Final = {"debug": "debug", "info": "info", "warn": "warn", "error": "error", "critical": "critical"}
@@ -39,15 +40,16 @@ class LogLine:
         return event_id(self.room, self.text)
 
 
-def log_lines() -> list[LogLine]:
+@cache
+def log_lines() -> tuple[LogLine, ...]:
     """Every line of the package."""
-    return [line for path in sorted((PROJECT / "msmq").rglob("*.py")) for line in _lines_of(path)]
+    return tuple(line for path in python_files("msmq") for line in _lines_of(path))
 
 
 def _lines_of(path: Path) -> Iterator[LogLine]:
     name = str(path.relative_to(PROJECT))
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
+    tree = parsed_package()[module_name(path)]
+    for node in nodes_of(tree):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
         told = name in TOLD and node.func.attr == "_tell"
@@ -71,7 +73,7 @@ def _texts(tree: ast.Module, call: ast.Call, *, told: bool) -> list[str]:
         # The text was named just before.
         return [
             str(node.value.value)
-            for node in ast.walk(tree)
+            for node in nodes_of(tree)
             if isinstance(node, ast.Assign)
             and isinstance(node.value, ast.Constant)
             and any(isinstance(target, ast.Name) and target.id == found.id for target in node.targets)

@@ -17,6 +17,7 @@ from tests.test_architecture.rooms import (
     is_within,
     room_of,
 )
+from tests.test_architecture.sources import nodes_of
 
 
 @attrs.frozen
@@ -28,8 +29,12 @@ class Import:
     at_module_level: bool
 
 
-def imports_of(module: str, source: str, *, is_package: bool = False) -> list[Import]:
-    """Every import in C{source}, with relative names made absolute."""
+_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
+"""What an import can stand in: expressions hold none."""
+
+
+def imports_of(module: str, tree: ast.Module, *, is_package: bool = False) -> list[Import]:
+    """Every import in a module, with relative names made absolute."""
     found: list[Import] = []
 
     def visit(node: ast.AST, at_module_level: bool) -> None:
@@ -42,19 +47,22 @@ def imports_of(module: str, source: str, *, is_package: bool = False) -> list[Im
                 package = parts[: len(parts) - node.level + is_package]
                 base = ".".join([*package, base] if base else package)
             found.extend(Import(f"{base}.{alias.name}", node.lineno, at_module_level) for alias in node.names)
-        inner = at_module_level and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for child in ast.iter_child_nodes(node):
-            visit(child, inner)
+        inner = at_module_level and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            for child in getattr(node, name, ()):
+                if isinstance(child, _STATEMENTS):
+                    visit(child, inner)
 
-    visit(ast.parse(source), True)
+    for statement in tree.body:
+        visit(statement, True)
     return found
 
 
-def import_offences(module: str, source: str, *, is_package: bool = False) -> Iterator[str]:
-    """What C{source}, as the module of that dotted name, imports against the tables."""
+def import_offences(module: str, tree: ast.Module, *, is_package: bool = False) -> Iterator[str]:
+    """What a module of that dotted name imports against the tables."""
     room = room_of(module)
     row = ROOMS[room]
-    for needed in imports_of(module, source, is_package=is_package):
+    for needed in imports_of(module, tree, is_package=is_package):
         top = needed.name.split(".")[0]
         where = f"{module}:{needed.line} imports {needed.name}"
         if top == "msmq":
@@ -81,7 +89,7 @@ def import_graph(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for module, tree in trees.items():
         needed = graph[module] = set()
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 for alias in node.names:
                     name = f"{node.module}.{alias.name}"

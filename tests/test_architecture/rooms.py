@@ -33,6 +33,7 @@ class Room:
 
 ROOMS = {
     "errors": Room(0, (), pure=True),
+    "direct_write": Room(0, ()),
     "durable": Room(0, ()),
     "machines": Room(0, (), pure=True),
     "line_limit": Room(0, ("moment", "token_bucket"), pure=True),
@@ -61,10 +62,10 @@ ROOMS = {
     "storage": Room(4, (*BELOW_PROVIDERS, "plugins", "durable")),
     "directory": Room(4, (*BELOW_PROVIDERS, "plugins", "durable", "toml")),
     "security": Room(4, (*BELOW_PROVIDERS, "durable", "toml")),
-    "net": Room(4, (*BELOW_PROVIDERS, "deadline_timer")),
+    "net": Room(4, (*BELOW_PROVIDERS, "deadline_timer", "direct_write")),
     "manager": Room(5, (*BELOW_PROVIDERS, "deadline_timer", "decoding", "version")),
     # These compose what lies below them.
-    "control": Room(6, (*BELOW_PROVIDERS, "decoding", "manager", "version")),
+    "control": Room(6, (*BELOW_PROVIDERS, "decoding", "direct_write", "manager", "version")),
     "service": Room(
         6,
         (
@@ -85,7 +86,18 @@ ROOMS = {
         6, (*BELOW_PROVIDERS, "decoding", "directory", "storage", "control", "durable", "version")
     ),
     "cli": Room(
-        6, (*BELOW_PROVIDERS, "decoding", "directory", "net", "control", "service", "pipeline", "version")
+        6,
+        (
+            *BELOW_PROVIDERS,
+            "decoding",
+            "directory",
+            "net",
+            "control",
+            "service",
+            "pipeline",
+            "toml",
+            "version",
+        ),
     ),
     # The doors: what users import, and what their tests import.
     "msmq": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "service", "version")),

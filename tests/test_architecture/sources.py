@@ -29,6 +29,12 @@ def parsed_package() -> dict[str, ast.Module]:
 
 
 @cache
+def nodes_of(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """Every node of a module, walked once for all tests."""
+    return tuple(ast.walk(tree))
+
+
+@cache
 def vocabulary() -> Vocabulary:
     """What the package says about its attributes."""
     return Vocabulary.of(parsed_package().values())

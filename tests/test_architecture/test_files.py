@@ -18,6 +18,8 @@ FORBIDDEN_NAMES = ("utils", "util")
 
 def ignore_offences(source: str) -> Iterator[str]:
     """The C{type: ignore} comments that do not say which error they mean."""
+    if not re.search(r"type:\s*ignore(?!\[)", source):
+        return
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT and re.search(r"#\s*type:\s*ignore(?!\[)", token.string):
             yield f"line {token.start[0]}: {token.string}"

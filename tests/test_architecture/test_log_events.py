@@ -8,7 +8,8 @@ from collections import Counter
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.service.event_ids import EVENT_IDS, EVENT_WORDS
-from tests.test_architecture.event_table import PAGE, PROJECT, log_lines, page
+from tests.test_architecture.event_table import PAGE, log_lines, page
+from tests.test_architecture.sources import nodes_of, parsed_package
 
 _MISSING = "add it to msmq/service/event_ids.py, and run python -m tests.test_architecture.event_table"
 
@@ -31,11 +32,8 @@ class LogLineTests(SynchronousTestCase):
     def test_words_of_the_event_log(self) -> None:
         """Each word that is appended as a constant is explained."""
         words: set[str] = set()
-        for path in (PROJECT / "msmq").rglob("*.py"):
-            text = path.read_text(encoding="utf-8")
-            if "AppendEvent" not in text and "_note(" not in text:
-                continue
-            for node in ast.walk(ast.parse(text)):
+        for tree in parsed_package().values():
+            for node in nodes_of(tree):
                 if isinstance(node, ast.Call) and len(node.args) > 2:
                     name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
                     third = node.args[2]

@@ -70,6 +70,14 @@ class ExpressDuplicatesTests(SynchronousTestCase):
         self.assertEqual(self.judge(express(1), express(1), express(2)), [False, True, False])
         self.assertEqual(self.judge(express(2), express(1)), [True, True])
 
+    def test_mixed_batch(self) -> None:
+        """One duplicate, or one message of another kind, changes nothing for the others of its batch."""
+        self.start(entries=100, lifetime=100.0)
+        self.judge(express(1), express(2))
+        others = express(3), express(4, recoverable=True), express(5, GAMMA)
+        self.assertEqual(self.judge(*others, express(2)), [False, False, False, True])
+        self.assertEqual(self.judge(express(3), express(4), express(5), express(6)), [True] + [False] * 3)
+
     def test_another_sender(self) -> None:
         """A MessageID is its sender's own."""
         self.assertEqual(self.judge(express(1), peer=None), [False])

@@ -119,7 +119,7 @@ class SourceEventTests(SynchronousTestCase):
                 Disposal.DEAD_LETTER,
                 False,
                 "failed",
-                f"{answered}; there was no room for a dead letter",
+                f"{answered}; the dead letter was not kept, for lack of space",
             ),
             (
                 WaitEnd.EXPIRED,

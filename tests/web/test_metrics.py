@@ -43,6 +43,7 @@ class QueueMetricsTests(WebTestCase):
             "msmq_queue_journal_messages",
             "msmq_queue_messages_received_total",
             "msmq_queue_messages_sent_total",
+            "msmq_queue_paused",
         ):
             self.assertEqual(found[name][key], 0.0, name)
         self.assertNotIn("msmq_quota_used_ratio", found)

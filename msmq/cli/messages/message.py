@@ -64,7 +64,7 @@ def print_message(settings: Settings, queue: str, value: dict[str, Any], *, as_h
     elif as_hex:
         output.write("\n".join(_dump(base64.b64decode(value["body_base64"]))))
     else:
-        output.write(f"queue       {queue}\n{readable_message(value)}")
+        output.write(f"queue       {queue}\n{readable_message(value, utc=output.utc)}")
 
 
 @message.command("remove")

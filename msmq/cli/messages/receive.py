@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from msmq.cli.options import SecondsOption, Settings, common_options, pass_settings
-from msmq.cli.output import Output, cell, printable
+from msmq.cli.output import Output
+from msmq.cli.readable import cell, printable
 
 if TYPE_CHECKING:
     from msmq.control.client.client import Delivered
@@ -104,7 +105,7 @@ def _print(output: Output, message: Delivered, decoders: BodyDecoders | None) ->
     if output.as_json:
         output.object(value)
     else:
-        output.write(readable_message(value))
+        output.write(readable_message(value, utc=output.utc))
 
 
 def message_object(message: Delivered) -> dict[str, Any]:
@@ -134,14 +135,14 @@ def _decoded(message: Delivered, decoders: BodyDecoders) -> dict[str, Any]:
     return {"decoded": decoded, "decode_error": outcome.error or None}
 
 
-def readable_message(value: Mapping[str, Any]) -> str:
+def readable_message(value: Mapping[str, Any], *, utc: bool) -> str:
     """A message as text: its usual properties, others with unusual values, and its body."""
     shown = {key: value[key] for key in _ALWAYS if key in value}
     for key, usual in _UNUSUAL.items():
         if value.get(key, usual) not in (usual, None, _NO_CORRELATION):
             shown[key] = value[key]
     width = max(map(len, shown))
-    lines = [f"{key:{width}}  {cell(part)}".rstrip() for key, part in shown.items()]
+    lines = [f"{key:{width}}  {cell(part, key, utc=utc)}".rstrip() for key, part in shown.items()]
     decoded = value.get("decoded")
     if decoded is not None:
         readable = json.dumps(decoded, indent=2, ensure_ascii=False)

@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from msmq.cli.confirmation import confirm, yes_option
 from msmq.cli.options import Settings, common_options, pass_settings
 
 _COLUMNS: Final = ("identifier", "state", "began", "sent", "received", "moved")
@@ -46,9 +47,15 @@ def transaction_show(settings: Settings, id: str) -> None:
 
 @transaction.command("abort")
 @click.argument("id")
+@yes_option
 @common_options
 @pass_settings
-def transaction_abort(settings: Settings, id: str) -> None:
-    """Abort the transaction ID of any client."""
+def transaction_abort(settings: Settings, id: str, yes: bool) -> None:
+    """Abort the transaction ID of any client.
+
+    On a terminal the command asks for confirmation; transaction show shows what the transaction has done.
+    """
+    # Existing scripts do not have --yes.
+    confirm(lambda: f"Abort transaction {id}", yes=yes, is_required=False)
     settings.output.one(settings.client.abort_transaction(id))
     settings.output.flush()

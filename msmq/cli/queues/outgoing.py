@@ -7,9 +7,14 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from msmq.cli.confirmation import confirm, yes_option
+from msmq.cli.confirmation import confirm, dry_run_option, yes_option
+from msmq.cli.exit_status import DONE
 from msmq.cli.messages.browsing import browse, browse_options
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.queues.patterns import contents, for_each, outgoing_queues, selected
+from msmq.cli.readable import time_text
+from msmq.cli.units import age_text
+from msmq.cli.wildcards import is_pattern
 
 _C = TypeVar("_C", bound=Callable[..., object])
 
@@ -43,11 +48,15 @@ def outgoing() -> None:
 
 
 @outgoing.command("list")
+@click.argument("patterns", metavar="[PATTERN]...", nargs=-1)
 @common_options
 @pass_settings
-def outgoing_list(settings: Settings) -> None:
-    """List the outgoing queues."""
-    settings.output.many(settings.client.outgoing(), _OUTGOING)
+def outgoing_list(settings: Settings, patterns: tuple[str, ...]) -> None:
+    r"""List the outgoing queues, or those that match a PATTERN: ord*, or DIRECT=OS:BETA\*.
+
+    The wildcards are * and ?; without a backslash PATTERN matches the last part of a format name.
+    """
+    settings.output.many(selected(settings.client.outgoing(), patterns, "format_name"), _OUTGOING)
     settings.output.flush()
 
 
@@ -64,25 +73,25 @@ def outgoing_show(settings: Settings, name: str) -> None:
     else:
         history = queue.pop("history")
         due = queue.pop("next_attempt")
-        output.one({**queue, "next_attempt": _until(due)})
+        output.one({**queue, "next_attempt": _until(due, utc=output.utc)})
         output.write("\nattempts to connect" if history else "\nattempts to connect: none")
         for entry in history:
-            output.write(_attempt(entry))
+            output.write(_attempt(entry, utc=output.utc))
     output.flush()
 
 
-def _attempt(entry: dict[str, Any]) -> str:
+def _attempt(entry: dict[str, Any], *, utc: bool) -> str:
     """One entry of the history as text."""
     from datetime import UTC, datetime
 
-    moment = datetime.fromtimestamp(entry["time"], UTC).isoformat(timespec="seconds")
+    moment = time_text(datetime.fromtimestamp(int(entry["time"]), UTC).isoformat(), utc=utc)
     text = _ATTEMPTS.get(entry["status"], entry["status"])
     addresses = f" ({', '.join(entry['addresses'])})" if entry["addresses"] else ""
     error = f", error {entry['error']:#x}" if entry["error"] else ""
     return f"{moment}  {text}{addresses}{error}"
 
 
-def _until(due: str | None) -> str:
+def _until(due: str | None, *, utc: bool) -> str:
     """The time, and the seconds until then by the clock of this computer."""
     if due is None:
         return "-"
@@ -90,7 +99,7 @@ def _until(due: str | None) -> str:
     from datetime import datetime
 
     seconds = max(0, round(datetime.fromisoformat(due).timestamp() - time.time()))
-    return f"in {seconds} s, at {due}"
+    return f"in {age_text(seconds)}, at {time_text(due, utc=utc)}"
 
 
 @outgoing.command("browse")
@@ -145,21 +154,43 @@ def outgoing_resume(settings: Settings, name: str | None, everything: bool, next
 @outgoing.command("purge")
 @click.argument("name")
 @yes_option
+@dry_run_option
 @common_options
 @pass_settings
-def outgoing_purge(settings: Settings, name: str, yes: bool) -> None:
+def outgoing_purge(settings: Settings, name: str, yes: bool, dry_run: bool) -> int:
     """Remove all pending messages for the format name NAME, and print their number.
 
+    NAME may have the wildcards * and ?, as in outgoing list.
     Their senders get the acknowledgements and the dead letters that they requested; a message that was sent
     and not yet acknowledged may have arrived.  On a terminal the command asks for confirmation; elsewhere it
     requires --yes.
     """
     output, client = settings.output, settings.client
-    confirm(lambda: f"Purge {client.outgoing_queue(name)['messages']} message(s) for {name}", yes=yes)
-    purged = client.purge_outgoing(name, lambda left: output.progress(f"{left} messages left"))
-    output.progress("")
-    output.one(purged)
+    is_one = not is_pattern(name)
+
+    def purge(each: str) -> None:
+        purged = client.purge_outgoing(each, lambda left: output.progress(f"{left} messages left"))
+        output.progress("")
+        if is_one:
+            output.one(purged)
+        elif output.as_json:
+            output.object({"format_name": each, **purged})
+        else:
+            output.text(f"purged  {purged['purged']}  {each}")
+
+    status = DONE
+    if is_one and not dry_run:
+        confirm(lambda: f"Purge {contents([client.outgoing_queue(name)], 'format_name')}", yes=yes)
+        purge(name)
+    else:
+        queues = [client.outgoing_queue(name)] if is_one else outgoing_queues(settings, name)
+        if dry_run:
+            output.many(queues, _OUTGOING)
+        else:
+            confirm(lambda: f"Purge {contents(queues, 'format_name')}", yes=yes)
+            status = for_each([queue["format_name"] for queue in queues], purge)
     output.flush()
+    return status
 
 
 @outgoing.command("retry-now")
@@ -203,8 +234,11 @@ def _hold(settings: Settings, action: str, name: str | None, everything: bool, n
     if (name is not None) + everything + (next_hop is not None) != 1:
         raise click.UsageError("give one of NAME, --next-hop HOST and --all")
     client = settings.client
-    if name is not None:
-        hold = client.pause_outgoing if action == "pause" else client.resume_outgoing
+    hold = client.pause_outgoing if action == "pause" else client.resume_outgoing
+    if name is not None and is_pattern(name):
+        held = [hold(queue["format_name"]) for queue in outgoing_queues(settings, name)]
+        settings.output.many(held, (*_OUTGOING, "paused_by"))
+    elif name is not None:
         settings.output.one(hold(name))
     else:
         settings.output.many(client.hold_outgoing(action, next_hop), (*_OUTGOING, "paused_by"))

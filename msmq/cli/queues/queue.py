@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import click
 
-from msmq.cli.confirmation import confirm, yes_option
+from msmq.cli.confirmation import confirm, dry_run_option, yes_option
+from msmq.cli.exit_status import DONE
 from msmq.cli.messages.browsing import browse, browse_options
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.queues.patterns import contents, for_each, local_queues, selected
+from msmq.cli.wildcards import is_pattern
 from msmq.quoting import quoted
 
 _COLUMNS: Final = ("path", "type", "transactional", "journal", "messages", "bytes", "label")
+_CONTENTS: Final = ("path", "messages", "bytes", "journal_messages")
 _NO_LIMIT: Final = 0xFFFFFFFF
 _NUMBER: Final = click.IntRange(0, _NO_LIMIT)
 _PRIVACY: Final = click.Choice(["none", "optional", "body"])
@@ -61,7 +66,7 @@ _BOUND: Final = _LogBound()
 @click.group
 @common_options
 def queue() -> None:
-    r"""Create, list, show, change, purge, replay and delete queues.
+    r"""Create, list, show, change, pause, purge, replay and delete queues.
 
     PATH is the path of a queue, as .\private$\orders, or its format name.
     """
@@ -101,12 +106,19 @@ def queue_create(settings: Settings, /, path: str, **options: Any) -> None:
 
 
 @queue.command("list")
+@click.argument("patterns", metavar="[PATTERN]...", nargs=-1)
 @click.option("--system", is_flag=True, help="List the machine journal and the dead-letter queues too.")
 @common_options
 @pass_settings
-def queue_list(settings: Settings, system: bool) -> None:
-    """List the queues."""
-    settings.output.many(settings.client.queues(system=system), _COLUMNS)
+def queue_list(settings: Settings, patterns: tuple[str, ...], system: bool) -> None:
+    r"""List the queues, or those that match a PATTERN: ord*, or .\private$\*.
+
+    The wildcards are * and ?; without a backslash PATTERN matches the last part of a path.
+    """
+    queues = selected(settings.client.queues(system=system), patterns)
+    # Most servers have no paused queue.
+    paused = ("paused",) if any(queue.get("paused") for queue in queues) else ()
+    settings.output.many(queues, (*_COLUMNS, *paused))
     settings.output.flush()
 
 
@@ -131,9 +143,13 @@ def queue_find(settings: Settings, label: str | None, kind: str | None, path: st
 @common_options
 @pass_settings
 def queue_show(settings: Settings, path: str) -> None:
-    """Show everything about the queue PATH."""
-    with settings.naming(path):
-        settings.output.one(settings.client.queue(path))
+    """Show everything about the queue PATH, or about each that matches the pattern PATH."""
+    paths = [queue["path"] for queue in local_queues(settings, [path])] if is_pattern(path) else [path]
+    for number, each in enumerate(paths):
+        if number:
+            settings.output.text("")
+        with settings.naming(each):
+            settings.output.one(settings.client.queue(each))
     settings.output.flush()
 
 
@@ -169,26 +185,58 @@ def queue_set(settings: Settings, /, path: str, **options: Any) -> None:
     settings.output.flush()
 
 
-@queue.command("purge")
+@queue.command("pause")
 @click.argument("path")
-@yes_option
 @common_options
 @pass_settings
-def queue_purge(settings: Settings, path: str, yes: bool) -> None:
+def queue_pause(settings: Settings, path: str) -> None:
+    """Let the readers of the queue PATH wait as if it were empty; senders go on.
+
+    The pause includes subqueues, and persists across restarts.  Messages that a reader has already locked can
+    still be confirmed; peek, browse, move and purge see all messages.
+    """
+    with settings.naming(path):
+        settings.output.one(settings.client.pause_queue(path))
+    settings.output.flush()
+
+
+@queue.command("resume")
+@click.argument("path")
+@common_options
+@pass_settings
+def queue_resume(settings: Settings, path: str) -> None:
+    """Let the readers of the paused queue PATH go on."""
+    with settings.naming(path):
+        settings.output.one(settings.client.resume_queue(path))
+    settings.output.flush()
+
+
+@queue.command("purge")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@yes_option
+@dry_run_option
+@common_options
+@pass_settings
+def queue_purge(settings: Settings, paths: tuple[str, ...], yes: bool, dry_run: bool) -> int:
     """Remove all messages in the queue PATH, and print their number.
 
-    On a terminal the command asks for confirmation.  The server continues if the command is interrupted; the
-    same
+    PATH may have the wildcards * and ?, as in queue list; then the command needs --yes without a terminal.
+    On a terminal the command asks first.  The server continues if the command is interrupted; the same
     command waits for the rest.
     """
     output = settings.output
-    with settings.naming(path):
-        # Existing scripts do not have --yes.
-        confirm(lambda: f"Purge {_content(settings, path)}", yes=yes, is_required=False)
+
+    def purge(path: str) -> None:
         purged = settings.client.purge_queue(path, lambda left: output.progress(f"{left} messages left"))
-    output.progress("")
-    output.one(purged)
-    settings.output.flush()
+        output.progress("")
+        if _is_one(paths):
+            output.one(purged)
+        elif output.as_json:
+            output.object({"path": path, **purged})
+        else:
+            output.text(f"purged  {purged['purged']}  {path}")
+
+    return _remove(settings, paths, "Purge", purge, yes=yes, dry_run=dry_run)
 
 
 @queue.command("replay")
@@ -216,22 +264,51 @@ def queue_replay(
 
 
 @queue.command("delete")
-@click.argument("path")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @yes_option
+@dry_run_option
 @common_options
 @pass_settings
-def queue_delete(settings: Settings, path: str, yes: bool) -> None:
+def queue_delete(settings: Settings, paths: tuple[str, ...], yes: bool, dry_run: bool) -> int:
     """Delete the queue PATH and all messages in it.
 
-    On a terminal the command asks for confirmation.
+    PATH may have the wildcards * and ?, as in queue list; then the command needs --yes without a terminal.
+    On a terminal the command asks first.
     """
-    with settings.naming(path):
-        confirm(lambda: f"Delete the queue with {_content(settings, path)}", yes=yes, is_required=False)
+
+    def delete(path: str) -> None:
         settings.output.one(settings.client.delete_queue(path))
-    settings.output.flush()
+
+    return _remove(settings, paths, "Delete", delete, yes=yes, dry_run=dry_run)
 
 
-def _content(settings: Settings, path: str) -> str:
-    queue = settings.client.queue(path)
-    messages = "1 message" if queue["messages"] == 1 else f"{queue['messages']} messages"
-    return f"{messages} of {queue['path']}"
+def _is_one(paths: Sequence[str]) -> bool:
+    return len(paths) == 1 and not is_pattern(paths[0])
+
+
+def _remove(
+    settings: Settings,
+    paths: Sequence[str],
+    word: str,
+    action: Callable[[str], None],
+    *,
+    yes: bool,
+    dry_run: bool,
+) -> int:
+    """Ask, then perform an action on one queue after the other; return the exit status."""
+    output, status = settings.output, DONE
+    if dry_run:
+        output.many(local_queues(settings, paths), _CONTENTS)
+    elif _is_one(paths):
+        with settings.naming(paths[0]):
+            # Existing scripts do not have --yes.
+            confirm(
+                lambda: f"{word} {contents([settings.client.queue(paths[0])])}", yes=yes, is_required=False
+            )
+            action(paths[0])
+    else:
+        queues = local_queues(settings, paths)
+        confirm(lambda: f"{word} {contents(queues)}", yes=yes)
+        status = for_each([queue["path"] for queue in queues], action)
+    output.flush()
+    return status

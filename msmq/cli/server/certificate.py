@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from msmq.cli.confirmation import confirm, dry_run_option, yes_option
 from msmq.cli.options import Settings, common_options, pass_settings
 
 _COLUMNS: Final = ("fingerprint", "subject", "sid", "not_after", "internal", "valid")
@@ -89,11 +90,26 @@ def publish(settings: Settings, fingerprint: str) -> None:
 
 @certificate.command("delete")
 @click.argument("fingerprint")
+@yes_option
+@dry_run_option
 @common_options
 @pass_settings
-def delete(settings: Settings, fingerprint: str) -> None:
-    """Delete a certificate and its key; its registration in a directory stays."""
-    _show(settings, settings.client.delete_certificate(fingerprint))
+def delete(settings: Settings, fingerprint: str, yes: bool, dry_run: bool) -> None:
+    """Delete a certificate and its key; its registration in a directory stays.
+
+    On a terminal the command asks for confirmation.
+    """
+    client = settings.client
+    if dry_run:
+        _show(settings, client.certificate(fingerprint))
+        return
+    # Existing scripts do not have --yes.
+    confirm(
+        lambda: f"Delete the certificate of {client.certificate(fingerprint)['subject']} and its key",
+        yes=yes,
+        is_required=False,
+    )
+    _show(settings, client.delete_certificate(fingerprint))
 
 
 def _show(settings: Settings, record: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import click
 from msmq.cli.messages.deadletter import PastTime
 from msmq.cli.messages.selection import literal
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.readable import time_text
 
 _TAIL: Final = 20
 
@@ -57,7 +58,7 @@ def events(
     try:
         for event in found:
             if "end" not in event:
-                output.object(event) if output.as_json else output.write(_line(event))
+                output.object(event) if output.as_json else output.write(_line(event, utc=output.utc))
                 if follow:
                     output.flush()
     except KeyboardInterrupt:
@@ -66,7 +67,8 @@ def events(
     output.flush()
 
 
-def _line(event: dict[str, Any]) -> str:
-    parts = [event["time"], event["event"], event["queue"] or "-", event["message"] or "-"]
+def _line(event: dict[str, Any], *, utc: bool) -> str:
+    moment = time_text(event["time"], utc=utc)
+    parts = [moment, event["event"], event["queue"] or "-", event["message"] or "-"]
     why = "; ".join(part for part in (event["class_name"], event["reason"]) if part)
     return f"{'  '.join(parts)}  {why}".rstrip()

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from msmq.cli.confirmation import confirm, yes_option
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.structures.status import MQError, Status
 
@@ -74,11 +75,17 @@ def store_migrate(settings: Settings, target: str, source: str | None, accept_lo
 
 @store.command("discard")
 @click.argument("description", metavar="STORE")
+@yes_option
 @common_options
 @pass_settings
-def store_discard(settings: Settings, description: str) -> None:
-    """Delete STORE after its migration to another store: sqlite, log or postgresql://..., or either:PATH."""
+def store_discard(settings: Settings, description: str, yes: bool) -> None:
+    """Delete STORE after its migration to another store: sqlite, log or postgresql://..., or either:PATH.
+
+    On a terminal the command asks for confirmation.
+    """
     settings.refuse_on()
+    # Existing scripts do not have --yes.
+    confirm(lambda: f"Delete the store {description} of {settings.data}", yes=yes, is_required=False)
     from msmq.service.store_migration import discard
 
     with _refusing():

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import attrs
 
 from msmq.cli.units import age_text, rate_text, size_text
 from msmq.cli.watch.alarms import Alarm, Alarms
+from msmq.cli.wildcards import is_pattern, matches
 
 _TREND: Final = 12
 """Samples in the trend of a queue."""
@@ -362,7 +362,4 @@ def _busiest(row: ViewRow) -> tuple[int, float, str]:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    name, pattern = name.casefold(), pattern.casefold()
-    if "*" in pattern or "?" in pattern:
-        return fnmatchcase(name, pattern.replace("[", "[[]"))
-    return pattern in name
+    return matches(name, pattern) if is_pattern(pattern) else pattern.casefold() in name.casefold()

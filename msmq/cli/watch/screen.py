@@ -11,7 +11,7 @@ from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.widgets import DataTable, Footer, Input, Static
 
-from msmq.cli.output import printable
+from msmq.cli.readable import printable
 from msmq.cli.units import rate_text, size_text
 from msmq.cli.watch.looks import Looks
 from msmq.cli.watch.model import VIEWS, Sample, ViewOrder, ViewRow, WatchModel

@@ -107,8 +107,7 @@ class TokenCheck:
         if now >= self._quiet_until:
             self._quiet_until = now + _QUIET
             self._log.warn(
-                "remote control: {peer} did not show the token; {count} such requests since the last such"
-                " line",
+                "remote control: {peer} sent no valid token; {count} such requests since the last such line",
                 peer=peer,
                 count=self._refused,
             )

@@ -63,7 +63,7 @@ def read_tokens(path: Path) -> list[ApiToken]:
     except (OSError, ValueError) as error:
         raise TokenError(f"token file {path}: {getattr(error, 'strerror', None) or error}") from None
     if stat.S_ISREG(mode) and mode & stat.S_IROTH:
-        raise TokenError(f"token file {path}: every user of this computer can read it; chmod 600 ends that")
+        raise TokenError(f"token file {path}: it is readable by every user of this computer; run chmod 600")
     lines = [line.strip() for line in data.splitlines() if line.strip()]
     if len(data) > _LARGEST_FILE or not lines:
         raise TokenError(f"token file {path}: it holds no token, or more than {_LARGEST_FILE} bytes")
@@ -74,14 +74,13 @@ def _token(path: Path, number: int, words: list[bytes]) -> ApiToken:
     *names, text = words
     if not SHORTEST <= len(text) <= LONGEST or not _VISIBLE.issuperset(text):
         raise TokenError(
-            f"token file {path}: token {number} has to have {SHORTEST} to {LONGEST} visible characters"
-            " of ASCII"
+            f"token file {path}: token {number} must have {SHORTEST} to {LONGEST} visible characters of ASCII"
         )
     if not names:
         return ApiToken(text, f"unnamed token {number}")
     if len(names) > 1 or len(names[0]) >= SHORTEST or not _VISIBLE.issuperset(names[0]):
         raise TokenError(
-            f"token file {path}: before token {number} there can be its name, one word of fewer than"
+            f"token file {path}: the name of token {number} must be one word of fewer than"
             f" {SHORTEST} visible characters of ASCII"
         )
     return ApiToken(text, f"token {names[0].decode('ascii')}")

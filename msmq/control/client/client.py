@@ -82,6 +82,14 @@ class ControlClient(ControlRequests):
         """Change properties of a queue; a quota of C{None} removes the limit."""
         return self.one("PATCH", _queue_target(path), _json(properties))
 
+    def pause_queue(self, path: str) -> dict[str, Any]:
+        """Let the receives from a queue wait as if it were empty, until it is resumed."""
+        return self.one("POST", f"{_queue_target(path)}/pause")
+
+    def resume_queue(self, path: str) -> dict[str, Any]:
+        """Let the receives from a paused queue go on."""
+        return self.one("POST", f"{_queue_target(path)}/resume")
+
     def purge_queue(self, path: str, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
         """Remove all messages in a queue; C{purged} says how many.
 
@@ -104,7 +112,7 @@ class ControlClient(ControlRequests):
                 for line in response:
                     value: dict[str, Any] = json.loads(line)
                     if "error" in value:
-                        raise read_refusal(line, "the purge broke off")
+                        raise read_refusal(line, "the purge was interrupted")
                     if "purged" in value:
                         return value
                     progress(value["messages"])
@@ -131,9 +139,9 @@ class ControlClient(ControlRequests):
             wanted["in_clear"] = True
         return self.one("POST", f"{_queue_target(path)}/replay", _json(wanted))
 
-    def delete_queue(self, path: str) -> dict[str, Any]:
-        """Delete a queue and its messages."""
-        return self.one("DELETE", _queue_target(path))
+    def delete_queue(self, path: str, *, if_empty: bool = False) -> dict[str, Any]:
+        """Delete a queue and its messages; with C{if_empty} only a queue without messages."""
+        return self.one("DELETE", _queue_target(path) + ("?if_empty=true" if if_empty else ""))
 
     def acl(self, path: str) -> dict[str, Any]:
         """The access control of one queue, or of the queue manager, which is named C{.}."""
@@ -145,6 +153,18 @@ class ControlClient(ControlRequests):
         """C{allow} or C{deny} a right to a principal, or C{revoke} all its entries."""
         wanted = {"action": action, "principal": principal, "rights": list(rights)}
         return self.one("POST", f"{_queue_target(path)}/acl", _json(wanted))
+
+    def replace_acl(self, path: str, sddl: str, *, dry_run: bool = False) -> dict[str, Any]:
+        """Replace the owner and the list of a queue, as far as C{sddl} has them; or only say what they
+        would be.
+        """
+        wanted: dict[str, object] = {"action": "replace", "sddl": sddl, "dry_run": dry_run}
+        return self.one("POST", f"{_queue_target(path)}/acl", _json(wanted))
+
+    def acl_as_sddl(self, entries: Sequence[Mapping[str, object]]) -> str:
+        """The SDDL of an access list with these entries: C{action}, C{principal} and C{rights} of each."""
+        found = self.one("POST", "/v1/acl", _json({"entries": list(entries)}))
+        return str(found["sddl"])
 
     def why(self, path: str, principal: str, right: str) -> dict[str, Any]:
         """Whether a principal has a right to a queue, and the entry that decides it."""
@@ -261,7 +281,7 @@ class ControlClient(ControlRequests):
         query = urlencode(
             {name: value for name, value in asked.items() if value is not None}, errors="replace"
         )
-        return self.lines("GET", f"{_queue_target(path)}/messages?{query}", "the search broke off")
+        return self.lines("GET", f"{_queue_target(path)}/messages?{query}", "the search was interrupted")
 
     def change_messages(
         self,
@@ -292,7 +312,7 @@ class ControlClient(ControlRequests):
         wanted |= {"all": everything or None, "dry_run": dry_run or None}
         given = {name: value for name, value in wanted.items() if value is not None}
         target = f"{_queue_target(path)}/messages/{action}"
-        return self.lines("POST", target, "the change broke off", _json(given))
+        return self.lines("POST", target, "the change was interrupted", _json(given))
 
     def dead_letter_groups(self, by: Sequence[str], where: str | None = None) -> Iterator[dict[str, Any]]:
         """Count the dead letters by some of their properties; the last object has C{end}.
@@ -301,7 +321,7 @@ class ControlClient(ControlRequests):
         @param where: as of L{browse}.
         """
         asked = {"by": ",".join(by)} | ({} if where is None else {"where": where})
-        return self.lines("GET", f"/v1/deadletters/groups?{urlencode(asked)}", "the search broke off")
+        return self.lines("GET", f"/v1/deadletters/groups?{urlencode(asked)}", "the search was interrupted")
 
     def events(
         self,
@@ -322,7 +342,9 @@ class ControlClient(ControlRequests):
         query = urlencode(
             {name: value for name, value in asked.items() if value is not None}, errors="replace"
         )
-        return self.lines("GET", f"/v1/events?{query}" if query else "/v1/events", "the events broke off")
+        return self.lines(
+            "GET", f"/v1/events?{query}" if query else "/v1/events", "the event stream was interrupted"
+        )
 
     def message(
         self, path: str, lookup_id: int, *, decode: bool = False, raw: bool = False

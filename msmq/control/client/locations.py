@@ -195,20 +195,20 @@ def parse_location(text: str, *, token_file: str | Path | None = None) -> Locati
     if kind not in _ARGUMENTS or not rest:
         path = text.removeprefix("unix:")
         if not path:
-            raise LocationError(f"{quoted(text)} names no control socket")
+            raise LocationError(f"{quoted(text)} has no path of a control socket")
         return UnixLocation(Path(path))
     positional, named = _split(text, rest)
     unknown = sorted(set(named) - set(_ARGUMENTS[kind]))
     if len(positional) != 2 or not positional[0] or unknown:
         takes = ", ".join(f"{name}=" for name in _ARGUMENTS[kind])
-        raise LocationError(f"{quoted(text)} is not {kind}:HOST:PORT, with {takes} behind it")
+        raise LocationError(f"{quoted(text)} is not {kind}:HOST:PORT, optionally followed by {takes}")
     host, port = positional
     if not (port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 0x10000):
         raise LocationError(
             f"{quoted(text)} names the port {quoted(port)}, which is not a number from 1 to 65535"
         )
     if not (chosen := named.get("tokenFile") or token_file):
-        raise LocationError(f"{quoted(text)} requires a token; name the file that contains it")
+        raise LocationError(f"{quoted(text)} requires a token; set the token file")
     ca_file = named.get("caFile")
     return RemoteLocation(
         host.strip("[]"),

@@ -65,7 +65,8 @@ class ControlRequests:
     def lost(self, reason: str) -> MQError:
         """The error for a server that disconnected, or does not speak the protocol."""
         return MQError(
-            Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, f"the queue manager at {self._where} was lost: {reason}"
+            Status.MQ_ERROR_SERVICE_NOT_AVAILABLE,
+            f"the connection to the queue manager at {self._where} was lost: {reason}",
         )
 
     def open(self) -> http.client.HTTPConnection:
@@ -126,14 +127,14 @@ class ControlRequests:
         """Send a request and return the JSON object of its response."""
         answer = self.call(method, target, body)
         if not isinstance(answer, dict):
-            raise self.lost("it answered with something else than an object")
+            raise self.lost("its response is not a JSON object")
         return answer
 
     def several(self, target: str, method: str = "GET", body: bytes = b"") -> list[dict[str, Any]]:
         """Send a request and return the JSON objects of its response."""
         answer = self.call(method, target, body)
         if not isinstance(answer, list) or not all(isinstance(item, dict) for item in answer):
-            raise self.lost("it answered with something else than a list of objects")
+            raise self.lost("its response is not a list of JSON objects")
         return answer
 
     def lines(self, method: str, target: str, broken: str, body: bytes = b"") -> Iterator[dict[str, Any]]:

@@ -247,7 +247,7 @@ class ClientSendStream:
             if "end" in header and not self._unanswered:
                 return
             if "first" not in header:
-                raise refused(header, "the stream broke")
+                raise refused(header, "the stream was interrupted")
             stem, _, number = header["first"].rpartition("\\")
             count = int(header["messages"])
             self._unanswered -= count

@@ -128,7 +128,7 @@ class ReceiveStream:
                 receipt = int(header["receipt"])
                 return Receipt(int(header["messages"]), lambda wait: self._confirm(receipt, wait))
             if "error" in header:
-                raise refused(header, "the stream broke")
+                raise refused(header, "the stream was interrupted")
             size = len(record.body) - int(header["extension_size"])
         except (KeyError, TypeError, ValueError) as error:
             raise self._asking.lost(f"not a record of this API: {type(error).__name__}: {error}") from error

@@ -58,7 +58,7 @@ class MethodNotAllowed(ControlError):
         self.allowed = sorted(allowed)
         super().__init__(
             Status.MQ_ERROR_ILLEGAL_OPERATION,
-            f"{path} does not know {method}, only {', '.join(self.allowed)}",
+            f"{path} does not support {method}, only {', '.join(self.allowed)}",
             http.HTTPStatus.METHOD_NOT_ALLOWED,
         )
 
@@ -118,7 +118,7 @@ def invalid(detail: str) -> MQError:
 
 def internal_error() -> MQError:
     """The response for an internal error; the log has the details."""
-    return MQError(Status.MQ_ERROR, "the server failed at this; its log says how")
+    return MQError(Status.MQ_ERROR, "internal error of the server; see its log")
 
 
 def http_status(error: MQError) -> int:

@@ -47,10 +47,10 @@ def check_run(value: object) -> int | Sequence[int] | None:
         case int():
             if 1 <= value <= LONGEST:
                 return value
-            raise MalformedRun(f"run is {value}, and 1 to {LONGEST} are possible")
+            raise MalformedRun(f"run is {value}; it must be from 1 to {LONGEST}")
         case list():
             if not 1 <= len(value) <= LONGEST:
-                raise MalformedRun(f"run has {len(value)} sizes, and 1 to {LONGEST} are possible")
+                raise MalformedRun(f"run has {len(value)} sizes; it must have 1 to {LONGEST}")
             if all(type(size) is int and size >= 0 for size in value):
                 return value
     raise MalformedRun("run is neither a number of messages nor a list of sizes")

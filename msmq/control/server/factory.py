@@ -54,7 +54,8 @@ class ControlSite(Site):
             now = Moment(monotonic=self._clock.seconds(), wall=self._clock.seconds())
             if (others := self._refused.take(now)) is not None:
                 _log.warn(
-                    "a connection to the control socket is refused: {limit} have requests{others}",
+                    "a connection to the control socket is refused: each of {limit} has a pending request"
+                    "{others}",
                     limit=self.limits.connections,
                     others=others,
                 )

@@ -83,7 +83,7 @@ def _date(data: bytes) -> tuple[str, str]:
         return str(ticks_text(ticks)), " in ticks, as System.Messaging writes it"
     text = com_date_text(*_DOUBLE.unpack(data))
     if text is None:
-        raise BodyNotDecoded("is a VT_DATE that is neither in ticks nor in days a time of any year")
+        raise BodyNotDecoded("is a VT_DATE that is not a valid time, neither in ticks nor in days")
     return text, " in days, as COM writes it"
 
 

@@ -182,7 +182,7 @@ class _Document:
         name = self._element_name(kind)
         attributes, end = self._attributes()
         if end is None or end[0] != _END_ELEMENT:
-            raise reader.malformed("EndElement", "is not there")
+            raise reader.malformed("EndElement", "is missing")
         start = reader.position
         kind = reader.u8("RecordType")
         size = _IN_ARRAYS.get(kind)
@@ -242,7 +242,9 @@ class _Document:
         number = read_length(self._reader, field)
         string = self._strings(number)
         if string is None:
-            raise self._reader.malformed(field, f"has the number {number}, which no string has", offset=start)
+            raise self._reader.malformed(
+                field, f"refers to string {number}, which does not exist", offset=start
+            )
         # The string is longer than its reference.
         self._budget.characters(len(string))
         return string

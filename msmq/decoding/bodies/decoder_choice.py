@@ -105,7 +105,7 @@ class BodyDecoders:
         for decoder in self._decoders:
             if _recognises(decoder, body):
                 return self._run(decoder, body)
-        raise BodyNotDecoded(f"is in no format that is known; its BodyType is {body.body_type}")
+        raise BodyNotDecoded(f"is in an unknown format; its BodyType is {body.body_type}")
 
     def _run(self, decoder: IBodyDecoder, body: Body) -> DecodedBody:
         for name, data in (("has", body.data), ("has an extension of", body.extension)):

@@ -95,7 +95,7 @@ def nservicebus_headers(extension: bytes, limits: Limits) -> tuple[Headers, str]
     if behind.strip(b"\0 \t\r\n"):
         remark += f", {len(behind)} bytes behind them passed over"
     if _ROOT not in document:
-        raise BodyNotDecoded(f"is no {_ROOT}")
+        raise BodyNotDecoded(f"is not a {_ROOT}")
     content = document[_ROOT]
     entries = content.get("HeaderInfo", []) if isinstance(content, dict) else []
     headers: dict[str, Any] = {}

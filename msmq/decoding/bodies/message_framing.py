@@ -127,13 +127,13 @@ class MessageFramingDecoder:
         if kind == _Record.KNOWN_ENCODING:
             number = reader.u8("Encoding")
             if number >= len(_ENCODINGS):
-                raise reader.malformed("Encoding", f"is {number}, which none has", offset=start + 1)
+                raise reader.malformed("Encoding", f"is {number}, which is not an encoding", offset=start + 1)
             return _ENCODINGS[number]
         if kind == _Record.EXTENSIBLE_ENCODING:
             content_type = read_text(reader, "Encoding")
             found = _CONTENT_TYPES.get(content_type.partition(";")[0].strip().lower())
             if found is None:
-                raise BodyNotDecoded(f"is a WCF message in {quoted(content_type)}, which is not read")
+                raise BodyNotDecoded(f"is a WCF message in {quoted(content_type)}, which is not supported")
             return found
         raise reader.malformed("RecordType", f"{kind:#04x} is not an encoding", offset=start)
 
@@ -146,7 +146,7 @@ class MessageFramingDecoder:
 
 def _envelope(data: bytes, encoding: str, budget: Budget, table: list[str]) -> dict[str, Any]:
     if encoding == _MTOM:
-        raise BodyNotDecoded("is a WCF message in MTOM, which is not read")
+        raise BodyNotDecoded("is a WCF message in MTOM, which is not supported")
     if encoding in (_BINARY, _BINARY_WITH_TABLE):
         return parse_binary_xml(data, budget, table=table if encoding == _BINARY_WITH_TABLE else None)
     document, _ = parse_xml(data, budget.limits)

@@ -83,7 +83,7 @@ class _Plain:
             try:
                 value = self._objects[value.identifier]
             except KeyError:
-                raise BodyNotDecoded(f"refers to an object {value.identifier} that it has not") from None
+                raise BodyNotDecoded(f"refers to object {value.identifier}, which does not exist") from None
         if isinstance(value, StringObject):
             value = value.text
         if isinstance(value, str):

@@ -186,7 +186,9 @@ class RecordReader:
         try:
             return self.objects[root]
         except KeyError:
-            raise reader.malformed("RootId", f"is {root}, which no object has", offset=1) from None
+            raise reader.malformed(
+                "RootId", f"is {root}, which is not the identifier of an object", offset=1
+            ) from None
 
     def _record(self, depth: int) -> Any:
         """The next record that is a value, L{_Nulls} or L{_END}; libraries before it are skipped."""

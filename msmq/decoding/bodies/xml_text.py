@@ -106,7 +106,7 @@ def _document(
             tree.attribute(key, original(value))
 
     def refuse(name: str, *_: object) -> None:
-        raise BodyNotDecoded(f"declares a document type, {name}, which is not read")
+        raise BodyNotDecoded(f"declares a document type, {name}, which is not supported")
 
     parser.StartElementHandler = start
     parser.EndElementHandler = lambda _: tree.end()

@@ -41,7 +41,7 @@ async def _identify(operations: Operations, computer_name: str) -> UUID | None:
     except DirectoryError as error:
         raise ValueError(
             f"{error.detail.rstrip('.')}; the first start needs the directory, which has or assigns the"
-            f" identifier of queue manager {computer_name}; later ones do not"
+            f" identifier of queue manager {computer_name}; later starts do not"
         ) from error
     computer = await operations.computer(computer_name, (GUID,))
     if computer is None:

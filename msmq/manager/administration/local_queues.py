@@ -139,4 +139,4 @@ class LocalQueues:
         except MQError as error:
             if not told.called:
                 told.errback(error)
-        return await self._performer.insist(changes, "that a queue is deleted")
+        return await self._performer.insist(changes, "the deletion of a queue")

@@ -50,6 +50,7 @@ class QueueMeasurement:
     @ivar received: messages that were received from it since then.
     @ivar poisoned: messages that were moved to its subqueue C{poison} since then.
     @ivar quota_used: the used part of its quota, 1.0 for all of it; C{None} without a quota.
+    @ivar is_paused: an operator has paused it for its readers.
     """
 
     path: str
@@ -63,6 +64,7 @@ class QueueMeasurement:
     received: int
     poisoned: int
     quota_used: float | None
+    is_paused: bool
 
 
 @attrs.define
@@ -142,6 +144,7 @@ class Measurements:
             queue.received_count,
             self._parts.transactions.poisoned[queue_path(queue)],
             None if quota is None else held / quota if quota else 1.0,
+            queue.is_paused,
         )
 
     def outgoing(self) -> list[OutgoingMeasurement]:

@@ -112,18 +112,18 @@ def _summary(
         last = told[-1]
         name = class_name(last.message_class)
         if last.message_class == MessageClass.ACK_REACH_QUEUE:
-            return f"reached its queue, as {name} says; whether it was received is not known here"
+            return f"reached its queue, according to {name}; whether it was received is not recorded here"
         if last.message_class == MessageClass.ACK_RECEIVE:
-            return f"was received, as {name} says"
+            return f"was received, according to {name}"
         return f"failed: {name}"
     steps = [record for record in deliveries if record.step is DeliveryStep.HANDED_OVER]
     if any(record.step is DeliveryStep.ORDERED for record in deliveries):
-        return "arrived at its queue manager, in order; its later history is known there"
+        return "arrived at its queue manager, in order; its later history is recorded there"
     if steps:
         where = steps[-1].where
         return (
             f"was handed over to {where.address}, which acknowledged it {unix_time(steps[-1].time)};"
-            " its later history is known there (msmq explain --ask)"
+            " its later history is recorded there (msmq explain --ask)"
         )
     if events:
         return f"the last event is {events[-1].event}, {unix_time(events[-1].time)}"

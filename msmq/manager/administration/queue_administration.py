@@ -33,6 +33,9 @@ from msmq.wire.guid import NULL_GUID
 PURGED_AT_ONCE = 200
 """Messages that are removed in one iteration of the reactor when a queue is purged."""
 
+_NAMED_PAUSES: Final = 10
+"""Paused queues that are named in the log."""
+
 
 class Administration:
     """Creates, changes, purges and deletes the queues of a queue manager.
@@ -146,6 +149,33 @@ class Administration:
         else:
             await self._local.alter(queue, values)
         return summarize_queue(self._performer.model, queue)
+
+    async def set_paused(self, path: str, paused: bool) -> QueueSummary:
+        """Pause the reading of a queue, also across restarts, or end that; returns its summary.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_ILLEGAL_OPERATION for a journal, subqueue or
+        system queue, or that the store failed.
+        """
+        queue = own_queue(self._performer.model, path)
+        await undivided(self._set_paused(queue, paused))
+        return summarize_queue(self._performer.model, queue)
+
+    async def _set_paused(self, queue: Queue, paused: bool) -> None:
+        model = self._performer.model
+        change = model.pause_change(queue, paused)
+        if queue.is_paused is not paused:
+            await self._performer.commit([change])
+            self._performer.perform(model.set_paused(queue, paused, self._performer.clock.now()))
+
+    def start(self) -> None:
+        """Log the queues that are paused since before the start."""
+        paused = [queue_path(queue) for queue in self._performer.model.queues() if queue.is_paused]
+        if paused:
+            more = f" and {len(paused) - _NAMED_PAUSES} more" if len(paused) > _NAMED_PAUSES else ""
+            self.log.warn(
+                "queues are paused for readers since before the start: {queues}",
+                queues=", ".join(paused[:_NAMED_PAUSES]) + more,
+            )
 
     def _needs_directory(self, queue: Queue) -> bool:
         return queue.parent is None and queue.definition.type is QueueType.PUBLIC

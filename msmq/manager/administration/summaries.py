@@ -70,6 +70,7 @@ def summarize_queue(
         sent_total=queue.arrived_count,
         received_total=queue.received_count,
         oldest_message_time=queue.oldest_arrival,
+        paused=queue.withholds,
     )
 
 

@@ -255,7 +255,8 @@ class Search:
     ) -> tuple[MessagePosition, UserMessageView, FormatName]:
         """An available dead letter with its packet, and the queue that it was for."""
         received = MQError(
-            Status.MQ_ERROR_MESSAGE_ALREADY_RECEIVED, f"dead letter {found.lookup_id} was just received"
+            Status.MQ_ERROR_MESSAGE_ALREADY_RECEIVED,
+            f"dead letter {found.lookup_id} has already been received",
         )
         try:
             (view,) = await self._performer.load([found])

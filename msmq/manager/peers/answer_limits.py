@@ -123,7 +123,7 @@ class AnswerLimits:
         self._refused[host] = now.monotonic
         if (others := self._lines.take(now)) is not None:
             self.log.warn(
-                "nothing is sent to {name}: there are too many outgoing queues, {busy} of them with "
+                "nothing is sent to {name}: the limit on outgoing queues is reached, {busy} of them with "
                 "pending messages on behalf of {host}{others}",
                 name=shown(str(name)),
                 busy=busy,

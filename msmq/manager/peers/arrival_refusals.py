@@ -59,8 +59,8 @@ class ArrivalRefusals:
             batch,
             message,
             Fate.NO_ROOM.name,
-            f": {held} streams come from there, and a host may not have more than are free of [limits] "
-            "incoming_streams; it is sent again",
+            f": its host has {held} streams, more than are free of [limits] incoming_streams; the sender "
+            f"retries",
         )
 
     def of_admission(self, batch: ArrivalBatch, admission: Admission) -> bool:

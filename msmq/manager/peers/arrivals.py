@@ -33,7 +33,7 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
 from msmq.session.effects import CloseReason
 from msmq.structures.packet.message_class import MessageClass
-from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView, have_one_destination
 from msmq.structures.status import MQError
 from msmq.transfer.decisions.arrival_decision import (
     ArrivalDecision,
@@ -137,6 +137,8 @@ class Arrivals:
         queue_for = self._performer.model.queue_for
         connector_queue = self._connectors.queue_for
         own = self._own_addresses
+        if len(messages) > 1 and have_one_destination(messages) and messages[0].queue_manager_address in own:
+            return [queue_for(messages[0])] * len(messages)
         return [
             queue_for(message) if message.queue_manager_address in own else connector_queue(message)
             for message in messages
@@ -195,13 +197,18 @@ class Arrivals:
         """
         own = self._own_addresses
         session = batch.session
-        destinations = [
-            # A connector queue is local, though its messages are for another queue manager.
-            (Destination.MISSING if message.queue_manager_address in own else Destination.ELSEWHERE)
-            if queue is None
-            else (Destination.TRANSACTIONAL_QUEUE if queue.definition.transactional else Destination.QUEUE)
-            for message, queue in zip(messages, queues, strict=True)
-        ]
+        first = queues[0] if queues else None
+        destinations = (
+            [_destination(first)] * len(queues)
+            if first is not None and queues.count(first) == len(queues)
+            else [
+                # A connector queue is local, though its messages are for another queue manager.
+                (Destination.MISSING if message.queue_manager_address in own else Destination.ELSEWHERE)
+                if queue is None
+                else _destination(queue)
+                for message, queue in zip(messages, queues, strict=True)
+            ]
+        )
         is_routing = self._forwarding.is_routing_server
         without_route: Mapping[UserMessageView, str] = {}
         if Destination.ELSEWHERE in destinations:
@@ -255,6 +262,16 @@ class Arrivals:
         batch.is_judged = decision.is_judged
         if decision.closure is not None:
             batch.close = CloseReason[decision.closure.name]
+        outcomes = decision.outcomes
+        queue = queues[0] if queues else None
+        if (
+            queue is not None
+            and outcomes.count(Fate.ENQUEUED) == len(outcomes) == len(messages)
+            and queues.count(queue) == len(queues)
+        ):
+            # Nearly everything that arrives: all of it enters one queue.
+            batch.last_recoverable += decision.acknowledged
+            return [(queue, message) for message in messages]
         arrivals: list[tuple[Queue, UserMessageView]] = []
         for index, (message, queue) in enumerate(
             zip(messages[: len(decision.outcomes)], queues, strict=False)
@@ -415,3 +432,8 @@ class Arrivals:
             self._source_journal.answered(batch.proofs)
         # Effects in their queues come after their arrival.
         self._performer.perform(effects, now)
+
+
+def _destination(queue: Queue) -> Destination:
+    """The kind of a local queue."""
+    return Destination.TRANSACTIONAL_QUEUE if queue.definition.transactional else Destination.QUEUE

@@ -125,7 +125,7 @@ class Dispatcher:
         """
         self._hops.address(queue, positions)
         stream = self._sequences.find(queue)
-        is_in_memory = all(position.view is not None for position in positions)
+        is_in_memory = not [position for position in positions if position.view is None]
         asks_for_privacy = self._encryption.concerns(positions)
         decision = decide_sending(
             SendFacts(

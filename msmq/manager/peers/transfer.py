@@ -242,8 +242,11 @@ class MessageTransfer:
         """
         performer = self._performer
         self._deliveries.acknowledged(session, messages, performer.clock.now())
-        self._sequences.kept(plain(messages))
-        positions = [message for message in plain(messages) if isinstance(message, MessagePosition)]
+        positions = [message for message in messages if isinstance(message, MessagePosition)]
+        if len(positions) != len(messages):
+            # Some are encrypted, or have their number in a sequence.
+            self._sequences.kept(plain(messages))
+            positions = [message for message in plain(messages) if isinstance(message, MessagePosition)]
         removal = performer.model.remove(self._source_journal.keep_aside(positions))
         performer.perform(removal.departures)
         if not removal.changes:

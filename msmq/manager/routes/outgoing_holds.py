@@ -41,7 +41,7 @@ class OutgoingHolds:
             self._performer.model.collection.outgoing(name, now)
         if self._holds:
             self.log.warn(
-                "outgoing queues are paused since before the start: {what}",
+                "outgoing queues are still paused after the restart: {what}",
                 what="all" if self._holds.is_all else ", ".join(self._named()),
             )
 

@@ -40,7 +40,7 @@ class OutgoingRedirects:
         if names:
             more = f" and {len(names) - 10} more" if len(names) > 10 else ""
             self.log.warn(
-                "outgoing queues are redirected since before the start: {names}",
+                "outgoing queues are still redirected after the restart: {names}",
                 names=", ".join(f"{name} to {self._redirects.host(name)}" for name in names[:10]) + more,
             )
 

@@ -40,6 +40,14 @@ class AccessAdministration:
         """See L{IAccessAdministration.revoke}."""
         return await self.permissions.remove(path, principal)
 
+    async def as_sddl(self, entries: Sequence[tuple[str, str, Sequence[str]]]) -> str:
+        """See L{IAccessAdministration.as_sddl}."""
+        return await self.permissions.as_sddl(entries)
+
+    async def replace(self, path: str, sddl: str, *, dry_run: bool = False) -> AccessList:
+        """See L{IAccessAdministration.replace}."""
+        return await self.permissions.replace(path, sddl, dry_run=dry_run)
+
     async def why(self, path: str, principal: str, right: str) -> AccessVerdict:
         """See L{IAccessAdministration.why}."""
         return await self.permissions.why(path, principal, right)

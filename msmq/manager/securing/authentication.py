@@ -176,7 +176,7 @@ class Authentication:
             return _bad("it is signed without a certificate")
         if not security.is_default_provider:
             if security.provider_info is None:
-                return _bad("it was not signed by the default provider, and does not say by which")
+                return _bad("it was signed by a provider other than the default one, and does not name it")
             name = security.provider_info.provider_name
             if name not in PROVIDERS:
                 return Refused(
@@ -399,7 +399,7 @@ def _time(seconds: float) -> str:
 
 
 def _unknown(what: str) -> str:
-    return f"the directory knows no such {what}"
+    return f"the directory has no such {what}"
 
 
 def _why(outcome: DirectoryOutcome, what: str) -> str:

@@ -163,7 +163,11 @@ class Encryption:
 
     def concerns(self, positions: Iterable[MessagePosition]) -> bool:
         """Whether any of these messages, as far as they are in memory, has to be encrypted."""
-        return any(position.view is not None and position.view.asks_for_privacy for position in positions)
+        for position in positions:
+            view = position.view
+            if view is not None and view.asks_for_privacy:
+                return True
+        return False
 
     def has_to_ask(self, positions: Iterable[MessagePosition]) -> bool:
         """Whether a directory query is needed before these messages, which are in memory, can be sent."""

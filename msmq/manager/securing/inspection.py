@@ -150,7 +150,8 @@ class Inspector:
 
         @param queues: the local queue of each message.
         """
-        for message in messages:
+        asking = [each for each in messages if each.acknowledge or each.flags & _SECURITY_HEADER]
+        for message in asking:
             if message.flags & _SECURITY_HEADER or self._asks(message):
                 return True
         for queue in set(queues):

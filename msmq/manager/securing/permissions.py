@@ -22,6 +22,7 @@ from msmq.manager.securing.queue_access_decision import judge
 from msmq.manager.securing.security_descriptors import (
     SecurityDescriptors,
     checked,
+    parse_security,
     protected_queue,
     read_descriptor,
 )
@@ -41,7 +42,7 @@ from msmq.windows.security_descriptor import (
     with_entry,
     without_entries_of,
 )
-from msmq.windows.security_descriptor_aces import Ace, AceFlags, AceType, AnyAce
+from msmq.windows.security_descriptor_aces import Ace, AceFlags, AceType, Acl, AnyAce
 from msmq.windows.well_known_sids import ANONYMOUS
 from msmq.wire.sid import format_sid
 
@@ -133,6 +134,45 @@ class Permissions:
         sid = await self.sid_of(principal)
         return await self._alter(target, lambda descriptor: without_entries_of(descriptor, sid), sid)
 
+    async def as_sddl(self, entries: Sequence[tuple[str, str, Sequence[str]]]) -> str:
+        """The access list of a queue with these entries alone, as SDDL.
+
+        @param entries: C{allow} or C{deny}, a principal and rights, as of L{change}.
+        @raise MQError: as L{change}.
+        """
+        descriptor = SecurityDescriptor(dacl=Acl(()))
+        for action, principal, rights in entries:
+            mask = 0
+            for right in rights:
+                mask |= _right(QUEUE_KIND, right)
+            if not mask:
+                raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, f"no right is given to {quoted(principal)}")
+            sid = await self.sid_of(principal)
+            descriptor = with_entry(descriptor, deny(sid, mask) if action == "deny" else allow(sid, mask))
+        return format_sddl(checked(descriptor, QUEUE_KIND))
+
+    async def replace(self, path: str, sddl: str, *, dry_run: bool) -> AccessList:
+        """Replace the owner and the list, as far as C{sddl} has them; returns as L{show}.
+
+        @param dry_run: only return what the list would be.
+        @raise MQError: as L{change}; MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR.
+        """
+        target = self._target(path)
+        supplied = parse_security(sddl) or SecurityDescriptor()
+
+        def change(before: SecurityDescriptor) -> SecurityDescriptor:
+            return attrs.evolve(
+                before,
+                owner=before.owner if supplied.owner is None else supplied.owner,
+                dacl=before.dacl if supplied.dacl is None else supplied.dacl,
+            )
+
+        if not dry_run:
+            return await self._alter(target, change, None)
+        protection = await self._protection(target)
+        _, after = _changed(target, protection, change)
+        return await self._describe(target, attrs.evolve(protection, descriptor=after))
+
     async def give_to(self, path: str, sid: bytes) -> AccessList:
         """Set the owner; returns as L{show}.
 
@@ -223,18 +263,7 @@ class Permissions:
 
     async def _altered(self, target: _Target, change: _Change, about: bytes | None) -> Protection:
         protection = await self._protection(target)
-        if protection.is_rule:
-            raise MQError(
-                Status.MQ_ERROR_PROPERTY_NOTALLOWED,
-                f"{protection.source} defines the access control of {_shown(target)}; change it there",
-            )
-        before = protection.descriptor or SecurityDescriptor()
-        after = checked(change(before), target.kind)
-        if protection.is_published and after.owner != before.owner:
-            raise MQError(
-                Status.MQ_ERROR_PROPERTY_NOTALLOWED,
-                f"the directory defines the owner of {_shown(target)}; change it there",
-            )
+        before, after = _changed(target, protection, change)
         if after == before and not protection.is_published:
             return protection
         # Entries that the list already has may be missing in the directory, so this is checked anyway.
@@ -303,6 +332,28 @@ class Permissions:
                 await self.descriptors.access.token(sid)
             except AccountUnknown:
                 continue
+
+
+def _changed(
+    target: _Target, protection: Protection, change: _Change
+) -> tuple[SecurityDescriptor, SecurityDescriptor]:
+    """The descriptor before and after a change.
+
+    @raise MQError: it cannot be changed so.
+    """
+    if protection.is_rule:
+        raise MQError(
+            Status.MQ_ERROR_PROPERTY_NOTALLOWED,
+            f"{protection.source} defines the access control of {_shown(target)}; change it there",
+        )
+    before = protection.descriptor or SecurityDescriptor()
+    after = checked(change(before), target.kind)
+    if protection.is_published and after.owner != before.owner:
+        raise MQError(
+            Status.MQ_ERROR_PROPERTY_NOTALLOWED,
+            f"the directory defines the owner of {_shown(target)}; change it there",
+        )
+    return before, after
 
 
 def _right(kind: ObjectKind, right: str) -> int:

@@ -92,6 +92,16 @@ class RestrictedQueueManager:
         await self._may(queue, self._reading(queue, peek=False))
         return await self._service.purge_queue(path)
 
+    async def pause_queue(self, path: str) -> QueueSummary:
+        """See L{IAdministration.pause_queue}; needs MQSEC_SET_QUEUE_PROPERTIES."""
+        await self._may(self._find(path), _Q.MQSEC_SET_QUEUE_PROPERTIES)
+        return await self._service.pause_queue(path)
+
+    async def resume_queue(self, path: str) -> QueueSummary:
+        """See L{IAdministration.resume_queue}; needs MQSEC_SET_QUEUE_PROPERTIES."""
+        await self._may(self._find(path), _Q.MQSEC_SET_QUEUE_PROPERTIES)
+        return await self._service.resume_queue(path)
+
     async def delete_queue(self, path: str) -> None:
         """See L{IAdministration.delete_queue}; needs MQSEC_DELETE_QUEUE."""
         await self._may(self._find(path), _Q.MQSEC_DELETE_QUEUE)

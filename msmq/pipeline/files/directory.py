@@ -44,8 +44,8 @@ def date_of(seconds: float | None) -> str:
 def turn_of(path: Path) -> tuple[str, str, str]:
     """Sort key of files that keeps the row order of each queue.
 
-    That is the order of the numbers in the names that an export gives; dates are in another where a clock was
-    set back. Files of others are in the order of their paths.
+    Exported files are sorted by the numbers in their names, since dates are not monotonic after a clock was
+    set back; other files by their paths.
     """
     match = _NAME.fullmatch(path.name)
     return (
@@ -57,7 +57,7 @@ def turn_of(path: Path) -> tuple[str, str, str]:
 class DataFile:
     """An existing data file.
 
-    @ivar first: the number of its first row; C{last} is that of the last.
+    @ivar first: the number of its first row; C{last}: of its last row.
     """
 
     path: Path
@@ -89,9 +89,9 @@ class TopicFiles:
         return sorted(found, key=lambda place: place.first)
 
     def numbers(self, column: str) -> set[int]:
-        """What is in a column of all of them.
+        """The values of a column in all files.
 
-        @raise FilesError: one cannot be read.
+        @raise FilesError: a file cannot be read.
         """
         numbers: set[int] = set()
         for place in self.places():
@@ -103,15 +103,15 @@ class TopicFiles:
         return numbers
 
     def file(self, date: str, first: int) -> NewFile:
-        """Begin a file for a date, whose first row has this number."""
+        """Create a file for a date, whose first row has this number."""
         return NewFile(self._directory, self._stem, date, first)
 
 
 class NewFile:
     """A file in progress, under a temporary name.
 
-    @ivar rows: how many it has.
-    @ivar bytes: what the packets in it have together.
+    @ivar rows: the number of its rows.
+    @ivar bytes: the sum of the sizes of its packets.
     """
 
     def __init__(self, directory: Path, stem: str, date: str, first: int) -> None:
@@ -125,7 +125,7 @@ class NewFile:
         self._writer: Any = None
 
     def write(self, batch: Any, last: int, size: int) -> None:
-        """Add rows, the last of which has this number."""
+        """Append rows; the last one has this number."""
         if self._writer is None:
             self._writer = parquet().ParquetWriter(
                 self._unfinished, batch.schema, compression=_COMPRESSION, compression_level=1

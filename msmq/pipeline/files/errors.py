@@ -19,8 +19,6 @@ def parquet() -> ModuleType:
     try:
         import pyarrow.parquet
     except ImportError as error:
-        raise FilesError(
-            f"Parquet files need pyarrow: pip install 'msmq[parquet]' brings it ({error})"
-        ) from None
+        raise FilesError(f"Parquet files need pyarrow: pip install 'msmq[parquet]' ({error})") from None
     found: ModuleType = pyarrow.parquet
     return found

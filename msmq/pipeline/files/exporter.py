@@ -52,9 +52,9 @@ class ExportRequest:
 class Exported:
     """The result of an export, for people and programs.
 
-    @ivar damaged: rows of packets that cannot be read, which have their bytes.
-    @ivar trimmed: the first and the last number of a log that went before they could be exported; not all
-        of them need have been of this log.
+    @ivar damaged: the number of rows of malformed packets, which have only the bytes.
+    @ivar trimmed: the first and the last number of log entries that were trimmed before they were exported;
+        some of them may belong to other queues.
     """
 
     topic: str
@@ -67,7 +67,7 @@ class Exported:
 
 @contextmanager
 def store_at(place: str) -> Iterator[StoreReader]:
-    """Open the store at a path or URL, to export from.
+    """Open the store at a path or URL for an export.
 
     @param place: a data directory, a record log, a file of SQLite, or C{postgresql://...}.
     @raise StorageError: there is none.
@@ -80,10 +80,10 @@ def store_at(place: str) -> Iterator[StoreReader]:
 
 
 def wish(store: StoreReader, name: str, *, log: bool = False) -> ExportRequest:
-    r"""What a name means: C{events}, or the path of a queue, a journal or a dead-letter queue.
+    r"""The stream and topic of a name: C{events}, or the path of a queue, a journal or a dead-letter queue.
 
-    @param log: the message log of a queue is meant, not what lies in it.
-    @raise ReadingError: there is no such thing.
+    @param log: whether to export the message log of the queue instead of its messages.
+    @raise ReadingError: there is no such queue or log.
     """
     if name == EVENTS_TOPIC and not log:
         return ExportRequest("events", Topic(NULL_GUID, EVENTS_TOPIC))
@@ -109,8 +109,8 @@ def _stream(name: str, log: bool) -> str:
 class Exporter:
     """Exports to one directory, which it locks.
 
-    @param reading: how bodies are read.
-    @param on_rows: called now and then with the number of further rows.
+    @param reading: the body decoders.
+    @param on_rows: called from time to time with the number of rows since the last call.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Exporter:
         self._file_rows = file_rows
 
     def expected(self, wishes: Sequence[ExportRequest]) -> int:
-        """About how many rows there are to be written, for a progress bar."""
+        """The approximate number of rows to write, for a progress bar."""
         return sum(map(self._expected, wishes))
 
     def _expected(self, wished: ExportRequest) -> int:
@@ -144,7 +144,7 @@ class Exporter:
     def run(self, wishes: Sequence[ExportRequest]) -> Iterator[Exported]:
         """Export the requested streams in order, and report each when it is complete.
 
-        @raise FilesError: something cannot be written.
+        @raise FilesError: a file cannot be written.
         @raise StorageError: the store cannot be read.
         """
         parquet()
@@ -160,7 +160,7 @@ class Exporter:
         )
 
     def _behind(self, wished: ExportRequest) -> int:
-        """The first number of a log that is in no file."""
+        """The first number of a log that is not exported yet."""
         return max((place.last for place in self._shelf(wished).places()), default=-1) + 1
 
     def _export(self, wished: ExportRequest) -> Exported:
@@ -223,7 +223,7 @@ class Exporter:
 
     def _lying(self, wished: ExportRequest) -> Iterator[Sequence[StoredPacket]]:
         topic = wished.topic
-        # A transaction that commits late may bring a number that is lower than one that is in a file.
+        # A transaction that commits late may add a lower number than those in the files.
         known = self._shelf(wished).numbers("lookup_id")
         begin: int | None = 0
         while begin is not None:
@@ -251,7 +251,7 @@ def _event_facts(stored: StoredEvent) -> tuple[str, int, int]:
 
 
 class _Writer:
-    """Puts rows into files: a new one with each date, and when one is large enough."""
+    """Writes rows to files: a new file for each date, and when a file is large enough."""
 
     def __init__(
         self, shelf: TopicFiles, told: Exported, on_rows: Callable[[int], None], file_rows: int
@@ -268,7 +268,7 @@ class _Writer:
         facts: Callable[[Any], tuple[str, int, int]],
         batch: Callable[[Sequence[Any]], Any],
     ) -> None:
-        """Write rows, in their order."""
+        """Write rows in order."""
         for date, group in groupby(rows, lambda row: facts(row)[0]):
             same = list(group)
             if self._file is not None and self._file.date != date:
@@ -299,6 +299,6 @@ class _Writer:
             self._told.files += 1
 
     def abandon(self) -> None:
-        """Drop unfinished files."""
+        """Delete unfinished files."""
         if self._file is not None:
             self._file.abandon()

@@ -44,7 +44,7 @@ _READ_ROWS: Final = 500
 
 
 class UnsendableRow(Exception):
-    """A row cannot be sent as a message; says why."""
+    """A row cannot be sent as a message; the text is the reason."""
 
 
 @attrs.frozen
@@ -65,14 +65,14 @@ class Row:
 
 
 def files_in(paths: Sequence[Path]) -> list[Path]:
-    """The Parquet files, and those in directories, in the order of their rows there.
+    """The given Parquet files, and those in the given directories, in the order of their rows.
 
     @raise FilesError: there is no such file, or none in a directory.
     """
     found: list[Path] = []
     for path in map(Path.absolute, paths):
         if path.is_dir():
-            # Spark calls directories so, too.
+            # Spark names directories like this, too.
             every = (each for each in sorted(path.rglob("*.parquet"), key=turn_of) if each.is_file())
             inside = [each for each in every if not _is_hidden(each, path)]
             if not inside:
@@ -92,7 +92,7 @@ def _is_hidden(path: Path, below: Path) -> bool:
 def rows_of(file: Path, *, after: int = 0) -> Iterator[Row]:
     """The rows of a file, after skipping this many.
 
-    @raise FilesError: it cannot be read, or holds no packets.
+    @raise FilesError: it cannot be read, or has no packets.
     """
     try:
         with parquet().ParquetFile(file) as opened:
@@ -129,9 +129,9 @@ def record_of(
 ) -> StreamRecord:
     """A copy of the message in a row.
 
-    @param transactional: C{None} for what it was.
-    @param keep_express: whether it is express if the message was; else it is recoverable.
-    @raise UnsendableRow: it is damaged, or no message of an application.
+    @param transactional: whether the copy is transactional; C{None}: as the original.
+    @param keep_express: whether the copy of an express message is express; otherwise it is recoverable.
+    @raise UnsendableRow: the packet is malformed, or not a message of an application.
     """
     try:
         view = UserMessageView(row.packet)
@@ -145,7 +145,7 @@ def record_of(
     properties = {name: known[name] for name in _KEPT if known[name] is not None}
     properties["delivery"] = known["delivery"] if keep_express else "recoverable"
     if not names_queue(str(properties.get("response_queue"))):
-        # The sender's text is not the name of a queue, so responses are impossible.
+        # The response queue of the original is not a valid queue name, so responses are impossible.
         properties.pop("response_queue", None)
     if correlation != _NO_CORRELATION:
         properties["correlation_id"] = known["correlation_id"]
@@ -165,8 +165,8 @@ def record_of(
 class Imported:
     """Result of an import.
 
-    @ivar messages: for each destination how many were sent, those that were known there before included.
-    @ivar skipped: how many rows could not be sent.
+    @ivar messages: the number of sent messages for each destination, including those of an earlier run.
+    @ivar skipped: the number of rows that could not be sent.
     """
 
     messages: dict[str, int] = attrs.field(factory=dict)
@@ -176,15 +176,15 @@ class Imported:
 class ImportProgress:
     """Progress file of an import.
 
-    @ivar done: the files all of whose rows were taken.
-    @ivar begun: how many rows were taken of each other one; there are several if files came meanwhile.
+    @ivar done: the files whose rows were all accepted.
+    @ivar begun: the number of accepted rows of each other file; several if files were added meanwhile.
     """
 
     def __init__(self, path: Path, task: str) -> None:
-        """Read it, if it is there.
+        """Read the file, if it exists.
 
-        @param task: what is imported, and where to.
-        @raise FilesError: it cannot be read, or is about something else.
+        @param task: a text that identifies the imported files and the destination.
+        @raise FilesError: it cannot be read, or belongs to another import.
         """
         self._path = path
         self._task = task
@@ -194,20 +194,20 @@ class ImportProgress:
         try:
             found = json.loads(path.read_bytes())
             if found["task"] != task:
-                raise FilesError(f"{path}: it is about another import; name another file with --progress")
+                raise FilesError(f"{path}: it belongs to another import; select another file with --progress")
             self.done = set(found["done"])
             self.begun = {file: int(rows) for file, rows in found["begun"].items()}
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise FilesError(f"{path}: it does not say how far an import came: {error}") from error
+            raise FilesError(f"{path}: not a progress file of an import: {error}") from error
 
     def after(self, file: Path) -> int:
-        """How many rows of a file were taken."""
+        """The number of accepted rows of a file."""
         return self.begun.get(str(file), 0)
 
     def reach(self, row: Row) -> None:
-        """All up to this row was taken, of its file and of those that were reached before it."""
+        """Record that all rows up to this one are accepted, in its file and in all earlier files."""
         file = str(row.file)
         if self._file not in ("", file):
             self.done.add(self._file)
@@ -216,9 +216,9 @@ class ImportProgress:
         self.begun[file] = row.number
 
     def note(self) -> None:
-        """Write it down.
+        """Write the file.
 
-        @raise FilesError: that cannot be written.
+        @raise FilesError: it cannot be written.
         """
         told = {"task": self._task, "done": sorted(self.done), "begun": self.begun}
         try:
@@ -229,7 +229,7 @@ class ImportProgress:
             ) from error
 
     def remove(self) -> None:
-        """Nothing is left to be done."""
+        """Delete the file after a complete import."""
         self._path.unlink(missing_ok=True)
 
 
@@ -237,8 +237,8 @@ class Importer:
     """Sends the rows of files as messages.
 
     @param into: the destination; C{None} for the original queue of each row.
-    @param topic: what is sent, a queue as of an export; empty for everything.
-    @param key: what the key of every message begins with.
+    @param topic: sends only rows that were exported from this queue; empty for all rows.
+    @param key: the prefix of the key of every message.
     @param keep_express: copies of express messages are express too, so that a restart of the server loses
         them; otherwise every copy is recoverable.
     @param outstanding: limit on sent messages that are not yet accepted.
@@ -278,9 +278,9 @@ class Importer:
         return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
     def expected(self) -> int:
-        """How many rows the files have.
+        """The number of rows of all files.
 
-        @raise FilesError: one cannot be read.
+        @raise FilesError: a file cannot be read.
         """
         total = 0
         for file in self._files:
@@ -294,17 +294,17 @@ class Importer:
         """Dry run: check the rows and that the destinations exist.
 
         @raise FilesError: a file cannot be read.
-        @raise MQError: a queue is not there, or the server is not.
+        @raise MQError: a queue does not exist, or the server cannot be reached.
         """
         for _, record in self._records(None):
             self._count(record)
         return self._told
 
     def run(self, progress: ImportProgress) -> Imported:
-        """Send it.
+        """Send all rows that are not accepted yet.
 
         @raise FilesError: a file cannot be read.
-        @raise MQError: a message is refused, or the server is lost; what was taken is noted.
+        @raise MQError: a message is refused, or the connection is lost; the progress is stored.
         """
         waiting: deque[tuple[Row, StreamRecord]] = deque()
 

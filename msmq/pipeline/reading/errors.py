@@ -6,7 +6,7 @@ from msmq.errors import MsmqError
 
 
 class ReadingError(MsmqError):
-    """The input cannot be read as requested; the text says what is wrong."""
+    """The input cannot be read as requested; the text is the reason."""
 
 
 class DataLost(ReadingError):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 WIRE_TOPIC: Final = "wire"
-"""The topic of what was captured."""
+"""The topic of captured messages."""
 
 PAGE: Final = 2000
 _PARQUET: Final = b"PAR1"
@@ -49,9 +49,9 @@ class FileSlice:
 
 
 def are_files(location: str) -> bool:
-    """Whether a path has exported files, rather than a store.
+    """Whether a path contains files of rows or packets, rather than a store.
 
-    @raise ReadingError: there is nothing.
+    @raise ReadingError: the path does not exist.
     """
     if location.startswith(("postgresql:", "postgres:")):
         return False
@@ -63,9 +63,9 @@ def are_files(location: str) -> bool:
 
 @attrs.frozen
 class FileScan:
-    """A batch of files.
+    """A read of files in batch mode.
 
-    @ivar stream: which rows of exported files are wanted; empty for all.
+    @ivar stream: the stream whose rows of exported files are read; empty for all.
     """
 
     options: ReadOptions
@@ -73,9 +73,9 @@ class FileScan:
     stream: str
 
     def slices(self) -> list[FileSlice]:
-        """What is read, in parts.
+        """The slices of the files.
 
-        @raise ReadingError: a file is none that can be read, or cannot be read as it is asked for.
+        @raise ReadingError: a file has no known format, or cannot be read with these options.
         """
         if self.options.starting is not None or self.options.ending is not None:
             raise ReadingError(
@@ -107,12 +107,12 @@ class FileScan:
         return [FileSlice("parquet", str(path), (group,)) for group in range(file.num_row_groups)]
 
     def packets(self, part: FileSlice) -> Iterator[Sequence[StoredPacket]]:
-        """The messages of a slice, as packets; of a Parquet file only if it has them."""
+        """The messages of a slice, as packets; of a Parquet file only if it has the column C{packet}."""
         if part.kind == "parquet":
             for batch in self._batches(part, (*_KEPT, PACKET_COLUMN.name)):
                 yield [_stored(row) for row in batch.to_pylist()]
             return
-        # What reads captures is not imported by readers of stores, whose Spark workers start often.
+        # Imported here, since Spark workers that read stores start often and need no capture reader.
         from msmq.decoding.captured_messages import captured_messages
 
         page: list[StoredPacket] = []
@@ -126,7 +126,7 @@ class FileScan:
         yield page
 
     def batches(self, part: FileSlice) -> Iterator[pyarrow.RecordBatch]:
-        """The rows of a slice of a Parquet file, as they were exported."""
+        """The exported rows of a slice of a Parquet file."""
         return self._batches(part, self.wanted.names)
 
     def _columns(self) -> tuple[str, ...]:
@@ -147,7 +147,7 @@ class FileScan:
         return ("abort_count",) if self.stream in ("queue", "log") else ()
 
     def _mask(self, batch: pyarrow.RecordBatch) -> Any:
-        """Which of these rows are wanted."""
+        """Mask of the selected rows."""
         import pyarrow
 
         columns = {name: batch.column(name).to_pylist() for name in (*_MASKED, *self._needed())}
@@ -169,7 +169,7 @@ class FileScan:
 
 
 def _is_of(stream: str, row: dict[str, Any]) -> bool:
-    """Whether an exported row belongs to a stream, as far as its columns show."""
+    """Whether an exported row belongs to a stream, by its columns."""
     topic = row["topic"]
     match stream:
         case "" | "events" | "wire":
@@ -203,7 +203,7 @@ def _stored(row: dict[str, Any]) -> StoredPacket:
 
 
 def _files(directory: Path) -> list[Path]:
-    """The files below a directory, without those that begin with a dot or an underscore, as Spark sees it."""
+    """The files below a directory, without names that begin with a dot or an underscore, as in Spark."""
     return sorted(
         path
         for path in directory.rglob("*")

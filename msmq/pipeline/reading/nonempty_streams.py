@@ -11,7 +11,7 @@ from msmq.storage.readers import StoreReader, open_beside
 
 
 def streams_present(location: str, streams: Iterable[str]) -> list[str]:
-    """Those of the streams that have rows now.
+    """The non-empty streams among these.
 
     @param location: a data directory, a record log, a file of SQLite, or C{postgresql://...}.
     @raise StorageError: there is no store, or it cannot be read.

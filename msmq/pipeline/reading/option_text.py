@@ -1,4 +1,4 @@
-"""Options as Spark gives them: texts, under names of any case."""
+"""Parsing of Spark options: texts under case-insensitive names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msmq.pipeline.reading.errors import ReadingError
 from msmq.quoting import quoted
 
 Spelled: TypeAlias = Mapping[str, tuple[str, Callable[[str], Any]]]
-"""For each option as it is spelled the field that it sets, and what makes a value of its text."""
+"""For each option name, the field that it sets and the function that parses its text."""
 
 LARGEST: Final = (1 << 31) - 1
 
@@ -18,14 +18,14 @@ _NUMBER: Final = re.compile("[0-9]{1,30}")
 _LONGEST_SHOWN: Final = 100
 
 IGNORED: Final = frozenset({"checkpointlocation", "queryname"})
-"""What belongs to Spark, which hands it on."""
+"""Options of Spark itself, which it passes on."""
 
 
 def parse_options(given: Mapping[str, str], known: Spelled, purpose: str) -> dict[str, Any]:
-    """The fields that these options set, with their values.
+    """Parse options into fields and values.
 
-    @param purpose: what the options are for, as C{writing}.
-    @raise ReadingError: one is unknown, or has a value that it cannot have.
+    @param purpose: the use of the options, such as C{writing}, for error texts.
+    @raise ReadingError: an option is unknown, or its value is invalid.
     """
     spelled = {name.lower(): name for name in known}
     found: dict[str, Any] = {}
@@ -47,9 +47,9 @@ def parse_options(given: Mapping[str, str], known: Spelled, purpose: str) -> dic
 
 
 def whole_number(text: str) -> int:
-    """A number from 1 on.
+    """Parse a whole number of at least 1.
 
-    @raise ValueError: it is none.
+    @raise ValueError: the text is not such a number.
     """
     if not _NUMBER.fullmatch(text) or not 0 < int(text) <= LARGEST:
         raise ValueError(f"must be a whole number from 1 to {LARGEST}")
@@ -57,9 +57,9 @@ def whole_number(text: str) -> int:
 
 
 def switch(text: str) -> bool:
-    """C{true} or C{false}.
+    """Parse C{true} or C{false}.
 
-    @raise ValueError: it is neither.
+    @raise ValueError: the text is neither.
     """
     if text.lower() not in ("true", "false"):
         raise ValueError("must be true or false")

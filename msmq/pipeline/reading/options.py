@@ -14,7 +14,7 @@ from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.option_text import Spelled, parse_options, switch, whole_number
 
 Start: TypeAlias = str | Mapping[str, int]
-"""C{earliest} or C{latest}, or the offset of each topic that has one; -1 is the latest, -2 the earliest."""
+"""C{earliest} or C{latest}, or offsets by topic, where -1 is the latest and -2 the earliest."""
 
 _Value = TypeVar("_Value")
 
@@ -27,7 +27,7 @@ STREAMS: Final = (
     *("queue", "log", "journal", "source_journal", "dead_letter", "dead_letter_transactional"),
     *("report", "outgoing", "events", "wire"),
 )
-"""What C{stream} may be."""
+"""The values of the option C{stream}."""
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
@@ -39,14 +39,14 @@ class ReadOptions:
 
     @ivar path: a data directory, a store's file, exported files, packets or captures; empty with C{dsn}.
     @ivar dsn: C{postgresql://...}.
-    @ivar stream: one of L{STREAMS}; empty for what there is in files.
-    @ivar topics: the queues of C{subscribe}; all if there are none and no C{pattern}.
+    @ivar stream: one of L{STREAMS}; empty for all streams in files.
+    @ivar topics: the queues of C{subscribe}; all queues if it is empty and there is no C{pattern}.
     @ivar pattern: full-match pattern of topics, C{subscribePattern}.
     @ivar since: lower time limit, seconds since 1970-01-01 UTC.
     @ivar per_trigger: maximum number of rows per streaming batch.
     @ivar partitions: minimum number of parallel partitions.
     @ivar columns: the requested columns; empty for all.
-    @ivar decode: how bodies are read, C{none} if they are not.
+    @ivar decode: the body decoder, or C{none}.
     """
 
     path: str = ""
@@ -66,14 +66,14 @@ class ReadOptions:
 
     @property
     def location(self) -> str:
-        """Where it is read from."""
+        """The path or the DSN."""
         return self.dsn or self.path
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
-    """The options, whatever their case.
+    """Parse the read options, whose names are case-insensitive.
 
-    @raise ReadingError: one is unknown, or has a value that it cannot have.
+    @raise ReadingError: an option is unknown, or its value is invalid.
     """
     options = ReadOptions(**parse_options(given, _SPELLED, "reading"))
     if options.path.startswith(("postgresql:", "postgres:")) and not options.dsn:
@@ -129,12 +129,12 @@ def _offsets(text: str) -> Start:
 
 
 def _offset(text: str) -> int:
-    """A number in JSON, however long it is; one that is too long to be an offset is not one of these."""
+    """Parse a number in JSON; one with too many digits for an offset is invalid."""
     return int(text) if len(text) <= _LONGEST_NUMBER else _LAST_OFFSET + 1
 
 
 def _time(text: str) -> float:
-    """Milliseconds since 1970, as Kafka has it, or ISO 8601, in UTC unless it says otherwise."""
+    """Parse milliseconds since 1970, as Kafka has them, or ISO 8601, in UTC unless it has an offset."""
     if text.isascii() and text.isdecimal():
         if len(text) > _LONGEST_NUMBER or int(text) > _LAST_MILLISECOND:
             raise ValueError("must be milliseconds since 1970-01-01 UTC, before the year 10000")

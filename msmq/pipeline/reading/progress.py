@@ -63,9 +63,9 @@ class LogOffset:
         return {"version": VERSION, "store": self.store, "next": self.next, "queues": queues}
 
     def begin(self, queue: UUID, end: LogOffset) -> int:
-        """The first number of a queue that was not read yet, and is to be read up to C{end}."""
+        """The first unread number of a queue, of those to be read up to C{end}."""
         if self.next > end.next:
-            # The store was replaced, and begins anew.
+            # The store was replaced, and its numbers start again.
             return end.queues[queue]
         if queue not in self.queues:
             return end.queues[queue]
@@ -89,9 +89,9 @@ class LogProgress:
             raise ReadingError("endingOffsets is for batches only")
 
     def initial(self) -> dict[str, Any]:
-        """Where to begin.
+        """The start offset of a query without a checkpoint.
 
-        @raise ReadingError: there is nothing to be read as it is asked for.
+        @raise ReadingError: the options match no log.
         """
         with _opened(self.options) as store:
             topics = self._topics(store)
@@ -105,9 +105,9 @@ class LogProgress:
             return LogOffset(store.identifier(), min(firsts.values(), default=end), firsts).record()
 
     def latest(self, start: Mapping[str, Any], rows: int | None) -> dict[str, Any]:
-        """The latest offset, at most this many rows ahead.
+        """The latest offset, limited to this number of rows after the previous one.
 
-        @raise DataLost: something that was not read yet is gone.
+        @raise DataLost: unread entries were removed.
         """
         with _opened(self.options) as store:
             begin = self._checked(store, LogOffset.read(start))
@@ -139,14 +139,14 @@ class LogProgress:
             ).record()
 
     def end(self) -> int:
-        """The first number that nothing has yet."""
+        """The first number that is not assigned yet."""
         with _opened(self.options) as store:
             return self._end(store)
 
     def slices(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadSlice]:
         """The slices between two offsets.
 
-        @raise DataLost: some of it no longer exists.
+        @raise DataLost: some entries no longer exist.
         """
         begin, last = LogOffset.read(start), LogOffset.read(end)
         with _opened(self.options) as store:
@@ -163,8 +163,8 @@ class LogProgress:
                 kept, _ = self._bounds(store, queue)
                 if kept > max(first, 1):
                     self._lost(
-                        f"{names[queue]} is to be read from offset {first},"
-                        f" but what is before offset {kept} was trimmed"
+                        f"{names[queue]} is to be read from offset {first}, but the entries before offset "
+                        f"{kept} were trimmed"
                     )
                 spans.append(RowSpan(queue, names[queue], max(first, kept), last.next))
             kind = "events" if self.stream == "events" else "log"
@@ -175,14 +175,15 @@ class LogProgress:
             return [attrs.evolve(part, is_strict=self.options.fail_on_data_loss) for part in found]
 
     def _topics(self, store: StoreReader) -> list[Topic]:
-        """The queues that are read; those of C{subscribe} have to keep a message log."""
+        """The queues to read; those of C{subscribe} must have a message log."""
         if self.stream == "events":
             return [EVENTS]
         found = subscribed(self.options, self.stream, topics_of("queue", store.queues()), store.text)
         for topic in found:
             if self.options.topics and not topic.is_logged:
                 raise ReadingError(
-                    f"{topic.name} keeps no message log, which a stream is read from: msmq queue set --log"
+                    f"{topic.name} has no message log, which a stream needs: enable it with msmq queue set "
+                    f"--log"
                 )
         return [topic for topic in found if topic.is_logged]
 
@@ -208,7 +209,7 @@ class LogProgress:
         if wanted < first:
             self._lost(
                 f"{topic.name} is to be read from offset {wanted},"
-                f" but what is before offset {first} was trimmed"
+                f" but the entries before offset {first} were trimmed"
             )
         return max(wanted, first)
 
@@ -224,7 +225,7 @@ class LogProgress:
         return store.log_after(queues, begin, rows)
 
     def _checked(self, store: StoreReader, offset: LogOffset) -> LogOffset:
-        """The offset from which on is read; another one if the store begins anew."""
+        """The start offset, reset if the numbers of the store start again."""
         self._check_store(store, offset)
         end = self._end(store)
         if offset.next <= end:
@@ -243,16 +244,16 @@ class LogProgress:
     def _look_for_removed(self, begin: LogOffset, queues: Mapping[UUID, int]) -> None:
         for queue in begin.queues:
             if queue not in queues:
-                self._lost(f"the queue {queue} is not read any more: it was deleted, or keeps no log now")
+                self._lost(f"the queue {queue} is no longer read: it was deleted, or its log was disabled")
 
     def _lost(self, what: str) -> None:
-        """Something is gone.
+        """Report lost entries.
 
         @raise DataLost: C{failOnDataLoss} is on.
         """
         if self.options.fail_on_data_loss:
             raise DataLost(f"{what} (failOnDataLoss is true)")
-        # Spark shows what its processes in Python print there.
+        # Spark shows the output of its Python processes there.
         print(f"{what} (failOnDataLoss is false)", file=sys.stderr)
 
 

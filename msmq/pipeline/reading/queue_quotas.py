@@ -12,7 +12,7 @@ _KILOBYTE = 1024
 
 
 def queue_quotas(location: str) -> list[tuple[str, bool, int | None]]:
-    r"""The queues of applications in a store: path (C{.\private$\orders}), is it the journal, and its quota.
+    r"""The queues of applications in a store: path (C{.\private$\orders}), whether it is the journal, quota.
 
     A quota is in bytes; C{None} is no limit.
 

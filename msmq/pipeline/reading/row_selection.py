@@ -14,20 +14,20 @@ from msmq.pipeline.stored_packets import StoredPacket
 from msmq.quoting import quoted
 
 BODY_COLUMNS = frozenset({"value", "body", "body_base64", "decoded", "packet"})
-"""The columns for which a body has to be read."""
+"""The columns that need the body."""
 
 
 @attrs.frozen
 class RowSelection:
     """Selection of rows and columns.
 
-    @ivar names: the columns.
-    @ivar bodies: whether bodies have to be read.
+    @ivar names: the selected columns.
+    @ivar bodies: whether bodies are read.
     @ivar begin: the first offset.
-    @ivar end: the first offset that is not wanted any more; C{None} for no limit, as of what follows.
-    @ivar since: the earliest time, about, in seconds since 1970-01-01 UTC.
-    @ivar until: a time from which on nothing is wanted, about.
-    @ivar topics: the topics.
+    @ivar end: the first offset after the selected ones; here and below, C{None} is no limit.
+    @ivar since: the approximate earliest time, in seconds since 1970-01-01 UTC.
+    @ivar until: the approximate end of the time range, exclusive.
+    @ivar topics: the selected topics.
     """
 
     names: tuple[str, ...]
@@ -39,15 +39,15 @@ class RowSelection:
     topics: frozenset[str] | None = None
 
     def within(self, begin: int, end: int) -> tuple[int, int]:
-        """What is left of a range of offsets."""
+        """Intersect a range of offsets with the selected one."""
         return max(begin, self.begin), end if self.end is None else min(end, self.end)
 
     def has_topic(self, topic: str) -> bool:
-        """Whether rows of a topic are wanted."""
+        """Whether a topic is selected."""
         return self.topics is None or topic in self.topics
 
     def takes(self, packet: StoredPacket) -> bool:
-        """Whether this one is wanted, of what no store has looked through."""
+        """Whether a packet is selected that was not filtered by a store."""
         if not self.has_topic(packet.topic) or packet.offset < self.begin:
             return False
         if self.end is not None and packet.offset >= self.end:
@@ -60,16 +60,16 @@ class RowSelection:
 
 
 def wanted_columns(names: tuple[str, ...], options: ReadOptions) -> RowSelection:
-    """Every row, with these columns."""
+    """Selection of all rows, with these columns."""
     bodies = not BODY_COLUMNS.isdisjoint(names)
     bodies |= options.decode != NONE and "decode_error" in names
     return RowSelection(names, bodies)
 
 
 def known_names(names: Iterable[str], stream: str) -> tuple[str, ...]:
-    """These names of columns.
+    """Check names of columns.
 
-    @raise ReadingError: one is not a column of the stream.
+    @raise ReadingError: a name is not a column of the stream.
     """
     columns = names_of(EVENT_COLUMNS if stream == "events" else EXPORTED_COLUMNS)
     found = tuple(names)

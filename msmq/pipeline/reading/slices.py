@@ -9,19 +9,19 @@ from uuid import UUID
 import attrs
 
 SLICE_ROWS: Final = 25_000
-"""Rows that one slice has, about."""
+"""Approximate number of rows of a slice."""
 
 LEVEL: Final = 1 << 56
-"""LookupIdentifiers of one priority: what is above is the priority, what is below rises."""
+"""Number of LookupIdentifiers of one priority: the quotient is the priority, the remainder increases."""
 LEVELS: Final = 8
 
 
 @attrs.frozen
 class RowSpan:
-    """Numbers of one queue, from C{begin} on and before C{end}.
+    """Range of numbers of one queue, from C{begin} to before C{end}.
 
-    @ivar queue: its identifier; C{None} of the event log.
-    @ivar rows: how many rows there were when it was cut.
+    @ivar queue: the identifier of the queue; C{None} for the event log.
+    @ivar rows: the number of rows at the time of planning.
     """
 
     queue: UUID | None
@@ -36,7 +36,7 @@ class ReadSlice:
     """Part of a store, read by one process.
 
     @ivar kind: C{messages}, C{log} or C{events}.
-    @ivar is_strict: whether it is an error if rows are gone before they were read.
+    @ivar is_strict: whether it is an error if rows were removed before they were read.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class ReadSlice:
 
 
 def level_spans(queue: UUID, topic: str, begin: int, end: int) -> list[RowSpan]:
-    """LookupIdentifiers whose lower part is in a range, whatever their priority."""
+    """Spans of the LookupIdentifiers whose lower part is in a range, one for each priority."""
     first, last = max(0, begin), min(end, LEVEL)
     if first == 0 and last == LEVEL:
         return [RowSpan(queue, topic, 0, LEVELS * LEVEL)]
@@ -62,10 +62,10 @@ def cut(
     partitions: int,
     rows: int = SLICE_ROWS,
 ) -> list[ReadSlice]:
-    """Cut these spans into slices of about so many rows, and put small ones together.
+    """Divide spans into slices of about this number of rows, and combine small ones.
 
-    @param cuts: where a span is cut into pieces of this many rows, and how many rows the last piece has.
-    @param partitions: the fewest slices; there are fewer only where there are fewer rows.
+    @param cuts: returns the boundaries of pieces of this number of rows, and the number of rows of the last.
+    @param partitions: the minimum number of slices, if there are that many rows.
     """
     spans = list(spans)
     pieces = _pieces(spans, cuts, rows)

@@ -22,14 +22,14 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
 
 LOGS: Final = {"log": "log", "events": "events"}
-"""The streams that are logs, and the kinds of their slices."""
+"""The streams that are logs, with the kinds of their slices."""
 
 
 @attrs.frozen
 class StoreScan:
-    """A batch of a store.
+    """A read of a store in batch mode.
 
-    @ivar stream: what is read of it.
+    @ivar stream: the stream to read.
     """
 
     options: ReadOptions
@@ -37,9 +37,9 @@ class StoreScan:
     stream: str
 
     def slices(self) -> list[ReadSlice]:
-        """What is read, in parts.
+        """The slices of the stream.
 
-        @raise ReadingError: it cannot be read as it is asked for.
+        @raise ReadingError: the options do not fit the store.
         @raise StorageError: the store cannot be read.
         """
         store = open_beside(self.options.location)
@@ -94,14 +94,14 @@ class StoreScan:
     def _logged(
         self, topic: str, bounds: tuple[int, int], log_end: int, begin: int | str, end: int | str
     ) -> tuple[int, int]:
-        """What is there of what is asked for of a log."""
+        """The requested range of a log, limited to the existing entries."""
         first, last = bounds
         if not isinstance(begin, str):
             problem = ""
             if begin > log_end:
                 problem = f"the log ends before offset {log_end}"
             elif begin < first:
-                problem = f"what is before offset {first} was trimmed"
+                problem = f"the entries before offset {first} were trimmed"
             if problem and self.options.fail_on_data_loss:
                 raise DataLost(
                     f"{topic} is to be read from offset {begin}, but {problem} (failOnDataLoss is true)"
@@ -113,7 +113,7 @@ class StoreScan:
         """The messages of a slice.
 
         @raise StorageError: the store cannot be read.
-        @raise DataLost: rows of the slice are gone, and it is strict.
+        @raise DataLost: rows of the slice were removed, and the slice is strict.
         """
         store = open_beside(self.options.location)
         try:
@@ -137,7 +137,7 @@ _Page = TypeVar("_Page", bound=Sequence[Any])
 
 
 def _counted(part: ReadSlice, span: RowSpan, pages: Iterator[_Page]) -> Iterator[_Page]:
-    """The pages, and an error at their end if there were more rows when the span was cut."""
+    """The pages, and an error at the end if there are fewer rows than at the time of planning."""
     count = 0
     for page in pages:
         count += len(page)
@@ -150,7 +150,7 @@ def _counted(part: ReadSlice, span: RowSpan, pages: Iterator[_Page]) -> Iterator
 
 
 def _reports(page: Sequence[StoredPacket]) -> Sequence[StoredPacket]:
-    """Those of the messages that are reports of routes."""
+    """The trace reports among these messages."""
     return [one for one in page if _class_of(one.packet) == MessageClass.REPORT]
 
 
@@ -169,9 +169,9 @@ def _event_pages(store: StoreReader, span: RowSpan) -> Iterator[Sequence[StoredE
 
 
 def check_ends(starting: Mapping[str, int | str], ending: Mapping[str, int | str]) -> None:
-    """See that a batch begins before it ends.
+    """Check that the start of a batch is before its end.
 
-    @raise ReadingError: it does not.
+    @raise ReadingError: it is not.
     """
     if LATEST in starting.values():
         raise ReadingError("startingOffsets of a batch cannot be latest")
@@ -203,7 +203,7 @@ def message_pages(
 
 
 def cuts_of(store: StoreReader, kind: str, span: RowSpan, rows: int) -> tuple[Sequence[int], int]:
-    """Where a span is cut into pieces of this many rows, and how many rows the last piece has."""
+    """The boundaries of pieces of this number of rows, and the number of rows of the last piece."""
     if span.queue is None:
         # The numbers of events have no gaps.
         places = range(span.begin + rows, span.end, rows)

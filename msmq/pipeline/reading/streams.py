@@ -23,7 +23,7 @@ _SYSTEM: Final = {
     "dead_letter_transactional": "system$;deadxact",
 }
 DEAD_LETTERS: Final = ".\\system$;dead"
-"""How the topics of both dead-letter queues begin, in lower case."""
+"""The common prefix of the topics of both dead-letter queues, in lower case."""
 _OWN: Final = frozenset({"private$\\order_queue$", "private$\\notify_queue$"})
 """Queues of the queue manager itself."""
 USED: Final = (QueueType.PRIVATE, QueueType.PUBLIC, QueueType.CONNECTOR)
@@ -33,7 +33,7 @@ USED: Final = (QueueType.PRIVATE, QueueType.PUBLIC, QueueType.CONNECTOR)
 class Topic:
     r"""One queue of a stream.
 
-    @ivar name: its path, as C{.\private$\orders;journal}.
+    @ivar name: its path, such as C{.\private$\orders;journal}.
     """
 
     queue: UUID
@@ -73,10 +73,10 @@ def _is_of(stream: str, definition: QueueDefinition) -> bool:
 
 
 def subscribed(options: ReadOptions, stream: str, topics: Sequence[Topic], where: str) -> list[Topic]:
-    """Those of the topics that are wanted.
+    """The selected topics.
 
-    @param where: the store, for messages to people.
-    @raise ReadingError: one of C{subscribe} is not there.
+    @param where: the location of the store, for error texts.
+    @raise ReadingError: a queue of C{subscribe} does not exist.
     """
     if options.pattern:
         pattern = re.compile(options.pattern)
@@ -104,7 +104,7 @@ def find_topic(topics: Iterable[Topic], name: str) -> Topic | None:
 
 
 def is_called(topic: str, name: str) -> bool:
-    r"""Whether a topic is meant by a name: its path, with C{.\} and suffix or without, or its own name.
+    r"""Whether a name matches a topic: its path, with or without C{.\} and suffix, or its last part.
 
     C{orders} is C{.\private$\orders}, and C{.\private$\orders;journal} among journals.
     """
@@ -112,7 +112,7 @@ def is_called(topic: str, name: str) -> bool:
 
 
 def _names(topic: str) -> tuple[str, ...]:
-    """What a topic is called, in lower case; the shortest last."""
+    """The names of a topic, in lower case; the shortest last."""
     full = topic.lower()
     path = full.removeprefix(".\\")
     bare = path.partition(";journal")[0]
@@ -121,16 +121,16 @@ def _names(topic: str) -> tuple[str, ...]:
 
 
 def is_sendable(topic: str, message_class: int) -> bool:
-    """Whether a message that lay there can be sent again, by its class.
+    """Whether a message of this topic can be sent again, by its class.
 
-    The class of a dead letter tells why it died; any other but 0 makes an acknowledgement or a report, which
-    only queue managers send.
+    The class of a dead letter is the reason of its failure; elsewhere a class other than 0 is that of an
+    acknowledgement or a report, which only queue managers send.
     """
     return not message_class or topic.lower().startswith(DEAD_LETTERS)
 
 
 def names_queue(text: str) -> bool:
-    """Whether a text is a valid format name; senders may write anything in its field."""
+    """Whether a text is a valid format name; the field of a packet may contain any text."""
     try:
         parse_format_name(text)
     except MQError:
@@ -141,12 +141,12 @@ def names_queue(text: str) -> bool:
 def offsets_of(
     wanted: str | Mapping[str, int] | None, topics: Sequence[Topic], option: str, where: str
 ) -> dict[str, int | str]:
-    """For each topic, by its name, the offset that is asked for, or C{earliest} or C{latest}.
+    """For each topic, by its name, the requested offset, or C{earliest} or C{latest}.
 
-    A topic of which nothing is said is not in the answer.
+    A topic without a requested offset is not in the result.
 
-    @param wanted: what the option says.
-    @raise ReadingError: it names a topic that is not read.
+    @param wanted: the value of the option.
+    @raise ReadingError: the option names a topic that is not read.
     """
     if wanted is None:
         return {}

@@ -1,4 +1,4 @@
-"""A report as one page that needs nothing else: no script, no network, its plots inside."""
+"""A report as one self-contained HTML page: no script, no network, plots inside."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ dt { color: #666 } dd { margin: 0 }
 
 
 def html_page(report: JobReport) -> str:
-    """The page."""
+    """Render a report as an HTML page."""
     facts = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(cell_text(fact))}</dd>" for name, fact in report.facts
     )

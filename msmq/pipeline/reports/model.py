@@ -18,9 +18,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @attrs.frozen
 class Table:
-    """A table.
+    """Table of a report.
 
-    @ivar left_out: the number of further rows.
+    @ivar left_out: the number of omitted rows.
     """
 
     title: str
@@ -31,7 +31,7 @@ class Table:
 
 @attrs.frozen
 class Series:
-    """The values of one line, or one set of bars.
+    """Values of one line, or of one set of bars.
 
     @ivar places: their positions on the horizontal axis: names, numbers, or times in microseconds.
     """
@@ -43,7 +43,7 @@ class Series:
 
 @attrs.frozen
 class Plot:
-    """A plot.
+    """Plot of a report.
 
     @ivar kind: C{bars} (side by side), C{stack} (of bars), or C{lines}.
     @ivar across: the label of the horizontal axis; C{up}, of the vertical one.
@@ -65,7 +65,7 @@ class Plot:
 
 @attrs.frozen
 class Section:
-    """A part of a report: its tables, then its plots."""
+    """Section of a report: its tables, then its plots."""
 
     title: str
     text: str = ""
@@ -75,11 +75,11 @@ class Section:
 
 @attrs.frozen
 class JobReport:
-    """The report of a job.
+    """Report of a job.
 
-    @ivar title: the job.
-    @ivar verdict: the answer in one line.
-    @ivar facts: what was read, and how.
+    @ivar title: the name of the job.
+    @ivar verdict: the result in one line.
+    @ivar facts: the inputs and options.
     """
 
     title: str
@@ -89,7 +89,7 @@ class JobReport:
 
 
 def cell_text(cell: Cell) -> str:
-    """A value as people read it."""
+    """Format a value for people."""
     match cell:
         case None:
             return "-"
@@ -109,7 +109,7 @@ def plain(text: str) -> str:
 
 
 def time_text(microseconds: int | None) -> str | None:
-    """A time as people read it, in UTC."""
+    """Format a time for people, in UTC."""
     if microseconds is None:
         return None
     try:

@@ -17,7 +17,7 @@ _MOST_NAMES: Final = 12
 
 
 def svg(plot: Plot) -> str:
-    """The plot as an element that can stand in a page; the same for the same plot."""
+    """Render a plot as an SVG element for a page; the result is deterministic."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -83,5 +83,5 @@ def _short(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text without what Matplotlib reads as mathematics or what no SVG may hold."""
+    """The text without characters that Matplotlib reads as mathematics or that SVG does not allow."""
     return plain(text).replace("$", r"\$")

@@ -1,4 +1,4 @@
-"""A report as text; its plots are in the page alone."""
+"""A report as text, without its plots."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LONGEST = 60
 
 
 def text_page(report: JobReport) -> str:
-    """The report, each line with an end."""
+    """Render a report as text; every line has a line end."""
     lines = [report.title, "=" * len(report.title), "", report.verdict, ""]
     width = max((len(name) for name, _ in report.facts), default=0)
     lines += [f"{name:<{width}}  {cell_text(fact)}" for name, fact in report.facts]

@@ -1,4 +1,4 @@
-"""The pipeline on Spark; nothing else in msmq imports pyspark, and this alone is imported without it."""
+"""The pipeline on Spark, the only package that imports pyspark; it can be imported without pyspark."""
 
 from msmq.pipeline.spark.failures import reason
 from msmq.pipeline.spark.session import SparkUnavailable, make_session, register

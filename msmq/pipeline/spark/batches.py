@@ -22,12 +22,12 @@ def _reading(decode: str, headers: bool) -> BodyReaders:
 
 
 class Batches:
-    """Makes Arrow batches of what was read.
+    """Creates the Arrow batches of a read.
 
-    @param schema: the columns that Spark wants.
-    @param stream: what is read.
-    @param options: say how bodies are read.
-    @raise ReadingError: one is not a column of the stream, or bodies cannot be read so.
+    @param schema: the columns that Spark requested.
+    @param stream: the stream that is read.
+    @param options: the read options, with the body decoder.
+    @raise ReadingError: a name is not a column of the stream, or the decoder is unknown.
     """
 
     def __init__(self, schema: StructType, stream: str, options: ReadOptions) -> None:
@@ -41,19 +41,19 @@ class Batches:
 
     def of_packets(self, pages: Iterator[Sequence[StoredPacket]]) -> Iterator[pyarrow.RecordBatch]:
         """The rows of messages."""
-        # Made here, in the process that reads: decoders of plugins need not be fit to be sent there.
+        # Created in the reading process, since decoders of plugins need not be picklable.
         how = _reading(*self._choice)
         for page in pages:
             if page:
                 yield self.fitted(message_batch(page, self.names, how))
 
     def of_exported(self, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-        """Rows that were exported with the same columns."""
+        """Batch of exported rows with the same columns."""
         return map(self.fitted, batches)
 
     @property
     def are_decoded(self) -> bool:
-        """Whether there are columns that come from packets only, and not from exported files."""
+        """Whether a requested column can be read only from packets, not from exported rows."""
         asked, headers = self._choice
         reads = asked != NONE and not {"decoded", "decode_error"}.isdisjoint(self.names)
         return reads or (headers and "headers" in self.names)
@@ -65,7 +65,7 @@ class Batches:
                 yield self.fitted(event_batch(page, self.names))
 
     def fitted(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
-        """The batch with exactly Spark's types, which include the names of elements."""
+        """The batch cast to exactly Spark's types, including the names of elements."""
         if batch.schema.equals(self._schema):
             return batch
         columns = [batch.column(field.name).cast(field.type) for field in self._schema]

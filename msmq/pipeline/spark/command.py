@@ -43,16 +43,16 @@ INTERRUPTED: Final = 130
 
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _OF_A_CLUSTER: Final = "200"
-"""The default value."""
+"""Spark's default value of the setting."""
 _SHARES: Final = 4
-"""What it is here instead, for each core."""
+"""The value for a local session, for each core."""
 
 
 class _Parser(ArgumentParser):
-    """Complains in one line."""
+    """Argument parser that reports errors in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong with the command line, and end."""
+        """Report an error of the command line, and exit."""
         self.exit(WRONG_USAGE, f"{self.prog}: {message}\n")
 
 
@@ -74,7 +74,10 @@ def parser() -> ArgumentParser:
                 help="a data directory, postgresql://..., a capture or Parquet; may be repeated",
             )
         verb.add_argument(
-            "--output", required=True, metavar="DIR", help="where tables and reports go; new or empty"
+            "--output",
+            required=True,
+            metavar="DIR",
+            help="the directory for tables and reports; new or empty",
         )
         verb.add_argument(
             "--enterprise",
@@ -90,7 +93,7 @@ def parser() -> ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a job; the exit status."""
+    """Run a job, and return the exit status."""
     try:
         options = parser().parse_args(arguments)
     except SystemExit as end:
@@ -107,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _reason(error: Exception) -> str:
-    """An error in a line; for a failure within Spark its cause, from the exception of Java."""
+    """An error in one line; for a failure in Spark the cause, from the Java exception."""
     if not isinstance(error, Py4JJavaError):
         return reason(error)
     causes = re.findall(r"^(?:Caused by)?: [\w.$]+: (.+)$", str(error), re.MULTILINE)
@@ -115,9 +118,9 @@ def _reason(error: Exception) -> str:
 
 
 def run(job: Job, options: Namespace) -> str:
-    """Run a job; its report as text.
+    """Run a job, and return its report as text.
 
-    @raise MsmqError: an input is not what it should be, or there is no Spark.
+    @raise MsmqError: an input is invalid, or Spark is not installed.
     """
     output = Path(options.output)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
@@ -132,7 +135,7 @@ def run(job: Job, options: Namespace) -> str:
     if job.wanted is None:
         estate = Estate(spark.createDataFrame([], MESSAGES), spark.createDataFrame([], EVENTS))
     else:
-        # What a job reads it looks at several times, and decoding is what costs.
+        # A job reads its input several times, and decoding is the main cost.
         estate = read_estate(spark, inputs, job.wanted(options)).cached()
     facts = [(f"input {one.name}", one.shown) for one in inputs]
     if options.enterprise is not None:
@@ -143,7 +146,7 @@ def run(job: Job, options: Namespace) -> str:
 
 
 def write(outcome: JobOutcome, output: Path) -> None:
-    """The tables as Parquet, and the report as C{report.txt} and C{report.html}, which comes last."""
+    """Write the tables as Parquet, then the report as C{report.txt}, and C{report.html} last."""
     output.mkdir(parents=True, exist_ok=True)
     for name, table in outcome.tables.items():
         table.write.parquet(str(output.absolute() / name))

@@ -9,7 +9,7 @@ _OURS: Final = re.compile(r"^(?:pyspark\.errors\S+: )?msmq\.[\w.]+: (.+)$", re.M
 
 
 def reason(error: BaseException) -> str:
-    """The line in which msmq says what is wrong; without one, the first line of the error."""
+    """The error line of msmq within a Spark error; without one, the first line of the error."""
     text = str(error)
     found = _OURS.findall(text)
     return str(found[-1]) if found else (text.splitlines() or [type(error).__name__])[0]

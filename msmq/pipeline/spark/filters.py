@@ -1,4 +1,4 @@
-"""Filters that Spark pushes down, as far as they say which rows a store has to look for."""
+"""Pushdown of Spark filters: conversion into selections of rows that a store can apply."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from msmq.pipeline.reading.row_selection import RowSelection
 
 _NEVER_NULL: Final = frozenset({"offset", "topic", "partition", "timestampType"})
 _MARGIN: Final = 0.001
-"""Seconds by which a time is not trusted: a store has floating-point numbers. Spark looks again."""
+"""Tolerance of times in seconds, since a store has floating-point times; Spark applies the exact filter."""
 
 
 def push(filters: Iterable[Filter], wanted: RowSelection) -> tuple[RowSelection, list[Filter]]:
-    """What is wanted once these filters hold too, and those at which Spark has to look itself."""
+    """Narrow a selection by these filters; return it, and the filters that Spark still has to apply."""
     left: list[Filter] = []
     for one in filters:
         narrowed, is_whole = _narrow(one, wanted)
@@ -37,7 +37,7 @@ def push(filters: Iterable[Filter], wanted: RowSelection) -> tuple[RowSelection,
 
 
 def _narrow(one: Filter, wanted: RowSelection) -> tuple[RowSelection | None, bool]:
-    """What is wanted then, C{None} if nothing can be said; and whether that is all the filter says."""
+    """The narrowed selection, C{None} if the filter is not usable; and whether it is fully applied."""
     name = ".".join(getattr(one, "attribute", ()))
     value: Any = getattr(one, "value", None)
     match name, one:

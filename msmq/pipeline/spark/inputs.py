@@ -44,7 +44,7 @@ _CAPTURES: Final = (".pcap", ".pcapng", ".cap")
 
 @attrs.frozen
 class Input:
-    """An input of a job.
+    """Input of a job.
 
     @ivar name: the name of its queue manager in reports.
     @ivar location: a data directory, the file of a store, C{postgresql://...}, a capture, or Parquet.
@@ -55,22 +55,22 @@ class Input:
 
     @property
     def path(self) -> Path | None:
-        """Where it is, if it is a file or a directory here."""
+        """The path of a local file or directory, or C{None}."""
         return None if "://" in self.location or self.location.startswith("postgres") else Path(self.location)
 
     @property
     def shown(self) -> str:
-        """Its location as people may see it, without a password."""
+        """Its location for display, without a password."""
         return _PASSWORD.sub(r"\1...", self.location)
 
     @property
     def is_capture(self) -> bool:
-        """Whether it is what went over a wire."""
+        """Whether it is a capture."""
         return self.location.lower().endswith(_CAPTURES)
 
     @property
     def is_parquet(self) -> bool:
-        """Whether it is a file in Parquet, or a directory of them."""
+        """Whether it is a Parquet file, or a directory of them."""
         if self.path is None or self.path.is_file():
             return self.location.lower().endswith(".parquet")
         return next(self.path.rglob("*.parquet"), None) is not None
@@ -81,9 +81,9 @@ class JobInput:
     """Input requirements of a job.
 
     @ivar streams: the streams of a store.
-    @ivar columns: those that it reads in addition to the ones that every job reads.
+    @ivar columns: the columns that it reads in addition to L{ALWAYS}.
     @ivar headers: whether it reads the headers in extensions.
-    @ivar decode: how bodies are read.
+    @ivar decode: the body decoder.
     """
 
     streams: Sequence[str]
@@ -93,9 +93,9 @@ class JobInput:
 
 
 def parse_input(text: str) -> Input:
-    r"""What C{--input} says: C{[NAME=]LOCATION}.
+    r"""Parse C{--input}: C{[NAME=]LOCATION}.
 
-    Without a name it is called by the last part of its location.
+    The default name is the last part of the location.
     """
     named = _NAMED.fullmatch(text)
     if named is not None and "://" not in named[1]:
@@ -106,9 +106,9 @@ def parse_input(text: str) -> Input:
 
 
 def check_inputs(inputs: Iterable[Input]) -> None:
-    """Check that they are distinct, and exist.
+    """Check that inputs are distinct, and exist.
 
-    @raise ReadingError: one is not.
+    @raise ReadingError: an input is neither.
     """
     names: dict[str, Input] = {}
     for one in inputs:
@@ -126,7 +126,7 @@ def check_inputs(inputs: Iterable[Input]) -> None:
 def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: JobInput) -> Estate:
     """The messages and events of all inputs.
 
-    @raise ReadingError: one is not what it should be.
+    @raise ReadingError: an input is invalid.
     """
     found = [spark.createDataFrame([], MESSAGES)]
     happened = [spark.createDataFrame([], EVENTS)]
@@ -140,7 +140,7 @@ def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: JobInput) 
                     continue
                 rows = _read_parquet(spark, one, files, ALWAYS)
                 if wanted.headers and PACKET_COLUMN.name in rows.columns and len(kinds) == 1:
-                    # An export has no headers, but the packets from which they are read.
+                    # Headers are not exported; they are read from the exported packets.
                     rows = _load(spark, one, "", wanted)
                 found.append(messages(rows, one.name))
         elif one.is_capture:
@@ -159,10 +159,10 @@ def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: JobInput) 
 
 
 def read_rows(spark: SparkSession, inputs: Sequence[Input], stream: str, columns: Sequence[str]) -> DataFrame:
-    """These columns of the messages of all inputs, as the data source has them.
+    """Read columns of the messages of all inputs, as the data source returns them.
 
-    @param stream: which messages of a store; a file has those that it has.
-    @raise ReadingError: an input is not what it should be.
+    @param stream: the stream of a store; of a file all messages are read.
+    @raise ReadingError: an input is invalid.
     """
     types = {column.name: column.type for column in MESSAGE_COLUMNS}
     found = [spark.createDataFrame([], ", ".join(f"`{name}` {types[name]}" for name in columns))]
@@ -179,12 +179,12 @@ def read_rows(spark: SparkSession, inputs: Sequence[Input], stream: str, columns
 
 
 def _all(tables: Sequence[DataFrame]) -> DataFrame:
-    """All rows; the empty first one is there so that there is a table without any input."""
+    """The union of all rows; the first table is empty, for the case without any input."""
     return reduce(DataFrame.unionAll, tables[1:] or tables)
 
 
 def _load(spark: SparkSession, one: Input, stream: str, wanted: JobInput) -> DataFrame:
-    """The rows of a stream; of files, all that there are if the stream is empty."""
+    """The rows of a stream; of files all rows, if the stream is empty."""
     reader = spark.read.format("msmq").option("path", one.location)
     if stream:
         reader = reader.option("stream", stream)
@@ -202,16 +202,16 @@ def _load(spark: SparkSession, one: Input, stream: str, wanted: JobInput) -> Dat
 
 @attrs.frozen
 class _Files:
-    """Files in Parquet that have the same kind of rows."""
+    """Parquet files with the same kind of rows."""
 
     paths: tuple[str, ...]
     are_events: bool
 
 
 def _files_of(one: Input) -> list[_Files]:
-    """The files of an input; what a directory has of messages and of events apart.
+    """The files of an input, those of messages and those of events separately.
 
-    @raise ReadingError: one is not a file in Parquet, or of a newer record format.
+    @raise ReadingError: a file is not in Parquet, or has a newer record format.
     """
     import pyarrow
     from pyarrow import parquet
@@ -219,7 +219,7 @@ def _files_of(one: Input) -> list[_Files]:
     path = Path(one.location)
     found: dict[bool, list[str]] = {}
     for file in [path] if path.is_file() else sorted(path.rglob("*.parquet")):
-        # As Spark has it, what begins so is no data.
+        # As in Spark, names with these first characters are not data.
         if file.is_dir() or file.name.startswith((".", "_")):
             continue
         try:
@@ -237,9 +237,9 @@ def _files_of(one: Input) -> list[_Files]:
 
 
 def _read_parquet(spark: SparkSession, one: Input, files: _Files, needed: Sequence[str]) -> DataFrame:
-    """The rows of these files.
+    """Read the rows of these files.
 
-    @param needed: the columns that they must have.
+    @param needed: the required columns.
     """
     try:
         rows = spark.read.parquet(*files.paths)
@@ -260,5 +260,5 @@ def _read_parquet(spark: SparkSession, one: Input, files: _Files, needed: Sequen
 
 
 def _sort_of(kind: str) -> str:
-    """A type without what makes no difference: blanks, and how large a whole number can be."""
+    """A type normalized for comparison: without blanks and without the width of whole numbers."""
     return re.sub(r"\b(tiny|small|big)int\b", "int", re.sub(r"\s+", "", kind.lower()))

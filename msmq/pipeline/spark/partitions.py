@@ -9,7 +9,7 @@ from msmq.pipeline.reading.slices import ReadSlice
 
 
 class SlicePartition(InputPartition):
-    """A part of a store, which one task reads."""
+    """Input partition that is a slice of a store."""
 
     def __init__(self, part: ReadSlice) -> None:
         super().__init__(part)
@@ -17,7 +17,7 @@ class SlicePartition(InputPartition):
 
 
 class FilePartition(InputPartition):
-    """A part of a file, which one task reads."""
+    """Input partition that is a slice of a file."""
 
     def __init__(self, part: FileSlice) -> None:
         super().__init__(part)

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA: Final = 17
-"""The first Java in which Spark 4 runs."""
+"""Minimum Java version of Spark 4."""
 
 ALWAYS: Final = {
     "spark.sql.session.timeZone": "UTC",
-    # Without it Spark asks no data source in Python for less than everything.
+    # Without it Spark pushes no filters down to data sources in Python.
     "spark.sql.python.filterPushdown.enabled": "true",
 }
 """The defaults of a session."""
@@ -35,27 +35,27 @@ LOCAL: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-"""What a local session has besides, so that nothing of it listens to a network."""
+"""Additional defaults of a local session, so that it listens on loopback only."""
 
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 class SparkUnavailable(MsmqError):
-    """Spark or a suitable Java is missing; says what to install."""
+    """Spark or a suitable Java is missing; the text says what to install."""
 
 
 def make_session(
     name: str = "msmq", *, master: str | None = None, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session in which C{format("msmq")} is known; the one that there is already, if there is one.
+    """Get the current Spark session, or create one, with C{format("msmq")} registered.
 
-    Where it runs is what Spark's own settings say: C{spark-submit --master}, C{$PYSPARK_SUBMIT_ARGS},
+    Spark's own settings select the master: C{spark-submit --master}, C{$PYSPARK_SUBMIT_ARGS},
     C{spark.master} in C{spark-defaults.conf}, C{$SPARK_REMOTE}.
     Without any of them it is local, on all cores, and listens on loopback alone.
 
-    @param master: where it runs instead, such as C{local[2]} or C{spark://HOST:7077}.
-    @param settings: settings of Spark, which win over ours.
-    @raise SparkUnavailable: pyspark is not installed, or there is no Java that is new enough.
+    @param master: overrides these settings, such as C{local[2]} or C{spark://HOST:7077}.
+    @param settings: settings of Spark, which take precedence over the defaults.
+    @raise SparkUnavailable: pyspark is not installed, or there is no suitable Java.
     """
     find_spark()
     if "SPARK_REMOTE" not in os.environ:
@@ -71,14 +71,14 @@ def make_session(
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
-    # They print each error a second time, in pages of JSON.
+    # Structured logs would print each error a second time, as JSON.
     for wordy in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(wordy).setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName(name)
     for key, value in {**given, **(settings or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    # Where the module is installed Spark finds the format by itself, and warns of one that comes twice.
+    # An installed module is found by Spark itself, which warns of a second registration.
     if find_spec("pyspark_msmq") is None:
         register(session)
     return session
@@ -87,7 +87,7 @@ def make_session(
 def register(spark: SparkSession) -> None:
     """Register C{format("msmq")} with a session.
 
-    Where msmq was installed from its wheel Spark finds it without this, by C{pyspark_msmq}.
+    If msmq was installed from its wheel, Spark finds it without this, by C{pyspark_msmq}.
     """
     from msmq.pipeline.spark.source import MsmqDataSource
 
@@ -95,9 +95,9 @@ def register(spark: SparkSession) -> None:
 
 
 def find_spark() -> None:
-    """See that pyspark and what it needs are installed.
+    """Check that pyspark and its dependencies are installed.
 
-    @raise SparkUnavailable: one is not.
+    @raise SparkUnavailable: one is missing.
     """
     for package in ("pyspark", "pyarrow", "pandas"):
         if find_spec(package) is None:
@@ -107,7 +107,7 @@ def find_spark() -> None:
 def find_java() -> Path:
     """The Java that Spark will start: that of C{$JAVA_HOME}, or else the first in C{$PATH}.
 
-    @raise SparkUnavailable: there is none, or it is too old.
+    @raise SparkUnavailable: there is no Java, or it is too old.
     """
     home = os.environ.get("JAVA_HOME")
     found = Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")
@@ -115,7 +115,7 @@ def find_java() -> Path:
         where = f"at $JAVA_HOME, {home}" if home else "in $PATH"
         raise SparkUnavailable(
             f"no Java {where}: Spark needs Java {OLDEST_JAVA} or newer; install it (Debian:"
-            " apt-get install openjdk-17-jre-headless), or let $JAVA_HOME name it"
+            " apt-get install openjdk-17-jre-headless), or set $JAVA_HOME"
         )
     try:
         told = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
@@ -129,7 +129,7 @@ def find_java() -> Path:
 
 
 def _is_told_where() -> bool:
-    """Whether Spark's own settings say where a session runs."""
+    """Whether Spark's own settings select the master."""
     if "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ:
         return True
     arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))

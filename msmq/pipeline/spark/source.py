@@ -43,11 +43,11 @@ class MsmqDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in C{format}."""
+        """The name of the format."""
         return "msmq"
 
     def schema(self) -> str:
-        """The columns of the stream, or those of them that C{columns} names."""
+        """The columns of the stream, or those in the option C{columns}."""
         options = read_options(self.options)
         if not options.columns:
             return spark_schema(EVENT_COLUMNS if options.stream == "events" else MESSAGE_COLUMNS)
@@ -56,28 +56,28 @@ class MsmqDataSource(DataSource):
         return spark_schema([by_name[name] for name in known_names(options.columns, options.stream)])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """What reads a batch."""
+        """Create the reader of a batch."""
         return MsmqReader(read_options(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """What reads a stream."""
+        """Create the reader of a stream."""
         return MsmqStreamReader(read_options(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """What sends a batch."""
+        """Create the writer of a batch."""
         from msmq.pipeline.spark.writer import MsmqWriter
 
         return MsmqWriter(write_options(self.options), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """What sends a stream."""
+        """Create the writer of a stream."""
         from msmq.pipeline.spark.writer import MsmqStreamWriter
 
         return MsmqStreamWriter(write_options(self.options), schema, overwrite)
 
 
 class MsmqReader(DataSourceReader):
-    """Reads a batch, of a store or of files."""
+    """Batch reader of a store or of files."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._stream = options.stream or "queue"
@@ -85,23 +85,23 @@ class MsmqReader(DataSourceReader):
         self._batches = Batches(schema, self._stream, options)
         since = options.since if self._stream not in ("log", "events") else None
         self._wanted = attrs.evolve(wanted_columns(self._batches.names, options), since=since)
-        # Spark refuses a reader that overrides the method where filters are not pushed down, which is where
-        # the setting is off; it tests whether the class defines the function.
+        # Spark refuses a reader that overrides the method while the setting for pushing filters down is off;
+        # it tests whether the class defines the function.
         self.pushFilters = _Pushing(self)  # type: ignore[method-assign]
 
     def push(self, filters: Iterable[Filter]) -> Iterable[Filter]:
-        """Let these filters hold; those that Spark has to look at itself."""
+        """Push filters down; return those that Spark still has to apply."""
         self._wanted, left = push(filters, self._wanted)
         return left
 
     def partitions(self) -> Sequence[InputPartition]:
-        """What is read, in parts."""
+        """The partitions of the read."""
         if are_files(self._options.location):
             return [FilePartition(part) for part in self._file_scan().slices()]
         return [SlicePartition(part) for part in self._scan().slices()]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """The rows of a part."""
+        """The rows of a partition."""
         if isinstance(partition, FilePartition):
             return self._read_file(partition.part)
         if not isinstance(partition, SlicePartition):
@@ -126,7 +126,7 @@ class MsmqReader(DataSourceReader):
 
 
 class _Pushing:
-    """Stands for a reader's C{pushFilters}."""
+    """Callable in place of a reader's C{pushFilters}."""
 
     def __init__(self, reader: MsmqReader) -> None:
         self.__func__ = DataSourceReader.pushFilters

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a stream."""
+    """Streaming reader of message logs or the event log."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         stream = options.stream or "queue"
@@ -68,7 +68,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [SlicePartition(part) for part in self._progress.slices(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """The rows of a part."""
+        """The rows of a partition."""
         if not isinstance(partition, SlicePartition):
             return iter(())
         scan = StoreScan(self._options, wanted_columns(self._batches.names, self._options), self._stream)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Sent(WriterCommitMessage):
-    """What a task has sent."""
+    """Commit message of a task: the number of sent rows."""
 
     def __init__(self, messages: int, size: int) -> None:
         self.messages = messages
@@ -42,7 +42,7 @@ class Sent(WriterCommitMessage):
 
 
 class _Sending:
-    """Sends the rows of a task."""
+    """Sender of the rows of a task."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -51,11 +51,11 @@ class _Sending:
         self._options = options
         self._columns = columns_of(schema.fieldNames())
         self._run = str(uuid4())
-        # It fails here, once, rather than in every task.
+        # Checked here, so that it fails once and not in every task.
         ControlClient(location_of(options)).status()
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
-        """Send the rows of one task; they are the queue manager's when this returns."""
+        """Send the rows of one task; returns when the queue manager has accepted them."""
         sizes: list[int] = []
         records = self._paced(self._records(iterator), sizes)
         if self._options.dry_run:
@@ -80,7 +80,7 @@ class _Sending:
                 number += 1
 
     def _place(self) -> str:
-        """Identifies the rows of this task; the same if the task is repeated."""
+        """Identifier of the rows of this task; the same if the task is repeated."""
         context = TaskContext.get()
         assert context is not None
         query = context.getLocalProperty("sql.streaming.queryId")
@@ -89,7 +89,7 @@ class _Sending:
         return f"{run}:{context.partitionId()}"
 
     def _paced(self, records: Iterable[StreamRecord], sizes: list[int]) -> Iterator[StreamRecord]:
-        """The same records, not faster than is allowed; their sizes are noted."""
+        """The same records, limited to the maximum rate, with their sizes recorded."""
         per_second = self._options.per_second
         begun = time.monotonic()
         for number, record in enumerate(records):
@@ -103,15 +103,15 @@ class _Sending:
             tasks = [one for one in sent if isinstance(one, Sent)]
             count, size = sum(one.messages for one in tasks), sum(one.size for one in tasks)
             where = self._options.control
-            # Spark shows what its processes in Python print there.
+            # Spark shows the output of its Python processes there.
             print(f"dry run: {count} messages, {size} bytes, would be sent by {where}", file=sys.stderr)
 
 
 class MsmqWriter(_Sending, DataSourceArrowWriter):
-    """Sends the rows of a batch."""
+    """Writer of a batch."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Every task has sent its rows."""
+        """No operation: every task has sent its rows."""
         self._tell(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -119,10 +119,10 @@ class MsmqWriter(_Sending, DataSourceArrowWriter):
 
 
 class MsmqStreamWriter(_Sending, DataSourceStreamArrowWriter):
-    """Sends the rows of a stream, batch by batch."""
+    """Writer of a stream, batch by batch."""
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Every task of a batch has sent its rows."""
+        """No operation: every task of the batch has sent its rows."""
         self._tell(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

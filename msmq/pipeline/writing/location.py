@@ -10,9 +10,9 @@ from msmq.pipeline.writing.options import WriteOptions
 
 
 def location_of(options: WriteOptions) -> Location:
-    """Its control socket or endpoint; that of a data directory is the socket in it.
+    """The control socket or endpoint of an option value; for a data directory the socket in it.
 
-    @raise ReadingError: it cannot be there.
+    @raise ReadingError: the location is invalid.
     """
     path = Path(options.control)
     if path.is_dir():

@@ -15,12 +15,12 @@ from msmq.pipeline.reading.option_text import Spelled, parse_options, switch, wh
 class WriteOptions:
     """Write options.
 
-    @ivar control: where the queue manager is: its control socket, C{tcp:...} or C{ssl:...}.
-    @ivar token_file: the file with the token that such an endpoint asks for.
-    @ivar destination: to which queue all rows go; empty if each row says so.
-    @ivar key: what the keys of the rows begin with.
-    @ivar per_second: the most messages in a second, of each task.
-    @ivar dry_run: look at the rows, and send nothing.
+    @ivar control: the location of the queue manager: its control socket, C{tcp:...} or C{ssl:...}.
+    @ivar token_file: the file with the token for such an endpoint.
+    @ivar destination: the destination of all rows; empty if each row has its own.
+    @ivar key: the prefix of the keys of the rows.
+    @ivar per_second: the maximum number of messages in a second, for each task.
+    @ivar dry_run: whether to check the rows without sending them.
     """
 
     control: str
@@ -32,9 +32,9 @@ class WriteOptions:
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
-    """The options, whatever their case.
+    """Parse the write options, whose names are case-insensitive.
 
-    @raise ReadingError: one is unknown, or has a value that it cannot have.
+    @raise ReadingError: an option is unknown, or its value is invalid.
     """
     found = parse_options(given, _SPELLED, "writing")
     if not found.get("control"):

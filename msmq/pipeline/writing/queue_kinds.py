@@ -7,18 +7,18 @@ from msmq.structures.names.name_text import is_format_name
 
 
 class QueueKinds:
-    """The destinations of one job, with what their queues ask of a message."""
+    """Cache of the destinations of one job: whether their queues are transactional."""
 
     def __init__(self, client: ControlClient) -> None:
-        """Ask this queue manager.
+        """Query this queue manager.
 
-        @param client: one that is not used for anything else at the same time.
+        @param client: a client without concurrent use.
         """
         self._client = client
         self._transactional: dict[str, bool | None] = {}
 
     def is_transactional(self, destination: str) -> bool | None:
-        """Whether a queue takes transactional messages only; C{None} for the name of a queue elsewhere.
+        """Whether a queue is transactional; C{None} for a queue of another queue manager.
 
         @param destination: the path name of a local queue, or a format name.
         @raise MQError: there is no such queue, or no answer.

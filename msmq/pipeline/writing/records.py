@@ -28,10 +28,10 @@ _NOBODY: Final = "{00000000-0000-0000-0000-000000000000}\\0"
 
 
 def check_columns(names: Iterable[str], destination: str) -> None:
-    """See that rows with these columns can be sent.
+    """Check that rows with these columns can be sent.
 
-    @param destination: where all of them go; empty if each says so.
-    @raise ReadingError: they cannot, or one of the columns means nothing.
+    @param destination: the destination of all rows; empty if each row has its own.
+    @raise ReadingError: a required column is missing, or a column is unknown.
     """
     names = list(names)
     for name in names:
@@ -50,12 +50,11 @@ def check_columns(names: Iterable[str], destination: str) -> None:
 
 @attrs.frozen
 class RecordBuilder:
-    """Makes records of rows.
+    """Builds records from rows.
 
-    @ivar destination: where all of them go; empty if each says so.
-    @ivar key: what every key begins with.
-    @ivar queue_kind: whether the queue at a destination takes transactional messages; C{None} if that
-        is not known.
+    @ivar destination: the destination of all rows; empty if each row has its own.
+    @ivar key: the prefix of every key.
+    @ivar queue_kind: returns whether the queue of a destination is transactional; C{None} if unknown.
     """
 
     destination: str
@@ -63,10 +62,10 @@ class RecordBuilder:
     queue_kind: Callable[[str], bool | None]
 
     def record(self, row: Mapping[str, Any], place: str) -> StreamRecord:
-        """The message of a row.
+        """Build the record of a row.
 
         @param place: identifies this row, for its key if it has none.
-        @raise ReadingError: it cannot be sent.
+        @raise ReadingError: the row cannot be sent.
         """
         try:
             return self._record(row, place)
@@ -85,7 +84,7 @@ class RecordBuilder:
         if properties.get("correlation_id") == _NOBODY:
             del properties["correlation_id"]
         if row.get("id") is not None:
-            # It was read from a store, where the sender's text may not be the name of a queue.
+            # The row was read from a store, where the response queue may be an invalid name.
             for name in _ANSWERED:
                 if name in properties and not names_queue(str(properties[name])):
                     del properties[name]
@@ -104,7 +103,7 @@ class RecordBuilder:
         return StreamRecord(header, body + extension)
 
     def _key(self, row: Mapping[str, Any], place: str) -> str:
-        """The same for the same row, however often it is sent."""
+        """The key of a row, the same each time the row is sent."""
         own = row.get("key")
         if own is None:
             own = row.get("id")
@@ -129,11 +128,11 @@ def _body(row: Mapping[str, Any]) -> bytes:
 
 
 def _octets(row: Mapping[str, Any], name: str) -> bytes:
-    """The bytes in a column in base64, which is not guessed at where it is none."""
+    """Decode a column in base64 strictly."""
     return bytes(PROPERTIES["extension_base64"](name, row.get(name) or ""))
 
 
 def columns_of(names: Sequence[str]) -> list[str]:
-    """Those columns of a row that are looked at."""
+    """The columns of a row that are used."""
     used = {*_TARGETS, *_BODIES, *OWN, *PROPERTIES, "id", "class", "class_name", "decode_error"}
     return [name for name in names if name in used]

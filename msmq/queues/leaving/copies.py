@@ -34,6 +34,7 @@ EVENTS = {
 KEPT = "kept as a dead letter"
 """What the event of a lost message says behind its reason, if there is a dead letter of it."""
 
+_JP = UserHeader.JP
 _JOURNALED = UserHeader.JP | UserHeader.TH
 _BY_HAND = (MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED)
 
@@ -319,8 +320,14 @@ class MessageCopies:
 def _any_copied(positions: Iterable[MessagePosition]) -> bool:
     """Whether a copy is kept of any of these; called for every message that is removed."""
     plain: Queue | None = None
+    outgoing: Queue | None = None
     for position in positions:
-        if position.queue is not plain:
+        if position.queue is outgoing:
+            # As _is_copied has it, without a call for each message.
+            view = position.view
+            if view is not None and view.flags & _JP and _is_copied(position):
+                return True
+        elif position.queue is not plain:
             if _is_copied(position):
                 return True
             if _is_journaled_here(position):
@@ -330,6 +337,8 @@ def _any_copied(positions: Iterable[MessagePosition]) -> bool:
                 and not position.queue.main.definition.transactional
             ):
                 plain = position.queue
+            if isinstance(position.queue, OutgoingQueue):
+                outgoing = position.queue
     return False
 
 

@@ -35,7 +35,7 @@ def expand(names: Iterable[FormatName]) -> tuple[FormatName, ...]:
             raise _unsupported(name, "a distribution list can be used only with a directory")
         found.setdefault(str(name).lower(), name)
     if not found:
-        raise MQError(Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, "there is no name of a queue")
+        raise MQError(Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, "the name of a queue is missing")
     return tuple(found[text] for text in sorted(found))
 
 

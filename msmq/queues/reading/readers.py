@@ -18,7 +18,7 @@ from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.leaving.expiry import Expiry
 from msmq.queues.position import PositionState
 from msmq.queues.queue import MessagePosition, Queue
-from msmq.queues.reading.cursor import Cursor, CursorAnswer
+from msmq.queues.reading.cursor import Cursor, CursorAnswer, CursorState
 from msmq.queues.reading.operations import WaitingReader, WaitingReaders
 from msmq.queues.reading.seek import MessageSeekAction, is_visible, look, seek_with_id
 from msmq.structures.status import MQError, Status
@@ -65,6 +65,9 @@ class CursorFinder:
         return position
 
     def _find(self, seek: _Look) -> MessagePosition | None:
+        if _is_withheld(self.reader):
+            self.reader.is_cut_short = False
+            return None
         found, departures = self.expiry.find(lambda: _locked(self.reader, seek()), self.now)
         self.departures += departures
         self.reader.is_cut_short = self.expiry.gave_up(found, departures)
@@ -77,6 +80,9 @@ class Readers:
 
     Each begins with one call.  The effects of this call, or of a later one, contain a L{ReadCompleted} or a
     L{ReadFailed} with its tag when it ends.
+
+    A receive from a paused queue waits as in an empty queue, and fails with MQ_ERROR_IO_TIMEOUT if it may not
+    wait; a peek finds the messages.
     """
 
     _expiry: Expiry
@@ -117,6 +123,10 @@ class Readers:
         self._waiting.check(reader.tag)
         if reader.queue.is_deleted:
             return [ReadFailed(reader.tag, Status.MQ_ERROR_QUEUE_NOT_AVAILABLE)]
+        if _is_withheld(reader):
+            return self._withhold(reader, cursor, now)
+        if reader.queue.withholds and cursor.waiting:
+            return [ReadFailed(reader.tag, Status.MQ_ERROR_ILLEGAL_CURSOR_ACTION)]
         reader.queue.pack()
         finder = CursorFinder(reader, cursor, self._expiry, now)
         may_wait = reader.may_wait(now.monotonic)
@@ -150,6 +160,8 @@ class Readers:
         self._waiting.check(reader.tag)
         if reader.queue.is_deleted:
             return [ReadFailed(reader.tag, Status.MQ_ERROR_QUEUE_NOT_AVAILABLE)]
+        if _is_withheld(reader):
+            return [ReadFailed(reader.tag, Status.MQ_ERROR_IO_TIMEOUT)]
         reader.queue.pack()
         status = Status.MQ_ERROR_MESSAGE_NOT_FOUND
 
@@ -190,8 +202,7 @@ class Readers:
         effects: list[Effect] = []
         served: list[tuple[WaitingReader, list[MessagePosition]]] = []
         arrivals: list[MessagePosition] | None = None
-        while queue.readers:
-            reader = self._waiting.by_tag[next(iter(queue.readers))]
+        while (reader := self._next(queue)) is not None:
             if reader.cursor is None:
                 found, departures = self._look(reader, reader.count if reader.is_peek else 1, now)
                 effects += departures
@@ -210,6 +221,13 @@ class Readers:
         for reader, found in sorted(served, key=_number_found):
             effects += self._give(reader, found, now)
         return effects
+
+    def _next(self, queue: Queue) -> WaitingReader | None:
+        """The first waiting read; the first peek while the queue is paused."""
+        if queue.withholds:
+            peeks = (self._waiting.by_tag[tag] for tag in queue.readers)
+            return next((reader for reader in peeks if reader.is_peek), None)
+        return self._waiting.by_tag[next(iter(queue.readers))] if queue.readers else None
 
     def _share(
         self, queue: Queue, served: Iterable[tuple[WaitingReader, list[MessagePosition]]], now: Moment
@@ -309,6 +327,36 @@ class Readers:
                 effects += self._give(reader, found, now)
         return effects
 
+    # Paused queues
+
+    def resume(self, queues: Iterable[Queue], now: Moment) -> list[Effect]:
+        """Give the messages of these queues, which are not paused any more, to waiting receives."""
+        effects: list[Effect] = []
+        for queue in queues:
+            waiting = [self._waiting.by_tag[tag] for tag in queue.readers]
+            for reader in waiting:
+                cursor = reader.cursor
+                if cursor is None or reader.is_peek or cursor.state is CursorState.WAIT_RECEIVE:
+                    continue
+                # It has begun during the pause.
+                self._waiting.discard(reader)
+                effects += self.read_by_cursor(reader, cursor, now)
+            if all(reader.cursor is None for reader in waiting):
+                effects += self.serve(queue, (), now)
+            else:
+                # A cursor that finds nothing must not keep messages from the receives after it.
+                self._waiting.cut_short.update((tag, self._waiting.by_tag[tag]) for tag in queue.readers)
+        return effects + self.look_again(now)
+
+    def _withhold(self, reader: WaitingReader, cursor: Cursor, now: Moment) -> list[Effect]:
+        """A receive by cursor waits, without a change of the cursor, until its queue is no longer paused."""
+        if cursor.waiting:
+            return [ReadFailed(reader.tag, Status.MQ_ERROR_ILLEGAL_CURSOR_ACTION)]
+        if not reader.may_wait(now.monotonic):
+            return [ReadFailed(reader.tag, Status.MQ_ERROR_IO_TIMEOUT)]
+        self._waiting.add(reader)
+        return []
+
     # Implementation
 
     def _look(
@@ -316,6 +364,9 @@ class Readers:
     ) -> tuple[list[MessagePosition], list[Departure]]:
         """The messages for a read without a cursor, locked unless it is a peek."""
         queue = reader.queue
+        if _is_withheld(reader):
+            reader.is_cut_short = False
+            return [], []
         if reader.is_peek:
             found, departures = self._expiry.find(lambda: look(queue, count, now), now)
         else:
@@ -346,8 +397,14 @@ class Readers:
     def _fail(self, reader: WaitingReader, status: Status) -> ReadFailed:
         self._waiting.discard(reader)
         if reader.cursor is not None:
-            reader.cursor.inputs.wait_time_expired(reader.is_cut_short)
+            # Messages that came while the queue was paused must not be skipped.
+            reader.cursor.inputs.wait_time_expired(reader.is_cut_short or _is_withheld(reader))
         return ReadFailed(reader.tag, status)
+
+
+def _is_withheld(reader: WaitingReader) -> bool:
+    """Whether this read is a receive from a paused queue."""
+    return not reader.is_peek and reader.queue.withholds
 
 
 def _number_found(served: tuple[WaitingReader, list[MessagePosition]]) -> int:

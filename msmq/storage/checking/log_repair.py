@@ -80,8 +80,8 @@ class _Repair:
             )
         if mark is not None and mark.number > found.last:
             self.said.append(
-                f"{self.directory}: groups {found.last + 1} to {mark.number} are missing; what they stored is"
-                " lost, and what they removed may be delivered again"
+                f"{self.directory}: groups {found.last + 1} to {mark.number} are missing; the messages they "
+                f"stored are lost, and those they removed may be delivered again"
             )
             found.last = mark.number
         try:
@@ -106,7 +106,7 @@ class _Repair:
             return
         self.said.append(
             f"{segment.path}, offset {segment.file_size}: the file has {segment.file_size} of"
-            f" {segment.header.size} bytes; zeros take the place of what is missing"
+            f" {segment.header.size} bytes; the missing part is filled with zeros"
         )
         descriptor = os.open(segment.path, os.O_RDWR | os.O_CLOEXEC)
         try:

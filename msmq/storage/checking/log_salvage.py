@@ -233,8 +233,8 @@ def _take_records(
         known = known[: newest + 1]
     if not known:
         result.said.append(
-            f"{result.directory}: no checkpoint can be read; of what was removed before, some may be"
-            " delivered again, and some of what was stored is lost"
+            f"{result.directory}: no checkpoint can be read; some messages that were removed may be "
+            f"delivered again, and some that were stored are lost"
         )
     # Start with the oldest needed checkpoint; a newer one may fill its gaps.
     known.reverse()
@@ -298,7 +298,8 @@ def _take_groups(
         if sequence > expected:
             result.said.append(
                 f"{segment.path}, offset {offset}: groups {expected} to {sequence - 1} before it are damaged"
-                " or missing; what they stored is lost, and what they removed may be delivered again"
+                " or missing; the messages they stored are lost, and those they removed may be delivered "
+                "again"
             )
         for record in group.records():
             replay(record, result.state)

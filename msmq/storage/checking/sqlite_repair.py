@@ -195,7 +195,9 @@ def _take_orphans(copy: sqlite3.Connection, path: Path, told: list[str]) -> None
     ).fetchall()
     for number, content in orphans:
         keep(quarantine_path(path) / f"packet-{number}", content if isinstance(content, bytes) else b"")
-        told.append(f"{path}: table packet, row {number}: no message has it; its bytes are in quarantine")
+        told.append(
+            f"{path}: table packet, row {number}: no message refers to it; its bytes are in quarantine"
+        )
     copy.execute(
         "DELETE FROM message WHERE queue NOT IN (SELECT id FROM queue UNION SELECT id FROM removed_queue)"
     )

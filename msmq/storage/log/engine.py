@@ -212,7 +212,7 @@ class Engine:
     def _reserved(self, batch: WriteBatch, outcome: Path | Exception) -> None:
         """Continue after an attempt to make a reserve file: the batch may use other space if it succeeded."""
         if isinstance(outcome, Exception):
-            self._refuse(batch, failure(self.directory, "make a segment", outcome))
+            self._refuse(batch, failure(self.directory, "create a segment", outcome))
             return
         self._waiting.appendleft(batch)
         self._fill()
@@ -222,7 +222,7 @@ class Engine:
 
         def begun(outcome: Begun | Exception) -> None:
             if isinstance(outcome, Exception):
-                self._refuse(batch, failure(self.directory, "make a segment", outcome))
+                self._refuse(batch, failure(self.directory, "create a segment", outcome))
             else:
                 self._seal(batch, outcome)
 

@@ -37,7 +37,7 @@ class LogStorageFactory:
 
     def _store(self, argument: str, data: Path, *, accepts_loss: bool) -> LogMessageStore:
         if "\0" in argument:
-            raise ValueError("a path holds no null character")
+            raise ValueError("a path must not contain a null character")
         directory = data / (argument or DIRECTORY_NAME)
         policy = DamagePolicy(data / mark_name(directory), accepts_loss, time.time, SCRUBBING)
         return LogMessageStore(directory, policy, clock=time.perf_counter)

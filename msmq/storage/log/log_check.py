@@ -122,7 +122,7 @@ def _checkpoint_problem(path: Path) -> LogProblem | None:
         try:
             header = read_checkpoint_header(read_exactly(descriptor, 0, BODY))
         except Malformed as error:
-            return LogProblem(path, 0, f"{error}; another one replaces it", True)
+            return LogProblem(path, 0, f"{error}; a new one replaces it", True)
         checksum, offset, end = 0, BODY, BODY + header.size
         while offset < end:
             piece = read_exactly(descriptor, offset, min(_PIECE, end - offset))
@@ -135,5 +135,5 @@ def _checkpoint_problem(path: Path) -> LogProblem | None:
     if offset == end and checksum == header.checksum:
         return None
     return LogProblem(
-        path, BODY, "the checksum of the checkpoint does not match; another one replaces it", True
+        path, BODY, "the checksum of the checkpoint does not match; a new one replaces it", True
     )

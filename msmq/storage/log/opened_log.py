@@ -31,7 +31,7 @@ from msmq.storage.log.files import (
 )
 from msmq.storage.loss_check import LossCheck
 
-_OTHER: Final = f"use the version of msmq that has written it, put it away, or {REMEDY}"
+_OTHER: Final = f"use the version of msmq that has written it, move it away, or {REMEDY}"
 EXPRESS_PREFIX: Final = "express-"
 
 

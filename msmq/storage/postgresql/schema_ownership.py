@@ -204,7 +204,7 @@ def _check_rights(link: PostgresqlConnection, address: Address) -> None:
     )
     if not may:
         raise StorageError(
-            f"{address.text}: the user {link.info.user} may not make the schema {address.schema},"
+            f"{address.text}: the user {link.info.user} may not create the schema {address.schema},"
             " or tables in it"
         )
 

@@ -74,5 +74,5 @@ def _is_in_log(file: Path, log: Path) -> bool:
     except ValueError as error:
         raise StorageError(f"{file.parent}: {error}") from error
     if filled is None:
-        raise StorageError(f"{file.parent}: there are {file.name} and {log.name}; name the one that is meant")
+        raise StorageError(f"{file.parent}: there are {file.name} and {log.name}; select one")
     return filled.role is not MigrationRole.TARGET

@@ -162,7 +162,7 @@ class FileDatabase:
         try:
             is_more = self._space.give_back(is_urgent=is_urgent) or self._fill.step()
         except sqlite3.Error as error:
-            raise failure(self.path, "give space back", error) from error
+            raise failure(self.path, "release space", error) from error
         if self._space.has_checkpointed:
             self._space.has_checkpointed = False
             self._generation.request()
@@ -183,7 +183,7 @@ class FileDatabase:
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             return False
         except sqlite3.Error as error:
-            raise failure(self.path, "bring the log into the file", error) from error
+            raise failure(self.path, "checkpoint the write-ahead log", error) from error
 
     def _take_damaged(self, loss: LossCheck) -> None:
         """Quarantine messages whose rows are damaged, and write what there is to say about the start."""

@@ -120,7 +120,7 @@ class SqliteStorageFactory:
 
     def _store(self, argument: str, data: Path, *, accepts_loss: bool) -> SqliteMessageStore:
         if "\0" in argument:
-            raise ValueError("a path holds no null character")
+            raise ValueError("a path must not contain a null character")
         path = data / (argument or FILE_NAME)
         mark = data / f"{path.name}{MARK_SUFFIX}"
         return SqliteMessageStore(path, DamagePolicy(mark, accepts_loss, time.time, SCRUBBING))

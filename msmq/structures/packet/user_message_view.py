@@ -9,6 +9,7 @@ accept it or raise the error.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
@@ -38,6 +39,7 @@ from msmq.wire.reader import Reader
 
 __all__ = [
     "UserMessageView",
+    "have_one_destination",
     "measure_user_message",
     "patch_hop_count",
     "patch_sequence",
@@ -50,6 +52,9 @@ __all__ = [
 _BEGINNING: Final = Struct("<BxHIII16s16s4xI4xIH").unpack_from
 # Flags, LabelLength, MessageClass, MessageSize, ExtensionSize.
 _SIZES: Final = Struct("<BBH28xI16xI").unpack_from
+
+_FLAGS_AT: Final = 60
+"""Where UserHeader.Flags begins, with the queue names behind it."""
 
 NEVER: Final = float("inf")
 """The reach limit of a message that does not expire in transit."""
@@ -191,6 +196,11 @@ class UserMessageView(UserMessageFields):
         base_flags: int,
         flags: int,
         is_recoverable: bool,
+        acknowledge: int,
+        source_queue_manager: bytes,
+        queue_manager_address: bytes,
+        sent_time: int,
+        time_to_reach_queue: int,
         message_class: int,
         body_size: int,
         extension_size: int,
@@ -211,12 +221,11 @@ class UserMessageView(UserMessageFields):
         view.flags = flags
         view.is_recoverable = is_recoverable
         view.is_transactional = flags & 0x00100000 != 0
-        *_, time_to_reach, source, address, sent_time, _, _ = _BEGINNING(packet)
-        view.source_queue_manager = source
-        view.queue_manager_address = address
+        view.source_queue_manager = source_queue_manager
+        view.queue_manager_address = queue_manager_address
         view.sent_time = sent_time
-        view.reach_limit = NEVER if time_to_reach == INFINITE else sent_time + time_to_reach + 1
-        view.acknowledge = packet[properties] & 0x0F
+        view.reach_limit = NEVER if time_to_reach_queue == INFINITE else sent_time + time_to_reach_queue + 1
+        view.acknowledge = acknowledge
         view.message_class = message_class
         view.body_size = body_size
         view._extension_size = extension_size
@@ -270,6 +279,20 @@ class UserMessageView(UserMessageFields):
 
     def __repr__(self) -> str:
         return f"<UserMessageView {self.identifier}, {self.size} bytes>"
+
+
+def have_one_destination(messages: Sequence[UserMessageView]) -> bool:
+    """Whether messages have the same UserHeader.Flags, queue names and QueueManagerAddress.
+
+    All rules that depend on these alone give one answer for all of them. It is a matter of a comparison of
+    bytes for each message; false says nothing.
+    """
+    first = messages[0]
+    end = first._names_end
+    return (
+        len({message.packet[_FLAGS_AT:end] for message in messages}) == 1
+        and len({message.queue_manager_address for message in messages}) == 1
+    )
 
 
 def measure_user_message(data: memoryview) -> int:

@@ -29,7 +29,7 @@ def source_event(settlement: SourceSettlement, own: bytes, now: Moment, *, is_ke
     if is_kept:
         reason += "; kept as a dead letter"
     elif settlement.disposal is Disposal.DEAD_LETTER:
-        reason += "; there was no room for a dead letter"
+        reason += "; the dead letter was not kept, for lack of space"
     return AppendEvent(
         now.wall,
         own + message.message_id.to_bytes(4, "little"),

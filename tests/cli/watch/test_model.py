@@ -102,7 +102,15 @@ class RowTests(ModelTestCase):
     def test_filter(self) -> None:
         """A filter is a part of the name, or a pattern with wildcards, without case."""
         self.model.take(sample(0, (queue(".\\private$\\Orders"), queue(".\\private$\\mail[1]"))))
-        for pattern, found in (("ord", 1), ("*\\ord*", 1), ("ord*", 0), ("*[1]", 1), ("", 2), ("x", 0)):
+        for pattern, found in (
+            ("ord", 1),
+            ("*\\ord*", 1),
+            ("ord*", 1),
+            ("rd*", 0),
+            ("*[1]", 1),
+            ("", 2),
+            ("x", 0),
+        ):
             with self.subTest(pattern=pattern):
                 self.assertEqual(len(self.names(ViewOrder(pattern=pattern))), found)
 

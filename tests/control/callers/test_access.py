@@ -50,7 +50,10 @@ class AccessTests(ControlTestCase):
         before = self.call("GET", ACL).body
         for wanted, words in (
             ({}, "action is text, not None"),
-            ({"action": "grant", "principal": "everyone"}, "action is allow, deny or revoke, not 'grant'"),
+            (
+                {"action": "grant", "principal": "everyone"},
+                "action is allow, deny, revoke or replace, not 'grant'",
+            ),
             ({"action": "deny", "principal": 7}, "principal is text, not 7"),
             ({"action": "deny", "principal": "everyone", "rights": "send"}, "rights is a list of texts"),
             ({"action": "deny", "principal": "everyone", "rights": [4]}, "rights is text, not 4"),

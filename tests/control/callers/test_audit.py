@@ -301,10 +301,10 @@ class TokenNameTests(AuditTestCase):
     def test_refused(self) -> None:
         """A token itself is never used as a name, in any field; nothing of it is shown."""
         for line, words in (
-            (f"{TOKEN} billing", "token 1 has to have"),
-            (f"{TOKEN} {OTHER}", "its name, one word"),
-            (f"two words {TOKEN}", "its name, one word"),
-            (f"ü {TOKEN}", "its name, one word"),
+            (f"{TOKEN} billing", "token 1 must have"),
+            (f"{TOKEN} {OTHER}", "the name of token"),
+            (f"two words {TOKEN}", "the name of token"),
+            (f"ü {TOKEN}", "the name of token"),
         ):
             error = self.assertRaises(TokenError, read_tokens, token_file(self, line))
             self.assertIn(words, str(error))

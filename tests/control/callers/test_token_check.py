@@ -261,11 +261,11 @@ class GuardTests(ControlTestCase):
         for _ in range(50):
             self.asking(f"Bearer {WRONG}")
             self.asking(f"Bearer {TOKEN}")
-        lines = [event for event in self.log if "did not show the token" in event]
+        lines = [event for event in self.log if "sent no valid token" in event]
         self.assertEqual(len(lines), 1)
         self.clock.advance(61)
         self.asking(None)
-        lines = [event for event in self.log if "did not show the token" in event]
+        lines = [event for event in self.log if "sent no valid token" in event]
         self.assertEqual(len(lines), 2)
         self.assertIn("'count': 50", lines[1])
         for secret in (TOKEN, WRONG):

@@ -1,8 +1,15 @@
-"""Outgoing queues are paused and resumed over the control API, one by one and together."""
+"""Outgoing and local queues are paused and resumed over the control API."""
 
 from __future__ import annotations
 
-from tests.control.support import ControlTestCase, resource
+from twisted.internet.defer import Deferred
+from twisted.logger import capturedLogs, formatEvent
+
+from msmq.settings import SessionSettings
+from msmq.testing.network import Network
+from tests.builders import ALPHA
+from tests.control.support import LETTERS, ORDERS, ControlTestCase, resource
+from tests.nodes.support import Node
 
 ELSEWHERE = "DIRECT=TCP:127.0.0.9\\private$\\orders"
 OTHER = "DIRECT=OS:GAMMA\\private$\\orders"
@@ -66,3 +73,47 @@ class HoldTests(ControlTestCase):
             )
         answer = self.post("/v1/outgoing/resume", {"next_hop": "a b"})
         self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "'a b' is not a next hop")
+
+
+class QueuePauseTests(ControlTestCase):
+    """C{POST /v1/queues/PATH/pause} and C{.../resume}."""
+
+    def pause(self) -> None:
+        self.assertTrue(self.post(resource("queues", ORDERS, "pause"), {}).json["paused"])
+
+    def test_pause_and_resume(self) -> None:
+        """A receive waits, browsing finds the messages, senders are accepted; it is shown and recorded."""
+        self.put(b"1")
+        self.pause()
+        self.put(b"2")
+        waiting = Deferred.fromCoroutine(self.service.receive(ORDERS))
+        self.assertNoResult(waiting)
+        page = self.call("GET", resource("queues", ORDERS, "messages"))
+        self.assertEqual([line["body"] for line in page.lines if "body" in line], ["1", "2"])
+        self.assertEqual([queue["paused"] for queue in self.call("GET", "/v1/queues").json], [True])
+        self.assertEqual(self.call("GET", "/v1/status").json["queues_paused"], 1)
+        self.assertFalse(self.post(resource("queues", ORDERS, "resume"), {}).json["paused"])
+        self.assertEqual(bytes(self.successResultOf(waiting).body), b"1")
+        self.assertEqual(self.bodies(), [b"2"])
+        events = [stored.event for stored in self.run_to_end(self.service.inspection.events())]
+        self.assertIn(f"queue pause {ORDERS}", " ".join(event.reason for event in events))
+
+    def test_restart(self) -> None:
+        """The pause persists, and the log names the queue at the start."""
+        self.pause()
+        self.successResultOf(self.service.stopService())
+        network = Network(self.clock.reactor)
+        node = Node(network, self.clock, "ALPHA", ALPHA, SessionSettings(), self.disk)
+        with capturedLogs() as logged:
+            node.start()
+        self.addCleanup(node.service.stopService)
+        self.assertTrue(node.service.inspection.queue(ORDERS).paused)
+        lines = [formatEvent(event) for event in logged]
+        self.assertIn(f"queues are paused for readers since before the start: {ORDERS}", lines)
+
+    def test_refused(self) -> None:
+        """A system queue is refused, and so is an unknown one."""
+        answer = self.call("POST", resource("queues", LETTERS, "pause"), b"")
+        self.assert_refused(answer, 400, "MQ_ERROR_ILLEGAL_OPERATION")
+        answer = self.call("POST", resource("queues", ".\\private$\\nosuch", "resume"), b"")
+        self.assert_refused(answer, 404, "MQ_ERROR_QUEUE_NOT_FOUND")

@@ -158,7 +158,7 @@ class ConnectionTests(ControlTestCase):
             ({"run": 2, "key": "k"}, b"11", "key"),
             ({"run": 2, "extension_size": 1}, b"11", "extension"),
             ({"run": 2}, b"111", "equal size"),
-            ({"run": LONGEST + 1}, b"", "possible"),
+            ({"run": LONGEST + 1}, b"", "must be from 1"),
         ):
             refused, end = self.send(StreamRecord({"destination": ORDERS, **more}, body))
             self.assertIn(why, refused["detail"])

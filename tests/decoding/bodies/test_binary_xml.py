@@ -95,7 +95,7 @@ class TableTests(SynchronousTestCase):
     """[MC-NBFSE] 2.1: a document that brings its own strings."""
 
     def test_odd_numbers_are_of_its_table_and_even_ones_of_soap(self) -> None:
-        """The first has the number 1."""
+        """The first refers to string 1."""
         table = b"\x07\x03Bad\x02ly"
         data = table + b"\x42\x02" + b"\x42\x01" + b"\x99\x01x" + b"\x42\x03\x01" + b"\x01"
         self.assertEqual(parse(data, table=[]), {"Envelope": {"Bad": "x", "ly": ""}})
@@ -142,8 +142,8 @@ class DamagedTests(SynchronousTestCase):
         self.refused("400161 a4 a4 a6 a6", "is in a list")
 
     def test_numbers_of_strings_that_are_none_are_refused(self) -> None:
-        self.refused("42ce07 01", "which no string has")
-        self.refused("4201 01", "has the number 1")
+        self.refused("42ce07 01", "which does not exist")
+        self.refused("4201 01", "refers to string 1")
         self.refused("42ffffffffff", "more than 31 bits")
 
     def test_arrays_are_not_believed(self) -> None:
@@ -152,7 +152,7 @@ class DamagedTests(SynchronousTestCase):
         self.refused("4001 78 03 400161 01 8b 00 01", "is 0 values")
         self.refused("4001 78 03 400161 01 99 01 01", "not a type of an array")
         self.refused("4001 78 03 9801 78", "is not an element")
-        self.refused("4001 78 03 400161 82", "is not there")
+        self.refused("4001 78 03 400161 82", "is missing")
 
     def test_arrays_keep_the_limits(self) -> None:
         """Each value is an element, with all its attributes."""

@@ -75,7 +75,7 @@ class ChoosingTests(SynchronousTestCase):
     def test_what_nobody_knows_is_said_with_its_type(self) -> None:
         outcome = DECODERS.decode(Body(b"\x80\x81", 4711))
         self.assertIs(outcome.decoded, None)
-        self.assertEqual(outcome.error, "the body is in no format that is known; its BodyType is 4711")
+        self.assertEqual(outcome.error, "the body is in an unknown format; its BodyType is 4711")
 
     def test_a_decoder_that_is_asked_for_reads_whatever_comes(self) -> None:
         """And says why it cannot."""

@@ -84,9 +84,9 @@ class DamagedTests(SynchronousTestCase):
         """Of modes that need a connection, of versions and encodings that there are not."""
         self.refused(frame(2, b"\3\7", SOAP), "Mode at offset 4: 2 is not for messages")
         self.refused(b"\0\2" + frame(4, b"\3\7", SOAP)[2:], "is 2.0, not 1.0")
-        self.refused(frame(4, b"\3\x09", SOAP), "is 9, which none has")
-        self.refused(frame(4, b"\3\6", SOAP), "MTOM, which is not read")
-        self.refused(frame(4, b"\4\3a/b", SOAP), "'a/b', which is not read")
+        self.refused(frame(4, b"\3\x09", SOAP), "is 9, which is not an encoding")
+        self.refused(frame(4, b"\3\6", SOAP), "MTOM, which is not supported")
+        self.refused(frame(4, b"\4\3a/b", SOAP), "'a/b', which is not supported")
         self.refused(frame(4, b"\5\0", SOAP), "is not an encoding")
         self.refused(frame(3, b"\3\7", sized(SOAP)), "not PREAMBLE_END")
         self.refused(frame(3, b"\3\7", b"\x0c\5"), "0x05 is not an envelope")

@@ -206,11 +206,11 @@ class DamagedTests(SynchronousTestCase):
         self.refused(HEADER + b"\x15", "a call of a remote method")
 
     def test_a_root_that_is_not_there_is_refused(self) -> None:
-        self.refused(HEADER + text(2, "x") + END, "is 1, which no object has")
+        self.refused(HEADER + text(2, "x") + END, "is 1, which is not the identifier of an object")
 
     def test_references_and_metadata_must_lead_somewhere(self) -> None:
         """A reference to nothing, a class like one that was not, an identifier twice."""
-        self.refused(HEADER + objects(1, reference(9)) + END, "refers to an object 9")
+        self.refused(HEADER + objects(1, reference(9)) + END, "refers to object 9")
         self.refused(HEADER + b"\x01" + pack("<ii", 1, 9) + END, "names no class")
         self.refused(HEADER + text(1, "x") + text(1, "y") + END, "1 is that of another object")
 

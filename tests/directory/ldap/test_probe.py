@@ -78,7 +78,7 @@ class ConfigurationTests(SynchronousTestCase):
     def test_away(self) -> None:
         """A directory that is away is a warning, since the configuration may be right."""
         [problem] = self.problems("ldap://127.0.0.1:1/dc=example,dc=com")
-        self.assertTrue(problem.startswith("warning 3 directory.backend could not be tried"), problem)
+        self.assertTrue(problem.startswith("warning 3 directory.backend could not be checked"), problem)
 
 
 class Zone(ResolverBase):

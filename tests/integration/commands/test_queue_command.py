@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msmq.control.server.messages.json_records import json_record
+from msmq.queues.arriving.message import Message
 from tests.integration import test_control_socket as command
 from tests.integration.test_control_socket import ORDERS
 
@@ -41,3 +42,31 @@ class QueueCommandTests(command.CommandTestCase):
         ended = await self.msmq("queue", "purge", ".\\private$\\none")
         self.assertEqual((ended.status, ended.output), (1, b""))
         self.assertIn("MQ_ERROR_QUEUE_NOT_FOUND", ended.errors)
+
+
+class WildcardCommandTests(command.CommandTestCase):
+    """Several queues at once, by a pattern."""
+
+    async def test_purge_and_delete(self) -> None:
+        """What would be removed can be listed; without a terminal it has to be confirmed."""
+        for name in ("q1", "q2"):
+            await self.service.create_queue(f".\\private$\\{name}")
+            await self.service.send(f".\\private$\\{name}", [Message(body=b"x")])
+        await self.put(b"1")
+        listed = await self.msmq("queue", "list", "q?", "--json")
+        self.assertEqual([queue["path"][-2:] for queue in listed.objects], ["q1", "q2"])
+        dry = await self.msmq("queue", "purge", "q*", "--dry-run", "--json")
+        self.assertEqual([queue["messages"] for queue in dry.objects], [1, 1])
+        unconfirmed = await self.msmq("queue", "delete", "q*")
+        self.assertEqual(unconfirmed.status, 2)
+        self.assertIn("--yes", unconfirmed.errors)
+        purged = await self.msmq("queue", "purge", "q*", "--yes")
+        self.assertEqual(purged.output.decode(), "purged  1  .\\private$\\q1\npurged  1  .\\private$\\q2\n")
+        deleted = await self.msmq("queue", "delete", ".\\private$\\q*", "--yes", "--json")
+        self.assertEqual(
+            deleted.objects, [{"deleted": ".\\private$\\q1"}, {"deleted": ".\\private$\\q2"}], deleted
+        )
+        none = await self.msmq("queue", "purge", "q*", "--yes")
+        self.assertEqual((none.status, none.errors.count("\n")), (1, 1))
+        self.assertIn("no queue matches 'q*'", none.errors)
+        self.assertEqual(await self.bodies(), [b"1"])

@@ -60,15 +60,15 @@ class ClosingTests(HostilePeersTestCase):
             (self.establish_answer, establish(ALPHA), numbered_packet(b"early")),
             (self.establish_answer, establish(ALPHA), session_ack(session_header())),
         ):
-            self.assert_closes(*sent, answer=answer, reason="packet out of turn")
+            self.assert_closes(*sent, answer=answer, reason="unexpected packet")
         for packet in (establish(ALPHA), parameters()):
-            self.assert_closes(packet, opened=True, reason="packet out of turn")
+            self.assert_closes(packet, opened=True, reason="unexpected packet")
         self.assertEqual(self.server.client.queue(ORDERS)["messages"], 0)
 
     def test_acknowledgements_that_cannot_be(self) -> None:
         """Of what was never sent, and with counts that are not those of the session."""
         for counts, reason in (
-            (session_header(received=1), "acknowledgement of what was never sent"),
+            (session_header(received=1), "acknowledgement of unsent messages"),
             (session_header(sent=1), "message counts differ"),
         ):
             self.assert_closes(session_ack(counts), opened=True, reason=reason)

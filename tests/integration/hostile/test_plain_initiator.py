@@ -431,8 +431,8 @@ class PlainAcceptorTests(SynchronousTestCase):
             peer.send(answer)
             self.assertEqual(peer.read_to_end(), b"")
         self.server.wait_for("closed: malformed packet")
-        self.server.wait_for("closed: packet out of turn", 3)
-        self.assert_dials_again(number, "packet out of turn", "InProcess", "InProcess")
+        self.server.wait_for("closed: unexpected packet", 3)
+        self.assert_dials_again(number, "unexpected packet", "InProcess", "InProcess")
 
     def test_a_cut_connection_loses_no_message(self) -> None:
         """What was not acknowledged is sent again, whole and under the same number."""
@@ -455,4 +455,4 @@ class PlainAcceptorTests(SynchronousTestCase):
         self.assert_sends(peer, number, b"kept")
         peer.send(session_ack(session_header(received=2)))
         self.assertEqual(peer.read_to_end(), b"")
-        self.assert_dials_again(number, "acknowledgement of what was never sent", "InProcess")
+        self.assert_dials_again(number, "acknowledgement of unsent messages", "InProcess")

@@ -92,7 +92,7 @@ class DeliveryTests(NodesTestCase):
         self.assertTrue(unknown.summary.startswith("unknown: "), unknown.summary)
         self.assertEqual((list(unknown.events), list(unknown.deliveries)), ([], []))
         self.assertIn("was handed over to 127.0.0.3", self.known(refused).summary)
-        self.assertEqual(self.known(received).summary, "was received, as MQMSG_CLASS_ACK_RECEIVE says")
+        self.assertEqual(self.known(received).summary, "was received, according to MQMSG_CLASS_ACK_RECEIVE")
         self.assertEqual(self.steps(received), [DeliveryStep.HANDED_OVER, DeliveryStep.ANSWERED])
         self.assertIn("refused", [event.event for event in self.known(refused, self.beta).events])
 

@@ -62,7 +62,7 @@ class StreamTests(SharesTestCase):
         self.assertEqual(self.beta.service.inspection.status().refused, {"NO_ROOM": 1})
         explained = self.run_to_end(self.beta.service.inspection.explain(MessageIdentifier(UUID(int=4), 1)))
         [reason] = [each.reason for each in explained.events if each.event == "refused"]
-        self.assertIn("3 streams come from there", reason)
+        self.assertIn("its host has 3 streams", reason)
         self.begin(self.other, 4)
         self.assertEqual(sorted(self.bodies(self.beta, self.path)), [b"1", b"2", b"3", b"4"])
 

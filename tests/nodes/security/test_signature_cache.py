@@ -76,7 +76,7 @@ class CacheTests(SigningTestCase):
         self.asked()
         reasons = {self.refused(self.signed(self.fields(), security_id=nobody)) for _ in range(20)}
         self.assertEqual((len(reasons), self.asked()), (1, 1))
-        self.assertIn("the directory knows no such user", reasons.pop())
+        self.assertIn("the directory has no such user", reasons.pop())
         self.clock.advance(LIFETIME)
         for _ in range(20):
             self.say(self.signed(self.fields(), security_id=GAMMA.bytes_le, flags=0x00C2))

@@ -121,7 +121,7 @@ class ArrivingTests(SigningTestCase):
         self.assertIn("its signature is not that", self.refused(packet))
 
     def test_whose_certificate_it_is(self) -> None:
-        """The user of the SID has to have just this certificate in the directory.
+        """The user of the SID must have just this certificate in the directory.
 
         MQQB-3.1.5.8.3-09, MQQB-3.1.5.8.3-11.
         """
@@ -132,7 +132,7 @@ class ArrivingTests(SigningTestCase):
         reason = self.refused(self.signed(message, by=stranger))
         self.assertIn("is not one of the 1 that the directory has for S-1-5-21-1-2-3-1001", reason)
         reason = self.refused(self.signed(message, security_id=parse_sid("S-1-5-21-9")))
-        self.assertIn("is not confirmed as that of S-1-5-21-9: the directory knows no such user", reason)
+        self.assertIn("is not confirmed as that of S-1-5-21-9: the directory has no such user", reason)
         reason = self.refused(self.signed(message, security_id=b"\1\2\3"))
         self.assertEqual(reason, "its sender identifier of 3 bytes is not a SID")
         reason = self.refused(self.signed(message, flags=0x00C7))
@@ -194,7 +194,9 @@ class ArrivingTests(SigningTestCase):
         message = self.fields()
         # Without DE the provider has to be named; the helper names none.
         reason = self.refused(self.signed(message, flags=0x0081))
-        self.assertEqual(reason, "it was not signed by the default provider, and does not say by which")
+        self.assertEqual(
+            reason, "it was signed by a provider other than the default one, and does not name it"
+        )
         signature = self.signing.sign(self.alice, HashAlgorithm.SHA_512, message.signed_over(3))
         assert isinstance(signature, bytes)
         for name, expected in (

@@ -156,5 +156,5 @@ class ProbeTests(SynchronousTestCase):
         """A user without the right to create the tables is reported before a start."""
         url = shared_server().url("schema=probed", f"password={PASSWORD}", user=GUARDED)
         [problem] = self.problems(url)
-        self.assertIn(f"the user {GUARDED} may not make the schema probed", problem)
+        self.assertIn(f"the user {GUARDED} may not create the schema probed", problem)
         self.assertNotIn(PASSWORD, problem)

@@ -61,7 +61,7 @@ class ServerAwayTests(PostgresqlTestCase):
         self.server.stop()
         kept = [store.commit([put(number, bytes(40_000))]) for number in range(2)]
         error = await self.refused(store.commit([put(2, bytes(40_000))]), StorageError)
-        self.assertIn("too much waits for the database", str(error))
+        self.assertIn("too many changes are pending for the database", str(error))
         self.server.start()
         for commit in kept:
             await commit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from uuid import UUID
 
 import attrs
@@ -26,6 +27,7 @@ from msmq.structures.packet.user_header import UserHeader
 from msmq.structures.packet.user_message import UserMessage
 from msmq.structures.packet.user_message_view import (
     UserMessageView,
+    have_one_destination,
     measure_user_message,
     patch_session_header,
 )
@@ -345,3 +347,36 @@ class MeasureTests(SynchronousTestCase):
             self.assertLessEqual(measure_user_message(memoryview(data)), len(data))
         except RemoteProtocolError:
             pass
+
+
+class OneDestinationTests(SynchronousTestCase):
+    """Batches of messages about whose destination one question is enough."""
+
+    def views(self, *fields: Mapping[str, object]) -> list[UserMessageView]:
+        return [
+            UserMessageView(user_packet(b"x", message_id=number, **each))  # type: ignore[arg-type]
+            for number, each in enumerate(fields)
+        ]
+
+    def test_same_queue(self) -> None:
+        """Messages to one queue, however they differ otherwise."""
+        views = self.views({"label": "one"}, {"priority": 7}, {"sent_time": 9, "source": GAMMA})
+        self.assertTrue(have_one_destination(views))
+
+    def test_others(self) -> None:
+        """Another name, kind of name, queue manager or set of flags is another destination."""
+        for other in (
+            {"destination": "OS:beta\\private$\\others"},
+            {"destination": "OS:beta\\private$\\order"},
+            {"private_number": 7},
+            {"queue_manager": BETA},
+            {"recoverable": True},
+        ):
+            self.assertFalse(have_one_destination(self.views({}, other, {})), other)
+
+    @given(st.lists(user_packets(), min_size=1, max_size=4))
+    def test_agrees_with_the_names(self, packets: list[bytes]) -> None:
+        """Wherever the answer is yes, every message has the destination of the first."""
+        views = [UserMessageView(packet) for packet in packets]
+        if have_one_destination(views):
+            self.assertEqual({view.destination_key for view in views}, {views[0].destination_key})

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from twisted.internet.interfaces import IWriteDescriptor
 from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel
 from twisted.web.http import Request as HTTPRequest
 
 from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, WITH_RUNS, StreamRecord
 from msmq.control.server.http.responses import ResponseStream
+from msmq.direct_write import write_now
 
 if TYPE_CHECKING:
     from msmq.control.server.http.requests import ControlRequest
@@ -114,9 +114,6 @@ class RecordConnection(ResponseStream):
         self._channel = cast(ControlChannel, request.channel)
         self._protocol = wanted_protocol(request) or PROTOCOL
         self._connection = request.connection
-        # A transport without its own file descriptor, such as TLS, schedules its writes itself.
-        self._descriptor: Any = request.connection
-        self._is_descriptor = IWriteDescriptor.providedBy(request.connection)
         self._take = take
         self._caught_up = caught_up
 
@@ -143,23 +140,21 @@ class RecordConnection(ResponseStream):
             self._request.registerProducer(self, True)
             self._channel.switch(self._protocol, self._take)
 
-    def write(self, data: bytes) -> None:
-        """Write the next records."""
+    def write(self, data: bytes, *, is_awaited: bool = False) -> None:
+        """Write the next records.
+
+        @param is_awaited: see L{ResponseStream.write}.
+        """
         if not self._is_broken:
             self.open()
-            HTTPChannel.write(self._channel, data)
+            if is_awaited and self.is_open:
+                write_now(self._connection, data)
+            else:
+                HTTPChannel.write(self._channel, data)
 
-    def tell(self, **header: object) -> None:
+    def tell(self, *, is_awaited: bool = False, **header: object) -> None:
         """Write a record without a body."""
-        self.write(StreamRecord(header).to_bytes())
-
-    def flush(self) -> None:
-        """See L{ResponseStream.flush}.
-
-        The reactor detects errors of the socket, and writes the rest.
-        """
-        if self._is_descriptor and self.is_open and self._descriptor.connected:
-            self._descriptor.doWrite()
+        self.write(StreamRecord(header).to_bytes(), is_awaited=is_awaited)
 
     def abort(self) -> None:
         """Abort the connection after a protocol violation of the peer."""

@@ -182,7 +182,7 @@ def parameters(request: Request) -> dict[str, str]:
         except UnicodeDecodeError:
             raise invalid(f"the query parameter {quoted(name)} is not UTF-8") from None
         if len(values) > 1:
-            raise invalid(f"the query parameter {key} is there {len(values)} times")
+            raise invalid(f"the query parameter {key} is given {len(values)} times")
         found[key] = value
     return found
 

@@ -76,16 +76,14 @@ class ResponseStream:
         if self._is_broken:
             raise CancelledError
 
-    def write(self, data: bytes) -> None:
-        """Write the next part."""
+    def write(self, data: bytes, *, is_awaited: bool = False) -> None:
+        """Write the next part.
+
+        @param is_awaited: the client may be waiting for it, so that a direct write to the kernel saves it an
+            iteration of the reactor, where that is possible.
+        """
         self.open()
         self._request.write(data)
-
-    def flush(self) -> None:
-        """Pass written bytes to the kernel now, if that saves a reactor iteration for a waiting client.
-
-        Otherwise the reactor first polls the socket, and changes its poll set twice.
-        """
 
     async def drained(self) -> None:
         """Wait until the reader has caught up."""

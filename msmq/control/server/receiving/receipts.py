@@ -72,7 +72,9 @@ class Receipts:
             # The messages are back in their queue; a second confirmation must fail too.
             decision.release()
             if self._is_closed:
-                self._log.failure("Messages that a reader had confirmed could not be removed and are back")
+                self._log.failure(
+                    "Messages that a reader had confirmed could not be removed and are in their queue again"
+                )
             raise
         finally:
             self._confirming -= 1
@@ -145,8 +147,7 @@ class Confirmations:
         self.connection.abort()
 
     def _tell(self, **header: object) -> None:
-        self.connection.tell(**header)
-        self.connection.flush()
+        self.connection.tell(is_awaited=True, **header)
         self._unread += self.connection.is_behind
 
     def _confirm(self, receipt: object, is_answered: object) -> None:

@@ -169,12 +169,13 @@ class ActiveReceives:
             reservation = await self.reserve(wanted, count)
             receipt = receipts.hold(reservation, len(reservation.messages))
             response.check()
-            await self._write(response, writer, reservation)
             missing -= len(reservation.messages)
             if wanted.peek:
+                await self._write(response, writer, reservation)
                 await receipts.confirm(receipt)
                 return
-            self._write_receipt(response, receipts, receipt, len(reservation.messages))
+            record = _receipt(receipts, receipt, len(reservation.messages))
+            await self._write(response, writer, reservation, record)
 
     async def _in_transaction(
         self, response: ResponseStream, receipts: Receipts, wanted: ReceiveRequest
@@ -201,21 +202,33 @@ class ActiveReceives:
         except BaseException:
             decision.release()
             raise
-        self._write_receipt(response, receipts, receipts.hold(decision, count), count)
+        response.write(_receipt(receipts, receipts.hold(decision, count), count), is_awaited=True)
         if late is not None:
             raise late
 
-    def _write_receipt(self, response: ResponseStream, receipts: Receipts, receipt: int, count: int) -> None:
-        header = {"receipt": receipt, "stream": receipts.identifier, "messages": count}
-        response.write(StreamRecord(header).to_bytes())
-        response.flush()
-
     async def _write(
-        self, response: ResponseStream, writer: MessageWriter, reservation: IReservation
+        self,
+        response: ResponseStream,
+        writer: MessageWriter,
+        reservation: IReservation,
+        receipt: bytes = b"",
     ) -> None:
-        for part in self._slices(reservation.messages):
-            response.write(b"".join(writer.records(part)))
-            await give_way(self._clock)
+        """Write messages in slices, and a receipt with the last one.
+
+        A single small slice takes no iteration of the reactor of its own; the limit on unconfirmed receipts
+        bounds how many follow each other.
+        """
+        parts = list(self._slices(reservation.messages))
+        last = len(parts) - 1
+        for number, part in enumerate(parts):
+            records = writer.records(part)
+            if number < last or not receipt:
+                response.write(b"".join(records))
+                await give_way(self._clock)
+            else:
+                response.write(b"".join((*records, receipt)), is_awaited=True)
+                if last:
+                    await give_way(self._clock)
             await response.drained()
 
     def _slices(self, messages: Sequence[ReceivedMessage]) -> Iterator[Sequence[ReceivedMessage]]:
@@ -228,3 +241,9 @@ class ActiveReceives:
                 start, size = number + 1, 0
         if start < len(messages):
             yield messages[start:]
+
+
+def _receipt(receipts: Receipts, receipt: int, count: int) -> bytes:
+    """The record of a receipt."""
+    header = {"receipt": receipt, "stream": receipts.identifier, "messages": count}
+    return StreamRecord(header).to_bytes()

@@ -54,7 +54,7 @@ def _raw(message: ReceivedMessage) -> tuple[dict[str, str], Iterator[bytes]]:
     headers = property_headers(properties_of(message))
     longest = max(headers, key=lambda name: len(headers[name]))
     if len(headers[longest]) > _LONGEST_HEADER:
-        raise not_acceptable(f"{longest} is too long for a header; ask with Accept: {JSON}")
+        raise not_acceptable(f"{longest} is too long for a header; request the message with Accept: {JSON}")
     body = message.view.body
     return headers, (bytes(body[start : start + _PIECE]) for start in range(0, len(body), _PIECE))
 

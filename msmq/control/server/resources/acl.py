@@ -14,7 +14,7 @@ from msmq.control.server.http.disconnection import running
 from msmq.control.server.http.requests import ControlRequest, parameters, refuse_rest, take
 from msmq.control.server.http.responses import json_answer
 from msmq.control.server.messages.json_records import json_record
-from msmq.control.server.messages.properties import shown, text
+from msmq.control.server.messages.properties import flag, shown, text
 from msmq.control.server.resources.context import ResourceContext, without_parameters
 from msmq.interfaces.access_administration import IAccessAdministration
 from msmq.interfaces.access_summaries import AccessList
@@ -62,8 +62,17 @@ def read_acl_change(wanted: dict[str, Any]) -> AclChange:
         raise invalid(f"rights is a list of texts, not {shown(rights)}")
     words = [text("rights", right) for right in rights]
     if action not in _ACTIONS:
-        raise invalid(f"action is allow, deny or revoke, not {shown(action)}")
+        raise invalid(f"action is allow, deny, revoke or replace, not {shown(action)}")
     return AclChange(action, principal, words)
+
+
+def _read_entry(entry: object) -> tuple[str, str, Sequence[str]]:
+    if not isinstance(entry, dict):
+        raise invalid(f"an entry is an object with action, principal and rights, not {shown(entry)}")
+    found = read_acl_change(dict(entry))
+    if found.action == "revoke":
+        raise invalid("action of an entry is allow or deny, not revoke")
+    return found.action, found.principal, found.rights
 
 
 class AccessResources:
@@ -83,13 +92,41 @@ class AccessResources:
 
     @app.route("/v1/queues/<path:path>/acl", methods=["POST"])
     async def change_acl(self, request: ControlRequest, path: str) -> bytes:
-        """Allow or deny a right to a principal, or remove all its entries."""
-        wanted = read_acl_change(self._context.document(request))
+        """Allow or deny a right to a principal, remove all its entries, or replace the list."""
+        document = self._context.document(request)
+        if document.get("action") == "replace":
+            return await self._replace(request, path, document)
+        wanted = read_acl_change(document)
         return await self._context.changed(
             request,
             AuditedOperation(f"acl {wanted.action}", path, wanted.details),
             lambda: wanted.ask(self._access, path),
         )
+
+    async def _replace(self, request: ControlRequest, path: str, wanted: dict[str, Any]) -> bytes:
+        del wanted["action"]
+        sddl = text("sddl", wanted.pop("sddl", None))
+        dry_run = flag("dry_run", wanted.pop("dry_run", False))
+        refuse_rest(wanted, "action, sddl and dry_run")
+        if dry_run:
+            found = await running(self._access.replace(path, sddl, dry_run=True))
+            return json_answer(request, json_record(found))
+        return await self._context.changed(
+            request,
+            AuditedOperation("acl replace", path, {"sddl": sddl}),
+            lambda: self._access.replace(path, sddl),
+        )
+
+    @app.route("/v1/acl", methods=["POST"])
+    async def as_sddl(self, request: ControlRequest) -> bytes:
+        """The SDDL of an access list with the C{entries} in the body; nothing is changed."""
+        wanted = self._context.document(request)
+        entries = wanted.pop("entries", None)
+        refuse_rest(wanted, "entries")
+        if not isinstance(entries, list):
+            raise invalid(f"entries is a list of objects, not {shown(entries)}")
+        sddl = await running(self._access.as_sddl([_read_entry(entry) for entry in entries]))
+        return json_answer(request, {"sddl": sddl})
 
     @app.route("/v1/queues/<path:path>/why", methods=["GET"])
     async def why(self, request: ControlRequest, path: str) -> bytes:

@@ -43,7 +43,7 @@ def check_endpoint(text: str) -> str:
     location = parse_location(text, token_file="-")
     if isinstance(location, RemoteLocation) and str(location.token_file) != "-":
         raise LocationError(
-            f"{quoted(text)} names a tokenFile, which is the caller's to name (--token-file, MSMQ_TOKEN_FILE)"
+            f"{quoted(text)} has a tokenFile; the caller sets the token file (--token-file, MSMQ_TOKEN_FILE)"
         )
     return with_absolute_files(text)
 

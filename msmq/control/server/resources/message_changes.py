@@ -167,7 +167,7 @@ class _Selection:
         is_all = flag("all", wanted.pop("all", False))
         refuse_rest(wanted, "lookup_ids, where, body, after, limit, all and dry_run")
         if [lookup_ids is not None, where is not None or body is not None, is_all].count(True) != 1:
-            raise invalid("say which messages: lookup_ids, where or body, or all: true")
+            raise invalid("select messages: lookup_ids, where or body, or all: true")
         matching = MessageFilter(
             None if where is None else text("where", where), None if body is None else text("body", body)
         )

@@ -92,7 +92,7 @@ class OutgoingResources:
         """Redirect a direct format name to another address, or, with null, end the redirection."""
         wanted = self._context.document(request)
         if "to" not in wanted:
-            raise invalid("the key to is missing: an address, or null to end it")
+            raise invalid("the key to is missing: an address, or null to end the redirect")
         value = wanted.pop("to")
         to = None if value is None else text("to", value)
         refuse_rest(wanted, "to")
@@ -145,6 +145,6 @@ class OutgoingResources:
             refuse_rest(wanted, "next_hop, or all")
             return host
         if flag("all", wanted.pop("all", False)) is not True:
-            raise invalid("name a next_hop, or say all: true")
+            raise invalid("give a next_hop, or all: true")
         refuse_rest(wanted, "next_hop, or all")
         return None

@@ -1,7 +1,8 @@
-"""Resources about queues: list, create, show, change, purge, replay, delete."""
+"""Resources about queues: list, create, show, change, pause, purge, replay, delete."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 import attrs
@@ -15,6 +16,22 @@ from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import flag, guid, text
 from msmq.control.server.resources.context import ResourceContext, without_parameters
 from msmq.control.server.resources.queue_properties import read_log_range, read_new_queue, read_properties
+from msmq.interfaces.summaries import QueueSummary
+from msmq.structures.status import MQError, Status
+
+
+def check_empty(queue: QueueSummary) -> None:
+    """Check that a queue holds no messages, in its subqueues, its journal and open transactions neither.
+
+    @raise MQError: MQ_ERROR_ILLEGAL_OPERATION, with their number.
+    """
+    aside = sum(subqueue.messages for subqueue in queue.subqueues)
+    held = queue.messages + queue.uncommitted + queue.journal_messages + aside
+    if held:
+        raise MQError(
+            Status.MQ_ERROR_ILLEGAL_OPERATION,
+            f"{queue.path} holds {held} message(s), with its journal and its subqueues",
+        )
 
 
 class QueueResources:
@@ -88,6 +105,20 @@ class QueueResources:
             lambda: self._manager.set_queue(path, properties),
         )
 
+    @app.route("/v1/queues/<path:path>/pause", methods=["POST"])
+    async def pause_queue(self, request: ControlRequest, path: str) -> bytes:
+        """Let the receives from one queue wait as if it were empty."""
+        without_parameters(request)
+        operation = AuditedOperation("queue pause", path)
+        return await self._context.changed(request, operation, lambda: self._manager.pause_queue(path))
+
+    @app.route("/v1/queues/<path:path>/resume", methods=["POST"])
+    async def resume_queue(self, request: ControlRequest, path: str) -> bytes:
+        """Let the receives from one paused queue go on."""
+        without_parameters(request)
+        operation = AuditedOperation("queue resume", path)
+        return await self._context.changed(request, operation, lambda: self._manager.resume_queue(path))
+
     @app.route("/v1/queues/<path:path>/purge", methods=["POST"])
     async def purge_queue(self, request: ControlRequest, path: str) -> bytes | None:
         """Remove all messages in one queue; with C{progress} a line each second says how many are left."""
@@ -124,9 +155,15 @@ class QueueResources:
 
     @app.route("/v1/queues/<path:path>", methods=["DELETE"])
     async def delete_queue(self, request: ControlRequest, path: str) -> bytes:
-        """Delete one queue and its messages."""
-        without_parameters(request)
-        await self._context.change(
-            request, AuditedOperation("queue delete", path), lambda: self._manager.delete_queue(path)
-        )
+        """Delete one queue and its messages; with C{if_empty} only a queue without messages."""
+        found = parameters(request)
+        if_empty = flag("if_empty", found.pop("if_empty", "false"))
+        refuse_rest(found, "if_empty")
+
+        def delete() -> Awaitable[None]:
+            if if_empty:
+                check_empty(self._inspection.queue(path))
+            return self._manager.delete_queue(path)
+
+        await self._context.change(request, AuditedOperation("queue delete", path), delete)
         return json_answer(request, {"deleted": path})

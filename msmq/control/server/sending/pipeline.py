@@ -245,7 +245,7 @@ class SendPipeline:
     def _begin(self) -> None:
         if self._transaction is None:
             if self._slicer.has_cut:
-                raise invalid("only the first record of a stream can say one_transaction")
+                raise invalid("only the first record of a stream can set one_transaction")
             self._transaction = self._manager.begin()
 
     def _hand_over(self, part: SendSlice) -> None:

@@ -69,9 +69,7 @@ class SendConnection:
             if result.error is not None:
                 header = {**refusal(result.error), "messages": result.refused}
                 parts.append(StreamRecord(header).to_bytes())
-        self._connection.write(b"".join(parts))
-        if is_last:
-            self._connection.flush()
+        self._connection.write(b"".join(parts), is_awaited=is_last)
 
     async def run(self) -> None:
         """Send arriving messages until the client ends the stream or a message is refused.

@@ -99,7 +99,7 @@ class SliceBuilder:
             last = self._last = self._read(record.header)
         destination = self._destination if last.destination is None else last.destination
         if destination is None:
-            raise invalid("the first record of a stream names its destination")
+            raise invalid("the first record of a stream must have a destination")
         arguments = last.arguments
         if last.run is not None:
             try:

@@ -51,7 +51,7 @@ CONFIGURATION_ATTRIBUTES: Final = (
 
 COMPUTER_NAME_LENGTH: Final = 64
 
-_WAITS: Final = "mSMQQMID is the objectGUID that the domain gives to {name}; the command itself fills it in"
+_WAITS: Final = "mSMQQMID is the objectGUID that the domain assigns to {name}; the command sets it"
 
 
 class EnrollmentError(MsmqError):
@@ -149,7 +149,7 @@ def plan_join(
         elif wanted.identifier is not None:
             raise EnrollmentError(
                 f"{member.name} has the identifier {format_guid(wanted.identifier)} in its data directory,"
-                " and a domain gives an identifier of its own: start it with an empty data directory"
+                " and a domain assigns another identifier: start it with an empty data directory"
             )
         own = Entry(child(CONFIGURATION, computer), _lowered(values))
         steps.append(EnrollmentStep(Add(own.name, {"objectClass": (b"mSMQConfiguration",), **values})))

@@ -480,7 +480,7 @@ def _is_refusal(error: Exception) -> bool:
 
 def _explain(failure: BaseException) -> str:
     if isinstance(failure, CancelledError):
-        return "the attempt was ended"
+        return "the attempt was cancelled"
     return str(failure) or type(failure).__name__
 
 

@@ -94,7 +94,7 @@ def message_length(data: bytes | bytearray, start: int) -> int | None:
             return None
         length = int.from_bytes(data[start + 2 : start + head], "big")
     if length > LONGEST_PASSED_OVER:
-        raise LdapWireError(f"an LDAP message of {length} bytes; at most {LONGEST_MESSAGE} are taken")
+        raise LdapWireError(f"an LDAP message of {length} bytes; at most {LONGEST_MESSAGE} are accepted")
     return head + length
 
 
@@ -121,7 +121,7 @@ def too_long(head: bytes, length: int) -> LdapTooLongError:
         _, start, _ = _header(head, place)
         _, start, stop = _header(head, start)
         name = _text(head[start:stop])[:LONGEST_TEXT] or name
-    return LdapTooLongError(number, f"{name} has {length} bytes; at most {LONGEST_MESSAGE} are taken")
+    return LdapTooLongError(number, f"{name} has {length} bytes; at most {LONGEST_MESSAGE} are accepted")
 
 
 def decode(message: bytes) -> tuple[int, Answer]:

@@ -1,6 +1,6 @@
 """Failures in clusters: by class, destination, and the exception that the receiver reported.
 
-A dead-letter queue has what could not be delivered or was not received in time.
+A dead-letter queue has messages that could not be delivered or were not received in time.
 NServiceBus and Rebus move failed messages to an error queue, with the reason in their headers.
 Others send the exception itself: an object of .NET, or the fault of a service of WCF.
 """
@@ -24,7 +24,7 @@ _FAULTS: Final = (
     ("wcf", "$.value.Envelope.Body.Fault.faultcode", "$.value.Envelope.Body.Fault.faultstring"),
 )
 _BODIES: Final = (_EXCEPTION, *_FAULTS)
-"""Bodies that are exceptions: their format, and where the type and the text stand in what was decoded."""
+"""Bodies that are exceptions: their format, and the paths of the type and the text in the decoded body."""
 
 CLUSTER: Final = ("class_name", "destination", "exception", "pattern")
 """The columns that identify a cluster."""
@@ -34,7 +34,7 @@ _GUID: Final = r"\{?[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\}?"
 
 
 def failures(messages: DataFrame) -> DataFrame:
-    """The messages that failed, each with its exception, if it has one.
+    """Failed messages, each with its exception, if it has one.
 
     The columns are C{store}, C{place}, C{queue}, C{id}, C{source}, C{sent}, C{arrived}, and those of the
     cluster: C{class_name} (null for a message that a receiver could not handle), C{destination}, C{exception}
@@ -63,7 +63,7 @@ def failures(messages: DataFrame) -> DataFrame:
 
 
 def clusters(failures: DataFrame) -> DataFrame:
-    """How much failed alike.
+    """Counts of failed messages by cluster.
 
     In addition to the columns of the cluster: C{messages} (each counted once, in however many queues it is),
     C{stores}, C{first} and C{last} (when they were sent) and C{example}, the identifier of one.
@@ -78,7 +78,7 @@ def clusters(failures: DataFrame) -> DataFrame:
 
 
 def pattern(text: Column) -> Column:
-    """What texts have in common that differ in numbers, identifiers and quoted names."""
+    """The common part of texts that differ only in numbers, identifiers and quoted names."""
     common = F.regexp_replace(text, _GUID, "<id>")
     common = F.regexp_replace(common, r"'[^']*'|\"[^\"]*\"", "<text>")
     common = F.regexp_replace(common, r"\d+", "<number>")
@@ -86,7 +86,7 @@ def pattern(text: Column) -> Column:
 
 
 def _header(*names: str) -> Column:
-    """The first of these headers that is there, as text."""
+    """The first of these headers that is present, as text."""
     return F.coalesce(*(_value(name) for name in names))
 
 

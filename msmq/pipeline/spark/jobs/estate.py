@@ -1,7 +1,7 @@
 """Tables that the jobs read: messages and events of many queue managers.
 
-A job takes these tables and gives others; it reads and writes nothing itself.
-Times are whole microseconds since 1970-01-01 UTC, so that no rounding stands between two of them.
+A job is a function from these tables to others; it does no I/O itself.
+Times are whole microseconds since 1970-01-01 UTC, so that comparisons have no rounding errors.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pyspark.sql import functions as F
 from msmq.pipeline.schema import HEADERS, MESSAGE_COLUMNS, PACKET_COLUMN
 
 QUEUE: Final = "queue"
-"""A message in a queue."""
+"""Place: a message in a queue."""
 LOG: Final = "log"
-"""The entry of a message log, which stays when the message goes."""
+"""Place: an entry of a message log, which remains after the message is removed."""
 JOURNAL: Final = "journal"
-"""The copy that a queue keeps of a message that was received."""
+"""Place: the copy of a received message in the journal of its queue."""
 SOURCE_JOURNAL: Final = "source_journal"
-"""The copy that a sender keeps of a message that was delivered."""
+"""Place: the copy of a delivered message in the machine journal of its sender."""
 DEAD_LETTER: Final = "dead_letter"
 DEAD_LETTER_TRANSACTIONAL: Final = "dead_letter_transactional"
 WIRE: Final = "wire"
-"""A packet that was captured."""
+"""Place: a captured packet."""
 
 DEAD: Final = (DEAD_LETTER, DEAD_LETTER_TRANSACTIONAL)
 ARRIVED: Final = (QUEUE, LOG, JOURNAL)
@@ -66,16 +66,16 @@ class Estate:
     owners: Mapping[str, str] = attrs.field(factory=dict)
 
     def cached(self) -> Estate:
-        """The same, read once only, into memory as far as it goes, and to the disk."""
+        """The same tables, cached in memory and on disk."""
         return Estate(self.messages.cache(), self.events.cache(), self.owners)
 
 
 def messages(rows: DataFrame, store: str, place: str | None = None) -> DataFrame:
     """The messages of one queue manager, from the columns of the data source.
 
-    What is not a sound packet is left out, and what was not read is null.
+    Malformed packets are omitted, and columns that were not read are null.
 
-    @param place: where they were read; C{None} if it is in the rows.
+    @param place: the place of all rows; C{None} if the rows have it.
     """
     whole = rows.withColumns(
         {
@@ -85,7 +85,7 @@ def messages(rows: DataFrame, store: str, place: str | None = None) -> DataFrame
         }
     )
     transaction = F.col("transaction")
-    # Its packet counts to the quota of a queue.
+    # The whole packet counts towards the quota of a queue.
     has_packet = PACKET_COLUMN.name in rows.columns
     return whole.where(F.col("id").isNotNull()).select(
         F.lit(store).alias("store"),
@@ -128,7 +128,7 @@ def events(rows: DataFrame, store: str) -> DataFrame:
 
 
 def place_of() -> Column:
-    """Where a row was read, from the path of its queue, and from the columns that a message log lacks."""
+    """The place of a row, from the path of its queue, and from the columns that a message log lacks."""
     name = F.lower("topic")
     return (
         F.when(F.col("timestampType") == 0, WIRE)
@@ -142,11 +142,11 @@ def place_of() -> Column:
 
 
 def is_about_another() -> Column:
-    """Whether an arrived message is about another one: an acknowledgement or a report."""
+    """Whether an arrived message is an acknowledgement or a report."""
     number = F.col("class")
     return number.isin(0x0001, 0x0002, 0x00FF) | (number.bitwiseAND(0xC000) != 0)
 
 
 def ordinal(identifier: str = "id") -> Column:
-    r"""The number in C{{guid}\number}, which rises in sending order and has 32 bits."""
+    r"""The number in C{{guid}\number}, which increases in sending order and has 32 bits."""
     return F.regexp_extract(identifier, r"\\(\d+)$", 1).try_cast("bigint")

@@ -1,14 +1,14 @@
 """Latency of messages, bounded in spite of two clocks and sent times in whole seconds.
 
-A message has the time when it was sent, by the clock of its sender in whole seconds; its queue, when it
-arrived by the clock of the receiver. So the skew, by which the clock of the receiver is ahead of the
-sender's, is in the difference, and two facts bound it:
+A message has its send time in whole seconds, by the clock of its sender; its queue has the arrival time, by
+the clock of the receiver. Their difference includes the skew, by which the clock of the receiver is ahead of
+the sender's, and two facts bound it:
 
-  - nothing arrives before it was sent: the skew is at most the least of these differences;
-  - an acknowledgement arrives after the message that it is about, and after it was sent itself: it bounds
-    the skew from below, with the precision of a clock rather than of a second.
+  - no message arrives before it was sent: the skew is at most the smallest of these differences;
+  - an acknowledgement arrives after its message has arrived, and after it was sent itself: it gives a lower
+    bound of the skew, with the precision of a clock rather than of a second.
 
-Of each message follow the least and the longest time that it can have taken.
+This gives the minimum and the maximum latency of each message.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from msmq.pipeline.spark.jobs.estate import ARRIVED, SOURCE_JOURNAL, is_about_another
 
 SECOND: Final = 1_000_000
-"""What a time of sending leaves open, in microseconds."""
+"""Resolution of the send time, in microseconds."""
 
 PERCENTILES: Final = (50, 90, 99)
 
@@ -31,12 +31,12 @@ ROUTE: Final = ("source", "store")
 
 
 def delays(messages: DataFrame, owners: Mapping[str, str]) -> DataFrame:
-    """How long each message seems to have taken, by two clocks.
+    """Apparent latency of each message, by two clocks.
 
     The columns are C{id}, C{source}, C{store}, C{queue}, C{sent}, C{arrived}, C{apparent} (the difference)
-    and, of the first acknowledgement that came of it, C{answered} (when it arrived, by the clock of the
-    sender) and C{answer_sent} (by that of the receiver); null if none did.
-    A message that came twice counts as it came first.
+    and, of the first acknowledgement of the message, C{answered} (its arrival, by the clock of the sender)
+    and C{answer_sent} (by that of the receiver); null without an acknowledgement.
+    Of a message that arrived twice the first arrival counts.
     """
     arrived = messages.where(
         F.col("place").isin(*ARRIVED) & F.col("arrived").isNotNull() & F.col("sent").isNotNull()
@@ -50,7 +50,7 @@ def delays(messages: DataFrame, owners: Mapping[str, str]) -> DataFrame:
             F.min("arrived").alias("arrived"),
         )
     )
-    # Of an acknowledgement that a third one gets nothing follows.
+    # An acknowledgement to a third queue manager gives no bound.
     answers = (
         arrived.where(F.col("class").isin(0x0002, 0x4000))
         .select(F.col("store").alias("told"), "correlation_id", "sent", "arrived")
@@ -82,11 +82,11 @@ def delays(messages: DataFrame, owners: Mapping[str, str]) -> DataFrame:
 def owners_of(messages: DataFrame, known: Mapping[str, str]) -> DataFrame:
     """The owner of each store, by its GUID: C{told} (the name of the store) and C{owner}.
 
-    A store that says whose it is has that owner. Of another input, an export for example, the journal of
-    sent messages tells: it has only what its own queue manager sent. A dead-letter queue does not, since
-    it may have messages of every sender.
+    A store states its owner. The owner of another input, an export for example, is derived from the machine
+    journal, which has only messages of its own queue manager; a dead-letter queue may have messages of any
+    sender.
 
-    @param known: the owners that the stores say, by the names of the stores.
+    @param known: the owners that the stores state, by the names of the stores.
     """
     inferred = (
         messages.where(
@@ -102,7 +102,7 @@ def owners_of(messages: DataFrame, known: Mapping[str, str]) -> DataFrame:
 
 
 def skews(delays: DataFrame) -> DataFrame:
-    """By how much the clock of each receiver is ahead of that of each sender.
+    """Clock skew of each receiver relative to each sender.
 
     The columns are those of the route, C{messages}, C{answers}, C{skew_at_least} (null without
     acknowledgements), C{skew_at_most}, C{skew} (the middle; null if it has no lower bound) and C{steady},
@@ -127,11 +127,11 @@ def skews(delays: DataFrame) -> DataFrame:
 
 
 def bounds(delays: DataFrame, skews: DataFrame) -> DataFrame:
-    """The least and the longest time that each message can have taken.
+    """Minimum and maximum latency of each message.
 
-    To the columns of the delays it adds C{at_least} and C{at_most}, the second null where nothing bounds it.
-    Where a clock was set meanwhile, only the clock of the sender is trusted, by which it was
-    answered.
+    It adds C{at_least} and C{at_most} to the columns of the delays; C{at_most} is null without a bound.
+    If a clock was set meanwhile, only the clock of the sender is used, with the arrival of the
+    acknowledgement.
     """
     of_route = skews.select(*ROUTE, "skew_at_least", "skew_at_most", "steady")
     joined = delays.join(of_route, list(ROUTE), "left")
@@ -146,10 +146,10 @@ def bounds(delays: DataFrame, skews: DataFrame) -> DataFrame:
 
 
 def percentiles(bounds: DataFrame) -> DataFrame:
-    """How long messages take from each sender into each queue: bounds of each percentile.
+    """Latency percentiles from each sender to each queue, as bounds.
 
-    In addition to the columns of the route and C{queue}: C{messages}, C{bounded} (of how many the longest
-    time is known), and for each percentile C{pN_at_least} and C{pN_at_most}, also C{max_at_least},
+    In addition to the columns of the route and C{queue}: C{messages}, C{bounded} (the number of those with an
+    upper bound), and for each percentile C{pN_at_least} and C{pN_at_most}, also C{max_at_least},
     C{max_at_most}.
     """
     wanted = [

@@ -1,6 +1,6 @@
 """Result of each sent message: source journals compared with queues, journals and dead letters.
 
-A sender that journals keeps a copy of each message of which its peer has said that it came.
+A sender that journals keeps a copy of each message that its peer has acknowledged.
 Such a message must be at its destination, or a record must explain why it is not.
 """
 
@@ -24,23 +24,23 @@ from msmq.pipeline.spark.jobs.estate import (
 )
 
 DELIVERED: Final = "delivered"
-"""It is, or was, once in a queue whose content is among the input."""
+"""Fate: it is, or was, once in a queue of the input."""
 DUPLICATED: Final = "duplicated"
-"""It is there more than once."""
+"""Fate: it arrived more than once."""
 DEAD_LETTER: Final = "dead_letter"
-"""It failed, and a dead-letter queue has it."""
+"""Fate: it failed, and is in a dead-letter queue."""
 REFUSED: Final = "refused"
-"""A negative acknowledgement has the reason."""
+"""Fate: a negative acknowledgement has the reason."""
 ACKNOWLEDGED: Final = "acknowledged"
-"""It is not in the input, but an acknowledgement says that it was."""
+"""Fate: it is not in the input, but an acknowledgement reports its arrival."""
 EXPLAINED: Final = "explained"
-"""It was removed, and an event log has the reason."""
+"""Fate: it was removed, and an event log has the reason."""
 LOST: Final = "lost"
-"""It is gone without a trace, though its queue keeps a journal or a message log, which has others."""
+"""Fate: it is not found, although its queue has a journal or a message log with other messages."""
 MISSING: Final = "missing"
-"""It is gone, and its queue keeps neither journal nor message log: perhaps it was received."""
+"""Fate: it is not found, and its queue has neither journal nor message log: it may have been received."""
 UNSEEN: Final = "unseen"
-"""The input has nothing for its queue, and perhaps lacks that queue manager: the result is unknown."""
+"""Fate: unknown, since the input has no data for its queue, and may lack that queue manager."""
 
 FATES: Final = (
     DELIVERED,
@@ -62,7 +62,7 @@ FATE_COLUMNS: Final = (
 
 
 def fates(messages: DataFrame, events: DataFrame) -> DataFrame:
-    """What became of each message, by C{id} and C{destination}.
+    """Fate of each message, by C{id} and C{destination}.
 
     The columns are L{FATE_COLUMNS}: C{journaled} says whether its sender has a copy in its journal,
     C{copies} how often it arrived.
@@ -70,7 +70,7 @@ def fates(messages: DataFrame, events: DataFrame) -> DataFrame:
     """
     place = F.col("place")
     is_own = place.isin(SOURCE_JOURNAL, *DEAD) | (place.isin(*ARRIVED, WIRE) & ~is_about_another())
-    # A message that was moved is in the logs of two queues, and came once.
+    # A moved message is in the logs of two queues, and arrived once.
     by_queue = (
         messages.where(is_own)
         .groupBy("id", "destination", "store", "queue")
@@ -148,7 +148,7 @@ def fates(messages: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def losses(fates: DataFrame) -> DataFrame:
-    """How many messages met each fate, by C{source}, C{destination}, C{fate} and C{reason}.
+    """Counts of messages by C{source}, C{destination}, C{fate} and C{reason}.
 
     The other columns are C{messages}, C{first_sent} and C{last_sent}.
     """

@@ -1,7 +1,7 @@
 """Quota forecast: growth of queues, journals and dead-letter queues, and when they will be full.
 
-Messages have their arrival times, so that the growth of the messages not received since is known without
-having watched it.
+Growth is computed from the arrival times of the messages that are still there, so no earlier observation is
+needed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pyspark.sql import functions as F
 from msmq.structures.packet.message_class import MessageClass
 
 HOUR: Final = 3600
-"""Seconds of a step, if nothing else is asked for."""
+"""Default length of a step, in seconds."""
 
 PLACE: Final = ("store", "queue", "place")
 """The columns that identify a queue or journal."""
 
 QUOTAS: Final = "store STRING, queue STRING, place STRING, quota BIGINT, held BIGINT"
-"""The columns of the quotas: C{quota} in bytes, and C{held}, how many bytes count to it now, if it is known.
+"""The columns of the quotas: C{quota} in bytes, and C{held}, the bytes that count towards it, if known.
 
 A null C{store} stands for every queue manager.
 """
@@ -31,7 +31,7 @@ _STILL: Final = 0.001
 
 
 def growth(messages: DataFrame, step: int = HOUR) -> DataFrame:
-    """What came in each step of time and lies there since.
+    """Messages that arrived in each time step and are still there.
 
     In addition to the columns of the place: C{since} (the beginning of the step), C{messages}, C{bytes} (of
     bodies), and C{messages_so_far} and C{bytes_so_far}.
@@ -52,17 +52,16 @@ def growth(messages: DataFrame, step: int = HOUR) -> DataFrame:
 
 
 def forecast(growth: DataFrame, quotas: DataFrame) -> DataFrame:
-    """How fast each place fills, and when it is full if that goes on.
+    """Growth rate of each place, and the time when it will be full at that rate.
 
     In addition to the columns of the place: C{steps}, C{first}, C{last} (the beginnings of steps),
-    C{messages}, C{bytes} (of bodies), C{messages_an_hour} and C{bytes_an_hour} (the slopes of the lines
-    through all steps that lie closest to what was there at the end of each; null with less than two),
-    C{quota}, C{held} (as the quotas say it, or else C{bytes}), C{filled} (the part of the quota that this is)
-    and C{full_at}, a time; null if there is no quota or no growth. A place that is full already has the time
-    of its last step.
+    C{messages}, C{bytes} (of bodies), C{messages_an_hour} and C{bytes_an_hour} (the slopes of least-squares
+    lines through the totals at the end of each step; null with fewer than two steps), C{quota}, C{held} (from
+    the quotas, or else C{bytes}), C{filled} (the used part of the quota) and C{full_at}, a time; null without
+    a quota or without growth. A place that is full already has the time of its last step.
     """
     hour = 3600 * 1_000_000
-    # Seen from the first step, so that the numbers stay small.
+    # Relative to the first step, so that the numbers stay small.
     begin = F.min("since").over(Window.partitionBy(*PLACE))
     seen = growth.withColumn("hours", (F.col("since") - begin) / hour)
     summed = (

@@ -1,8 +1,8 @@
 """Selection of messages to send again: by queue and time, each once, in order of arrival.
 
-What is sent again is a new message with the same content: it asks for no acknowledgements, keeps no copies
-with its sender, and its time begins anew.
-Its key is the identifier of the old one, so that a replay that is repeated under one name sends it once.
+Each message is sent as a new one with the same content: it requests no acknowledgements and no copies, and
+its time limits start again.
+Its key is the identifier of the original, so that repeated replays under one name send it once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CONTENT: Final = (
     *("value", "label", "priority", "delivery", "transactional", "body_type", "application_tag"),
     *("correlation_id", "response_queue", "extension_base64"),
 )
-"""The columns of a message that the new one has too."""
+"""The columns that are copied to the new message."""
 
 CHOSEN_BY: Final = ("topic", "offset", "timestamp", "timestampType", "id", "class")
 
@@ -33,20 +33,20 @@ def chosen(
     since: int | None = None,
     until: int | None = None,
 ) -> DataFrame:
-    """The messages that are sent again.
+    """The messages to send again.
 
     The columns are C{id}, C{topic}, C{turn} (their order, from 1 on) and those of L{CONTENT}.
     Acknowledgements and reports, which only queue managers send, and damaged packets are left out.
 
     @param rows: have the columns of the data source.
-    @param queues: the paths of the queues that they came into; all if there are none. A journal is of its
-        queue.
-    @param since: only what came then or later, in microseconds since 1970-01-01 UTC.
-    @param until: only what came before.
+    @param queues: the paths of the queues in which they arrived; all queues if empty. A journal belongs to
+        its queue.
+    @param since: only messages that arrived then or later, in microseconds since 1970-01-01 UTC.
+    @param until: only messages that arrived before.
     """
     path = F.regexp_replace("topic", _SUFFIX, "")
     arrived = F.unix_micros("timestamp")
-    # The class of a dead letter tells why it died.
+    # The class of a dead letter is the reason of its failure.
     is_message = (F.col("class") == 0) | F.lower("topic").startswith(DEAD_LETTERS)
     found = rows.where(F.col("id").isNotNull() & is_message)
     if queues:
@@ -67,11 +67,11 @@ def chosen(
 
 
 def addressed(chosen: DataFrame, destination: str, key: str = "") -> DataFrame:
-    """The same as rows that can be written: with C{destination} and C{key}, in their order.
+    """Rows for the sink: the chosen messages with C{destination} and C{key}, in their order.
 
-    They keep C{id}, which says that they were read somewhere.
+    They keep C{id}, which marks them as messages that were read.
 
-    @param key: what the key of each begins with; another one sends the same messages once more.
+    @param key: the prefix of each key; another prefix sends the same messages once more.
     """
     own = F.concat(F.lit(f"{key}:"), F.col("id")) if key else F.col("id")
     return (

@@ -1,7 +1,7 @@
 """The routes that traced messages took, rebuilt from the report messages of the queue managers on them.
 
-A report is about one hop: the reporting queue manager is its sender, its label has the traced message and
-how many routing servers that had passed, and its body the address to which it went on, or none if it arrived
+A report describes one hop: its sender is the reporting queue manager, its label has the traced message and
+the number of routing servers it had passed, and its body the address of the next hop, or none if it arrived
 ([MS-MQQB] 3.1.5.8.9 and 3.1.7.1.7).
 """
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 REPORT: Final = 0x0001
 
 LEAST_COST: Final = "least_cost"
-"""The route that routing would choose."""
+"""Result: the route that routing would choose."""
 EQUAL_COST: Final = "equal_cost"
-"""Another, which costs the same."""
+"""Result: another route of the same cost."""
 DETOUR: Final = "detour"
-"""Another, which costs more; perhaps a gate was down."""
+"""Result: a route of higher cost; a gate may have been down."""
 CHEAPER: Final = "cheaper"
-"""Another, which costs less: the enterprise file is not what the queue managers know."""
+"""Result: a route of lower cost: the enterprise file differs from the topology of the queue managers."""
 UNFINISHED: Final = "unfinished"
-"""No report says that it arrived."""
+"""Result: no report of the arrival."""
 UNKNOWN: Final = "unknown"
-"""The enterprise has no route between its ends, lacks one of them, or has no link for a hop."""
+"""Result: the enterprise has no route between the ends, lacks one of them, or has no link for a hop."""
 
 VERDICTS: Final = (LEAST_COST, EQUAL_COST, DETOUR, CHEAPER, UNFINISHED, UNKNOWN)
 
@@ -53,9 +53,9 @@ _NEXT_HOP: Final = "<NEXT HOP>([^<\r\n]*)</NEXT HOP>"
 
 
 def steps(messages: DataFrame) -> DataFrame:
-    """The content of the reports, without duplicates.
+    """Content of the reports, without duplicates.
 
-    The columns are C{id} (of the traced message), C{source} (who sent it), C{reporter}, C{hops}, C{next_hop}
+    The columns are C{id} (of the traced message), C{source} (its sender), C{reporter}, C{hops}, C{next_hop}
     (an address; null if it arrived) and C{time}, when the report was sent.
     """
     label = [F.regexp_extract("label", _LABEL, group) for group in (1, 2, 3)]
@@ -78,10 +78,10 @@ def steps(messages: DataFrame) -> DataFrame:
 
 
 def paths(steps: DataFrame) -> DataFrame:
-    """The route of each traced message, as far as it was reported.
+    """Reported route of each traced message.
 
     The columns are C{id}, C{source}, C{path} (the GUIDs of the reporting queue managers, in order),
-    C{next_hops} (the addresses to which it went on), C{arrived}, C{first} and C{last}, when the first and the
+    C{next_hops} (the addresses of the next hops), C{arrived}, C{first} and C{last}, when the first and the
     last report were sent, each by the clock of its sender.
     """
     once = steps.groupBy("id", "source", "reporter").agg(
@@ -90,7 +90,7 @@ def paths(steps: DataFrame) -> DataFrame:
         F.max_by("next_hop", "time").alias("next_hop"),
         F.min("time").alias("time"),
     )
-    # The source is first, and the destination last; hops are counted by routing servers only.
+    # The source is first and the destination last; only routing servers count hops.
     place = F.struct(F.col("reporter") != F.col("source"), "arrived", "hops", "reporter")
     sent_on = F.filter("steps", lambda step: step["next_hop"].isNotNull())
     return (
@@ -116,9 +116,9 @@ def paths(steps: DataFrame) -> DataFrame:
 
 
 def judged(paths: DataFrame, topology: Topology) -> DataFrame:
-    """Each route that was taken, with its number of messages, and what routing would have done.
+    """Each route, with its number of messages, and its comparison with the least-cost route.
 
-    The columns are L{JUDGED}; the least cost is that of the best route between the ends of the one taken.
+    The columns are L{JUDGED}; C{least} is the cost of the best route between the same ends.
     """
 
     def judge(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -147,9 +147,9 @@ _TYPES: Final = {name: kind for name, _, kind in (column.partition(" ") for colu
 
 
 def judge_path(topology: Topology, path: Sequence[str], arrived: bool) -> dict[str, Any]:
-    """Compare a route with the one that routing would have chosen between its ends.
+    """Compare a route with the least-cost route between its ends.
 
-    @param path: the GUIDs of the queue managers, from the first sender on.
+    @param path: the GUIDs of the queue managers, beginning with the first sender.
     """
     machines = [UUID(name) for name in path]
     best = route(topology, machines[0], machines[-1])

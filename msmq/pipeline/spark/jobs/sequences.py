@@ -1,12 +1,11 @@
 """Audit of exactly-once, in-order delivery: gaps, duplicates, reordering.
 
-A transactional stream is what one queue manager sends to one queue under one SequenceID.
-Its messages have rising numbers, and each has the number of the previous one ([MS-MQMQ] 2.2.20.5); a number
-that expired is passed over by both, so that a hole is a gap only if a message refers into it.
-What is not transactional has no such numbers, but the number in its identifier rises as it is sent: that
-shows duplicates and reordering, and nothing that is missing.
-Numbers have 32 bits and begin again behind the last; each is read as the nearest to the one that arrived
-before it.
+A transactional stream consists of the messages from one queue manager to one queue under one SequenceID.
+Its messages have increasing numbers, and each has the number of its predecessor ([MS-MQMQ] 2.2.20.5); the
+number of an expired message is skipped by both, so a missing number is a gap only if a message refers to it.
+Messages that are not transactional have no such numbers, but the numbers in their identifiers increase in
+sending order: they show duplicates and reordering, and no missing messages.
+Numbers have 32 bits and wrap around; each is read as the value nearest to the one that arrived before it.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from pyspark.sql import functions as F
 from msmq.pipeline.spark.jobs.estate import ARRIVED, JOURNAL, LOG, WIRE, is_about_another, ordinal
 
 STREAM: Final = ("store", "queue", "source", "destination", "sequence_id", "priority")
-"""The columns that identify a stream; of C{sequence_id} and C{priority} one is null.
+"""The columns that identify a stream; either C{sequence_id} or C{priority} is null.
 
-What is not transactional keeps its order only among messages of one priority.
+Messages that are not transactional keep their order only within a priority.
 """
 
 GAP: Final = "gap"
-"""C{missing} numbers before this message are missing; some of these messages may have expired."""
+"""Finding: C{missing} numbers before this message are missing; some of these messages may have expired."""
 DUPLICATE: Final = "duplicate"
-"""The number arrived before."""
+"""Finding: the number arrived before."""
 REORDERED: Final = "reordered"
-"""A later number arrived before."""
+"""Finding: a later number arrived before."""
 BEGINS_LATE: Final = "begins_late"
-"""The first message of the stream that is there has predecessors, which perhaps are older than the input."""
+"""Finding: the first message of the stream has predecessors, which may be older than the input."""
 
 KINDS: Final = (GAP, DUPLICATE, REORDERED, BEGINS_LATE)
 
@@ -40,13 +39,13 @@ _WHOLE: Final = 1 << 32
 
 
 def numbered(messages: DataFrame) -> DataFrame:
-    """The messages that arrived, or were captured, each with its position in its stream.
+    """Arrived or captured messages, each with its position in its stream.
 
-    In addition to the columns of the stream and C{id} there are C{turn}, the order of arrival from 1 on, and
-    C{number} and C{before}, its number and the one before it without the wrap-around; C{before} is null at
-    the beginning of a stream, and where nothing is known of it.
-    Where there is a message log only that is looked at; otherwise what was received came before what still
-    is in the queue.
+    In addition to the columns of the stream and C{id}: C{turn}, the order of arrival from 1 on, and C{number}
+    and C{before}, its number and that of its predecessor without the wrap-around; C{before} is null at the
+    beginning of a stream, and where it is unknown.
+    If there is a message log, only that is used; otherwise received messages count as earlier than those in
+    the queue.
     """
     sequence, number = F.col("sequence_id"), F.col("sequence_number")
     in_sequence = sequence.isNotNull() & number.isNotNull()
@@ -85,10 +84,10 @@ def numbered(messages: DataFrame) -> DataFrame:
 
 
 def findings(numbered: DataFrame) -> DataFrame:
-    """What is wrong with the streams, one row a finding.
+    """Violations in the streams, one row for each finding.
 
     The columns are those of the stream, C{kind}, C{id} (the message that shows it), C{number} and
-    C{missing}; one message may show several things.
+    C{missing}; one message may have several findings.
     """
     stream = Window.partitionBy(*STREAM)
     by_turn = stream.orderBy("turn")
@@ -102,7 +101,7 @@ def findings(numbered: DataFrame) -> DataFrame:
     lower = F.max("number").over(
         stream.orderBy("number").rangeBetween(Window.unboundedPreceding, Window.currentRow - 1)
     )
-    # A predecessor is there if the nearest lower number is not below it.
+    # The predecessor arrived if the nearest lower number is not below it.
     followed = once.withColumn("lower", lower)
     gap = (
         F.when(F.col("before").isNull(), None)
@@ -125,7 +124,7 @@ def findings(numbered: DataFrame) -> DataFrame:
 
 
 def audit(numbered: DataFrame, findings: DataFrame) -> DataFrame:
-    """The streams, each with how many messages it has and how much is wrong.
+    """The streams, each with its number of messages and of findings.
 
     In addition to the columns of the stream: C{messages}, C{first}, C{last}, C{gaps}, C{missing},
     C{duplicates}, C{reordered}, C{begins_late} and C{exactly_once}; the last is null for a stream that is not

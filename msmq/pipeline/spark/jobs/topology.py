@@ -1,4 +1,4 @@
-"""Least-cost tables of an enterprise of any size, each source site apart, and what changes would cost.
+"""Least-cost tables of an enterprise of any size, one task for each source site, and what-if changes.
 
 The sites and links go to every executor once; each computes the tables of its share of the sites, by the
 same function that a site gate uses.
@@ -27,23 +27,23 @@ TABLE: Final = "source STRING, destination STRING, next STRING, cost BIGINT, tie
 UNREACHABLE: Final = "unreachable"
 """Effect: the route is lost."""
 REACHABLE: Final = "reachable"
-"""There was no route before."""
+"""Effect: there was no route before."""
 DEARER: Final = "dearer"
 CHEAPER: Final = "cheaper"
 MOVED: Final = "moved"
-"""It costs the same and leads through another next site."""
+"""Effect: the same cost, through another next site."""
 
 EFFECTS: Final = (UNREACHABLE, REACHABLE, DEARER, CHEAPER, MOVED)
 
 _SHARES: Final = 4
-"""Shares of the sites for each core, so that none waits long for the last."""
+"""Partitions of the sites for each core, so that the load is balanced."""
 
 
 @attrs.frozen
 class LinkChange:
     """What-if change of a link: new cost, addition or removal.
 
-    @ivar cost: its new cost; C{None} if it is gone.
+    @ivar cost: its new cost; C{None} if it is removed.
     """
 
     site1: UUID
@@ -64,7 +64,7 @@ Change = LinkChange | SiteChange
 def changed(topology: Topology, changes: Sequence[Change]) -> Topology:
     """Apply changes to an enterprise, in order.
 
-    @raise ValueError: a change names a site, or a link, that there is not, or a cost that no link has.
+    @raise ValueError: a change names an unknown site or link, or an invalid cost.
     """
     for change in changes:
         topology = _changed(topology, change)
@@ -99,9 +99,9 @@ def tables(spark: SparkSession, topology: Topology, shares: int | None = None) -
 
     A site itself is not in its table.
 
-    @param shares: into how many partitions the sites are divided.
+    @param shares: the number of partitions of the sites.
     """
-    # Queue managers and the names of things have no part in it.
+    # Queue managers and names are not needed.
     sites = tuple(Site(site.identifier) for site in topology.sites)
     links = tuple(RoutingLink(link.site1, link.site2, link.cost) for link in topology.links)
     shared = spark.sparkContext.broadcast((sites, links))
@@ -133,7 +133,7 @@ def tables(spark: SparkSession, topology: Topology, shares: int | None = None) -
 
 
 def differences(before: DataFrame, after: DataFrame) -> DataFrame:
-    """The pairs of sites between which something is different.
+    """The pairs of sites whose route differs.
 
     The columns are C{source}, C{destination}, C{effect}, C{cost_before}, C{cost_after}, C{next_before} and
     C{next_after}.
@@ -156,7 +156,7 @@ def differences(before: DataFrame, after: DataFrame) -> DataFrame:
 
 
 def reach(tables: DataFrame) -> DataFrame:
-    """How far each site is from the others: C{source}, C{reached}, C{mean_cost}, C{largest_cost}, C{tied}."""
+    """Distances of each site: C{source}, C{reached}, C{mean_cost}, C{largest_cost}, C{tied}."""
     return tables.groupBy("source").agg(
         F.count("*").alias("reached"),
         F.avg("cost").alias("mean_cost"),
@@ -166,5 +166,5 @@ def reach(tables: DataFrame) -> DataFrame:
 
 
 def transit(tables: DataFrame) -> DataFrame:
-    """How many routes use each link, by direction: C{site}, C{next}, C{ways}."""
+    """Number of routes over each link, by direction: C{site}, C{next}, C{ways}."""
     return tables.groupBy(F.col("source").alias("site"), "next").agg(F.count("*").alias("ways"))

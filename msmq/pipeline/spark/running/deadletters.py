@@ -71,7 +71,7 @@ def _run(setting: JobContext) -> JobOutcome:
                         ],
                     ),
                     Plot(
-                        "When what failed was sent",
+                        "Send times of the failed messages",
                         "lines",
                         [
                             Series(
@@ -92,7 +92,7 @@ def _run(setting: JobContext) -> JobOutcome:
 
 JOB = Job(
     "deadletters",
-    "what failed, by class, destination and exception",
+    "failed messages, by class, destination and exception",
     _run,
     lambda _: JobInput(
         ("queue", "log", "journal", "dead_letter", "dead_letter_transactional"), headers=True, decode="auto"

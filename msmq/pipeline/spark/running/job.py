@@ -21,11 +21,11 @@ from msmq.wire.guid import parse_guid
 class JobContext:
     """Context of a job run.
 
-    @ivar estate: what it reads.
-    @ivar options: what the command line says.
+    @ivar estate: its input tables.
+    @ivar options: the parsed command line.
     @ivar topology: the enterprise; C{None} if none is given.
-    @ivar facts: what is known of the inputs, for the report.
-    @ivar inputs: what the estate was read from.
+    @ivar facts: facts about the inputs, for the report.
+    @ivar inputs: the inputs of the estate.
     """
 
     spark: SparkSession
@@ -40,7 +40,7 @@ class JobContext:
 class JobOutcome:
     """Result of a job.
 
-    @ivar tables: what is written as Parquet, by the name of its directory.
+    @ivar tables: the tables to write as Parquet, by the name of the directory.
     """
 
     report: JobReport
@@ -49,12 +49,12 @@ class JobOutcome:
 
 @attrs.frozen
 class Job:
-    """A job.
+    """Definition of a job for the command.
 
     @ivar summary: its description, in a line.
-    @ivar wanted: what it reads; C{None} if it takes no input.
-    @ivar add_options: its own options.
-    @ivar needs_enterprise: whether it cannot do without an enterprise file.
+    @ivar wanted: its requirements on the inputs; C{None} if it takes no input.
+    @ivar add_options: adds its own options to the parser.
+    @ivar needs_enterprise: whether it requires an enterprise file.
     """
 
     name: str
@@ -76,10 +76,10 @@ def shown(
     convert: Mapping[str, Callable[..., Cell]] | None = None,
     most: int = MOST_ROWS,
 ) -> Table:
-    """The first rows of a table, for people.
+    """The first rows of a table, formatted for people.
 
     @param columns: the headings of the columns, by their names in the table.
-    @param convert: how the values of a column are shown.
+    @param convert: functions that format the values of a column, by its name.
     """
     how = convert or {}
     rows = frame.select(*columns).take(most + 1)
@@ -104,7 +104,7 @@ class QueueManagerNames:
 
     @classmethod
     def of(cls, setting: JobContext) -> QueueManagerNames:
-        """By the stores that are theirs, and by the enterprise."""
+        """Names from the owners of the stores, and from the enterprise."""
         owners = owners_of(setting.estate.messages, setting.estate.owners).collect()
         return cls({row["owner"]: row["told"] for row in owners}, setting.topology)
 

@@ -64,8 +64,8 @@ def _run(setting: JobContext) -> JobOutcome:
         [
             Section(
                 "Routes",
-                "Seconds. A message has only the whole second in which it was sent, so that every time"
-                " lies between two bounds; without acknowledgements nothing bounds it from above.",
+                "Seconds. A message has only the whole second in which it was sent, so every time is "
+                "between two bounds; without acknowledgements nothing bounds it from above.",
                 tables=[
                     shown(
                         "Percentiles",

@@ -29,7 +29,7 @@ def _wanted(_: Namespace) -> JobInput:
 
 
 def within(table: DataFrame, since: int | None, until: int | None) -> DataFrame:
-    """What was sent in this time."""
+    """The messages that were sent in this time."""
     if since is not None:
         table = table.where(F.col("sent") >= since)
     return table if until is None else table.where(F.col("sent") < until)
@@ -47,7 +47,7 @@ def _run(setting: JobContext) -> JobOutcome:
     }
     total = sum(count.values())
     lost = count.get(LOST, 0)
-    verdict = f"{total:,} messages: {lost:,} lost, {count.get(DUPLICATED, 0):,} came more than once"
+    verdict = f"{total:,} messages: {lost:,} lost, {count.get(DUPLICATED, 0):,} arrived more than once"
     if count.get(MISSING):
         verdict += f", {count[MISSING]:,} are missing where no record is kept"
     names = QueueManagerNames.of(setting)
@@ -65,7 +65,7 @@ def _run(setting: JobContext) -> JobOutcome:
             stack.append(Series(fate, list(values), list(values.values())))
     bad = every.where(F.col("fate").isin(LOST, MISSING, DUPLICATED)).orderBy("fate", "sent", "id")
     report = JobReport(
-        "What became of messages",
+        "Results of messages",
         verdict,
         [*setting.facts, *((f"messages {fate}", count[fate]) for fate in FATES if fate in count)],
         [
@@ -90,12 +90,14 @@ def _run(setting: JobContext) -> JobOutcome:
                 plots=[
                     Plot("Messages by fate", "bars", [Series("messages", list(count), list(count.values()))]),
                     Plot(
-                        "All but what was delivered", "stack", [one for one in stack if one.name != DELIVERED]
+                        "Messages that were not delivered",
+                        "stack",
+                        [one for one in stack if one.name != DELIVERED],
                     ),
                 ],
             ),
             Section(
-                "What should not be",
+                "Problems",
                 tables=[
                     shown(
                         "Lost, missing and duplicated messages",
@@ -117,4 +119,4 @@ def _run(setting: JobContext) -> JobOutcome:
     return JobOutcome(report, {"fates": every, "losses": counted})
 
 
-JOB = Job("loss", "what became of the messages that were sent", _run, _wanted, _add_options)
+JOB = Job("loss", "the results of the messages that were sent", _run, _wanted, _add_options)

@@ -69,7 +69,7 @@ Quota = tuple[str | None, str, str, int | None, int | None]
 def quotas_of(text: str) -> list[Quota]:
     """The quotas in a file that C{msmq queue list --json} wrote.
 
-    @raise ReadingError: it is no such file.
+    @raise ReadingError: it is not such a file.
     """
     name, found, path = text.partition("=")
     store, file = (name, path) if found and "/" not in name else (None, text)
@@ -96,7 +96,7 @@ def _of_queue(store: str | None, queue: dict[str, Any]) -> Iterator[Quota]:
 
 
 def _known(inputs: Sequence[Input]) -> list[Quota]:
-    """The quotas of the queues that the stores among the inputs have."""
+    """The quotas of the queues in the input stores."""
     return [
         (one.name, path, JOURNAL if is_journal else QUEUE, quota, None)
         for one in inputs
@@ -106,7 +106,7 @@ def _known(inputs: Sequence[Input]) -> list[Quota]:
 
 
 def _asked(options: Namespace) -> Iterator[Quota]:
-    """The quotas that options name: those of C{--quota} after those of C{--queues}."""
+    """The quotas from options: those of C{--quota} after those of C{--queues}."""
     for text in options.queues:
         yield from quotas_of(text)
     for path, kilobytes in options.quota:
@@ -115,7 +115,7 @@ def _asked(options: Namespace) -> Iterator[Quota]:
 
 
 def merged_quotas(known: Iterable[Quota], asked: Iterable[Quota]) -> list[Quota]:
-    """One quota for each place; a later one replaces an earlier one, also that of every store."""
+    """One quota for each place; a later one replaces an earlier one, including one for every store."""
     found: dict[tuple[str | None, str, str], Quota] = {}
     for quota in (*known, *asked):
         store, queue, place = quota[0], quota[1].lower(), quota[2]
@@ -126,9 +126,9 @@ def merged_quotas(known: Iterable[Quota], asked: Iterable[Quota]) -> list[Quota]
 
 
 def _check_paths(setting: JobContext, known: Iterable[Quota]) -> None:
-    """See that C{--quota} names queues that there are.
+    """Check that the queues of C{--quota} exist.
 
-    @raise ReadingError: one is in no input.
+    @raise ReadingError: a queue is in no input.
     """
     if not setting.options.quota:
         return
@@ -142,7 +142,7 @@ def _check_paths(setting: JobContext, known: Iterable[Quota]) -> None:
 
 
 def _verdict(told: DataFrame, refused: Row | None, total: int) -> str:
-    """The headline: what was refused, what will be full, or else how full the fullest place is."""
+    """The headline: refusals over quota, the next full place, or else the place with the highest use."""
     verdict = f"{told.count():,} queues, journals and logs hold messages"
     if refused is not None:
         verdict += f"; {total:,} were refused over a quota, {refused['messages']:,} of them for"
@@ -155,7 +155,7 @@ def _verdict(told: DataFrame, refused: Row | None, total: int) -> str:
         )
     fullest = told.where("filled IS NOT NULL").orderBy(F.desc("filled"), "store", "queue").first()
     if fullest is None:
-        return f"{verdict}; none of them has a quota that is known"
+        return f"{verdict}; none of them has a known quota"
     place = f"{fullest['queue']} ({fullest['place']}) at {fullest['store']}"
     return f"{verdict}; the fullest, {place}, holds {fullest['filled']:.1%} of its quota and does not grow"
 
@@ -194,7 +194,7 @@ def _run(setting: JobContext) -> JobOutcome:
             Section(
                 "Growth",
                 "Messages have their arrival times. Sizes are those of whole packets, which count to a"
-                " quota; in a message log is also what was received since.",
+                " quota; a message log includes messages that were received since.",
                 tables=[
                     shown(
                         "The largest first",
@@ -227,7 +227,7 @@ def _run(setting: JobContext) -> JobOutcome:
                         convert={"first": time_text, "last": time_text},
                     ),
                 ],
-                plots=[Plot("What lies there", "lines", curves, "UTC", "kilobytes", is_timed=True)],
+                plots=[Plot("Contents", "lines", curves, "UTC", "kilobytes", is_timed=True)],
             )
         ],
     )

@@ -26,12 +26,12 @@ def _add_options(parser: ArgumentParser) -> None:
         metavar="WHERE",
         help="the queue manager that sends: a data directory, a control socket, tcp:... or ssl:...",
     )
-    parser.add_argument("--token-file", metavar="FILE", help="the token that tcp: or ssl: asks for")
+    parser.add_argument("--token-file", metavar="FILE", help="the token for tcp: or ssl:")
     parser.add_argument(
         "--into", required=True, metavar="QUEUE", help="a format name, or the path of a queue there"
     )
     parser.add_argument(
-        "--stream", choices=_STREAMS, default="log", help="which messages of a store; log if not said"
+        "--stream", choices=_STREAMS, default="log", help="which messages of a store; log by default"
     )
     parser.add_argument(
         "--queue",
@@ -45,10 +45,10 @@ def _add_options(parser: ArgumentParser) -> None:
         "--key",
         default="",
         metavar="TEXT",
-        help="a name of this replay: under another one the same messages are sent once more",
+        help="a name of this replay: with another name the same messages are sent once more",
     )
     parser.add_argument("--rate", type=_rate, metavar="N", help="the most messages in a second")
-    parser.add_argument("--dry-run", action="store_true", help="choose and check them, and send nothing")
+    parser.add_argument("--dry-run", action="store_true", help="select and check them, and send nothing")
 
 
 def _rate(text: str) -> int:
@@ -74,7 +74,7 @@ def _run(setting: JobContext) -> JobOutcome:
     rows = read_rows(setting.spark, setting.inputs, options.stream, names)
     found = chosen(rows, queues=options.queue, since=options.since, until=options.until).cache()
     count = found.count()
-    # One task keeps the order, and the rate.
+    # One task, so that the order and the rate are kept.
     writer = addressed(found, options.into, options.key).coalesce(1).write.format("msmq").mode("append")
     writer = writer.option("control", options.control).option("destination", options.into)
     writer = writer.option("dryRun", str(options.dry_run).lower())
@@ -92,7 +92,7 @@ def _run(setting: JobContext) -> JobOutcome:
         [*setting.facts, ("through", options.control), ("key", options.key or None)],
         [
             Section(
-                "What was chosen",
+                "Selected messages",
                 tables=[
                     shown("By queue", queues, {"topic": "queue", "messages": "messages"}),
                     shown(

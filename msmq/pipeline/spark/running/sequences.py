@@ -85,7 +85,7 @@ def _run(setting: JobContext) -> JobOutcome:
                 "Findings",
                 tables=[
                     shown(
-                        "What is wrong, message by message",
+                        "Problems, message by message",
                         found.orderBy(~transactional, "kind", "store", "queue", "number"),
                         {
                             "kind": "kind",

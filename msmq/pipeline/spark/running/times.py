@@ -9,16 +9,16 @@ from datetime import UTC, datetime
 def add_times(parser: ArgumentParser, what: str) -> None:
     """The options C{--since} and C{--until}.
 
-    @param what: what is chosen by them, such as C{what was sent}.
+    @param what: the rows that they select, for the help, such as C{what was sent}.
     """
     parser.add_argument("--since", type=time_of, metavar="TIME", help=f"only {what} at TIME or later")
     parser.add_argument("--until", type=time_of, metavar="TIME", help=f"only {what} before TIME")
 
 
 def time_of(text: str) -> int:
-    """A time in ISO 8601, UTC unless it says otherwise, as microseconds since 1970-01-01 UTC.
+    """Parse a time in ISO 8601, UTC unless it has an offset, as microseconds since 1970-01-01 UTC.
 
-    @raise ValueError: it is none.
+    @raise ValueError: the text is not a time.
     """
     time = datetime.fromisoformat(text)
     return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1_000_000)

@@ -42,7 +42,7 @@ def _add_options(parser: ArgumentParser) -> None:
 
 
 def parse_change(topology: Topology, text: str) -> Change:
-    """What C{--what-if} says.
+    """Parse C{--what-if}.
 
     @raise ReadingError: it names a site that the enterprise does not have.
     """
@@ -139,10 +139,10 @@ def _what_if(differs: DataFrame, of_effect: Mapping[str, int], name: Callable[[o
     )
     return Section(
         "What if",
-        tables=[shown("What would be different, the worst first", worst, columns, convert=by_name)],
+        tables=[shown("Changes, the worst first", worst, columns, convert=by_name)],
         plots=[
             Plot(
-                "What would be different",
+                "Changes",
                 "bars",
                 [Series("pairs", known, [of_effect[effect] for effect in known])],
                 up="pairs of sites",
@@ -152,7 +152,7 @@ def _what_if(differs: DataFrame, of_effect: Mapping[str, int], name: Callable[[o
 
 
 def _histogram(costs: list[tuple[int, int]]) -> Plot:
-    """How many pairs of sites are how far from each other."""
+    """Histogram of the costs between pairs of sites."""
     title = "Costs between two sites"
     if len(costs) <= _BINS:
         bins = {str(cost): pairs for cost, pairs in costs}

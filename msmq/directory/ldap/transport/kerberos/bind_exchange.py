@@ -74,7 +74,7 @@ class BindExchange:
         if len(result.credentials) > LONGEST_TOKEN:
             raise BindRefusedError(
                 f"the server sent {len(result.credentials)} bytes in a step of the bind; at most"
-                f" {LONGEST_TOKEN} are taken"
+                f" {LONGEST_TOKEN} are accepted"
             )
         self._is_accepted = result.code == SUCCESS
         if result.credentials:

@@ -84,7 +84,7 @@ _WORDS: Final[tuple[tuple[str, FailureKind, str], ...]] = (
     (
         "encryption type|etype",
         FailureKind.REFUSED,
-        "the domain takes no encryption type of the keys in the keytab; export the keytab with AES keys",
+        "the domain accepts no encryption type of the keys in the keytab; export the keytab with AES keys",
     ),
     (
         "no credentials cache|no suitable keys|key table entry not found|no key table entry",

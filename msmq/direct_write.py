@@ -1,0 +1,51 @@
+"""Direct writes: data goes to the kernel in the iteration of the reactor in which it is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.abstract import FileDescriptor
+from twisted.internet.interfaces import IWriteDescriptor
+
+
+def write_now(transport: Any, data: bytes) -> None:
+    """Pass data to the kernel now; what it does not accept is buffered, and written by the reactor.
+
+    The order is kept: while earlier data is buffered, later data is buffered behind it.
+
+    The reactor reads before it writes, so a peer that waits would otherwise wait until everything that it
+    has sent is processed. And a write through the reactor costs two changes of its poll set and one more
+    poll, as much as all else that a small message needs.
+    A transport without a file descriptor of its own, such as TLS, is written to as usual; errors are handled
+    by the reactor.
+    """
+    if not isinstance(transport, FileDescriptor):
+        transport.write(data)
+        if IWriteDescriptor.providedBy(transport) and not getattr(transport, "disconnecting", False):
+            transport.doWrite()
+        return
+    descriptor: Any = transport
+    if _is_idle(descriptor):
+        sent = descriptor.writeSomeData(data)
+        if isinstance(sent, int) and sent > 0:
+            if sent == len(data):
+                return
+            data = data[sent:]
+        # After an error the reactor meets it again, and reports it.
+        descriptor.write(data)
+        return
+    descriptor.write(data)
+    if descriptor.connected and not descriptor.disconnecting and not descriptor._writeDisconnected:
+        descriptor.doWrite()
+
+
+def _is_idle(descriptor: Any) -> bool:
+    """Whether a connection is open, not encrypted, and has nothing buffered."""
+    return not (
+        descriptor.dataBuffer
+        or descriptor._tempDataBuffer
+        or not descriptor.connected
+        or descriptor.disconnecting
+        or descriptor._writeDisconnected
+        or getattr(descriptor, "TLS", False)
+    )

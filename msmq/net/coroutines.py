@@ -1,0 +1,74 @@
+"""Runs coroutines of applications, which may await Deferreds and, on asyncio's reactor, asyncio's futures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Generator
+from typing import Any, Generic, TypeVar
+
+from twisted.internet.defer import Deferred
+
+T = TypeVar("T")
+
+
+def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> Deferred[T]:
+    """Run a coroutine of an application.
+
+    On a reactor that runs on an asyncio loop it is a task of that loop: it can use libraries, time-outs and
+    task groups of asyncio, and await Deferreds too. On other reactors it can only await Deferreds.
+
+    @return: fires with its result; cancelling it cancels the coroutine.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return Deferred.fromCoroutine(coroutine)
+    return Deferred.fromFuture(loop.create_task(_awaited(coroutine, loop)))
+
+
+async def _awaited(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+    return await _Steps(coroutine, loop)
+
+
+class _Steps(Generic[T]):
+    """The steps of a coroutine, in which each Deferred is awaited as a future."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> None:
+        self._coroutine = coroutine
+        self._loop = loop
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        coroutine = self._coroutine
+        error: BaseException | None = None
+        while True:
+            try:
+                awaited = coroutine.send(None) if error is None else coroutine.throw(error)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            error = None
+            try:
+                if isinstance(awaited, Deferred):
+                    yield from self._until_fired(awaited)
+                else:
+                    yield awaited
+            except BaseException as raised:
+                error = raised
+
+    def _until_fired(self, deferred: Deferred[Any]) -> Generator[Any, Any, None]:
+        """Wait for a Deferred, and leave its result for the coroutine that awaits it."""
+        fired: asyncio.Future[None] = self._loop.create_future()
+
+        def fire(result: Any) -> Any:
+            if not fired.done():
+                fired.set_result(None)
+            return result
+
+        deferred.addBoth(fire)
+        try:
+            yield from fired.__await__()
+        except asyncio.CancelledError:
+            deferred.cancel()
+            # Its failure is the cancellation, which the coroutine gets.
+            deferred.addErrback(lambda _: None)
+            raise

@@ -1,0 +1,72 @@
+"""Values as people read them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.cli.output import Output
+from msmq.cli.readable import cell, time_text
+
+SENT = "2026-11-21T10:22:32.502530+00:00"
+
+
+class TimeTests(SynchronousTestCase):
+    """Times, in a zone an hour ahead."""
+
+    def setUp(self) -> None:
+        self.addCleanup(time.tzset)
+        self.patch(os, "environ", {**os.environ, "TZ": "XXX-01:00"})
+        os.putenv("TZ", "XXX-01:00")
+        self.addCleanup(os.unsetenv, "TZ")
+        time.tzset()
+
+    def test_local_time(self) -> None:
+        """A time is local, with its offset and to the millisecond; with C{--utc} it is in UTC."""
+        self.assertEqual(cell(SENT, "sent_time", utc=False), "2026-11-21T11:22:32.502+01:00")
+        self.assertEqual(cell(SENT, "sent_time", utc=True), "2026-11-21T10:22:32.502+00:00")
+        self.assertEqual(time_text("2026-11-21T10:22:32+00:00", utc=False), "2026-11-21T11:22:32+01:00")
+
+    def test_only_times_are_changed(self) -> None:
+        """A label that looks like a time stays, and so does a time that cannot be read."""
+        self.assertEqual(cell(SENT, "label", utc=False), SENT)
+        self.assertEqual(cell("soon\x1b", "sent_time", utc=False), "soon\\x1b")
+        self.assertEqual(cell("2026-11-21T10:22:32", "sent_time", utc=False), "2026-11-21T10:22:32")
+
+
+class SizeTests(SynchronousTestCase):
+    """Numbers of bytes."""
+
+    def test_sizes(self) -> None:
+        """Long ones are short, in values of values too; other numbers are as they are."""
+        self.assertEqual(cell(1_500_000, "bytes"), "1.4M")
+        self.assertEqual(cell(1_500_000, "body_size"), "1.4M")
+        self.assertEqual(cell(1_500_000, "messages"), "1500000")
+        self.assertEqual(cell(1_500_000, "log_size"), "1500000")
+        self.assertEqual(cell({"journal_bytes": 70_000, "quota": 70_000}), "journal_bytes=68.4K quota=70000")
+
+
+class TitleTests(SynchronousTestCase):
+    """The title of a table on a terminal."""
+
+    def printed(self, **environment: str) -> bytes:
+        """A table on a terminal, with these variables."""
+        reader, writer = os.openpty()
+        self.addCleanup(os.close, reader)
+        others = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM")}
+        self.patch(os, "environ", {**others, **environment})
+        with os.fdopen(writer, "w") as terminal:
+            self.patch(sys, "stdout", terminal)
+            output = Output(as_json=False)
+            output.many([{"path": "x"}], ("path",))
+            output.flush()
+            return os.read(reader, 1000)
+
+    def test_bold(self) -> None:
+        """It is bold, unless C{NO_COLOR} is set or the terminal knows no styles."""
+        self.assertEqual(self.printed(TERM="xterm"), b"\x1b[1mpath\x1b[0m\r\nx\r\n")
+        self.assertEqual(self.printed(TERM="xterm", NO_COLOR="1"), b"path\r\nx\r\n")
+        self.assertEqual(self.printed(TERM="dumb"), b"path\r\nx\r\n")
