@@ -11,6 +11,8 @@ SOURCES := setup.cfg pyproject.toml constraints.txt
 
 # The tests start hundreds of processes; each would compile the package anew where this is set to anything.
 export PYTHONDONTWRITEBYTECODE :=
+# Each worker would look for constants in all modules anew.
+export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.hypothesis
 
 .PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos stream fuzz lint hooks man events changelog bench bench-goals clean
 
