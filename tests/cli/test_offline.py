@@ -115,7 +115,7 @@ class ConfigCheckTests(CommandTestCase):
         ended = self.msmq("config", "check", path)
         self.assertEqual((ended.status, ended.errors), (0, ""))
         self.assertTrue(
-            ended.output.startswith(f"{path}:4: listen.session: is TCP *:1801, which others reach")
+            ended.output.startswith(f"{path}:4: listen.session: is TCP *:1801, which other hosts can reach")
         )
         [warning] = self.msmq("config", "check", path, "--json").objects
         self.assertEqual((warning["line"], warning["key"], warning["warning"]), (4, "listen.session", True))
