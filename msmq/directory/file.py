@@ -106,17 +106,17 @@ class FileDirectory:
         reactor: IReactorTime,
         copy: EnterpriseCopy,
         *,
-        beside: Callable[..., Deferred[Any]] = deferToThread,
+        in_thread: Callable[..., Deferred[Any]] = deferToThread,
     ) -> None:
         """Serve the content of a file, once L{open} has read it.
 
         @param copy: stores the last good file.
-        @param beside: calls a function in a worker thread.
+        @param in_thread: calls a function in a worker thread.
         """
         self.path = path
         self.condition = DirectoryCondition(source=str(path))
         self._copy = copy
-        self._beside = beside
+        self._in_thread = in_thread
         self._clock = clock
         self._reactor = reactor
         self._contents = _Contents(None, MemoryDirectory(clock))
@@ -333,10 +333,10 @@ class FileDirectory:
 
     async def _use_copy(self, problem: str) -> None:
         """The file cannot be used at the start: serve its last good content."""
-        kept: KeptFile | None = await self._beside(self._copy.load, self.path)
+        kept: KeptFile | None = await self._in_thread(self._copy.load, self.path)
         if kept is not None:
             try:
-                self._contents = await self._beside(
+                self._contents = await self._in_thread(
                     _Contents.of, self.path, kept.content, self._clock, kept.certificates
                 )
             except EnterpriseFileError:
@@ -352,9 +352,9 @@ class FileDirectory:
         # A file that cannot be read is read again at the next check, whatever its times are.
         self._stamp = None
         stamp = _Stamp.of(self.path)
-        content: bytes = await self._beside(read_enterprise, self.path)
+        content: bytes = await self._in_thread(read_enterprise, self.path)
         self._stamp = stamp
-        contents: _Contents = await self._beside(_Contents.of, self.path, content, self._clock)
+        contents: _Contents = await self._in_thread(_Contents.of, self.path, content, self._clock)
         assert contents.file is not None
         contents.memory.continue_reads(self._contents.memory)
         self._contents = contents
@@ -366,7 +366,7 @@ class FileDirectory:
         now = self._clock.now().wall
         try:
             kept = KeptFile(content, now, contents.file.certificates)
-            await self._beside(self._copy.keep, self.path, kept)
+            await self._in_thread(self._copy.keep, self.path, kept)
         except OSError as error:
             self.log.error(
                 "{copy} cannot be written, so a start without {path} uses an older copy: {error}",

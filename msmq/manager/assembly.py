@@ -28,7 +28,7 @@ from msmq.manager.applications.transactions import TransactionListener, Transact
 from msmq.manager.events import EventLog
 from msmq.manager.flow_control import FlowControl
 from msmq.manager.log_summaries import RefusalLog
-from msmq.manager.manager_settings import EnterprisePlace, ManagerRuntime, ManagerSecurity, TransferPolicy
+from msmq.manager.manager_settings import EnterpriseSettings, ManagerRuntime, ManagerSecurity, TransferPolicy
 from msmq.manager.membership.directory_effects import DirectoryEffects
 from msmq.manager.membership.directory_health import DirectoryHealth
 from msmq.manager.membership.directory_router import DirectoryRouter
@@ -42,7 +42,6 @@ from msmq.manager.outbox import Outbox
 from msmq.manager.peers.ack_sessions import AckSessions
 from msmq.manager.peers.acknowledgements import Acknowledgements
 from msmq.manager.peers.acknowledging_peers import AcknowledgingPeers
-from msmq.manager.peers.answer_limits import AnswerLimits
 from msmq.manager.peers.arrival_commits import ArrivalCommits
 from msmq.manager.peers.arrival_refusals import ArrivalRefusals
 from msmq.manager.peers.arrivals import Arrivals
@@ -56,6 +55,7 @@ from msmq.manager.peers.forwarding import Forwarding, RoutingRole
 from msmq.manager.peers.introductions import Introductions
 from msmq.manager.peers.order_acks import OrderAcks
 from msmq.manager.peers.peer_dead_letters import PeerDeadLetters
+from msmq.manager.peers.peer_queue_limits import PeerQueueLimits
 from msmq.manager.peers.peer_table import Peers
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.peers.source_journal import SourceJournal
@@ -105,7 +105,7 @@ class Parts:
         sessions: ISessions,
         runtime: ManagerRuntime,
         policy: TransferPolicy,
-        place: EnterprisePlace,
+        place: EnterpriseSettings,
         security: ManagerSecurity,
         send_keys: SendKeys,
         transactions: TransactionListener,
@@ -143,12 +143,12 @@ class Parts:
                     was_read=client.health.read,
                     tell=add_objects,
                     changed=self.topology_changed,
-                    beside=runtime.in_thread,
+                    in_thread=runtime.in_thread,
                 )
         self.router = router
         self.destinations = destinations = Destinations(model, clock, self.public)
         self.peers = Peers(model.identifier, clock, gate, trusts=settings.trust_identifiers)
-        self.answer_room = AnswerLimits(performer, self.peers, self)
+        self.answer_room = PeerQueueLimits(performer, self.peers, self)
         certificates = security.providers.make_certificates(clock, runtime.in_thread)
         signer = Signer(
             model.identifier,
@@ -157,7 +157,7 @@ class Parts:
             security.providers.signing_policy,
             clock,
             certificates,
-            tells_sender=security.providers.tells_sender,
+            sends_sender=security.providers.sends_sender,
         )
         self.gate = gate
         streams = self.streams = IncomingStreams(settings)
@@ -364,7 +364,7 @@ class Parts:
 
     def departing(self, departure: Departure) -> None:
         """See L{PerformerListener.departing}."""
-        self.departures.let_go(departure)
+        self.departures.begin(departure)
 
     def store_failed(self, error: StorageError) -> None:
         """See L{PerformerListener.store_failed}."""

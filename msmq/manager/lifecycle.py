@@ -78,9 +78,9 @@ class ManagerLifecycle:
         parts.outgoing_holds.start()
         parts.administration.start()
         parts.transfer.bring_online()
-        self._mend_descriptors()
+        self._repair_descriptors()
 
-    def _mend_descriptors(self) -> None:
+    def _repair_descriptors(self) -> None:
         """Read the access lists that an earlier version has written to the directory, so that they are
         corrected.
         """

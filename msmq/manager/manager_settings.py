@@ -65,7 +65,7 @@ class TransferPolicy:
 
 
 @attrs.frozen(kw_only=True)
-class EnterprisePlace:
+class EnterpriseSettings:
     """The names of a queue manager, and its membership in an enterprise.
 
     @ivar host: its computer.

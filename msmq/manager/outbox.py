@@ -10,13 +10,13 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from msmq.manager.answers import AcknowledgementBatch, Answer
+from msmq.manager.acknowledgement_batch import AcknowledgementBatch, Answer
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.targets import SendTarget
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.membership.public_names import UnknownPublicQueue
-from msmq.manager.peers.answer_limits import AnswerLimits
 from msmq.manager.peers.final_acks import FinalAcks
+from msmq.manager.peers.peer_queue_limits import PeerQueueLimits
 from msmq.manager.performer import Performer
 from msmq.manager.securing.signatures import Signer
 from msmq.persistence.changes import Change
@@ -71,7 +71,7 @@ class Outbox:
         performer: Performer,
         destinations: Destinations,
         signer: Signer,
-        answer_room: AnswerLimits,
+        answer_room: PeerQueueLimits,
         final_acks: FinalAcks,
         *,
         send_insecure: bool,
@@ -267,7 +267,7 @@ class Outbox:
             view = target.builder.view
             for number, message in enumerate(messages, first):
                 packet = view(message, number, sent_time)
-                if message.authentication_level or message.sender_identifier_type or signer.tells_sender:
+                if message.authentication_level or message.sender_identifier_type or signer.sends_sender:
                     packet = signer.secure(packet, message, target.is_local)
                 arrivals.append((target.queue, packet))
         return first, arrivals

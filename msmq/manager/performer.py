@@ -180,7 +180,7 @@ class Performer:
             if call.active():
                 call.cancel()
 
-    def tidy(self, positions: Iterable[MessagePosition]) -> None:
+    def remove_empty_subqueues(self, positions: Iterable[MessagePosition]) -> None:
         """Delete subqueues that the removal of these messages left empty."""
         self.forget_empty({position.queue for position in positions if position.queue.is_subqueue})
 

@@ -29,7 +29,7 @@ from msmq.manager.applications.transactions import TransactionHandle
 from msmq.manager.assembly import Parts
 from msmq.manager.lifecycle import ManagerLifecycle
 from msmq.manager.live_settings import LiveSettings
-from msmq.manager.manager_settings import EnterprisePlace, ManagerRuntime, ManagerSecurity, TransferPolicy
+from msmq.manager.manager_settings import EnterpriseSettings, ManagerRuntime, ManagerSecurity, TransferPolicy
 from msmq.manager.membership.membership import Membership
 from msmq.manager.securing.access_administration import AccessAdministration
 from msmq.manager.securing.restricted_manager import RestrictedQueueManager
@@ -76,7 +76,7 @@ class QueueManagerService(Service):
         sessions: ISessions,
         runtime: ManagerRuntime,
         policy: TransferPolicy,
-        place: EnterprisePlace,
+        place: EnterpriseSettings,
         security: ManagerSecurity,
         send_keys: SendKeys,
         addresses: Callable[[], Sequence[str]],

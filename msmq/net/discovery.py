@@ -113,9 +113,11 @@ class DiscoveryServerProtocol(DatagramProtocol):
             assert isinstance(host, IPv4Address), "discovery needs an IPv4 address"
             try:
                 for attached in attached_networks(interface):
-                    ear = _Ear(self)
+                    broadcasts = _BroadcastListener(self)
                     opened.append(
-                        self._reactor.listenMulticast(host.port, ear, attached.broadcast, listenMultiple=True)
+                        self._reactor.listenMulticast(
+                            host.port, broadcasts, attached.broadcast, listenMultiple=True
+                        )
                     )
             except CannotListenError:
                 for each in opened:
@@ -197,7 +199,7 @@ class DiscoveryServerProtocol(DatagramProtocol):
         self.log.warn("a socket could not be closed: {error}", error=failure.value)
 
 
-class _Ear(DatagramProtocol):
+class _BroadcastListener(DatagramProtocol):
     """Receives broadcasts for a server that answers from its own address."""
 
     noisy = False
@@ -249,7 +251,7 @@ class Discovery:
         That takes up to 15 seconds for each network that is silent, and 30 where one server answers late.
         Concurrent callers share one run and its result; cancelling one does not affect the others.
         """
-        done: Deferred[bool] = Deferred(self._forsaken)
+        done: Deferred[bool] = Deferred(self._cancelled)
         self._waiting.append(done)
         if not self.client.is_running:
             attached = self._networks()
@@ -267,11 +269,11 @@ class Discovery:
             done.cancel()
         return self._close()
 
-    def heard(self, network: BroadcastNetwork, datagram: bytes) -> None:
+    def datagram_received(self, network: BroadcastNetwork, datagram: bytes) -> None:
         """[MS-MQSD] 3.1.5.2: a datagram came to the socket of a network."""
         self._perform(self.client.receive(datagram, network.address, self._clock.now()))
 
-    def _forsaken(self, done: Deferred[bool]) -> None:
+    def _cancelled(self, done: Deferred[bool]) -> None:
         self._waiting.remove(done)
         if not self._waiting:
             self.client.cancel()
@@ -346,4 +348,4 @@ class _ClientProtocol(DatagramProtocol):
         self._network = network
 
     def datagramReceived(self, datagram: bytes, addr: tuple[str, int]) -> None:
-        self._discovery.heard(self._network, datagram)
+        self._discovery.datagram_received(self._network, datagram)

@@ -224,7 +224,7 @@ class Pinger:
         closing = gatherResults([maybeDeferred(port.stopListening) for port in ports])
         return closing.addCallback(lambda _: None)
 
-    def heard(self, datagram: bytes, host: str) -> None:
+    def datagram_received(self, datagram: bytes, host: str) -> None:
         """[MS-MQQB] 3.1.7.8: a datagram came to the port that requests leave from."""
         ended = self._initiator.receive(datagram, host, self._clock.now())
         if ended is None:
@@ -318,4 +318,4 @@ class _PingerProtocol(DatagramProtocol):
         self._pinger = pinger
 
     def datagramReceived(self, datagram: bytes, addr: tuple[str, int]) -> None:
-        self._pinger.heard(datagram, addr[0])
+        self._pinger.datagram_received(datagram, addr[0])

@@ -131,9 +131,9 @@ class ReceiveMemory:
         elif size > LITTLE and self.used > self._limit and holder is not self._favoured:
             self._stop(holder)
         if self._stopped:
-            self._let_go()
+            self._resume_stopped()
 
-    def _let_go(self) -> None:
+    def _resume_stopped(self) -> None:
         """Resume the sessions for which there is memory, and the favoured one in any case."""
         room = self._limit - self.used
         while self._stopped and room > 0:
@@ -164,7 +164,7 @@ class ReceiveMemory:
         self._look = None
         favoured = self._favoured
         is_wasted = favoured is not None and self._has_not_begun(favoured)
-        for holder in _greediest_first(self._stalled()):
+        for holder in _largest_first(self._stalled()):
             if self.used <= self._limit or not self._stopped:
                 break
             holder.end_stalled()
@@ -172,7 +172,7 @@ class ReceiveMemory:
             self._favoured = None
             self._stop(favoured)
         if self._stopped:
-            self._let_go()
+            self._resume_stopped()
 
     def _has_not_begun(self, favoured: Holder) -> bool:
         return not favoured.is_suspended and self._held[favoured].size == self._favoured_from
@@ -195,7 +195,7 @@ class ReceiveMemory:
         return stalled
 
 
-def _greediest_first(stalled: Iterable[tuple[_Held, Holder]]) -> Iterator[Holder]:
+def _largest_first(stalled: Iterable[tuple[_Held, Holder]]) -> Iterator[Holder]:
     """The order in which sessions are ended: always one of the host whose remaining sessions hold most."""
     by_host: dict[str, list[tuple[int, Holder]]] = {}
     for held, holder in stalled:

@@ -39,11 +39,11 @@ def documented_security(
         owner = ANONYMOUS
     dacl = None if supplied is None else supplied.dacl
     if dacl is None:
-        is_stranger = not is_domain_user or is_guest(owner)
-        aces = [allow(EVERYONE, _ALL if is_stranger else _LOOK)]
+        is_outsider = not is_domain_user or is_guest(owner)
+        aces = [allow(EVERYONE, _ALL if is_outsider else _LOOK)]
         if machine:
             aces.append(allow(machine, _LOOK))
-        if not is_stranger:
+        if not is_outsider:
             aces.append(allow(owner, _ALL))
         dacl = Acl(tuple(aces))
     return SecurityDescriptor(owner, owner, dacl, None if supplied is None else supplied.sacl)

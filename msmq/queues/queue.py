@@ -291,7 +291,7 @@ class Queue:
             position.state = PositionState.LEAVING
         return taken
 
-    def let_go(self, position: MessagePosition) -> None:
+    def remove_available(self, position: MessagePosition) -> None:
         """Remove an available position, anywhere in the queue."""
         position.state = PositionState.LEAVING
         self._discard(position)

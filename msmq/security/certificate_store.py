@@ -40,7 +40,7 @@ class FileCertificateStore:
         found = []
         for path in self._paths():
             found.append(_read(path))
-            if _close_to_others(path):
+            if _restrict_access(path):
                 self.log.warn("{path} could be read by others; it has mode 0600 now", path=path)
         return found
 
@@ -104,7 +104,7 @@ def _read(path: Path) -> KeptCertificate:
     raise CertificateStoreError(f"{path}: the file is damaged")
 
 
-def _close_to_others(path: Path) -> bool:
+def _restrict_access(path: Path) -> bool:
     """Remove access by other users; returns whether there was any."""
     try:
         if not stat.S_IMODE(path.stat().st_mode) & 0o077:

@@ -26,7 +26,7 @@ def fingerprint(certificate: crypto.X509) -> str:
     return certificate.digest("sha256").decode("ascii").replace(":", "").lower()
 
 
-def _nobody(address: str, why: str) -> None:
+def _ignore_refusal(address: str, why: str) -> None:
     """Ignore a refusal."""
 
 
@@ -60,7 +60,7 @@ class PinnedTls:
         reason.  The callback has to limit log lines: unauthenticated peers can connect at any rate.
     """
 
-    def __init__(self, refused: Refused = _nobody) -> None:
+    def __init__(self, refused: Refused = _ignore_refusal) -> None:
         self._refused = refused
 
     def server(self, identity: TlsIdentity, pins: frozenset[str]) -> _Connections:

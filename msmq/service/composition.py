@@ -32,7 +32,7 @@ from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import ITls
 from msmq.manager.applications.send_keys import SendKeys
 from msmq.manager.live_settings import LiveSettings
-from msmq.manager.manager_settings import EnterprisePlace, ManagerRuntime, ManagerSecurity, TransferPolicy
+from msmq.manager.manager_settings import EnterpriseSettings, ManagerRuntime, ManagerSecurity, TransferPolicy
 from msmq.manager.securing.authentication import HASH_NAMES, VERSION_NAMES, SigningPolicy
 from msmq.manager.securing.message_security import SecurityProviders
 from msmq.manager.securing.security_descriptors import AccessPolicy, DefaultDescriptor
@@ -178,7 +178,7 @@ def compose(
         resolution_time=configuration.timers.name_resolution,
         connect_time=configuration.timers.connect,
         address_limit=limits.host_addresses,
-        address_of=_nobody if book is None else book.address_of,
+        address_of=_no_address if book is None else book.address_of,
         tls=tls,
     )
     pinger = Pinger(
@@ -235,7 +235,7 @@ def compose(
             events=live.events,
             delivery_records=live.delivery_records,
         ),
-        place=EnterprisePlace(
+        place=EnterpriseSettings(
             host=HostIdentity(queue_manager.name, qualified_computer_name=queue_manager.dns_name),
             directory=directory,
             changes=configuration.directory_changes,
@@ -396,11 +396,11 @@ def _providers(configuration: Configuration) -> SecurityProviders:
         certificates=FileCertificateStore(configuration.queue_manager.data / "certificates"),
         signing_policy=_signing_policy(security),
         sender=user_sid(os.getuid()) if security.sender is None else parse_sid(security.sender),
-        tells_sender=security.send_sender,
+        sends_sender=security.send_sender,
     )
 
 
-def _nobody(name: str) -> str | None:
+def _no_address(name: str) -> str | None:
     """A directory that knows no addresses, or none at all."""
     return None
 

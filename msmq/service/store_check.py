@@ -20,7 +20,7 @@ from msmq.storage.checking.sqlite_check import check_file
 from msmq.storage.checking.sqlite_repair import rebuild
 from msmq.storage.damage import DamagePolicy
 from msmq.storage.log.factory import DIRECTORY_NAME, mark_name
-from msmq.storage.migration.places import place_of
+from msmq.storage.migration.store_locations import place_of
 from msmq.storage.scrub_policy import ScrubPolicy
 from msmq.storage.sqlite.store import FILE_NAME, MARK_SUFFIX, SqliteMessageStore
 

@@ -16,7 +16,7 @@ from msmq.interfaces.storage import StorageError, StoreIncomplete
 from msmq.persistence.migration_mark import MARK, MigrationRole, read_mark
 from msmq.storage.migration.errors import TargetInUse
 from msmq.storage.migration.migration import Migration, MigrationProgress
-from msmq.storage.migration.places import StorePlace, place_of
+from msmq.storage.migration.store_locations import StoreLocation, place_of
 from msmq.storage.sqlite.peek import stored_value
 from msmq.storage.sqlite.store import MARK_SUFFIX
 
@@ -26,7 +26,7 @@ DEFAULT: Final = "log"
 """The record log."""
 
 
-def former_store(storage: str, data: Path, *, accepts_loss: bool) -> StorePlace | None:
+def former_store(storage: str, data: Path, *, accepts_loss: bool) -> StoreLocation | None:
     """The SQLite store of a data directory that a server with this storage converts before it starts.
 
     @param accepts_loss: whether it may be missing although it was used last.

@@ -16,7 +16,7 @@ from msmq.persistence.migration_mark import MARK, MigrationRole, read_mark
 from msmq.service.data_lock import DataLock
 from msmq.storage.migration.errors import MigrationError
 from msmq.storage.migration.migration import Migration, MigrationSummary
-from msmq.storage.migration.places import StorePlace, place_of
+from msmq.storage.migration.store_locations import StoreLocation, place_of
 
 LOCAL: Final = ("sqlite", "log")
 """The stores that are found in a data directory."""
@@ -77,7 +77,7 @@ def discard(data: Path, description: str) -> tuple[str, int]:
     return place.text, place.erase()
 
 
-async def _check_moved(place: StorePlace) -> None:
+async def _check_moved(place: StoreLocation) -> None:
     store = place.make_store()
     try:
         snapshot = await store.open()
@@ -95,7 +95,7 @@ async def _check_moved(place: StorePlace) -> None:
         )
 
 
-def _source(data: Path, target: StorePlace) -> StorePlace:
+def _source(data: Path, target: StoreLocation) -> StoreLocation:
     """The store in a data directory that is not the target."""
     found = [
         place for kind in LOCAL if (place := place_of(kind, data)).text != target.text and place.exists()

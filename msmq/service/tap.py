@@ -145,7 +145,7 @@ class TwistdService(Service):
         """
         Service.startService(self)
         # Without a handler the signal of a closed terminal, or of logrotate, would end the process.
-        self._former_handler = signal.signal(signal.SIGHUP, self._hung_up)
+        self._former_handler = signal.signal(signal.SIGHUP, self._sighup_received)
         self._is_called_by_twistd = True
         self.server.startService()
         self.server.started.addCallbacks(self._started, self._failed)
@@ -171,7 +171,7 @@ class TwistdService(Service):
             signal.signal(signal.SIGHUP, self._former_handler)
             self._former_handler = None
 
-    def _hung_up(self, number: int, frame: object) -> None:
+    def _sighup_received(self, number: int, frame: object) -> None:
         """The process received SIGHUP: reload in the next iteration of the reactor."""
         self._reactor.callFromThread(self.reload)
 

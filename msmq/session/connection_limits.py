@@ -46,12 +46,12 @@ class ConnectionRefusal(enum.Enum):
 class _Refused:
     """The refusals of one host.
 
-    @ivar told: the monotonic second of the last log line, by reason.
+    @ivar logged: the monotonic second of the last log line, by reason.
     """
 
     last: float = 0.0
     counts: Counter[ConnectionRefusal] = attrs.field(factory=Counter)
-    told: dict[ConnectionRefusal, float] = attrs.field(factory=dict)
+    logged: dict[ConnectionRefusal, float] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -122,10 +122,10 @@ class ConnectionLimits:
             self._hosts.popitem(last=False)
         known.last = now.wall
         known.counts[refusal] += 1
-        told = known.told.get(refusal)
-        if told is not None and now.monotonic - told < QUIET:
+        logged = known.logged.get(refusal)
+        if logged is not None and now.monotonic - logged < QUIET:
             return False
-        known.told[refusal] = now.monotonic
+        known.logged[refusal] = now.monotonic
         return True
 
     def refused_peers(self) -> list[RefusedPeer]:

@@ -246,8 +246,8 @@ class Network:
             port.protocol.datagramReceived(payload[: port.largest], source)
         for other in list(self._hosts.values()):
             if not self.is_partitioned(source[0], other.address):
-                for ear in other.ears(destination):
-                    ear.datagramReceived(payload, source)
+                for listener in other.listeners(destination):
+                    listener.datagramReceived(payload, source)
 
 
 @implementer(IReactorUDP, IReactorTime)
@@ -263,7 +263,7 @@ class MemoryHost:
         self._network = network
         self._streams: dict[int, IProtocolFactory] = {}
         self._datagrams: dict[int, _DatagramPort] = {}
-        self._ears: dict[tuple[str, int], list[DatagramProtocol]] = {}
+        self._listeners: dict[tuple[str, int], list[DatagramProtocol]] = {}
         self._next_port = FIRST_EPHEMERAL_PORT
         self._is_dead = False
         self.address = address
@@ -313,18 +313,18 @@ class MemoryHost:
         self, port: int, protocol: DatagramProtocol, interface: str, *, listenMultiple: bool = False
     ) -> IListeningPort:
         """Receive datagrams to a port of a broadcast address, as any number of sockets may."""
-        self._ears.setdefault((ip_address(interface).compressed, port), []).append(protocol)
-        return _Ear(self, interface, port, protocol)
+        self._listeners.setdefault((ip_address(interface).compressed, port), []).append(protocol)
+        return _DatagramListener(self, interface, port, protocol)
 
-    def ears(self, destination: tuple[str, int]) -> list[DatagramProtocol]:
+    def listeners(self, destination: tuple[str, int]) -> list[DatagramProtocol]:
         """The receivers of a broadcast address."""
-        return list(self._ears.get(destination, ()))
+        return list(self._listeners.get(destination, ()))
 
-    def close_ear(self, address: str, port: int, protocol: DatagramProtocol) -> None:
+    def close_listener(self, address: str, port: int, protocol: DatagramProtocol) -> None:
         """Stop receiving there."""
-        ears = self._ears.get((ip_address(address).compressed, port), [])
-        if protocol in ears:
-            ears.remove(protocol)
+        listeners = self._listeners.get((ip_address(address).compressed, port), [])
+        if protocol in listeners:
+            listeners.remove(protocol)
 
     def ephemeral_port(self) -> int:
         """A free port."""
@@ -363,7 +363,7 @@ class MemoryHost:
         self._is_dead = True
         self._streams.clear()
         self._datagrams.clear()
-        self._ears.clear()
+        self._listeners.clear()
 
 
 @implementer(IListeningPort, IUDPTransport)
@@ -414,7 +414,7 @@ class _DatagramPort:
 
 @implementer(IListeningPort)
 @attrs.frozen
-class _Ear:
+class _DatagramListener:
     _host: MemoryHost
     _address: str
     _port: int
@@ -427,7 +427,7 @@ class _Ear:
         """It listens from the beginning."""
 
     def stopListening(self) -> Deferred[None]:
-        self._host.close_ear(self._address, self._port, self._protocol)
+        self._host.close_listener(self._address, self._port, self._protocol)
         return succeed(None)
 
 

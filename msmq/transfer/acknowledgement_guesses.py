@@ -35,12 +35,12 @@ class GuessLimit:
     def __init__(self) -> None:
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
-    def hears(self, address: str, now: Moment) -> bool:
+    def admits(self, address: str, now: Moment) -> bool:
         """Whether an acknowledgement from this address is processed."""
         bucket = self._buckets.get(counted_host(address))
         return bucket is None or bucket.has_one(now)
 
-    def was_wrong(self, address: str, now: Moment) -> None:
+    def count_wrong(self, address: str, now: Moment) -> None:
         """Count an acknowledgement of an unknown sequence from this address."""
         host = counted_host(address)
         bucket = self._buckets.get(host)

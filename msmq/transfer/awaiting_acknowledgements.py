@@ -134,7 +134,7 @@ class AwaitingAcknowledgements:
         return bool(self._early)
 
     @property
-    def is_untidy(self) -> bool:
+    def has_pending_work(self) -> bool:
         """Whether L{sweep} and L{take_changes} may have something to do."""
         return bool(self._early or self._closed)
 

@@ -227,7 +227,7 @@ class OutgoingStream(Generic[M]):
                 self._unsent.discard(message)
                 self._discard_restored(message)
                 self._leaving.add(message)
-        self._tidy()
+        self._drop_removed()
         self._rest()
 
     def removed(self, messages: Iterable[M]) -> None:
@@ -349,7 +349,7 @@ class OutgoingStream(Generic[M]):
         It implies the session's acknowledgement (reading 53), unless it is unverified: then
         no message is released that the receiver has not stored.
         """
-        self._transfer.heard(now)
+        self._transfer.order_ack_received(now)
         if self._active is None or number <= self._acknowledged:
             return AckOutcome()
         if number > self._highest and self._shared.identifiers.is_ours(self._active):
@@ -408,7 +408,7 @@ class OutgoingStream(Generic[M]):
         self._remove(transfer)
         leaving: AckOutcomeBuilder[M] = AckOutcomeBuilder()
         leaving.settle(transfer, message_class)
-        self._tidy()
+        self._drop_removed()
         self._rest()
         return leaving.outcome()
 
@@ -483,7 +483,7 @@ class OutgoingStream(Generic[M]):
             self._transfer.rest()
             self._shared.deadlines.clear(self)
 
-    def _tidy(self) -> None:
+    def _drop_removed(self) -> None:
         if len(self._flying) + len(self._again) > 2 * len(self._by_message) + _SLACK:
             self._flying = deque(transfer for transfer in self._flying if not transfer.is_gone)
             self._again = deque(transfer for transfer in self._again if not transfer.is_gone)

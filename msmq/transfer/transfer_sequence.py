@@ -50,7 +50,7 @@ class OutgoingTransferSequence:
         self.last_ack_count = 0
         self.rest()
 
-    def heard(self, now: Moment) -> None:
+    def order_ack_received(self, now: Moment) -> None:
         """An OrderAck came."""
         self.time_of_last_ack = now.unix_seconds
         self.last_ack_count += 1

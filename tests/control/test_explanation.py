@@ -6,7 +6,7 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.control.server.messages.places import explanation_of
+from msmq.control.server.messages.queued_messages_json import explanation_of
 from msmq.interfaces.queue_manager import Explanation, FoundReport
 from msmq.queues.arriving.reports import Hop
 from msmq.structures.identifiers import MessageIdentifier

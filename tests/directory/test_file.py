@@ -48,7 +48,7 @@ class FileDirectoryTests(EnterpriseFileTests):
 
     def made(self) -> FileDirectory:
         """A directory of a process that has just started."""
-        return FileDirectory(self.path, self.clock, self.clock.reactor, self.copy, beside=maybeDeferred)
+        return FileDirectory(self.path, self.clock, self.clock.reactor, self.copy, in_thread=maybeDeferred)
 
     def opened(self) -> FileDirectory:
         self.successResultOf(self.directory.open())

@@ -15,7 +15,7 @@ ORDERS = ".\\private$\\orders"
 SHORT = ".\\private$\\short"
 
 
-class Fate(enum.Enum):
+class ArrivalOutcome(enum.Enum):
     """What has to be found of a message after a restart."""
 
     KEPT = enum.auto()
@@ -32,8 +32,8 @@ class Account:
     @ivar refusals: what was refused, in its order.
     """
 
-    queues: dict[str, Fate] = attrs.field(factory=dict)
-    messages: dict[str, dict[str, Fate]] = attrs.field(factory=dict, repr=False)
+    queues: dict[str, ArrivalOutcome] = attrs.field(factory=dict)
+    messages: dict[str, dict[str, ArrivalOutcome]] = attrs.field(factory=dict, repr=False)
     refusals: list[MQError] = attrs.field(factory=list)
 
     def wrong(self, queue: str, found: Sequence[str]) -> list[str]:
@@ -43,7 +43,7 @@ class Account:
             f"{body[:40]!r} was confirmed and is lost" for body in self.kept(queue) if body not in found
         ]
         for body in found:
-            if messages.get(body, Fate.GONE) is Fate.GONE:
+            if messages.get(body, ArrivalOutcome.GONE) is ArrivalOutcome.GONE:
                 faults.append(f"{body[:40]!r} was gone, or never sent so")
         if len(set(found)) < len(found):
             faults.append("a message is there twice")
@@ -54,7 +54,7 @@ class Account:
 
     def kept(self, queue: str) -> list[str]:
         """The messages that have to be there."""
-        return [body for body, fate in self.messages.get(queue, {}).items() if fate is Fate.KEPT]
+        return [body for body, fate in self.messages.get(queue, {}).items() if fate is ArrivalOutcome.KEPT]
 
 
 class Visitor:
@@ -71,20 +71,22 @@ class Visitor:
 
     def create(self, queue: str) -> bool:
         """Make a queue; whether it was made."""
-        self._account.queues[queue] = Fate.OPEN
+        self._account.queues[queue] = ArrivalOutcome.OPEN
         self._account.messages.setdefault(queue, {})
         try:
             self._client.create_queue(queue, {})
         except MQError as error:
             self._refused(error)
             return False
-        self._account.queues[queue] = Fate.KEPT
+        self._account.queues[queue] = ArrivalOutcome.KEPT
         return True
 
     def send(self, queue: str, *bodies: str, delivery: str = "recoverable") -> bool:
         """Send messages; whether they were taken."""
         messages = self._account.messages[queue]
-        messages.update(dict.fromkeys(bodies, Fate.OPEN if delivery == "recoverable" else Fate.GONE))
+        messages.update(
+            dict.fromkeys(bodies, ArrivalOutcome.OPEN if delivery == "recoverable" else ArrivalOutcome.GONE)
+        )
         header = {"destination": queue, "delivery": delivery}
         try:
             list(self._client.send(StreamRecord(header, body.encode()) for body in bodies))
@@ -92,7 +94,7 @@ class Visitor:
             self._refused(error)
             return False
         if delivery == "recoverable":
-            messages.update(dict.fromkeys(bodies, Fate.KEPT))
+            messages.update(dict.fromkeys(bodies, ArrivalOutcome.KEPT))
             self.has_sent = True
         return True
 
@@ -108,9 +110,9 @@ class Visitor:
                         case Delivered(_, body):
                             held.append(body.decode())
                         case Receipt():
-                            self._remove(messages, held, Fate.OPEN)
+                            self._remove(messages, held, ArrivalOutcome.OPEN)
                             item.confirm()
-                            self._remove(messages, held, Fate.GONE)
+                            self._remove(messages, held, ArrivalOutcome.GONE)
                             confirmed += held
                             held = []
         except MQError as error:
@@ -121,27 +123,27 @@ class Visitor:
     def purge(self, queue: str) -> bool:
         """Purge a queue; whether it was done."""
         messages = self._account.messages[queue]
-        self._remove(messages, messages, Fate.OPEN)
+        self._remove(messages, messages, ArrivalOutcome.OPEN)
         try:
             self._client.purge_queue(queue)
         except MQError as error:
             self._refused(error)
             return False
-        self._remove(messages, messages, Fate.GONE)
+        self._remove(messages, messages, ArrivalOutcome.GONE)
         return True
 
     def delete(self, queue: str) -> bool:
         """Delete a queue; whether it was done."""
         messages = self._account.messages[queue]
-        self._account.queues[queue] = Fate.OPEN
-        self._remove(messages, messages, Fate.OPEN)
+        self._account.queues[queue] = ArrivalOutcome.OPEN
+        self._remove(messages, messages, ArrivalOutcome.OPEN)
         try:
             self._client.delete_queue(queue)
         except MQError as error:
             self._refused(error)
             return False
-        self._account.queues[queue] = Fate.GONE
-        self._remove(messages, messages, Fate.GONE)
+        self._account.queues[queue] = ArrivalOutcome.GONE
+        self._remove(messages, messages, ArrivalOutcome.GONE)
         return True
 
     def is_there(self, queue: str) -> bool:
@@ -164,9 +166,11 @@ class Visitor:
                 raise
             return []
 
-    def _remove(self, messages: dict[str, Fate], bodies: Iterable[str], fate: Fate) -> None:
+    def _remove(
+        self, messages: dict[str, ArrivalOutcome], bodies: Iterable[str], fate: ArrivalOutcome
+    ) -> None:
         for body in bodies:
-            if messages[body] is not Fate.GONE:
+            if messages[body] is not ArrivalOutcome.GONE:
                 messages[body] = fate
 
     def _refused(self, error: MQError) -> None:

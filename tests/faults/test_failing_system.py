@@ -15,7 +15,7 @@ from typing import TypeAlias
 from msmq.storage.log.factory import DIRECTORY_NAME, mark_name
 from msmq.structures.status import Status
 from tests.faults import IS_THOROUGH, tell
-from tests.faults.scenario import ORDERS, Account, Fate, Visitor, busy_life, first_life, second_life
+from tests.faults.scenario import ORDERS, Account, ArrivalOutcome, Visitor, busy_life, first_life, second_life
 from tests.faults.server import ServerProcess, ServerTestCase
 from tests.faults.tracing import Fault, read_log, tracer, why_not
 
@@ -232,8 +232,8 @@ class FailingSystemTestCase(ServerTestCase):
         visitor = Visitor(server.client, account)
         for queue, fate in account.queues.items():
             is_there = visitor.is_there(queue)
-            if fate is not Fate.OPEN:
-                self.assertIs(is_there, fate is Fate.KEPT, queue)
+            if fate is not ArrivalOutcome.OPEN:
+                self.assertIs(is_there, fate is ArrivalOutcome.KEPT, queue)
             if is_there:
                 self.assertEqual(account.wrong(queue, visitor.look(queue)), [])
         self.assertTrue(visitor.is_there(ORDERS) or visitor.create(ORDERS))

@@ -48,7 +48,7 @@ LIFE = 40
 
 
 @attrs.define(eq=False)
-class Fate:
+class ArrivalOutcome:
     """What the application knows of one message.
 
     @ivar is_sent: whether the send was confirmed; C{None} without a result.
@@ -92,7 +92,7 @@ class World:
         self.clock = ManualClock()
         self.network = Network(self.clock.reactor)
         self.store = FaultyStore()
-        self.fates: dict[bytes, Fate] = {}
+        self.fates: dict[bytes, ArrivalOutcome] = {}
         self.has_crashed = False
         self.under_way: list[Work] = []
         self.reservations: list[Held] = []
@@ -138,7 +138,7 @@ class World:
         is_express = queue == ORDERS and number % 5 == 0
         bodies = [b"%d" % (len(self.fates) + index) for index in range(number % 3 + 1)]
         for body in bodies:
-            self.fates[body] = Fate(queue, is_express)
+            self.fates[body] = ArrivalOutcome(queue, is_express)
         messages = [
             Message(
                 body=body + b" " * 200,
@@ -453,7 +453,7 @@ class AnyHistoryTests(SynchronousTestCase):
             for event in stored
             if event.event == "requeued"
         }
-        missing: list[tuple[bytes, Fate]] = []
+        missing: list[tuple[bytes, ArrivalOutcome]] = []
         for body, fate in world.fates.items():
             identity = b"-" if fate.identifier is None else fate.identifier.to_bytes()
             while identity in again:

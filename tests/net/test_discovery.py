@@ -42,7 +42,7 @@ def core(site: UUID, *names: str) -> DiscoveryServer:
     return DiscoveryServer(ENTERPRISE, site, "SERVER", directory_servers=names, connected_networks=(NETWORK,))
 
 
-class Answering(DiscoveryServerProtocol):
+class AcknowledgementBuilder(DiscoveryServerProtocol):
     """Remembers the calls of its hooks."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Answering(DiscoveryServerProtocol):
         self.unanswered.append(reason)
 
 
-class Serving(Answering):
+class Serving(AcknowledgementBuilder):
     """Listens as on a host whose interface has a broadcast address."""
 
     def serve(self, host: MemoryHost, broadcast: str = BROADCAST) -> None:
@@ -310,7 +310,7 @@ class RateTests(SynchronousTestCase):
         """What comes beyond that is not answered, and what it asks does not matter."""
         clock = ManualClock()
         host = MemoryNetwork(clock.reactor).host("10.0.1.2")
-        server = Answering(core(OTHER_SITE, "DS1"), host, clock=clock)
+        server = AcknowledgementBuilder(core(OTHER_SITE, "DS1"), host, clock=clock)
         host.listenUDP(1801, server)
         for _ in range(ANSWERS_PER_SECOND + 20):
             server.datagramReceived(REQUEST, (CLIENT, 4000))
@@ -331,7 +331,7 @@ class LogTests(SynchronousTestCase):
         """The log gets four lines a minute of what is ignored, and later how many it did not get."""
         clock = ManualClock()
         host = MemoryNetwork(clock.reactor).host("10.0.1.2")
-        server = Answering(core(OTHER_SITE, "DS1"), host, clock=clock)
+        server = AcknowledgementBuilder(core(OTHER_SITE, "DS1"), host, clock=clock)
         host.listenUDP(1801, server)
         with capturedLogs() as logged:
             for _ in range(1000):
@@ -349,7 +349,7 @@ class TurnsTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = ManualClock()
         self.reactor = TurningReactor(self.clock)
-        self.server = Answering(core(OTHER_SITE, "DS1"), cast(DiscoveryReactor, self.reactor))
+        self.server = AcknowledgementBuilder(core(OTHER_SITE, "DS1"), cast(DiscoveryReactor, self.reactor))
         self.server.listen(1801)
         self.addCleanup(self.server.stop)
 
@@ -435,8 +435,8 @@ class LoopbackTests(TestCase):
     timeout = DEADLINE
     port = 0
 
-    def serve(self, address: str, site: UUID, *names: str) -> Answering:
-        server = Answering(core(site, *names), cast(DiscoveryReactor, installed_reactor))
+    def serve(self, address: str, site: UUID, *names: str) -> AcknowledgementBuilder:
+        server = AcknowledgementBuilder(core(site, *names), cast(DiscoveryReactor, installed_reactor))
         opened = server.listen(self.port, address)
         self.port = cast(Any, opened.getHost()).port
         self.addCleanup(server.stop)

@@ -184,7 +184,7 @@ class SlowWorkTests(TroubleTestCase):
         """Messages that it sends, and acknowledgements, are in the order of their counts."""
         gate: Deferred[None] = Deferred()
 
-        class Answering(SessionProtocol):
+        class AcknowledgementBuilder(SessionProtocol):
             async def messages_arriving(
                 self, messages: Sequence[UserMessageView], first_recoverable: int
             ) -> None:
@@ -193,7 +193,7 @@ class SlowWorkTests(TroubleTestCase):
                 self.persisted(first_recoverable)
                 await Deferred()
 
-        self.use(Answering)
+        self.use(AcknowledgementBuilder)
         protocol, transport = self.open()
         protocol.dataReceived(user_packet(recoverable=True))
         gate.callback(None)

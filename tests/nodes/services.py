@@ -13,7 +13,7 @@ from msmq.interfaces.clock import IClock
 from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import IMessageStore
 from msmq.manager.applications.send_keys import DEFAULT_KEYS, DEFAULT_LIFETIME, SendKeys
-from msmq.manager.manager_settings import EnterprisePlace, ManagerRuntime, ManagerSecurity, TransferPolicy
+from msmq.manager.manager_settings import EnterpriseSettings, ManagerRuntime, ManagerSecurity, TransferPolicy
 from msmq.manager.securing.message_security import SecurityProviders
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.manager.service import QueueManagerService
@@ -44,7 +44,7 @@ def make_service(
     """A queue manager that is not open yet.
 
     @param send_keys: how many keys of messages are remembered, and for how many seconds.
-    @param options: attributes of L{TransferPolicy}, L{EnterprisePlace} and L{ManagerSecurity}.
+    @param options: attributes of L{TransferPolicy}, L{EnterpriseSettings} and L{ManagerSecurity}.
     """
     policy = {
         "session": SessionSettings(),
@@ -82,7 +82,7 @@ def make_service(
             reactor=reactor, clock=clock, in_thread=in_thread, new_identifier=new_identifier
         ),
         policy=TransferPolicy(**groups[0]),
-        place=EnterprisePlace(host=host, **groups[1]),
+        place=EnterpriseSettings(host=host, **groups[1]),
         security=ManagerSecurity(**groups[2]),
         send_keys=SendKeys(*send_keys),
         addresses=tuple,

@@ -29,7 +29,7 @@ from msmq.persistence.changes import (
 from msmq.persistence.definition import QueueDefinition, QueueType
 from msmq.pipeline.files.directory import date_of, writing_into
 from msmq.pipeline.files.errors import FilesError
-from msmq.pipeline.files.exporter import Exported, Exporter, store_at, wish
+from msmq.pipeline.files.exporter import Exported, Exporter, export_request, store_at
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.streams import Topic, find_topic
 from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, arrow_schema, names_of
@@ -116,7 +116,7 @@ class ExportTestCase(CommandTestCase):
     ) -> list[Exported]:
         with store_at(str(self.data)) as store:
             exporter = Exporter(store, self.directory, on_rows=on_rows, **options)
-            return list(exporter.run([wish(store, name, log=log) for name in names]))
+            return list(exporter.run([export_request(store, name, log=log) for name in names]))
 
     @property
     def files(self) -> list[str]:
@@ -306,17 +306,17 @@ class AgainTests(ExportTestCase):
         program = (
             "import os, signal, sys\n"
             "from pathlib import Path\n"
-            "from msmq.pipeline.files.exporter import Exporter, wish\n"
-            "from msmq.storage.readers import open_beside\n"
+            "from msmq.pipeline.files.exporter import Exporter, export_request\n"
+            "from msmq.storage.readers import open_reader\n"
             "data, directory, left = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])\n"
             "def count(rows):\n"
             "    global left\n"
             "    left -= rows\n"
             "    if left < 0:\n"
             "        os.kill(os.getpid(), signal.SIGKILL)\n"
-            "store = open_beside(data)\n"
+            "store = open_reader(data)\n"
             "list(Exporter(store, directory, on_rows=count, file_rows=4)"
-            ".run([wish(store, 'orders', log=True)]))\n"
+            ".run([export_request(store, 'orders', log=True)]))\n"
         )
         left_behind = 0
         for limit in (2, 9, 14):
@@ -391,8 +391,8 @@ class StoresTests(ExportTestCase):
         """All rows of all streams."""
         self.directory = Path(self.mktemp())
         with store_at(place) as store:
-            wishes = [wish(store, name, log=is_log) for name, is_log in self.wanted]
-            told = list(Exporter(store, self.directory).run(wishes))
+            requests = [export_request(store, name, log=is_log) for name, is_log in self.wanted]
+            told = list(Exporter(store, self.directory).run(requests))
         self.assertEqual(min(each.rows for each in told), 1)
         self.assertEqual(sum(each.damaged for each in told), 1)
         found: list[dict[str, Any]] = []

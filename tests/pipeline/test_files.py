@@ -9,7 +9,7 @@ import pyarrow.parquet
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 
-from msmq.pipeline.files.exporter import Exporter, store_at, wish
+from msmq.pipeline.files.exporter import Exporter, export_request, store_at
 from msmq.pipeline.rows import message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
 from msmq.pipeline.spark import reason
@@ -61,7 +61,11 @@ class ExportedTests(FileCase):
         data = write_log(self.directory / "data", estate())
         directory = self.directory / "files"
         with store_at(str(data)) as store:
-            list(Exporter(store, directory, file_rows=7).run([wish(store, "orders"), wish(store, "Bills")]))
+            list(
+                Exporter(store, directory, file_rows=7).run(
+                    [export_request(store, "orders"), export_request(store, "Bills")]
+                )
+            )
         found, expected = (
             sorted(
                 self.rows(self.read(path=str(path), stream="queue", subscribe="orders,Bills")),

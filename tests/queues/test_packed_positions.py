@@ -131,7 +131,7 @@ class PackedPositionTests(SynchronousTestCase):
                         for one in some:
                             if one.state is PositionState.AVAILABLE:
                                 self.assertIs(queue.positions.get(one.lookup_id), one)
-                                queue.let_go(one)
+                                queue.remove_available(one)
                                 queue.unlink(one)
                                 expired.add(one.lookup_id)
                                 del sizes[one.lookup_id], due[one.lookup_id]

@@ -98,7 +98,7 @@ class RouterTestCase(SynchronousTestCase):
         self.kept = KeptTopology(self.store, execute)
         self.kept.restore(self.state)
 
-    def router(self, run: Any, own: str = "gA", beside: Any = execute) -> DirectoryRouter:
+    def router(self, run: Any, own: str = "gA", in_thread: Any = execute) -> DirectoryRouter:
         local = LocalQueueManager(machine(own, "A"), directory_integrated=True)
         router = DirectoryRouter(
             guid(own),
@@ -110,7 +110,7 @@ class RouterTestCase(SynchronousTestCase):
             was_read=self.times.append,
             tell=add_objects,
             changed=self.change,
-            beside=beside,
+            in_thread=in_thread,
         )
         self.addCleanup(router.close)
         return router
@@ -128,11 +128,11 @@ class DirectoryRouterTests(RouterTestCase):
         for held in ESTATE:
             self.directory.add(held)
 
-    def opened(self, own: str = "gA", beside: Any = execute) -> DirectoryRouter:
+    def opened(self, own: str = "gA", in_thread: Any = execute) -> DirectoryRouter:
         async def perform(effect: DirectoryEffect) -> None:
             raise AssertionError(f"routing changes nothing: {effect}")
 
-        router = self.router(DirectoryRunner(self.directory, self.clock, perform).run, own, beside)
+        router = self.router(DirectoryRunner(self.directory, self.clock, perform).run, own, in_thread)
         self.successResultOf(router.open())
         return router
 
@@ -313,10 +313,10 @@ class DirectoryRouterTests(RouterTestCase):
         """What goes wrong in making a table is logged, and counts as a reading that failed."""
         failing = False
 
-        def beside(function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+        def in_thread(function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
             return execute(_raise) if failing else execute(function, *arguments)
 
-        router = self.opened(beside=beside)
+        router = self.opened(in_thread=in_thread)
         failing = True
         self.clock.advance(3600)
         [failure] = self.flushLoggedErrors(ZeroDivisionError)

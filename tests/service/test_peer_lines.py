@@ -6,7 +6,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.manager import log_summaries, performer
 from msmq.manager.membership import public_names
-from msmq.manager.peers import answer_limits, peer_table
+from msmq.manager.peers import peer_queue_limits, peer_table
 from msmq.manager.securing import reply_access_check
 from msmq.net import discovery, ping
 from msmq.settings import SessionSettings
@@ -26,7 +26,7 @@ class CeilingTests(SynchronousTestCase):
             performer.LINES_OF_ALL,
             2 * log_summaries.LINES,
             peer_table.LINES,
-            answer_limits.LINES,
+            peer_queue_limits.LINES,
             4 * ping.LINES,
             2 * discovery.LINES,
             reply_access_check.LINES,

@@ -21,8 +21,8 @@ from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from msmq.service.store_conversion import convert_former_store
 from msmq.storage.migration.migration import MigrationProgress
-from msmq.storage.migration.places import place_of
-from msmq.storage.readers import open_beside
+from msmq.storage.migration.store_locations import place_of
+from msmq.storage.readers import open_reader
 from tests.storage.migration.support import digest, filled, snapshot_of, without_mark
 
 CLOSED = '[listen]\nsession = "off"\nping = "off"\ndiscovery = "off"\n'
@@ -76,7 +76,7 @@ class ConversionTests(ConversionTestCase):
             self.assertEqual(manager.inspection.queue(ORDERS).messages, 5)
             await server.stopService()
         self.assertTrue((self.data / "msmq.sqlite").exists())
-        reader = open_beside(str(self.data))
+        reader = open_reader(str(self.data))
         events, _ = reader.events(0, 100)
         reader.close()
         [event] = [stored.event for stored in events if stored.event.event == "migrated"]
@@ -122,7 +122,7 @@ class ConversionTests(ConversionTestCase):
         await filled(place_of("log", self.data))
         error = await self.assertFailure(Deferred.fromCoroutine(self.convert()), StorageError)
         self.assertIn("there are two stores", str(error))
-        self.assertRaises(StorageError, open_beside, str(self.data))
+        self.assertRaises(StorageError, open_reader, str(self.data))
 
     async def test_store_that_is_elsewhere(self) -> None:
         """No server starts on an empty store while the messages are in another one."""
@@ -145,7 +145,7 @@ class ConversionTests(ConversionTestCase):
                 raise Interrupted
 
         await self.assertFailure(Deferred.fromCoroutine(self.convert(interrupt)), Interrupted)
-        reader = open_beside(str(self.data))
+        reader = open_reader(str(self.data))
         self.assertEqual(reader.text, former.text)
         reader.close()
         store = former.make_store()

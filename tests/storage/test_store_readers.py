@@ -27,7 +27,7 @@ from msmq.persistence.changes import (
 )
 from msmq.pipeline.rows import message_row
 from msmq.pipeline.stored_packets import StoredPacket
-from msmq.storage.readers import StoreReader, open_beside
+from msmq.storage.readers import StoreReader, open_reader
 from msmq.storage.readers.shape import HEAD, LARGE, PAGE_BYTES, PAGE_ROWS, without_body
 from msmq.storage.sqlite.database import FileDatabase
 from tests.builders import user_packet
@@ -198,7 +198,7 @@ class SqliteTests(BesideContract, SynchronousTestCase):
         directory = Path(tempfile.mkdtemp(dir=self.workshop()))
         write_sqlite(directory, changes)
         self.place = directory
-        store = open_beside(str(directory))
+        store = open_reader(str(directory))
         self.addCleanup(store.close)
         return store
 
@@ -238,7 +238,7 @@ class SqliteTests(BesideContract, SynchronousTestCase):
 
         def job() -> None:
             nonlocal read
-            store = open_beside(str(directory))
+            store = open_reader(str(directory))
             try:
                 begin: int | None = 0
                 while begin is not None:
@@ -288,10 +288,10 @@ class SqliteTests(BesideContract, SynchronousTestCase):
         path = directory / "msmq.sqlite"
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("CREATE TABLE t (x)")
-        error = self.assertRaises(StorageError, open_beside(str(directory)).queues)
+        error = self.assertRaises(StorageError, open_reader(str(directory)).queues)
         self.assertEqual(str(error), f"{path}: this is not a store of msmq")
         path.write_bytes(b"nothing of the kind" * 100)
-        error = self.assertRaises(StorageError, open_beside(str(path)).queues)
+        error = self.assertRaises(StorageError, open_reader(str(path)).queues)
         self.assertIn("the file is not a SQLite database", str(error))
 
 
@@ -305,7 +305,7 @@ class LogTests(BesideContract, LogTestCase):
         # With nothing behind it the last group would count as a write that was cut off.
         self.commit(writer, PutState("end", b""))
         self.commit(writer, RemoveState("end"))
-        store = open_beside(str(self.home / "log"))
+        store = open_reader(str(self.home / "log"))
         self.addCleanup(store.close)
         self.assertEqual(store.event_bounds()[0], 1)
         self.done(writer.close())
@@ -318,7 +318,7 @@ class LogTests(BesideContract, LogTestCase):
     def test_live_log(self) -> None:
         """A reader follows a server that goes through its segments, and sees each commit that is done."""
         writer = self.opened(PutQueue(ORDERS), PutMessage(ORDERS.identifier, 0, b"old", 1.0))
-        store = open_beside(str(self.home / "log"))
+        store = open_reader(str(self.home / "log"))
         self.addCleanup(store.close)
         for number in range(1, 400):
             packet = b"%d" % number * 300
@@ -336,9 +336,9 @@ class LogTests(BesideContract, LogTestCase):
         """A data directory with both stores is not guessed at."""
         self.done(self.opened().close())
         (self.home / "log").rename(self.home / "msmq.log")
-        self.assertEqual(open_beside(str(self.home)).queues(), [])
+        self.assertEqual(open_reader(str(self.home)).queues(), [])
         (self.home / "msmq.sqlite").write_bytes(b"")
-        self.assertRaises(StorageError, open_beside, str(self.home))
+        self.assertRaises(StorageError, open_reader, str(self.home))
 
 
 class PostgresqlTests(BesideContract, SynchronousTestCase):
@@ -348,7 +348,7 @@ class PostgresqlTests(BesideContract, SynchronousTestCase):
         server = shared_server()
         server.drop("beside")
         self.addCleanup(server.drop, "beside")
-        store = open_beside(write_postgresql(server, "beside", changes))
+        store = open_reader(write_postgresql(server, "beside", changes))
         self.addCleanup(store.close)
         return store
 

@@ -13,21 +13,21 @@ START = Moment(100.0, 1.7e9)
 class GuessLimitTests(SynchronousTestCase):
     def wrong(self, limit: GuessLimit, *addresses: str) -> None:
         for address in addresses:
-            limit.was_wrong(address, START)
+            limit.count_wrong(address, START)
 
     def test_one_network_of_ipv6_is_one_host(self) -> None:
         """A host with one address of it has them all."""
         limit = GuessLimit()
         self.wrong(limit, *(f"2001:db8::{number:x}" for number in range(GUESSES)))
-        self.assertFalse(limit.hears("2001:db8::ffff:1", START))
-        self.assertTrue(limit.hears("2001:db8:0:1::1", START))
-        self.assertTrue(limit.hears("2001:db8::1", Moment(101.0, 1.7e9)))
+        self.assertFalse(limit.admits("2001:db8::ffff:1", START))
+        self.assertTrue(limit.admits("2001:db8:0:1::1", START))
+        self.assertTrue(limit.admits("2001:db8::1", Moment(101.0, 1.7e9)))
 
     def test_hosts_have_an_end(self) -> None:
         """The one that was wrong longest ago is forgotten first."""
         limit = GuessLimit()
         self.wrong(limit, *["10.0.0.1"] * GUESSES)
         self.wrong(limit, *(f"10.{number >> 8}.{number & 255}.2" for number in range(HOSTS_REMEMBERED - 1)))
-        self.assertFalse(limit.hears("10.0.0.1", START))
+        self.assertFalse(limit.admits("10.0.0.1", START))
         self.wrong(limit, "10.255.0.2")
-        self.assertTrue(limit.hears("10.0.0.1", START))
+        self.assertTrue(limit.admits("10.0.0.1", START))

@@ -8,7 +8,7 @@ import subprocess
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from msmq.web.board import text
+from msmq.web.dashboard import text
 from msmq.web.metrics import ALL_METRICS
 from tests.project.example_files import PROJECT
 
@@ -41,5 +41,5 @@ class AlertTests(SynchronousTestCase):
             self.assertIn(name.removesuffix("_bucket"), known)
 
     def test_the_board_is_of_the_table(self) -> None:
-        """packaging/grafana/msmq.json is what C{python -m msmq.web.board} prints."""
+        """packaging/grafana/msmq.json is what C{python -m msmq.web.dashboard} prints."""
         self.assertEqual((PROJECT / "packaging" / "grafana" / "msmq.json").read_text(), text())

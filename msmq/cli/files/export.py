@@ -42,7 +42,7 @@ def export(
     from msmq.interfaces.storage import StorageError
     from msmq.pipeline.bodies import reading
     from msmq.pipeline.files.errors import FilesError
-    from msmq.pipeline.files.exporter import Exporter, store_at, wish
+    from msmq.pipeline.files.exporter import Exporter, export_request, store_at
     from msmq.pipeline.reading.errors import ReadingError
 
     output = settings.output
@@ -52,10 +52,10 @@ def export(
         raise click.UsageError(f"--decode: {error}") from error
     try:
         with store_at(store or settings.data) as opened, progress_bar() as bar:
-            wishes = [wish(opened, name, log=log) for name in queues]
+            requests = [export_request(opened, name, log=log) for name in queues]
             exporter = Exporter(opened, Path(directory), reading=how, on_rows=bar.update)
-            bar.length = exporter.expected(wishes)
-            done = list(exporter.run(wishes))
+            bar.length = exporter.expected(requests)
+            done = list(exporter.run(requests))
     except (FilesError, ReadingError) as error:
         raise click.UsageError(str(error)) from error
     except StorageError as error:

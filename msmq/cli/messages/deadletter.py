@@ -231,7 +231,7 @@ def deadletter_requeue(
         if len(ids) != 1:
             raise click.UsageError("--edit is for one ID")
         message = _read_document(edit)
-    report = _LetterReport(settings, "requeued", dry_run, prints_new=True)
+    report = _DeadLetterReport(settings, "requeued", dry_run, prints_new=True)
     return _change(settings, "requeue", chosen, report, options={"to": to, "message": message})
 
 
@@ -285,7 +285,7 @@ def _change(
     return change(settings, action, parts, report, question=question, yes=yes, options=options)
 
 
-class _LetterReport(ChangeReport):
+class _DeadLetterReport(ChangeReport):
     """Report of a requeue; C{id} is the identifier of the new message."""
 
     def printed(self, queue: str, value: dict[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class Audit:
         self.tell(caller, operation, result=_result(result))
         return result
 
-    def tell_of_import(self, caller: Caller, taken: Mapping[str, int]) -> None:
+    def record_import(self, caller: Caller, taken: Mapping[str, int]) -> None:
         """Log the number of messages that an import sent.
 
         @param taken: the number of accepted messages, by destination.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from msmq.control.server.sending.pipeline import PausableSource
     from msmq.control.server.sending.request_body import SendBody
 
-STRANGERS: Final = 64
+UNAUTHENTICATED: Final = 64
 """Limit on unauthenticated connections; beyond it the oldest of the host with the most is closed."""
 
 PATIENCE: Final = 10.0
@@ -55,42 +55,42 @@ class TokenCheck:
         tokens: TokenFile,
         clock: IReactorTime,
         *,
-        strangers: int = STRANGERS,
+        unauthenticated: int = UNAUTHENTICATED,
         patience: float = PATIENCE,
     ) -> None:
         self._tokens = tokens
         self._clock = clock
-        self._limit = strangers
+        self._limit = unauthenticated
         self._patience = patience
         # Ordered by age, the oldest first.
-        self._strangers: dict[TokenChannel, IDelayedCall] = {}
+        self._unauthenticated: dict[TokenChannel, IDelayedCall] = {}
         self._refused = 0
         self._quiet_until = clock.seconds()
 
     def enter(self, channel: TokenChannel) -> None:
         """Register an unauthenticated connection, which is closed unless it authenticates in time."""
-        if channel in self._strangers:
+        if channel in self._unauthenticated:
             return
-        if len(self._strangers) >= self._limit:
+        if len(self._unauthenticated) >= self._limit:
             displaced = self._displaced_by(channel)
             self.leave(displaced)
             displaced.cut()
-        self._strangers[channel] = self._clock.callLater(self._patience, self._out_of_time, channel)
+        self._unauthenticated[channel] = self._clock.callLater(self._patience, self._out_of_time, channel)
 
     def _displaced_by(self, channel: TokenChannel) -> TokenChannel:
         """The connection to close for a new one: one of the host with the most, so that a flood affects only
         its own host.
         """
         own = counted_host(channel.host)
-        hosts = {stranger: counted_host(stranger.host) for stranger in self._strangers}
+        hosts = {each: counted_host(each.host) for each in self._unauthenticated}
         places = Counter((*hosts.values(), own))
         most = max(places.values())
-        alike = [stranger for stranger, host in hosts.items() if places[host] == most]
-        return next((stranger for stranger in alike if hosts[stranger] == own), alike[0])
+        candidates = [each for each, host in hosts.items() if places[host] == most]
+        return next((each for each in candidates if hosts[each] == own), candidates[0])
 
     def leave(self, channel: TokenChannel) -> None:
         """Remove a connection that has authenticated or disconnected."""
-        call = self._strangers.pop(channel, None)
+        call = self._unauthenticated.pop(channel, None)
         if call is not None and call.active():
             call.cancel()
 
@@ -114,7 +114,7 @@ class TokenCheck:
             self._refused = 0
 
     def _out_of_time(self, channel: TokenChannel) -> None:
-        del self._strangers[channel]
+        del self._unauthenticated[channel]
         channel.cut()
 
 

@@ -79,7 +79,7 @@ class PlainConnection(http.client.HTTPConnection):
     def connect(self) -> None:
         """Connect the socket."""
         super().connect()
-        _be_patient(self.sock)
+        _enable_keepalive(self.sock)
 
 
 class TlsConnection(http.client.HTTPSConnection):
@@ -101,10 +101,10 @@ class TlsConnection(http.client.HTTPSConnection):
             if not any(hmac.compare_digest(found, pin) for pin in self._pins):
                 self.sock.close()
                 raise ssl.SSLError(f"its certificate has the fingerprint {found}, which is not pinned")
-        _be_patient(self.sock)
+        _enable_keepalive(self.sock)
 
 
-def _be_patient(sock: socket.socket) -> None:
+def _enable_keepalive(sock: socket.socket) -> None:
     """Wait for a response as long as TCP keepalive finds the other computer alive."""
     sock.settimeout(None)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

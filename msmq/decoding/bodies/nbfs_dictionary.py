@@ -299,7 +299,7 @@ SubjectConfirmation
 SubjectConfirmationData
 ConfirmationMethod
 urn:oasis:names:tc:SAML:1.0:cm:holder-of-key
-urn:oasis:names:tc:SAML:1.0:cm:sender-vouches
+urn:oasis:names:tc:SAML:1.0:cm:sender-accepts_acknowledgements
 SubjectLocality
 DNSAddress
 IPAddress

@@ -10,7 +10,7 @@ from twisted.logger import Logger
 
 from msmq.interfaces.storage import MessageNotStored
 from msmq.line_limit import LineLimit
-from msmq.manager.answers import AcknowledgementBatch
+from msmq.manager.acknowledgement_batch import AcknowledgementBatch
 from msmq.manager.events import EventLog
 from msmq.manager.log_summaries import LINES
 from msmq.manager.outbox import Outbox
@@ -49,7 +49,7 @@ class UnreadRemovals:
         self.expired: Counter[str] = Counter()
         """Messages that were not received, or not delivered, in time, by class."""
 
-    def let_go(self, departure: Departure) -> None:
+    def begin(self, departure: Departure) -> None:
         """Begin to remove these messages, which are locked meanwhile."""
         if any(position.is_stored for position in departure.positions):
             Deferred.fromCoroutine(self._persist(departure))
@@ -144,7 +144,7 @@ class UnreadRemovals:
             )
         self._sequences.left(departure.queue, positions)
         performer.perform(effects)
-        performer.tidy(positions)
+        performer.remove_empty_subqueues(positions)
 
 
 def _name(position: MessagePosition) -> str:

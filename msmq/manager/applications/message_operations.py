@@ -76,7 +76,7 @@ class MessageOperations:
             performer.forget_empty((source,))
             return []
         for position in positions:
-            source.let_go(position)
+            source.remove_available(position)
         is_outgoing = isinstance(source, OutgoingQueue)
         why = MessageClass.NACK_DELETED if is_outgoing else MessageClass.NACK_Q_PURGED
         await undivided(self._remove(departure(positions, why, _REMOVED)))
@@ -117,7 +117,7 @@ class MessageOperations:
                 noted.append(self._event(MOVED, position, view, f"to {queue_path(into)}"))
             relocation.changes.extend(self._events.trim(noted))
             await move(performer, relocation)
-            performer.tidy(positions)
+            performer.remove_empty_subqueues(positions)
             return _changes(positions, views)
         finally:
             into.users -= 1

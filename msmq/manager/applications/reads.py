@@ -10,7 +10,7 @@ from typing import TypeAlias
 import attrs
 
 from msmq.interfaces.storage import MessageNotStored
-from msmq.manager.answers import AcknowledgementBatch
+from msmq.manager.acknowledgement_batch import AcknowledgementBatch
 from msmq.manager.applications.reservation import Reservation
 from msmq.manager.outbox import Outbox
 from msmq.manager.performer import Performer
@@ -106,17 +106,17 @@ class Reads:
                 if is_peek and any(position.state in _LEAVING for position in positions):
                     # Another reader has received it meanwhile.
                     continue
-                self._give_back(positions, is_peek)
+                self._return_to_queue(positions, is_peek)
                 if isinstance(error.__cause__, MessageNotStored):
                     # That message was removed; the next one may be read.
                     continue
                 raise
             except Exception:
                 # The caller has cancelled, and does not get the result.
-                self._give_back(positions, is_peek)
+                self._return_to_queue(positions, is_peek)
                 raise
 
-    def _give_back(self, positions: Sequence[MessagePosition], is_peek: bool) -> None:
+    def _return_to_queue(self, positions: Sequence[MessagePosition], is_peek: bool) -> None:
         """Undo a read whose result could not be delivered."""
         if not is_peek:
             performer = self._performer

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from zope.interface import implementer
 
 from msmq.interfaces.queue_manager import IReservation, ReceivedMessage
-from msmq.manager.answers import AcknowledgementBatch
+from msmq.manager.acknowledgement_batch import AcknowledgementBatch
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import Change
@@ -79,7 +79,7 @@ class Reservation:
     def _removed(self, removal: Removal, answers: AcknowledgementBatch) -> None:
         performer = self._performer
         performer.perform(performer.model.removed(removal, performer.clock.now()))
-        performer.tidy(removal.positions)
+        performer.remove_empty_subqueues(removal.positions)
         answers.show()
 
     def release(self) -> None:

@@ -231,7 +231,7 @@ class Search:
             transactional.
         @param edited: what differs in the message that is sent: arguments of L{Message}.
         """
-        position, view, name = await self._open_letter(position)
+        position, view, name = await self._read_dead_letter(position)
         copy = attrs.evolve(message_of(view), **(edited or {}))
         if target is None:
             target = self._destinations.one(name)
@@ -248,9 +248,9 @@ class Search:
 
         @raise MQError: as L{requeue}.
         """
-        return (await self._open_letter(await self._dead_letter(message)))[2]
+        return (await self._read_dead_letter(await self._dead_letter(message)))[2]
 
-    async def _open_letter(
+    async def _read_dead_letter(
         self, found: MessagePosition
     ) -> tuple[MessagePosition, UserMessageView, FormatName]:
         """An available dead letter with its packet, and the queue that it was for."""
@@ -296,7 +296,7 @@ class Search:
         number, arrivals = self._outbox.build([target], [copy])
         sent = MessageIdentifier(model.identifier, number)
         admission = model.admit(arrivals, performer.clock.now())
-        position.queue.let_go(position)
+        position.queue.remove_available(position)
         position.state = PositionState.REMOVING
         answers = self._outbox.answers()
         changes = [*admission.changes, *admission.overflow, *removals([position])]

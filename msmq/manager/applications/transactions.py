@@ -21,7 +21,7 @@ from msmq.manager.applications.keyed_messages import KeyedMessages
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox
-from msmq.manager.peers.numbering import SequenceNumbers
+from msmq.manager.peers.sequence_numbering import SequenceNumbers
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import AppendEvent, Change
@@ -162,7 +162,7 @@ class Transactions:
         performer = self._performer
         model = performer.model
         transacting = model.transacting
-        await self._let_go(transaction)
+        await self._remove_unmoved(transaction)
         numbering = self._numbers.begin()
         commitment = transacting.commit(transaction, numbering.give, performer.clock.now())
         sent = (
@@ -194,7 +194,7 @@ class Transactions:
         self._keyed.committed(transaction)
         self._ended(transaction, left)
 
-    async def _let_go(self, transaction: Transaction) -> None:
+    async def _remove_unmoved(self, transaction: Transaction) -> None:
         """Remove messages that it was to move and whose queue was purged or deleted meanwhile."""
         performer = self._performer
         while departures := performer.model.transacting.unmoved(transaction):

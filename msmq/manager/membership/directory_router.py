@@ -65,7 +65,7 @@ class DirectoryRouter:
     UTC.
     @param tell: passes objects of the directory to a builder.
     @param changed: called after routes have changed, so that waiting messages are tried again.
-    @param beside: calls a function in a worker thread.
+    @param in_thread: calls a function in a worker thread.
     """
 
     name = "directory"
@@ -83,7 +83,7 @@ class DirectoryRouter:
         was_read: Callable[[float], None],
         tell: Callable[[TopologyBuilder, Iterable[DirectoryObject]], None],
         changed: Callable[[], None],
-        beside: Callable[..., Deferred[Any]],
+        in_thread: Callable[..., Deferred[Any]],
         times: RoutingTimes | None = None,
     ) -> None:
         self.core = RoutingCore(own, times)
@@ -96,7 +96,7 @@ class DirectoryRouter:
         self._has_restored = False
         self._tell = tell
         self._changed = changed
-        self._beside = beside
+        self._in_thread = in_thread
         self._alternates = Alternates(self.topology)
         self._timer = DeadlineTimer(reactor, clock, self._expire)
 
@@ -121,7 +121,7 @@ class DirectoryRouter:
 
     def route(self, source: UUID, destination: UUID, down: Set[UUID] = frozenset()) -> Deferred[Route]:
         """See L{IRouter.route}; it takes as long as computing the tables of all gates on the route."""
-        answer: Deferred[Route] = self._beside(
+        answer: Deferred[Route] = self._in_thread(
             route, self.core.snapshot.enterprise.topology, source, destination, down
         )
         return answer
@@ -173,7 +173,7 @@ class DirectoryRouter:
         if table is not None and self._alternates.is_quick(destination):
             decision = self._alternates.decide(*asked)
         else:
-            decision = await self._beside(self._alternates.decide, *asked)
+            decision = await self._in_thread(self._alternates.decide, *asked)
         if not decision.hops:
             return self._next_hops(source, destination)
         found = [topology.queue_manager(identifier) for identifier in decision.hops]
@@ -215,7 +215,7 @@ class DirectoryRouter:
                     self._clock.now(),
                 )
             read = self._clock.now().wall
-            snapshot: RoutingSnapshot = await self._beside(self._snapshot, objects)
+            snapshot: RoutingSnapshot = await self._in_thread(self._snapshot, objects)
             if not snapshot.enterprise.faults:
                 await self._kept.keep(objects, read)
                 self._was_read(read)
@@ -229,7 +229,7 @@ class DirectoryRouter:
         held = await self._kept.load()
         if held is None:
             return
-        snapshot: RoutingSnapshot = await self._beside(self._snapshot, held.objects)
+        snapshot: RoutingSnapshot = await self._in_thread(self._snapshot, held.objects)
         effects = self.core.restored(snapshot)
         if effects:
             self._was_read(held.read)

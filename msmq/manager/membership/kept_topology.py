@@ -69,16 +69,16 @@ class KeptTopology:
     Only changes are written, and the time of the last read.
 
     @param store: L{msmq.manager.performer.Performer.commit_later}.
-    @param beside: calls a function in a worker thread.
+    @param in_thread: calls a function in a worker thread.
     """
 
     log: ClassVar[Logger] = Logger()
 
     def __init__(
-        self, store: Callable[[Sequence[Change], str], None], beside: Callable[..., Deferred[Any]]
+        self, store: Callable[[Sequence[Change], str], None], in_thread: Callable[..., Deferred[Any]]
     ) -> None:
         self._store = store
-        self._beside = beside
+        self._in_thread = in_thread
         self._packed = b""
         self._read = b""
 
@@ -91,7 +91,7 @@ class KeptTopology:
         if not self._packed or not self._read:
             return None
         try:
-            objects = await self._beside(_unpacked, self._packed)
+            objects = await self._in_thread(_unpacked, self._packed)
             return ReadTopologyObjects(objects, float(from_json(TOPOLOGY_READ, self._read)))
         except Exception as error:
             self.log.error("the stored value {name} is not used: {error}", name=TOPOLOGY, error=error)
@@ -102,7 +102,7 @@ class KeptTopology:
 
         @param read: when they were read.
         """
-        packed: bytes = await self._beside(_packed, tuple(objects))
+        packed: bytes = await self._in_thread(_packed, tuple(objects))
         changes: list[Change] = [PutState(TOPOLOGY_READ, to_json(read))]
         if packed != self._packed:
             changes.append(PutState(TOPOLOGY, packed))

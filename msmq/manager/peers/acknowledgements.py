@@ -66,7 +66,7 @@ class Acknowledgements:
             self._receivers,
         )
         if decision.is_wrong:
-            self._guesses.was_wrong(address, self._performer.clock.now())
+            self._guesses.count_wrong(address, self._performer.clock.now())
             self._counts["ACKNOWLEDGEMENT_OF_NOTHING"] += 1
         if decision.refusal is not None:
             self._refuse(address, decision.refusal)

@@ -30,8 +30,8 @@ class AcknowledgingPeers:
             address=address,
             is_admitted=gate.admits(address),
             may_acknowledge=gate.may_acknowledge(address),
-            is_configured=gate.vouches(address),
-            has_guesses_left=self._guesses.hears(address, self._clock.now()),
+            is_configured=gate.accepts_acknowledgements(address),
+            has_guesses_left=self._guesses.admits(address, self._clock.now()),
         )
 
 

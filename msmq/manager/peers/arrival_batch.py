@@ -8,7 +8,7 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.session import ISession
-from msmq.manager.answers import AcknowledgementBatch
+from msmq.manager.acknowledgement_batch import AcknowledgementBatch
 from msmq.manager.securing.inspection import Refused
 from msmq.persistence.changes import Change
 from msmq.queues.queue import MessagePosition

@@ -18,7 +18,7 @@ from msmq.queues.arriving.reports import destination_of
 from msmq.quoting import shown
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.transfer.decisions.arrival_decision import Fate
+from msmq.transfer.decisions.arrival_decision import ArrivalOutcome
 
 
 class ArrivalRefusals:
@@ -52,13 +52,13 @@ class ArrivalRefusals:
         @param held: the number of streams of that host.
         """
         if batch.is_short_of_streams:
-            self.counts[Fate.NO_ROOM.name] += 1
+            self.counts[ArrivalOutcome.NO_ROOM.name] += 1
             return
         batch.is_short_of_streams = True
         self.refuse(
             batch,
             message,
-            Fate.NO_ROOM.name,
+            ArrivalOutcome.NO_ROOM.name,
             f": its host has {held} streams, more than are free of [limits] incoming_streams; the sender "
             f"retries",
         )

@@ -38,9 +38,9 @@ from msmq.structures.status import MQError
 from msmq.transfer.decisions.arrival_decision import (
     ArrivalDecision,
     ArrivalFacts,
+    ArrivalOutcome,
     ArrivalRefusal,
     Destination,
-    Fate,
     cut_at,
     decide,
 )
@@ -277,25 +277,25 @@ class Arrivals:
             zip(messages[: len(decision.outcomes)], queues, strict=False)
         ):
             match decision.outcomes[index]:
-                case Fate.ENQUEUED if queue is not None:
+                case ArrivalOutcome.ENQUEUED if queue is not None:
                     arrivals.append((queue, message))
-                case Fate.FORWARDED:
+                case ArrivalOutcome.FORWARDED:
                     passing = self._forwarding.forwarded(message, batch.session.remote_address)
                     arrivals.append((routes[message], passing))
-                case Fate.ACKNOWLEDGEMENT:
+                case ArrivalOutcome.ACKNOWLEDGEMENT:
                     if not self._acknowledgements.take(batch, message):
                         self._refusals.refuse(batch, message, MessageClass.NACK_BAD_DST_Q)
                     elif batch.is_cut:
                         decision = cut_at(decision, messages, index)
                         batch.is_cut = False
                         batch.close = batch.close or CloseReason.GUESSING
-                case Fate.NO_ROOM:
+                case ArrivalOutcome.NO_ROOM:
                     self._refusals.no_stream(
                         batch,
                         message,
                         self._turns.history.streams.held_by(f"TCP:{batch.session.remote_address}"),
                     )
-                case Fate.IGNORED:
+                case ArrivalOutcome.IGNORED:
                     self._express.take_back((message,))
                 case ArrivalRefusal(why, detail, is_sent_again):
                     self._refusals.refuse(batch, message, why, detail, is_sent_again=is_sent_again)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from msmq.manager.peers.answer_limits import AnswerLimits
 from msmq.manager.peers.connectors import Connectors
+from msmq.manager.peers.peer_queue_limits import PeerQueueLimits
 from msmq.manager.performer import Performer
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.membership.access import DirectoryAccess
@@ -49,7 +49,7 @@ class Forwarding:
         performer: Performer,
         role: RoutingRole,
         gate: TrustedPeers,
-        answer_room: AnswerLimits,
+        answer_room: PeerQueueLimits,
         connectors: Connectors,
     ) -> None:
         """Create the part; it forwards while this queue manager is a routing server.

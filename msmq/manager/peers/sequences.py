@@ -12,9 +12,9 @@ from twisted.logger import Logger
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.session import ISession
 from msmq.manager.events import EventLog
+from msmq.manager.peers.acknowledged_removals import hold
 from msmq.manager.peers.acknowledging_peers import peer_of
 from msmq.manager.peers.delivery_log import DeliveryLog
-from msmq.manager.peers.fates import hold
 from msmq.manager.peers.foreign_sites import ForeignSites
 from msmq.manager.performer import Performer, PerformerListener
 from msmq.manager.states import as_changes
@@ -131,7 +131,7 @@ class Sequences:
     def _expire(self, now: Moment) -> None:
         """[MS-MQQB] 3.1.6.5 Transactional Ack Wait Timer Event: unacknowledged messages are sent again."""
         for key, messages in self._streams.expire(now):
-            self._give_back(key, messages, now)
+            self._return_to_queue(key, messages, now)
         self._timer.set(self._streams.deadline)
 
     def info(self, queue: OutgoingQueue) -> OutgoingTransferInfo | None:
@@ -205,7 +205,7 @@ class Sequences:
         """The session of this queue's messages was lost."""
         stream = self._streams.find(queue)
         if stream is not None:
-            self._give_back(queue, stream.disconnected(), now)
+            self._return_to_queue(queue, stream.disconnected(), now)
 
     def left(self, queue: Queue, positions: Iterable[MessagePosition]) -> None:
         """These messages were removed from an outgoing queue without an acknowledgement, by expiry or
@@ -433,7 +433,7 @@ class Sequences:
         if not await self._performer.insist(stored, "the delivery of messages", every=RETRY):
             raise CancelledError
 
-    def _give_back(self, key: Hashable, messages: Sequence[MessagePosition], now: Moment) -> None:
+    def _return_to_queue(self, key: Hashable, messages: Sequence[MessagePosition], now: Moment) -> None:
         performer = self._performer
         self._timer.set(self._streams.deadline)
         if messages:

@@ -14,8 +14,8 @@ from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.session import ISession
 from msmq.manager.events import EventLog
 from msmq.manager.log_summaries import RefusalLog
+from msmq.manager.peers.acknowledged_removals import hold
 from msmq.manager.peers.acknowledging_peers import AcknowledgingPeers
-from msmq.manager.peers.fates import hold
 from msmq.manager.peers.foreign_sites import ForeignSites
 from msmq.manager.performer import Performer
 from msmq.manager.states import as_changes
@@ -294,7 +294,7 @@ class SourceJournal:
         if due is not None:
             # It is a time of the wall clock, which may be changed.
             self._timer.set(now.monotonic + min(max(due - now.wall, 0.0), LONGEST_TRUST))
-        elif self._table.is_untidy:
+        elif self._table.has_pending_work:
             self._timer.set(now.monotonic + LONGEST_TRUST)
         else:
             self._timer.set(None)

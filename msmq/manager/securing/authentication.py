@@ -230,7 +230,7 @@ class Authentication:
         """Find the owner of the certificate."""
         certificate, sender = security.sender_cert, security.security_id
         if security.sender_id_type == SenderIdType.NONE:
-            return self._nobody(queue, message, "it has no sender identifier")
+            return self._unauthenticated(queue, message, "it has no sender identifier")
         if security.sender_id_type == SenderIdType.QUEUE_MANAGER:
             return self._identify_queue_manager(queue, message, security)
         try:
@@ -328,7 +328,7 @@ class Authentication:
             if found.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
                 self._unproven.add(remembered, None, self._clock.now())
                 return self._other_key(queue, message, sender, None)
-            return self._untold_key(queue, message, sender, _why(found, "queue manager"))
+            return self._unknown_key(queue, message, sender, _why(found, "queue manager"))
         published = found.value.values.get("public_signing_key_list")
         keys = [
             _key(entry.key.modulus, entry.key.public_exponent)
@@ -345,14 +345,16 @@ class Authentication:
         @param count: the number that the directory has for it; C{None} for an unknown queue manager.
         """
         if count is None:
-            return self._untold_key(queue, message, sender, _unknown("queue manager"))
+            return self._unknown_key(queue, message, sender, _unknown("queue manager"))
         return _bad(f"the directory has another signing key for the queue manager {format_guid(sender)}")
 
-    def _untold_key(self, queue: Queue, message: Accepted, sender: UUID, why: str) -> Outcome:
+    def _unknown_key(self, queue: Queue, message: Accepted, sender: UUID, why: str) -> Outcome:
         name = format_guid(sender)
-        return self._nobody(queue, message, f"the keys of the queue manager {name} are unknown: {why}")
+        return self._unauthenticated(
+            queue, message, f"the keys of the queue manager {name} are unknown: {why}"
+        )
 
-    def _nobody(self, queue: Queue, message: Accepted, why: str) -> Outcome:
+    def _unauthenticated(self, queue: Queue, message: Accepted, why: str) -> Outcome:
         """The refusal of a valid signature whose key does not authenticate the sender."""
         if queue.definition.authenticate:
             return _bad(

@@ -37,7 +37,7 @@ class Certificates:
     """The signing certificates of this queue manager.
 
     @param sender: the SID of local senders, by default.
-    @param beside: calls a function in a worker thread.
+    @param in_thread: calls a function in a worker thread.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class Certificates:
         store: ICertificateStore,
         clock: IClock,
         sender: bytes,
-        beside: Callable[..., Deferred[Any]],
+        in_thread: Callable[..., Deferred[Any]],
     ) -> None:
         self._signing = signing
         self._store = store
         self._clock = clock
         self._sender = sender
-        self._beside = beside
+        self._in_thread = in_thread
         self._kept: tuple[KeptCertificate, ...] = ()
 
     @property
@@ -131,7 +131,7 @@ class Certificates:
             raise MQError(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"days {days} is not within 1..36500")
         now = self._clock.now().wall
         # A clock that is slightly slow elsewhere must not make a new certificate invalid.
-        credentials = await self._beside(self._signing.create, common_name, now - _DAY, now + days * _DAY)
+        credentials = await self._in_thread(self._signing.create, common_name, now - _DAY, now + days * _DAY)
         # Another caller may have created one meanwhile.
         former = self._former(owner, renew=renew)
         kept = KeptCertificate(credentials, owner, is_internal=True)

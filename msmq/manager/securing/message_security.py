@@ -40,23 +40,25 @@ class SecurityProviders:
     @ivar certificates: stores signing certificates; without it messages cannot be signed.
     @ivar signing_policy: which signatures are accepted and created.
     @ivar sender: the SID of local senders.
-    @ivar tells_sender: whether unsigned messages carry it too.
+    @ivar sends_sender: whether unsigned messages carry it too.
     """
 
     signing: ISigning | None = None
     certificates: ICertificateStore | None = None
     signing_policy: SigningPolicy = attrs.field(factory=SigningPolicy)
     sender: bytes = NOBODY
-    tells_sender: bool = False
+    sends_sender: bool = False
 
-    def make_certificates(self, clock: IClock, beside: Callable[..., Deferred[Any]]) -> Certificates | None:
+    def make_certificates(
+        self, clock: IClock, in_thread: Callable[..., Deferred[Any]]
+    ) -> Certificates | None:
         """The signing certificates; C{None} if messages cannot be signed.
 
-        @param beside: calls a function in a worker thread.
+        @param in_thread: calls a function in a worker thread.
         """
         if self.signing is None or self.certificates is None:
             return None
-        return Certificates(self.signing, self.certificates, clock, self.sender, beside)
+        return Certificates(self.signing, self.certificates, clock, self.sender, in_thread)
 
 
 class MessageSecurity:

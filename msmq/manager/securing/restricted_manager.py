@@ -224,7 +224,7 @@ class RestrictedQueueManager:
                 )
             return attrs.evolve(message, sender_certificate=certificates.facts(kept).fingerprint)
         if message.sender_identifier_type is SenderIdType.SID or (
-            message.sender_identifier_type is None and securing.signer.tells_sender
+            message.sender_identifier_type is None and securing.signer.sends_sender
         ):
             return attrs.evolve(message, sender_identifier_type=SenderIdType.NONE)
         return message

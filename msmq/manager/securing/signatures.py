@@ -34,7 +34,7 @@ class Signer:
     """Adds sender identifiers to messages, and signs messages for applications.
 
     @ivar sender: the SID of local senders.
-    @ivar tells_sender: whether unsigned messages carry it, unless they are sent without.
+    @ivar sends_sender: whether unsigned messages carry it, unless they are sent without.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class Signer:
         clock: IClock,
         certificates: Certificates | None,
         *,
-        tells_sender: bool,
+        sends_sender: bool,
     ) -> None:
         """Create the signer of a queue manager and its local senders.
 
         @param identifier: of the queue manager.
         @param certificates: the signing certificates; without them messages cannot be signed.
         """
-        self.tells_sender = tells_sender
+        self.sends_sender = sends_sender
         self._identifier = identifier.bytes_le
         self.sender = sender
         self._signing = signing
@@ -73,7 +73,7 @@ class Signer:
         if message.authentication_level:
             return self.sign(view, message, is_local)
         kind = message.sender_identifier_type
-        if kind is SenderIdType.NONE or (kind is None and not self.tells_sender):
+        if kind is SenderIdType.NONE or (kind is None and not self.sends_sender):
             return view
         is_queue_manager = kind is SenderIdType.QUEUE_MANAGER
         header = SecurityHeader(

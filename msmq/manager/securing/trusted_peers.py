@@ -70,7 +70,7 @@ class TrustedPeers:
         # An address that is not an IP address is a connection within this machine.
         return is_loopback(address) or read_address(address) is None
 
-    def vouches(self, address: str) -> bool:
+    def accepts_acknowledgements(self, address: str) -> bool:
         """Whether C{acknowledgers} contains this address."""
         return self.admits(address) or (bool(self.acknowledgers) and self.may_acknowledge(address))
 

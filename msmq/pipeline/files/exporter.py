@@ -23,7 +23,7 @@ from msmq.pipeline.reading.streams import Topic, find_topic, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC, PLAIN, BodyReaders, event_batch, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
 from msmq.pipeline.stored_packets import StoredPacket, signed
-from msmq.storage.readers import StoreReader, open_beside
+from msmq.storage.readers import StoreReader, open_reader
 from msmq.structures.names.name_text import is_format_name
 from msmq.wire.guid import NULL_GUID
 
@@ -72,14 +72,14 @@ def store_at(place: str) -> Iterator[StoreReader]:
     @param place: a data directory, a record log, a file of SQLite, or C{postgresql://...}.
     @raise StorageError: there is none.
     """
-    store = open_beside(place)
+    store = open_reader(place)
     try:
         yield store
     finally:
         store.close()
 
 
-def wish(store: StoreReader, name: str, *, log: bool = False) -> ExportRequest:
+def export_request(store: StoreReader, name: str, *, log: bool = False) -> ExportRequest:
     r"""The stream and topic of a name: C{events}, or the path of a queue, a journal or a dead-letter queue.
 
     @param log: whether to export the message log of the queue instead of its messages.
@@ -128,20 +128,20 @@ class Exporter:
         self._on_rows = on_rows
         self._file_rows = file_rows
 
-    def expected(self, wishes: Sequence[ExportRequest]) -> int:
+    def expected(self, requests: Sequence[ExportRequest]) -> int:
         """The approximate number of rows to write, for a progress bar."""
-        return sum(map(self._expected, wishes))
+        return sum(map(self._expected, requests))
 
-    def _expected(self, wished: ExportRequest) -> int:
-        queue = wished.topic.queue
-        if wished.stream == "events":
+    def _expected(self, request: ExportRequest) -> int:
+        queue = request.topic.queue
+        if request.stream == "events":
             first, end = self._store.event_bounds()
-            return end - max(first, self._behind(wished))
-        if wished.stream == "log":
-            return self._store.log_cuts(queue, self._behind(wished), self._store.log_end(), _ALL)[1]
+            return end - max(first, self._behind(request))
+        if request.stream == "log":
+            return self._store.log_cuts(queue, self._behind(request), self._store.log_end(), _ALL)[1]
         return self._store.message_cuts(queue, 0, LEVELS * LEVEL, _ALL)[1]
 
-    def run(self, wishes: Sequence[ExportRequest]) -> Iterator[Exported]:
+    def run(self, requests: Sequence[ExportRequest]) -> Iterator[Exported]:
         """Export the requested streams in order, and report each when it is complete.
 
         @raise FilesError: a file cannot be written.
@@ -149,30 +149,30 @@ class Exporter:
         """
         parquet()
         with writing_into(self._directory):
-            for wished in wishes:
-                yield self._export(wished)
+            for request in requests:
+                yield self._export(request)
 
-    def _shelf(self, wished: ExportRequest) -> TopicFiles:
-        topic = wished.topic
-        whose = (self._store.identifier(), str(topic.queue), wished.stream)
+    def _shelf(self, request: ExportRequest) -> TopicFiles:
+        topic = request.topic
+        whose = (self._store.identifier(), str(topic.queue), request.stream)
         return TopicFiles(
-            self._directory, f"{topic.name}-log" if wished.stream == "log" else topic.name, whose
+            self._directory, f"{topic.name}-log" if request.stream == "log" else topic.name, whose
         )
 
-    def _behind(self, wished: ExportRequest) -> int:
+    def _behind(self, request: ExportRequest) -> int:
         """The first number of a log that is not exported yet."""
-        return max((place.last for place in self._shelf(wished).places()), default=-1) + 1
+        return max((place.last for place in self._shelf(request).places()), default=-1) + 1
 
-    def _export(self, wished: ExportRequest) -> Exported:
-        told = Exported(wished.topic.name, wished.stream)
-        writer = _Writer(self._shelf(wished), told, self._on_rows, self._file_rows)
+    def _export(self, request: ExportRequest) -> Exported:
+        told = Exported(request.topic.name, request.stream)
+        writer = _Writer(self._shelf(request), told, self._on_rows, self._file_rows)
         try:
-            if wished.stream == "events":
-                for events in self._events(wished, told):
+            if request.stream == "events":
+                for events in self._events(request, told):
                     writer.write(events, _event_facts, event_batch)
             else:
-                for packets in self._packets(wished, told):
-                    writer.write(packets, _packet_facts(wished.stream), self._batch)
+                for packets in self._packets(request, told):
+                    writer.write(packets, _packet_facts(request.stream), self._batch)
             writer.finish()
         except BaseException:
             writer.abandon()
@@ -182,9 +182,9 @@ class Exporter:
     def _batch(self, packets: Sequence[StoredPacket]) -> Any:
         return message_batch(packets, _EXPORTED, self._reading)
 
-    def _events(self, wished: ExportRequest, told: Exported) -> Iterator[Sequence[StoredEvent]]:
+    def _events(self, request: ExportRequest, told: Exported) -> Iterator[Sequence[StoredEvent]]:
         bounds = self._store.event_bounds()
-        begin = self._from(wished, bounds, told)
+        begin = self._from(request, bounds, told)
         while True:
             events, following = self._store.events(begin, bounds[1])
             yield events
@@ -192,12 +192,12 @@ class Exporter:
                 return
             begin = self._still(following, self._store.event_bounds()[0], told)
 
-    def _packets(self, wished: ExportRequest, told: Exported) -> Iterator[Sequence[StoredPacket]]:
-        return self._logged(wished, told) if wished.stream == "log" else self._lying(wished)
+    def _packets(self, request: ExportRequest, told: Exported) -> Iterator[Sequence[StoredPacket]]:
+        return self._logged(request, told) if request.stream == "log" else self._lying(request)
 
-    def _logged(self, wished: ExportRequest, told: Exported) -> Iterator[Sequence[StoredPacket]]:
-        topic, end = wished.topic, self._store.log_end()
-        begin = self._from(wished, self._store.log_bounds(topic.queue), told)
+    def _logged(self, request: ExportRequest, told: Exported) -> Iterator[Sequence[StoredPacket]]:
+        topic, end = request.topic, self._store.log_end()
+        begin = self._from(request, self._store.log_bounds(topic.queue), told)
         while True:
             page = self._store.log(topic.queue, begin, end, since=None, until=None, bodies=True)
             yield [
@@ -215,16 +215,16 @@ class Exporter:
         told.trimmed = told.trimmed[0] if told.trimmed else following, first - 1
         return first
 
-    def _from(self, wished: ExportRequest, bounds: tuple[int, int], told: Exported) -> int:
-        behind = self._behind(wished)
+    def _from(self, request: ExportRequest, bounds: tuple[int, int], told: Exported) -> int:
+        behind = self._behind(request)
         if 0 < behind < bounds[0]:
             told.trimmed = behind, bounds[0] - 1
         return max(behind, bounds[0])
 
-    def _lying(self, wished: ExportRequest) -> Iterator[Sequence[StoredPacket]]:
-        topic = wished.topic
+    def _lying(self, request: ExportRequest) -> Iterator[Sequence[StoredPacket]]:
+        topic = request.topic
         # A transaction that commits late may add a lower number than those in the files.
-        known = self._shelf(wished).numbers("lookup_id")
+        known = self._shelf(request).numbers("lookup_id")
         begin: int | None = 0
         while begin is not None:
             page = self._store.messages(

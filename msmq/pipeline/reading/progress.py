@@ -21,7 +21,7 @@ from msmq.pipeline.reading.slices import ReadSlice, RowSpan, cut
 from msmq.pipeline.reading.stores import cuts_of
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC
-from msmq.storage.readers import StoreReader, open_beside
+from msmq.storage.readers import StoreReader, open_reader
 from msmq.wire.guid import NULL_GUID
 
 VERSION: Final = 1
@@ -259,7 +259,7 @@ class LogProgress:
 
 @contextmanager
 def _opened(options: ReadOptions) -> Iterator[StoreReader]:
-    store = open_beside(options.location)
+    store = open_reader(options.location)
     try:
         yield store
     finally:

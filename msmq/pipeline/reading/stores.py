@@ -16,7 +16,7 @@ from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut, level_s
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC
 from msmq.pipeline.stored_packets import StoredPacket
-from msmq.storage.readers import StoreReader, open_beside
+from msmq.storage.readers import StoreReader, open_reader
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
@@ -42,7 +42,7 @@ class StoreScan:
         @raise ReadingError: the options do not fit the store.
         @raise StorageError: the store cannot be read.
         """
-        store = open_beside(self.options.location)
+        store = open_reader(self.options.location)
         try:
             return self._slices(store)
         finally:
@@ -115,7 +115,7 @@ class StoreScan:
         @raise StorageError: the store cannot be read.
         @raise DataLost: rows of the slice were removed, and the slice is strict.
         """
-        store = open_beside(self.options.location)
+        store = open_reader(self.options.location)
         try:
             for span in part.spans:
                 pages = _counted(part, span, message_pages(store, part.kind, span, self.wanted))
@@ -125,7 +125,7 @@ class StoreScan:
 
     def event_pages(self, part: ReadSlice) -> Iterator[Sequence[StoredEvent]]:
         """The events of a slice; see L{pages}."""
-        store = open_beside(self.options.location)
+        store = open_reader(self.options.location)
         try:
             for span in part.spans:
                 yield from _counted(part, span, _event_pages(store, span))

@@ -141,7 +141,7 @@ class Departures:
             if position is None or position.queue.is_deleted:
                 continue
             if position.state is PositionState.AVAILABLE:
-                position.queue.let_go(position)
+                position.queue.remove_available(position)
             elif position.state is PositionState.LOCKED_READER:
                 position.state = PositionState.LEAVING
             else:

@@ -114,7 +114,7 @@ def _leave(late: Iterable[MessagePosition]) -> list[Departure]:
     leaving: list[MessagePosition] = []
     for position in late:
         if position.state is PositionState.AVAILABLE:
-            position.queue.let_go(position)
+            position.queue.remove_available(position)
         elif position.state in (PositionState.ARRIVING, PositionState.LOCKED_READER):
             position.state = PositionState.LEAVING
         else:

@@ -44,7 +44,7 @@ class Moves:
         """
         check_move(position.queue, target, is_transactional=False)
         check_available(position)
-        position.queue.let_go(position)
+        position.queue.remove_available(position)
         position.state = PositionState.REMOVING
         return self.move_locked([position], target)
 
@@ -69,7 +69,7 @@ class Moves:
                         " is exceeded",
                     )
         for position in positions:
-            position.queue.let_go(position)
+            position.queue.remove_available(position)
             position.state = PositionState.REMOVING
         return self.move_locked(positions, target)
 

@@ -38,7 +38,7 @@ from msmq.structures.packet.message_class import MessageClass
 if TYPE_CHECKING:
     from msmq.structures.packet.user_message_view import UserMessageView
 
-Numbering: TypeAlias = Callable[[Queue, Sequence[MessagePosition]], Sequence[Change]]
+SequenceNumbering: TypeAlias = Callable[[Queue, Sequence[MessagePosition]], Sequence[Change]]
 """Assigns sequence numbers to the messages that a transaction sends to a queue: patches their packets, and
 returns the changes to store."""
 
@@ -130,7 +130,7 @@ class QueueTransactions:
         check_available(position)
         transaction.check_active()
         check_move(position.queue, target, is_transactional=True)
-        position.queue.let_go(position)
+        position.queue.remove_available(position)
         position.state = PositionState.LOCKED_READER
         self.move(transaction, position, target)
 
@@ -155,7 +155,7 @@ class QueueTransactions:
         ]
         return [*gone_with_queue(deleted), *finish_purge(purged)]
 
-    def commit(self, transaction: Transaction, numbering: Numbering, now: Moment) -> Commitment:
+    def commit(self, transaction: Transaction, numbering: SequenceNumbering, now: Moment) -> Commitment:
         """[MS-MQDMPR] 3.1.4.4 Commit: the changes to store, as one batch.
 
         Either L{msmq.queues.model.QueueManagerModel.committed} or L{uncommit} has to follow.

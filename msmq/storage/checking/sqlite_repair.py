@@ -88,7 +88,7 @@ def _build(
         (last,) = copy.execute(f"SELECT coalesce(max(sequence), 0) FROM {name}").fetchone()
         copy.execute("INSERT OR IGNORE INTO sequence VALUES (?, 1, ?)", (name, last))
     _keep_number(source, copy, mark)
-    _mend_small(copy, path, told)
+    _repair_small_tables(copy, path, told)
     _take_orphans(copy, path, told)
     copy.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     copy.execute(f"PRAGMA user_version = {SCHEMA.version}")
@@ -164,7 +164,7 @@ def _keep_number(source: sqlite3.Connection, copy: sqlite3.Connection, mark: Pat
     copy.execute("UPDATE generation SET store = ?, number = ?, is_checked = ?", row)
 
 
-def _mend_small(copy: sqlite3.Connection, path: Path, told: list[str]) -> None:
+def _repair_small_tables(copy: sqlite3.Connection, path: Path, told: list[str]) -> None:
     for row, identifier, definition, checksum in copy.execute("SELECT * FROM queue").fetchall():
         try:
             right = queue_checksum(row, identifier, definition)

@@ -58,9 +58,9 @@ class LogCheck:
         found = [
             problem
             for path, header in self.segments.values()
-            if (problem := _mended_header(path, header)) is not None
+            if (problem := _repair_header(path, header)) is not None
         ]
-        found += [problem for path in self.free if (problem := _mended_free(path)) is not None]
+        found += [problem for path in self.free if (problem := _repair_free_segment(path)) is not None]
         for problem in (_checkpoint_problem(self.checkpoint), self._group_problem()):
             if problem is not None:
                 found.append(problem)
@@ -88,7 +88,7 @@ class LogCheck:
         return None
 
 
-def _mended_header(path: Path, header: SegmentHeader) -> LogProblem | None:
+def _repair_header(path: Path, header: SegmentHeader) -> LogProblem | None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         is_intact = read_exactly(descriptor, 0, SEGMENT_HEADER) == header.to_bytes()
@@ -100,7 +100,7 @@ def _mended_header(path: Path, header: SegmentHeader) -> LogProblem | None:
     return LogProblem(path, 0, "the header of the segment was damaged, and was written again", False)
 
 
-def _mended_free(path: Path) -> LogProblem | None:
+def _repair_free_segment(path: Path) -> LogProblem | None:
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         head = read_exactly(descriptor, 0, SEGMENT_HEADER)

@@ -30,7 +30,7 @@ from msmq.storage.log.workers import Worker
 from msmq.storage.migration.digest import SECTIONS, SectionDigest, StoreDigest, digest_of
 from msmq.storage.migration.errors import AlreadyMoved, DigestMismatch, MigrationError, TargetInUse
 from msmq.storage.migration.pages import copy_pages
-from msmq.storage.migration.places import StorePlace
+from msmq.storage.migration.store_locations import StoreLocation
 
 EVENT: Final = "migrated"
 """The event in the target that says that a migration ended, and what it moved."""
@@ -87,8 +87,8 @@ class Migration:
 
     def __init__(
         self,
-        source: StorePlace,
-        target: StorePlace,
+        source: StoreLocation,
+        target: StoreLocation,
         reactor: IReactorFromThreads,
         *,
         accepts_loss: bool,
@@ -225,7 +225,7 @@ class Migration:
         await source.commit([PutState(MARK, attrs.evolve(mark, is_finished=True).to_bytes())])
         self._tell("finished")
 
-    async def _digest(self, place: StorePlace, worker: Worker) -> StoreDigest:
+    async def _digest(self, place: StoreLocation, worker: Worker) -> StoreDigest:
         unreported = 0
 
         def count(rows: int) -> None:
@@ -251,7 +251,7 @@ class Migration:
 
 
 def _mark_of(
-    snapshot: Snapshot, place: StorePlace, role: MigrationRole = MigrationRole.MOVED
+    snapshot: Snapshot, place: StoreLocation, role: MigrationRole = MigrationRole.MOVED
 ) -> MigrationMark | None:
     """The mark of a store that was opened; C{None} if it has none.
 

@@ -62,7 +62,7 @@ class _Attempt:
     plan: TransactionPlan
     script: Script
     outcomes: Outcomes
-    tells_of_express: bool
+    reports_express_loss: bool
 
 
 class ServerDatabase:
@@ -235,7 +235,7 @@ class ServerDatabase:
         """
         self._present()
 
-    def tidy(self) -> bool:
+    def cleanup(self) -> bool:
         """Delete some obsolete rows; returns whether more work is pending.
 
         @raise StorageError: it failed, and nothing was changed.
@@ -246,7 +246,7 @@ class ServerDatabase:
         except psycopg.Error as error:
             if is_lost(link, error):
                 raise self._lose(error) from None
-            raise failure(self.address, "tidy up", error) from None
+            raise failure(self.address, "cleanup up", error) from None
 
     def _perform(self, link: PostgresqlConnection, plan: TransactionPlan, outcomes: Outcomes) -> None:
         try:
@@ -294,7 +294,7 @@ class ServerDatabase:
             self._sure = script_.numbers.group
             self._mark.confirmed(self._sure)
         self._has_express |= plan.express is not None
-        self._lost_express &= not attempt.tells_of_express
+        self._lost_express &= not attempt.reports_express_loss
 
     def _present(self) -> PostgresqlConnection:
         if self._refusal is not None:

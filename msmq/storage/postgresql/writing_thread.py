@@ -22,7 +22,7 @@ from msmq.storage.writing_thread import Listener, Stop, WritingThread
 GROUP_BYTES: Final = 64 * 1024 * 1024
 """Approximate limit on the bytes of one transaction, unless a single batch is larger."""
 
-TIDY_SECONDS: Final = 0.05
+CLEANUP_SECONDS: Final = 0.05
 """Seconds between cleanup steps."""
 
 CHECK_SECONDS: Final = 1.0
@@ -79,16 +79,16 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
         super()._stop_reading()
 
     def _serve(self, database: ServerDatabase) -> None:
-        # The time of the next step that tidies up; None while there is nothing to tidy.
-        tidy_at: float | None = time.monotonic()
+        # The time of the next step that tidies up; None while there is nothing to cleanup.
+        cleanup_at: float | None = time.monotonic()
         while not self._is_end:
             is_away = self._away_since is not None
-            has_written = self._perform(database, self._take(None if is_away else tidy_at))
+            has_written = self._perform(database, self._take(None if is_away else cleanup_at))
             now = time.monotonic()
-            if tidy_at is None:
-                tidy_at = now + TIDY_SECONDS if has_written else None
-            elif tidy_at <= now and self._away_since is None:
-                tidy_at = time.monotonic() + TIDY_SECONDS if self._tidy(database) else None
+            if cleanup_at is None:
+                cleanup_at = now + CLEANUP_SECONDS if has_written else None
+            elif cleanup_at <= now and self._away_since is None:
+                cleanup_at = time.monotonic() + CLEANUP_SECONDS if self._cleanup(database) else None
 
     def _take(self, until: float | None) -> list[Asked | Stop]:
         """What waits, as much as goes together; if nothing does, wait for it, but not for long."""
@@ -202,10 +202,10 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
                 if outcomes:
                     self._listener.deliver(list(outcomes))
                     outcomes.clear()
-                if not self._refuse_what_comes(error):
+                if not self._refuse_pending(error):
                     raise _with_doubt(database, error)
 
-    def _refuse_what_comes(self, error: DatabaseUnreachable) -> bool:
+    def _refuse_pending(self, error: DatabaseUnreachable) -> bool:
         """Let fail for a while what is asked for; not if it is the end."""
         for asked in self._take(None):
             match asked:
@@ -245,10 +245,10 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
         """Whether the wait for the database has expired."""
         return self._away_since is not None and time.monotonic() >= self._away_since + self._wait
 
-    def _tidy(self, database: ServerDatabase) -> bool:
+    def _cleanup(self, database: ServerDatabase) -> bool:
         """Do a background step; returns whether there is more to do."""
         try:
-            return database.tidy()
+            return database.cleanup()
         except DatabaseUnreachable as error:
             self._is_away(error)
         except StatementRefused:

@@ -8,7 +8,7 @@ from msmq.interfaces.storage import StorageError
 from msmq.persistence.migration_mark import MARK, MigrationRole, read_mark
 from msmq.storage.readers.shape import RowPage, StoreReader
 
-__all__ = ["RowPage", "StoreReader", "has_store", "open_beside"]
+__all__ = ["RowPage", "StoreReader", "has_store", "open_reader"]
 
 STORE_FILE = "msmq.sqlite"
 """The file of the store in a data directory."""
@@ -18,7 +18,7 @@ CHECKPOINTS = ("checkpoint-a", "checkpoint-b")
 """The files by which a record log is known."""
 
 
-def open_beside(location: str) -> StoreReader:
+def open_reader(location: str) -> StoreReader:
     """Open the store at a path or URL.
 
     @param location: a data directory, a file of SQLite, the directory of a record log, or

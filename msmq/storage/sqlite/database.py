@@ -35,7 +35,7 @@ from msmq.storage.plan import TransactionPlan
 from msmq.storage.sqlite.express import ExpressLog, express_path, open_express, remove_express
 from msmq.storage.sqlite.failures import failure, kind_of
 from msmq.storage.sqlite.file_ownership import connect, prepare
-from msmq.storage.sqlite.files import OpenedFiles, create_file, is_absent, lock_file, put_stale_log_aside
+from msmq.storage.sqlite.files import OpenedFiles, create_file, is_absent, lock_file, move_stale_log_away
 from msmq.storage.sqlite.generation import FileGeneration
 from msmq.storage.sqlite.index import read_rows, read_snapshot
 from msmq.storage.sqlite.integrity.checksum_fill import FileChecksumFill
@@ -153,14 +153,14 @@ class FileDatabase:
             failed = self._presence.loss()
         return outcomes if failed is None else [outcome or failed for outcome in outcomes]
 
-    def tidy(self) -> bool:
+    def cleanup(self) -> bool:
         """Release some space; returns whether more work is pending.
 
         @raise StorageError: it failed, and nothing was changed.
         """
         is_urgent = self._reserve.is_spent and not self._reserve.hold()
         try:
-            is_more = self._space.give_back(is_urgent=is_urgent) or self._fill.step()
+            is_more = self._space.reclaim(is_urgent=is_urgent) or self._fill.step()
         except sqlite3.Error as error:
             raise failure(self.path, "release space", error) from error
         if self._space.has_checkpointed:
@@ -209,7 +209,7 @@ class FileDatabase:
     def _connect(self, schema: Schema, loss: LossCheck) -> tuple[sqlite3.Connection, sqlite3.Connection]:
         with ExitStack() as opened:
             try:
-                put_stale_log_aside(self.path)
+                move_stale_log_away(self.path)
                 create_file(self.path)
                 connection = connect(self.path)
                 opened.callback(connection.close)

@@ -46,7 +46,7 @@ def is_absent(path: Path) -> bool:
     return not path.stat().st_size and not (log.exists() and log.stat().st_size)
 
 
-def put_stale_log_aside(path: Path) -> None:
+def move_stale_log_away(path: Path) -> None:
     """Rename a log whose file is missing, which would be taken for that of a new file.
 
     @raise OSError: it cannot be renamed.

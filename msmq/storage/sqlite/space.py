@@ -53,7 +53,7 @@ class Space:
     written: int = 0
     has_checkpointed: bool = False
 
-    def give_back(self, *, is_urgent: bool = False) -> bool:
+    def reclaim(self, *, is_urgent: bool = False) -> bool:
         """Do one step; returns whether more work is pending.
 
         @param is_urgent: release all free pages, and the log, since the disk is full.

@@ -35,7 +35,7 @@ class SqliteWritingThread(WritingThread[FileDatabase, Asked]):
             if tidy_at is None:
                 tidy_at = now + TIDY_INTERVAL
             elif tidy_at <= now:
-                is_more = self._try(database.tidy)
+                is_more = self._try(database.cleanup)
                 self._try(database.checkpoint)
                 tidy_at = time.monotonic() + TIDY_INTERVAL if is_more else None
 

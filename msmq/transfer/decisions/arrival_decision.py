@@ -100,7 +100,7 @@ class ArrivalFacts:
     duplicates: Container[UserMessageView]
 
 
-class Fate(enum.Enum):
+class ArrivalOutcome(enum.Enum):
     """The outcome for a message that is not refused."""
 
     ENQUEUED = "enters its queue"
@@ -126,9 +126,12 @@ class ArrivalRefusal:
     is_sent_again: bool = False
 
 
-Outcome: TypeAlias = Fate | ArrivalRefusal
+MessageOutcome: TypeAlias = ArrivalOutcome | ArrivalRefusal
 
-_DROPPED: Final = {Verdict.DUPLICATE: Fate.DUPLICATE, Verdict.OUT_OF_ORDER: Fate.OUT_OF_ORDER}
+_DROPPED: Final = {
+    Verdict.DUPLICATE: ArrivalOutcome.DUPLICATE,
+    Verdict.OUT_OF_ORDER: ArrivalOutcome.OUT_OF_ORDER,
+}
 
 
 @attrs.frozen
@@ -145,7 +148,7 @@ class ArrivalDecision:
         a negative acknowledgement is sent only to that address.
     """
 
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[MessageOutcome]
     acknowledged: int
     is_judged: bool
     closure: Closure | None
@@ -161,7 +164,7 @@ def cut_at(decision: ArrivalDecision, messages: Sequence[UserMessageView], index
     """
     acknowledged = sum(message.is_recoverable for message in messages[:index])
     behind = [
-        outcome if message.is_recoverable else Fate.IGNORED
+        outcome if message.is_recoverable else ArrivalOutcome.IGNORED
         for message, outcome in zip(messages[index + 1 :], decision.outcomes[index + 1 :], strict=False)
     ]
     return attrs.evolve(
@@ -188,7 +191,7 @@ def decide(
         and not [message for message in messages if wall >= message.reach_limit]
     ):
         # Nearly every express message: no objection, and an existing queue.
-        return ArrivalDecision([Fate.ENQUEUED] * len(messages), 0, False, None)
+        return ArrivalDecision([ArrivalOutcome.ENQUEUED] * len(messages), 0, False, None)
     outcomes = _Outcomes(facts, now)
     for message, destination in zip(messages, facts.destinations, strict=True):
         outcomes.add_express(message, destination)
@@ -228,7 +231,7 @@ def _of_run(
     if size > facts.free:
         return None
     verdicts = history.judge(messages, facts.address, now)
-    outcomes: list[Outcome] = [Fate.ENQUEUED] * len(messages)
+    outcomes: list[MessageOutcome] = [ArrivalOutcome.ENQUEUED] * len(messages)
     for index, message in enumerate(messages) if verdicts else ():
         if (verdict := verdicts.get(message, Verdict.ACCEPTED)) is not Verdict.ACCEPTED:
             outcomes[index] = _DROPPED[verdict]
@@ -341,12 +344,12 @@ class _Outcomes:
         self._facts = facts
         self._now = now.wall
         self._unverified = unverified
-        self._outcomes: list[Outcome] = []
+        self._outcomes: list[MessageOutcome] = []
         self._acknowledged = 0
         self._is_cut = False
         self._closure = closure
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: MessageOutcome) -> None:
         self._outcomes.append(outcome)
 
     def decision(self, *, is_judged: bool) -> ArrivalDecision:
@@ -355,9 +358,9 @@ class _Outcomes:
     def add_express(self, message: UserMessageView, destination: Destination) -> None:
         """Decide about a message that is not recoverable."""
         if self._is_cut:
-            self.add(Fate.IGNORED)
+            self.add(ArrivalOutcome.IGNORED)
         elif message in self._facts.duplicates:
-            self.add(Fate.DUPLICATE)
+            self.add(ArrivalOutcome.DUPLICATE)
         else:
             self.add(self._of_accepted(message, destination))
 
@@ -372,7 +375,7 @@ class _Outcomes:
             return
         if verdict is Verdict.NO_ROOM:
             self._cut()
-            self.add(Fate.NO_ROOM)
+            self.add(ArrivalOutcome.NO_ROOM)
             return
         if not self._is_cut:
             self._acknowledged += 1
@@ -381,11 +384,11 @@ class _Outcomes:
         else:
             self.add(_DROPPED[verdict])
 
-    def _of_accepted(self, message: UserMessageView, destination: Destination) -> Outcome:
+    def _of_accepted(self, message: UserMessageView, destination: Destination) -> MessageOutcome:
         """The rules about the queue of a message, in order."""
         facts = self._facts
         if destination is Destination.MISSING:
-            return Fate.ACKNOWLEDGEMENT
+            return ArrivalOutcome.ACKNOWLEDGEMENT
         if destination is Destination.ELSEWHERE:
             return self._of_passing(message)
         if facts.security and (refused := facts.security.get(message)) is not None:
@@ -400,9 +403,9 @@ class _Outcomes:
             )
         if self._now >= message.reach_limit:
             return ArrivalRefusal(MessageClass.NACK_REACH_QUEUE_TIMEOUT)
-        return Fate.ENQUEUED
+        return ArrivalOutcome.ENQUEUED
 
-    def _of_passing(self, message: UserMessageView) -> Outcome:
+    def _of_passing(self, message: UserMessageView) -> MessageOutcome:
         facts = self._facts
         why = passing_refusal(
             message, is_routing_server=facts.is_routing_server, is_late=self._now >= message.reach_limit
@@ -411,7 +414,7 @@ class _Outcomes:
             return ArrivalRefusal(why)
         passing = facts.without_route.get(message)
         if passing is None:
-            return Fate.FORWARDED
+            return ArrivalOutcome.FORWARDED
         is_sent_again = message.is_recoverable and not self._is_cut
         if is_sent_again:
             self._acknowledged -= 1

@@ -106,7 +106,7 @@ class GuardTests(ControlTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.guarded = TokenSite(
-            self.site, TokenFile(token_file(self, TOKEN)), self.clock.reactor, strangers=3
+            self.site, TokenFile(token_file(self, TOKEN)), self.clock.reactor, unauthenticated=3
         )
         self.log: list[str] = []
 
@@ -223,10 +223,10 @@ class GuardTests(ControlTestCase):
     def test_unauthenticated_callers_are_limited(self) -> None:
         """The latest of the unauthenticated callers up to the limit are kept; others are not affected."""
         known = self.asking(f"Bearer {TOKEN}")
-        strangers = [self.stranger() for _ in range(100)]
-        self.assertEqual([each.transport.disconnected for each in strangers], [True] * 97 + [False] * 3)
+        unauthenticated = [self.stranger() for _ in range(100)]
+        self.assertEqual([each.transport.disconnected for each in unauthenticated], [True] * 97 + [False] * 3)
         self.assertFalse(known.transport.disconnected)
-        for stranger in strangers[97:]:
+        for stranger in unauthenticated[97:]:
             stranger.hang_up()
         self.assertEqual([self.stranger().transport.disconnected for _ in range(3)], [False] * 3)
 

@@ -257,7 +257,7 @@ class SendingTests(SigningTestCase):
         self.own_stores["BETA"].add(KeptCertificate(self.bob, OTHER_SID, is_internal=True))
         service = self.beta.service
         service._parts.securing.open()
-        service._parts.securing.signer.tells_sender = True
+        service._parts.securing.signer.sends_sender = True
         access = MemoryAccessControl()
         access.add(Account(OTHER_SID, "bob"))
         descriptors = SecurityDescriptors(AccessPolicy(access, OTHER_SID), None)

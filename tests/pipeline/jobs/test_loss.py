@@ -18,7 +18,7 @@ DEAD = ("dead_letter", "dead_letter_transactional")
 
 
 def naive(held: list[Row], happened: list[Row]) -> dict[tuple[Any, Any], tuple[str, str | None, int]]:
-    """Fate, reason and copies of each message, one by one."""
+    """ArrivalOutcome, reason and copies of each message, one by one."""
 
     def tells(row: Row) -> bool:
         return row["class"] in (1, 2, 0xFF) or bool(row["class"] & 0xC000)

@@ -37,10 +37,10 @@ reactor.run()
 
 READING = """
 import sys
-from msmq.storage.readers import open_beside
+from msmq.storage.readers import open_reader
 
-[queue] = open_beside(sys.argv[1]).queues()
-page = open_beside(sys.argv[1]).messages(queue.identifier, 0, 9, since=None, until=None, bodies=True)
+[queue] = open_reader(sys.argv[1]).queues()
+page = open_reader(sys.argv[1]).messages(queue.identifier, 0, 9, since=None, until=None, bodies=True)
 print([row[-1].decode() for row in page.rows])
 """
 

@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 
 from msmq.storage.migration.errors import AlreadyMoved
 from msmq.storage.migration.migration import MigrationProgress
-from msmq.storage.migration.places import place_of
+from msmq.storage.migration.store_locations import place_of
 from tests.storage.migration.support import migrated
 
 

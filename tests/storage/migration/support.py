@@ -24,7 +24,7 @@ from msmq.persistence.migration_mark import MARK
 from msmq.persistence.snapshot import Snapshot
 from msmq.storage.migration.digest import StoreDigest, digest_of
 from msmq.storage.migration.migration import Migration, MigrationProgress, MigrationSummary
-from msmq.storage.migration.places import StorePlace
+from msmq.storage.migration.store_locations import StoreLocation
 from tests.builders import user_packet
 from tests.contracts.store_contract import BILLS, HIGHEST, ORDERS, REMOTE
 
@@ -58,7 +58,7 @@ def everything(messages: int = 12) -> list[list[Change]]:
     ]
 
 
-async def filled(place: StorePlace, batches: list[list[Change]] | None = None) -> None:
+async def filled(place: StoreLocation, batches: list[list[Change]] | None = None) -> None:
     """Have a store hold all this, closed."""
     store = place.make_store()
     await store.open()
@@ -67,7 +67,7 @@ async def filled(place: StorePlace, batches: list[list[Change]] | None = None) -
     await store.close()
 
 
-async def snapshot_of(place: StorePlace) -> Snapshot:
+async def snapshot_of(place: StoreLocation) -> Snapshot:
     """What a server finds."""
     store = place.make_store()
     snapshot = await store.open()
@@ -75,7 +75,7 @@ async def snapshot_of(place: StorePlace) -> Snapshot:
     return snapshot
 
 
-def digest(place: StorePlace) -> StoreDigest:
+def digest(place: StoreLocation) -> StoreDigest:
     """What a reader finds."""
     reader = place.make_reader()
     try:
@@ -92,8 +92,8 @@ def without_mark(snapshot: Snapshot) -> Snapshot:
 
 
 def migrated(
-    source: StorePlace,
-    target: StorePlace,
+    source: StoreLocation,
+    target: StoreLocation,
     report: Callable[[MigrationProgress], object] = lambda progress: None,
 ) -> Coroutine[Any, Any, MigrationSummary]:
     """Move everything."""

@@ -12,7 +12,7 @@ from typing import Final
 from twisted.trial.unittest import TestCase
 
 from msmq.persistence.migration_mark import MARK
-from msmq.storage.migration.places import StorePlace, place_of
+from msmq.storage.migration.store_locations import StoreLocation, place_of
 from tests.patience import DEADLINE
 from tests.storage.killing import PROJECT
 from tests.storage.migration.support import digest, everything, filled, snapshot_of
@@ -44,7 +44,7 @@ class KilledMigrationTests(TestCase):
         print(self.home, source, target, step, seconds, file=self.process.stdin, flush=True)
         return int(self.process.stdout.readline())
 
-    async def is_usable(self, place: StorePlace) -> bool:
+    async def is_usable(self, place: StoreLocation) -> bool:
         if not place.exists():
             return False
         snapshot = await snapshot_of(place)

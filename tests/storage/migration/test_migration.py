@@ -14,7 +14,7 @@ from msmq.persistence.changes import PutMessage, PutState, RemoveMessages
 from msmq.persistence.migration_mark import MARK
 from msmq.storage.migration.errors import AlreadyMoved, MigrationError, TargetInUse
 from msmq.storage.migration.migration import MigrationProgress, MigrationSummary
-from msmq.storage.migration.places import StorePlace, place_of
+from msmq.storage.migration.store_locations import StoreLocation, place_of
 from tests.contracts.store_contract import HIGHEST, ORDERS
 from tests.servers.postgresql import shared_server
 from tests.storage.migration.support import (
@@ -40,10 +40,10 @@ class Interrupted(Exception):
 class MigrationContract(_Base):
     """What holds for every pair of stores."""
 
-    source: StorePlace
-    target: StorePlace
+    source: StoreLocation
+    target: StoreLocation
 
-    async def is_usable(self, place: StorePlace) -> bool:
+    async def is_usable(self, place: StoreLocation) -> bool:
         """Whether a server would start on this store, and find something."""
         if not place.exists():
             return False

@@ -255,7 +255,7 @@ class RottenRowTests(_DamageTestCase):
         for steps in (2, 4, 100):
             database = FileDatabase(self.path, policy_of(self.path))
             for _ in range(steps):
-                database.tidy()
+                database.cleanup()
             database.close()
         with closing(sqlite3.connect(self.path)) as connection:
             for table in ("message", "queue", "state"):

@@ -19,11 +19,11 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.decisions.arrival_decision import (
     ArrivalDecision,
     ArrivalFacts,
+    ArrivalOutcome,
     ArrivalRefusal,
     Closure,
     Destination,
-    Fate,
-    Outcome,
+    MessageOutcome,
     cut_at,
     decide,
 )
@@ -115,7 +115,7 @@ class DecisionTestCase(SynchronousTestCase):
         self.history = History() if history is None else history
         return decide([view for view, _ in pairs], ArrivalFacts(**known), self.history, Moment(0.0, NOW))
 
-    def outcome(self, view: UserMessageView, destination: Destination, **facts: Any) -> Outcome:
+    def outcome(self, view: UserMessageView, destination: Destination, **facts: Any) -> MessageOutcome:
         [outcome] = self.decide((view, destination), **facts).outcomes
         return outcome
 
@@ -146,14 +146,22 @@ class RunTests(DecisionTestCase):
         run = [recoverable(number) for number in range(1, 65)]
         for is_trusted in (True, False):
             decision = self.check(run, is_trusted=is_trusted)
-            self.assertEqual((list(decision.outcomes), decision.acknowledged), ([Fate.ENQUEUED] * 64, 64))
+            self.assertEqual(
+                (list(decision.outcomes), decision.acknowledged), ([ArrivalOutcome.ENQUEUED] * 64, 64)
+            )
 
     def test_duplicates_among_them(self) -> None:
         """They are acknowledged, and dropped."""
         run = [recoverable(number) for number in range(1, 5)]
         decision = self.check(run, verdicts={run[2]: Verdict.DUPLICATE, run[3]: Verdict.ACCEPTED})
         self.assertEqual(
-            list(decision.outcomes), [Fate.ENQUEUED, Fate.ENQUEUED, Fate.DUPLICATE, Fate.ENQUEUED]
+            list(decision.outcomes),
+            [
+                ArrivalOutcome.ENQUEUED,
+                ArrivalOutcome.ENQUEUED,
+                ArrivalOutcome.DUPLICATE,
+                ArrivalOutcome.ENQUEUED,
+            ],
         )
 
     def test_one_is_different(self) -> None:
@@ -170,7 +178,7 @@ class RunTests(DecisionTestCase):
             with self.subTest(facts=facts, packet=different):
                 decision = self.check([*run, different], **facts)
                 if different.is_recoverable:
-                    self.assertNotEqual(decision.outcomes[-1:], [Fate.ENQUEUED])
+                    self.assertNotEqual(decision.outcomes[-1:], [ArrivalOutcome.ENQUEUED])
         refused = recoverable(4)
         decision = self.check([*run, refused], security={refused: Security()})
         self.assertEqual(
@@ -186,10 +194,10 @@ class OneMessageTests(DecisionTestCase):
         nack = MessageClass
         routing = {"is_routing_server": True}
         for view, destination, facts, expected in (
-            (express(), QUEUE, {}, Fate.ENQUEUED),
-            (recoverable(), QUEUE, {}, Fate.ENQUEUED),
-            (in_stream(), TRANSACTIONAL, {}, Fate.ENQUEUED),
-            (express(), MISSING, {}, Fate.ACKNOWLEDGEMENT),
+            (express(), QUEUE, {}, ArrivalOutcome.ENQUEUED),
+            (recoverable(), QUEUE, {}, ArrivalOutcome.ENQUEUED),
+            (in_stream(), TRANSACTIONAL, {}, ArrivalOutcome.ENQUEUED),
+            (express(), MISSING, {}, ArrivalOutcome.ACKNOWLEDGEMENT),
             (express(), TRANSACTIONAL, {}, ArrivalRefusal(nack.NACK_NOT_TRANSACTIONAL_MSG)),
             (recoverable(), TRANSACTIONAL, {}, ArrivalRefusal(nack.NACK_NOT_TRANSACTIONAL_MSG)),
             (in_stream(), QUEUE, {}, ArrivalRefusal(nack.NACK_NOT_TRANSACTIONAL_Q)),
@@ -197,11 +205,11 @@ class OneMessageTests(DecisionTestCase):
             (recoverable(**LATE), QUEUE, {}, ArrivalRefusal(nack.NACK_REACH_QUEUE_TIMEOUT)),
             (express(**LATE), ELSEWHERE, routing, ArrivalRefusal(nack.NACK_REACH_QUEUE_TIMEOUT)),
             (express(), ELSEWHERE, {}, ArrivalRefusal(NOT_FOR_US)),
-            (express(), ELSEWHERE, routing, Fate.FORWARDED),
-            (recoverable(), ELSEWHERE, routing, Fate.FORWARDED),
+            (express(), ELSEWHERE, routing, ArrivalOutcome.FORWARDED),
+            (recoverable(), ELSEWHERE, routing, ArrivalOutcome.FORWARDED),
             (express(hops=29), ELSEWHERE, routing, ArrivalRefusal(nack.NACK_HOP_COUNT_EXCEEDED)),
-            (express(hops=28), ELSEWHERE, routing, Fate.FORWARDED),
-            (express(hops=29), QUEUE, {}, Fate.ENQUEUED),
+            (express(hops=28), ELSEWHERE, routing, ArrivalOutcome.FORWARDED),
+            (express(hops=29), QUEUE, {}, ArrivalOutcome.ENQUEUED),
         ):
             with self.subTest(destination=destination, expected=expected):
                 self.assertEqual(self.outcome(view, destination, **facts), expected)
@@ -219,10 +227,10 @@ class OneMessageTests(DecisionTestCase):
     def test_duplicates(self) -> None:
         """A duplicate is dropped and acknowledged, whatever else is true of it."""
         view = express(**LATE)
-        self.assertIs(self.outcome(view, QUEUE, duplicates=(view,)), Fate.DUPLICATE)
+        self.assertIs(self.outcome(view, QUEUE, duplicates=(view,)), ArrivalOutcome.DUPLICATE)
         for verdict, fate in (
-            (Verdict.DUPLICATE, Fate.DUPLICATE),
-            (Verdict.OUT_OF_ORDER, Fate.OUT_OF_ORDER),
+            (Verdict.DUPLICATE, ArrivalOutcome.DUPLICATE),
+            (Verdict.OUT_OF_ORDER, ArrivalOutcome.OUT_OF_ORDER),
         ):
             view = recoverable(**LATE)
             decision = self.decide((view, QUEUE), history=History(verdicts={view: verdict}))
@@ -241,7 +249,9 @@ class ClosureTests(DecisionTestCase):
         """A recoverable message cannot be kept; what is before it is accepted."""
         for view, name in ((recoverable(2), "RECOVERABLE"), (in_stream(2), "TRANSACTIONAL")):
             decision = self.decide((express(1), QUEUE), (view, QUEUE), (express(3), QUEUE), is_durable=False)
-            self.assertEqual(decision.outcomes, [Fate.ENQUEUED, ArrivalRefusal(f"UNSUPPORTED_{name}")])
+            self.assertEqual(
+                decision.outcomes, [ArrivalOutcome.ENQUEUED, ArrivalRefusal(f"UNSUPPORTED_{name}")]
+            )
             self.assertIs(decision.closure, Closure.UNSUPPORTED_MESSAGE)
             self.assertEqual((decision.is_judged, decision.acknowledged), (False, 0))
             self.assertEqual(self.history.judged, [])
@@ -251,7 +261,7 @@ class ClosureTests(DecisionTestCase):
         mine, forged = recoverable(1, source=ALPHA), recoverable(2, source=GAMMA)
         pairs = ((mine, QUEUE), (forged, QUEUE), (recoverable(3), QUEUE))
         decision = self.decide(*pairs, peer=ALPHA.bytes_le)
-        self.assertEqual(decision.outcomes, [Fate.ENQUEUED, ArrivalRefusal("NOT_FROM_ITS_SENDER")])
+        self.assertEqual(decision.outcomes, [ArrivalOutcome.ENQUEUED, ArrivalRefusal("NOT_FROM_ITS_SENDER")])
         self.assertIs(decision.closure, Closure.NOT_FROM_ITS_SENDER)
         self.assertEqual((self.history.judged, decision.acknowledged), ([mine], 1))
         self.assertIsNone(self.decide(*pairs).closure)
@@ -263,12 +273,14 @@ class ClosureTests(DecisionTestCase):
         first, second, third = (recoverable(number) for number in (1, 2, 3))
         pairs = ((first, QUEUE), (second, QUEUE), (third, QUEUE))
         decision = self.decide(*pairs, free=first.size)
-        self.assertEqual(decision.outcomes, [Fate.ENQUEUED, ArrivalRefusal("QUEUE_MANAGER_QUOTA_EXCEEDED")])
+        self.assertEqual(
+            decision.outcomes, [ArrivalOutcome.ENQUEUED, ArrivalRefusal("QUEUE_MANAGER_QUOTA_EXCEEDED")]
+        )
         self.assertEqual((decision.closure, decision.acknowledged), (Closure.NO_RESOURCES, 1))
         self.assertEqual(self.history.judged, [first])
         known = History(passed=[first], verdicts={first: Verdict.DUPLICATE})
         decision = self.decide(*pairs, free=first.size, history=known)
-        self.assertEqual(decision.outcomes[:2], [Fate.DUPLICATE, Fate.ENQUEUED])
+        self.assertEqual(decision.outcomes[:2], [ArrivalOutcome.DUPLICATE, ArrivalOutcome.ENQUEUED])
         self.assertEqual(decision.acknowledged, 2)
 
     def test_streams(self) -> None:
@@ -282,7 +294,15 @@ class ClosureTests(DecisionTestCase):
             (second, TRANSACTIONAL),
             history=history,
         )
-        self.assertEqual(decision.outcomes, [Fate.ENQUEUED, Fate.NO_ROOM, Fate.IGNORED, Fate.ENQUEUED])
+        self.assertEqual(
+            decision.outcomes,
+            [
+                ArrivalOutcome.ENQUEUED,
+                ArrivalOutcome.NO_ROOM,
+                ArrivalOutcome.IGNORED,
+                ArrivalOutcome.ENQUEUED,
+            ],
+        )
         self.assertEqual((decision.closure, decision.acknowledged), (Closure.NO_RESOURCES, 1))
 
     def test_outgoing_queues(self) -> None:
@@ -339,5 +359,13 @@ class CutTests(DecisionTestCase):
         decision = self.decide(*pairs)
         self.assertEqual(decision.acknowledged, 3)
         cut = cut_at(decision, [view for view, _ in pairs], 1)
-        self.assertEqual(cut.outcomes, [Fate.ENQUEUED, Fate.ACKNOWLEDGEMENT, Fate.IGNORED, Fate.ENQUEUED])
+        self.assertEqual(
+            cut.outcomes,
+            [
+                ArrivalOutcome.ENQUEUED,
+                ArrivalOutcome.ACKNOWLEDGEMENT,
+                ArrivalOutcome.IGNORED,
+                ArrivalOutcome.ENQUEUED,
+            ],
+        )
         self.assertEqual(cut.acknowledged, 1)

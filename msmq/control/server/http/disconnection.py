@@ -30,6 +30,6 @@ def shielded(work: Awaitable[_T]) -> Deferred[_T]:
     return answer
 
 
-def give_way(clock: IReactorTime) -> Deferred[None]:
+def next_reactor_turn(clock: IReactorTime) -> Deferred[None]:
     """Fires in the next iteration of the reactor, after everything due in this one."""
     return deferLater(clock, 0)

@@ -14,7 +14,7 @@ from twisted.web.server import Request
 from zope.interface import implementer
 
 from msmq.control.protocol.refusals import refusal
-from msmq.control.server.http.disconnection import give_way
+from msmq.control.server.http.disconnection import next_reactor_turn
 from msmq.structures.status import MQError
 
 JSON: Final = "application/json"
@@ -210,7 +210,7 @@ async def json_list(
         for start in range(0, len(items), _SLICE):
             part = to_json(list(items[start : start + _SLICE]))[1:-1]
             stream.write((b"," if start else b"[") + part)
-            await give_way(clock)
+            await next_reactor_turn(clock)
             await stream.drained()
         stream.write(b"]\n")
     finally:
@@ -233,7 +233,7 @@ async def json_stream(
             if len(part) == _SLICE:
                 stream.write((b"," if stream.is_open else b"[") + to_json(part)[1:-1])
                 part = []
-                await give_way(clock)
+                await next_reactor_turn(clock)
                 await stream.drained()
         if not stream.is_open:
             return json_answer(request, part)

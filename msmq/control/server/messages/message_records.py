@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msmq.control.protocol.runs import LONGEST
 from msmq.control.server.http.responses import to_json
-from msmq.control.server.messages.places import properties_of
+from msmq.control.server.messages.queued_messages_json import properties_of
 from msmq.decoding.message_json import transaction_json
 from msmq.decoding.values import unix_time
 from msmq.interfaces.queue_manager import ReceivedMessage

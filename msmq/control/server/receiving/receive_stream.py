@@ -18,7 +18,7 @@ from twisted.web.server import Request
 
 from msmq.control.protocol.records import CONTENT_TYPE, StreamRecord
 from msmq.control.protocol.refusals import invalid, no_such_receipt, refusal, too_many
-from msmq.control.server.http.disconnection import give_way, running, shielded
+from msmq.control.server.http.disconnection import next_reactor_turn, running, shielded
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.responses import ResponseStream
 from msmq.control.server.messages.message_records import MessageWriter
@@ -142,7 +142,7 @@ class ActiveReceives:
             last = await self._told(response, take(response, receipts, wanted))
             await receipts.at_most(0)
             # The result of the last confirmation is sent before the end.
-            await give_way(self._clock)
+            await next_reactor_turn(self._clock)
             response.write(StreamRecord(last).to_bytes())
         finally:
             response.close()
@@ -224,11 +224,11 @@ class ActiveReceives:
             records = writer.records(part)
             if number < last or not receipt:
                 response.write(b"".join(records))
-                await give_way(self._clock)
+                await next_reactor_turn(self._clock)
             else:
                 response.write(b"".join((*records, receipt)), is_awaited=True)
                 if last:
-                    await give_way(self._clock)
+                    await next_reactor_turn(self._clock)
             await response.drained()
 
     def _slices(self, messages: Sequence[ReceivedMessage]) -> Iterator[Sequence[ReceivedMessage]]:

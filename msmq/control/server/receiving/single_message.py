@@ -12,9 +12,9 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.web.server import Request
 
 from msmq.control.protocol.refusals import not_acceptable
-from msmq.control.server.http.disconnection import give_way, shielded
+from msmq.control.server.http.disconnection import next_reactor_turn, shielded
 from msmq.control.server.http.responses import JSON, ResponseStream, to_json
-from msmq.control.server.messages.places import properties_of
+from msmq.control.server.messages.queued_messages_json import properties_of
 from msmq.control.server.receiving.receipts import Receipts
 from msmq.control.server.receiving.receive_stream import ActiveReceives, ReceiveRequest
 from msmq.decoding.values import plain_text
@@ -116,10 +116,10 @@ async def receive_one(
             response.check()
             for part in parts:
                 response.write(part)
-                await give_way(clock)
+                await next_reactor_turn(clock)
                 await response.drained()
             # After another reactor iteration the kernel has the rest, or the broken connection is detected.
-            await give_way(clock)
+            await next_reactor_turn(clock)
             await shielded(receipts.confirm(receipt))
         finally:
             response.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from klein import Klein
 
 from msmq.control.protocol.refusals import refusal
-from msmq.control.server.http.disconnection import give_way, running
+from msmq.control.server.http.disconnection import next_reactor_turn, running
 from msmq.control.server.http.requests import ControlRequest, parameters, refuse_rest
 from msmq.control.server.http.responses import JSON_LINES, ResponseStream, json_answer
 from msmq.control.server.messages.properties import flag, number
@@ -68,12 +68,12 @@ class BrowsingResources:
                     if now - told >= PROGRESS:
                         told = now
                         stream.write(json_line(search.progress()))
-                    await give_way(self._clock)
+                    await next_reactor_turn(self._clock)
                     await stream.drained()
                     began = self._clock.seconds()
             if search.is_over(page):
                 return
-            await give_way(self._clock)
+            await next_reactor_turn(self._clock)
             await stream.drained()
             began = self._clock.seconds()
             page = await running(self._inspection.browse(path, after=page.last, count=PAGE))

@@ -10,7 +10,7 @@ from klein import Klein
 from twisted.internet.interfaces import IReactorTime
 
 from msmq.control.protocol.refusals import invalid, refusal
-from msmq.control.server.http.disconnection import give_way, running
+from msmq.control.server.http.disconnection import next_reactor_turn, running
 from msmq.control.server.http.requests import ControlRequest, parameters, refuse_rest, take
 from msmq.control.server.http.responses import JSON_LINES, ResponseStream
 from msmq.control.server.resources.context import ResourceContext
@@ -179,7 +179,7 @@ class _Count:
         if now - self._told >= PROGRESS:
             self._told = now
             self._stream.write(json_line({"looked_at": self._looked_at, "groups": len(self._groups)}))
-        await give_way(self._clock)
+        await next_reactor_turn(self._clock)
         await self._stream.drained()
         self._began = self._clock.seconds()
 

@@ -10,8 +10,8 @@ from klein import Klein
 from msmq.control.authentication.audit import AuditedOperation
 from msmq.control.server.http.requests import ControlRequest, parameters, refuse_rest
 from msmq.control.server.http.responses import json_answer, json_stream
-from msmq.control.server.messages.places import letter_of
 from msmq.control.server.messages.properties import number
+from msmq.control.server.messages.queued_messages_json import dead_letter_of
 from msmq.control.server.resources.context import ResourceContext, without_parameters
 from msmq.structures.identifiers import MessageIdentifier
 
@@ -37,7 +37,7 @@ class DeadLetterResources:
 
     async def _messages(self, limit: int) -> AsyncIterator[dict[str, Any]]:
         async for place in self._manager.inspection.each_dead_letter(limit):
-            yield letter_of(place)
+            yield dead_letter_of(place)
 
     @app.route("/v1/deadletters/<path:message>/requeue", methods=["POST"])
     async def requeue(self, request: ControlRequest, message: str) -> bytes:

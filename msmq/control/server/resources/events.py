@@ -8,11 +8,11 @@ from klein import Klein
 from twisted.internet.task import deferLater
 
 from msmq.control.protocol.refusals import invalid, refusal, too_many
-from msmq.control.server.http.disconnection import give_way, running
+from msmq.control.server.http.disconnection import next_reactor_turn, running
 from msmq.control.server.http.requests import ControlRequest, parameters, refuse_rest
 from msmq.control.server.http.responses import JSON_LINES, ResponseStream
-from msmq.control.server.messages.places import event_of
 from msmq.control.server.messages.properties import flag, number
+from msmq.control.server.messages.queued_messages_json import event_of
 from msmq.control.server.resources.context import ResourceContext
 from msmq.control.server.resources.message_filter import MessageFilter
 from msmq.control.server.resources.message_search import json_line
@@ -75,7 +75,7 @@ class EventResources:
                 value = _described(entry)
                 if wanted.matches(value):
                     stream.write(json_line(value))
-            await give_way(self._clock)
+            await next_reactor_turn(self._clock)
             await stream.drained()
             if page:
                 continue

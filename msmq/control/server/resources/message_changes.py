@@ -12,7 +12,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from msmq.control.authentication.audit import AuditedOperation
 from msmq.control.protocol.message_documents import divide_document
 from msmq.control.protocol.refusals import invalid, refusal
-from msmq.control.server.http.disconnection import give_way, running, shielded
+from msmq.control.server.http.disconnection import next_reactor_turn, running, shielded
 from msmq.control.server.http.requests import ControlRequest, json_body, refuse_rest
 from msmq.control.server.http.responses import JSON_LINES, ResponseStream
 from msmq.control.server.messages.properties import flag, number, read_properties, text
@@ -328,7 +328,7 @@ class _MessageChanges:
             self._stream.write(
                 json_line({**self._search.progress(), "done": self._done, "failed": self._failed})
             )
-        await give_way(clock)
+        await next_reactor_turn(clock)
         await self._stream.drained()
         self._began = clock.seconds()
 

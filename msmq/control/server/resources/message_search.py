@@ -8,7 +8,7 @@ from typing import Any, Final
 from twisted.plugin import getPlugins
 
 from msmq.control.server.http.responses import to_json
-from msmq.control.server.messages.places import properties_of
+from msmq.control.server.messages.queued_messages_json import properties_of
 from msmq.control.server.resources.message_filter import MessageFilter
 from msmq.decoding.bodies import Body, BodyDecoders, IBodyDecoder
 from msmq.decoding.message_json import body_json

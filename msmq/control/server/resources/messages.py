@@ -8,8 +8,8 @@ from msmq.control.authentication.audit import AuditedOperation
 from msmq.control.server.http.disconnection import running
 from msmq.control.server.http.requests import ControlRequest, refuse_rest
 from msmq.control.server.http.responses import json_answer
-from msmq.control.server.messages.places import explanation_of
 from msmq.control.server.messages.properties import text
+from msmq.control.server.messages.queued_messages_json import explanation_of
 from msmq.control.server.resources.context import ResourceContext, without_parameters
 from msmq.structures.identifiers import MessageIdentifier
 

@@ -79,7 +79,7 @@ class TransferResources:
             await sending.run()
         finally:
             if is_import and sending.accepted_by_destination:
-                context.audit.tell_of_import(caller, sending.accepted_by_destination)
+                context.audit.record_import(caller, sending.accepted_by_destination)
         await Deferred()
 
     @app.route("/v1/receive", methods=["GET"])

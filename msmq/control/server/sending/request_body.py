@@ -9,7 +9,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.web.server import Request
 
 from msmq.control.protocol.refusals import http_status, refusal
-from msmq.control.server.http.disconnection import give_way
+from msmq.control.server.http.disconnection import next_reactor_turn
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.responses import JSON_LINES, ResponseStream, to_json
 from msmq.control.server.sending.identifiers import IdentifierRange
@@ -81,7 +81,7 @@ class SendBody:
                 for start in range(0, accepted.count, _IDENTIFIERS_AT_ONCE):
                     lines = [to_json({"id": text}) for text in accepted.texts(start, _IDENTIFIERS_AT_ONCE)]
                     answer.write(b"\n".join(lines) + b"\n")
-                    await give_way(self._clock)
+                    await next_reactor_turn(self._clock)
                     await answer.drained()
             if error is not None:
                 answer.write(to_json(refusal(error)) + b"\n")

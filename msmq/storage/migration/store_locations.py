@@ -24,7 +24,7 @@ KINDS: Final = ("log", "sqlite", "postgresql")
 
 
 @attrs.frozen
-class StorePlace(ABC):
+class StoreLocation(ABC):
     """Location of a store.
 
     @ivar kind: of L{KINDS}.
@@ -68,7 +68,7 @@ class StorePlace(ABC):
         """
 
 
-class SqlitePlace(StorePlace):
+class SqliteLocation(StoreLocation):
     """A file of SQLite."""
 
     @property
@@ -78,25 +78,25 @@ class SqlitePlace(StorePlace):
 
     @property
     def text(self) -> str:
-        """See L{StorePlace.text}."""
+        """See L{StoreLocation.text}."""
         return str(self.path)
 
     def exists(self) -> bool:
-        """See L{StorePlace.exists}."""
+        """See L{StoreLocation.exists}."""
         return self.path.exists()
 
     def make_store(self, *, accepts_loss: bool = False) -> IMessageStore:
-        """See L{StorePlace.make_store}."""
+        """See L{StoreLocation.make_store}."""
         return _made(SqliteStorageFactory(), self, accepts_loss)
 
     def make_reader(self) -> StoreReader:
-        """See L{StorePlace.make_reader}."""
+        """See L{StoreLocation.make_reader}."""
         from msmq.storage.readers.sqlite import SqliteStoreReader
 
         return SqliteStoreReader(self.path)
 
     def erase(self) -> int:
-        """See L{StorePlace.erase}: the file first, since SQLite ignores the log of an empty file."""
+        """See L{StoreLocation.erase}: the file first, since SQLite ignores the log of an empty file."""
         # The mark is deleted first: a store without a mark is not reported as lost.
         size = _erase(self.data, [f"{self.path.name}{MARK_SUFFIX}"])
         names = [f"{self.path.name}{suffix}" for suffix in _BESIDE]
@@ -114,7 +114,7 @@ _BESIDE: Final = (
 """Suffixes of the files that belong to a file of SQLite."""
 
 
-class LogPlace(StorePlace):
+class LogLocation(StoreLocation):
     """The directory of a record log."""
 
     @property
@@ -124,27 +124,27 @@ class LogPlace(StorePlace):
 
     @property
     def text(self) -> str:
-        """See L{StorePlace.text}."""
+        """See L{StoreLocation.text}."""
         return str(self.path)
 
     def exists(self) -> bool:
-        """See L{StorePlace.exists}."""
+        """See L{StoreLocation.exists}."""
         return self.path.is_dir() and any(
             one.name.startswith(("segment-", "checkpoint-")) for one in self.path.iterdir()
         )
 
     def make_store(self, *, accepts_loss: bool = False) -> IMessageStore:
-        """See L{StorePlace.make_store}."""
+        """See L{StoreLocation.make_store}."""
         return _made(LogStorageFactory(), self, accepts_loss)
 
     def make_reader(self) -> StoreReader:
-        """See L{StorePlace.make_reader}."""
+        """See L{StoreLocation.make_reader}."""
         from msmq.storage.readers.log import LogStoreReader
 
         return LogStoreReader(self.path)
 
     def erase(self) -> int:
-        """See L{StorePlace.erase}: renamed first, so that a part of it is never taken for a log."""
+        """See L{StoreLocation.erase}: renamed first, so that a part of it is never taken for a log."""
         size = _erase(self.data, [mark_name(self.path)])
         doomed = self.path.with_name(f"{self.path.name}.discarded")
         try:
@@ -162,37 +162,37 @@ class LogPlace(StorePlace):
         return size
 
 
-class PostgresqlPlace(StorePlace):
+class PostgresqlLocation(StoreLocation):
     """A schema of a database."""
 
     @property
     def text(self) -> str:
-        """See L{StorePlace.text}."""
+        """See L{StoreLocation.text}."""
         from msmq.storage.postgresql.address import parse_address
 
         return parse_address(self.argument).text
 
     def exists(self) -> bool:
-        """See L{StorePlace.exists}."""
+        """See L{StoreLocation.exists}."""
         from msmq.storage.postgresql.address import parse_address
         from msmq.storage.postgresql.erasure import has_store
 
         return has_store(parse_address(self.argument))
 
     def make_store(self, *, accepts_loss: bool = False) -> IMessageStore:
-        """See L{StorePlace.make_store}."""
+        """See L{StoreLocation.make_store}."""
         from msmq.storage.postgresql.factory import PostgresqlStorageFactory
 
         return _made(PostgresqlStorageFactory(), self, accepts_loss)
 
     def make_reader(self) -> StoreReader:
-        """See L{StorePlace.make_reader}."""
+        """See L{StoreLocation.make_reader}."""
         from msmq.storage.readers.postgresql import PostgresqlStoreReader
 
         return PostgresqlStoreReader(self.argument)
 
     def erase(self) -> int:
-        """See L{StorePlace.erase}."""
+        """See L{StoreLocation.erase}."""
         from msmq.storage.postgresql.address import parse_address
         from msmq.storage.postgresql.erasure import erase_store
         from msmq.storage.postgresql.factory import database_mark_name
@@ -203,14 +203,14 @@ class PostgresqlPlace(StorePlace):
         return 0
 
 
-_PLACES: Final[Mapping[str, Callable[[str, str, Path], StorePlace]]] = {
-    "log": LogPlace,
-    "sqlite": SqlitePlace,
-    "postgresql": PostgresqlPlace,
+_PLACES: Final[Mapping[str, Callable[[str, str, Path], StoreLocation]]] = {
+    "log": LogLocation,
+    "sqlite": SqliteLocation,
+    "postgresql": PostgresqlLocation,
 }
 
 
-def place_of(description: str, data: Path) -> StorePlace:
+def place_of(description: str, data: Path) -> StoreLocation:
     """Resolve a store description of the configuration.
 
     @raise StorageError: the store cannot be migrated; says why.
@@ -227,7 +227,7 @@ def place_of(description: str, data: Path) -> StorePlace:
     return place
 
 
-def _made(factory: IStorageFactory, place: StorePlace, accepts_loss: bool) -> IMessageStore:
+def _made(factory: IStorageFactory, place: StoreLocation, accepts_loss: bool) -> IMessageStore:
     if accepts_loss:
         return ILossAcceptance(factory).open_with_loss(place.argument, place.data)
     return factory.open_store(place.argument, place.data)

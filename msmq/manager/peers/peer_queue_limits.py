@@ -38,7 +38,7 @@ class ForgottenQueueListener(Protocol):
         """This empty queue is about to be dropped."""
 
 
-class AnswerLimits:
+class PeerQueueLimits:
     """Decides whether an outgoing queue is created for a name that a peer chose.
 
     The decision is L{check_room} and L{decide_room}; queues without messages are dropped first, with their

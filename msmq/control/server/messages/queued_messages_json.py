@@ -34,7 +34,7 @@ def properties_of(message: ReceivedMessage) -> dict[str, Any]:
     }
 
 
-def letter_of(place: MessageLocation) -> dict[str, Any]:
+def dead_letter_of(place: MessageLocation) -> dict[str, Any]:
     """A message, its C{queue}, and its C{state} there."""
     return {"queue": place.queue, "state": place.state, **properties_of(place.message)}
 

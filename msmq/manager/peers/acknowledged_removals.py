@@ -16,7 +16,7 @@ def hold(position: MessagePosition) -> bool:
     if position.queue.is_deleted:
         return False
     if position.state is PositionState.AVAILABLE:
-        position.queue.let_go(position)
+        position.queue.remove_available(position)
         position.state = PositionState.LOCKED_READER
     elif position.state is PositionState.PURGE_PENDING:
         # It was acknowledged before its queue was purged.

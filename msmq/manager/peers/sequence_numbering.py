@@ -28,12 +28,12 @@ class SequenceNumbers:
         # 20 bits, which only distinguish transactions shortly after each other.
         self._transactions = itertools.count(clock.now().unix_seconds)
 
-    def begin(self) -> Numbering:
+    def begin(self) -> SequenceNumbering:
         """Begin the numbering of one transaction."""
-        return Numbering(self, next(self._transactions) & 0xFFFFF)
+        return SequenceNumbering(self, next(self._transactions) & 0xFFFFF)
 
 
-class Numbering:
+class SequenceNumbering:
     """The sequence numbers of the messages of one transaction, for each queue.
 
     For a local queue each transaction is a separate sequence; for a remote queue it is the sequence of the

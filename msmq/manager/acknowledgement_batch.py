@@ -21,7 +21,7 @@ from msmq.transfer.decisions.final_ack_decision import may_be_answered
 Answer = tuple[Queue, UserMessageView]
 """A packet of this queue manager, and its destination queue."""
 
-Answering = Callable[[UserMessageView, MessageClass, bool, "str | None"], Iterable[Answer]]
+AcknowledgementBuilder = Callable[[UserMessageView, MessageClass, bool, "str | None"], Iterable[Answer]]
 """Makes the answers to one message; may raise L{MQError}. The flag says that it was refused on arrival, the
 text where alone its sender may be."""
 
@@ -40,7 +40,7 @@ class AcknowledgementBatch:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, make: Answering) -> None:
+    def __init__(self, performer: Performer, make: AcknowledgementBuilder) -> None:
         self._performer = performer
         self._make = make
         self._arrivals: list[Answer] = []

@@ -1,4 +1,4 @@
-"""Generates the Grafana dashboard from the table of metrics: C{python -m msmq.web.board
+"""Generates the Grafana dashboard from the table of metrics: C{python -m msmq.web.dashboard
 >packaging/grafana/msmq.json}.
 """
 
@@ -23,7 +23,7 @@ _UNITS: Final = (
 )
 
 
-def board() -> dict[str, Any]:
+def dashboard() -> dict[str, Any]:
     """One panel for each metric, in the order of the table, except the windows_exporter names."""
     shown = [metric for metric in ALL_METRICS if metric not in WINDOWS_METRICS and metric is not INFO]
     return {
@@ -94,7 +94,7 @@ def _legend(metric: Metric) -> str:
 
 def text() -> str:
     """The dashboard as the text of its file."""
-    return json.dumps(board(), indent=1) + "\n"
+    return json.dumps(dashboard(), indent=1) + "\n"
 
 
 if __name__ == "__main__":
