@@ -266,7 +266,7 @@ class Arrivals:
         queue = queues[0] if queues else None
         if (
             queue is not None
-            and outcomes.count(Fate.ENQUEUED) == len(outcomes) == len(messages)
+            and outcomes.count(ArrivalOutcome.ENQUEUED) == len(outcomes) == len(messages)
             and queues.count(queue) == len(queues)
         ):
             # Nearly everything that arrives: all of it enters one queue.
