@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from msmq.broker.broker import Broker
+    from msmq.broker.outcomes import Outcome, accept, later, reject
     from msmq.decoding.bodies import BodyDecoders
     from msmq.errors import LocalProtocolError, MsmqError, RemoteProtocolError
     from msmq.interfaces import (
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from msmq.settings import SessionSettings
     from msmq.structures.algorithms import AuthenticationLevel, PrivacyLevel
     from msmq.structures.identifiers import MessageIdentifier
+    from msmq.structures.packet.message_class import MessageClass
     from msmq.structures.packet.user_message_view import UserMessageView
     from msmq.structures.status import MQError, Status
     from msmq.version import __version__
@@ -45,6 +48,7 @@ _HOMES = {
     "Acknowledge": "msmq.queues.arriving.message",
     "AuthenticationLevel": "msmq.structures.algorithms",
     "Body": "msmq.interfaces",
+    "Broker": "msmq.broker.broker",
     "BodyDecoders": "msmq.decoding.bodies",
     "CloseReason": "msmq.session.effects",
     "Delivery": "msmq.queues.arriving.message",
@@ -59,9 +63,11 @@ _HOMES = {
     "LocalProtocolError": "msmq.errors",
     "MQError": "msmq.structures.status",
     "Message": "msmq.queues.arriving.message",
+    "MessageClass": "msmq.structures.packet.message_class",
     "MessageIdentifier": "msmq.structures.identifiers",
     "MessageSeekAction": "msmq.queues.reading.seek",
     "MsmqError": "msmq.errors",
+    "Outcome": "msmq.broker.outcomes",
     "OpenQueue": "msmq.manager.applications.open_queue",
     "OutgoingPacket": "msmq.session.outgoing",
     "Overrides": "msmq.service.configuration",
@@ -78,7 +84,10 @@ _HOMES = {
     "Status": "msmq.structures.status",
     "UserMessageView": "msmq.structures.packet.user_message_view",
     "__version__": "msmq.version",
+    "accept": "msmq.broker.outcomes",
+    "later": "msmq.broker.outcomes",
     "load": "msmq.service.configuration",
+    "reject": "msmq.broker.outcomes",
 }
 
 __all__ = [
@@ -86,6 +95,7 @@ __all__ = [
     "AuthenticationLevel",
     "Body",
     "BodyDecoders",
+    "Broker",
     "CloseReason",
     "Delivery",
     "DiallingSessionFactory",
@@ -99,10 +109,12 @@ __all__ = [
     "LocalProtocolError",
     "MQError",
     "Message",
+    "MessageClass",
     "MessageIdentifier",
     "MessageSeekAction",
     "MsmqError",
     "OpenQueue",
+    "Outcome",
     "OutgoingPacket",
     "Overrides",
     "PrivacyLevel",
@@ -118,7 +130,10 @@ __all__ = [
     "Status",
     "UserMessageView",
     "__version__",
+    "accept",
+    "later",
     "load",
+    "reject",
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import Any, Unpack
 from uuid import UUID
@@ -28,6 +29,8 @@ from msmq.queues.arriving.reports import Hop
 from msmq.routing.route import Route
 from msmq.routing.topology import Topology
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.packet.base_header import INFINITE
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.deliveries.records import DeliveryRecord
 
@@ -41,6 +44,8 @@ class ReceivedMessage:
     @ivar arrived: when it arrived in the queue, in seconds since 1970-01-01 UTC.
     @ivar aborts: AbortCount, the number of aborted transactions that received it.
     @ivar moves: MoveCount, how often it was moved.
+    @ivar queue: the path of its queue; empty except in a broker.
+    @ivar attempt: how often a broker has processed it since its process began, this time included.
     """
 
     view: UserMessageView = attrs.field(repr=False)
@@ -48,6 +53,29 @@ class ReceivedMessage:
     arrived: float
     aborts: int = 0
     moves: int = 0
+    queue: str = ""
+    attempt: int = 1
+
+    @property
+    def identifier(self) -> MessageIdentifier:
+        """The identifier of the message, by which a program knows one that it gets a second time."""
+        return self.view.identifier
+
+    @property
+    def body(self) -> bytes:
+        """The body, as its sender wrote it."""
+        return bytes(self.view.body)
+
+    @property
+    def label(self) -> str:
+        """The label."""
+        return self.view.label
+
+    @property
+    def expires(self) -> float:
+        """When its TimeToBeReceived ends, in seconds since 1970-01-01 UTC; infinity for never."""
+        limit = self.view.time_to_be_received
+        return math.inf if limit == INFINITE else float(self.view.sent_time + limit)
 
 
 @attrs.frozen
@@ -84,10 +112,13 @@ class IReservation(Interface):
     def release() -> None:
         """Return the messages to their positions in the queue; no effect once confirmed or released."""
 
-    def reject() -> None:
+    def reject(message_class: MessageClass = MessageClass.NACK_RECEIVE_REJECTED, reason: str = "") -> None:
         """Reject the messages, which are removed; no effect once confirmed or released.
 
         Their senders get the negative acknowledgements and dead letters that they requested.
+
+        @param message_class: of these.
+        @param reason: a text for the event log.
         """
 
 

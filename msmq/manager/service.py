@@ -171,6 +171,10 @@ class QueueManagerService(Service):
         """[MS-MQDMPR] 3.1.1.1 ConnectionActive: whether other queue managers can reach this one."""
         return self.state is ServiceState.READY and not self._parts.sessions.is_offline
 
+    def trusts(self, address: str) -> bool:
+        """Whether the configuration accepts unauthenticated messages from this address."""
+        return self._parts.gate.admits(address)
+
     @property
     def membership(self) -> Membership | None:
         """Enterprise, sites and directory servers; C{None} without a directory."""

@@ -199,6 +199,19 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "what is damaged stays in the store: {error}": 5019,
     "the metrics could not be written": 5801,
     "web: {peer} has no valid token; {count} such requests refused since the last line": 5802,
+    "messages that are in process do not end; they are processed again": 6001,
+    "messages of {queue} cannot be read: {error}{others}": 6002,
+    "a message that was processed is removed from {queue} later: {error}": 6003,
+    "message {message} of {queue} could not be processed, attempt {attempt}{others}": 6004,
+    "{what}: message {message} of {queue}{others}": 6005,
+    "a broker cannot process its messages": 6006,
+    "the broker does not process {count} queue(s) of its store, which accept messages: {queues}": 6007,
+    "a queue was not created for a message: {error}": 6008,
+    "a coroutine of the broker for a session failed": 6009,
+    (
+        "{broker} has no store: messages that it has acknowledged, and what it knows of duplicates and "
+        "streams, are lost when the process ends; store=PATH keeps them"
+    ): 6010,
 }
 """The number of each line by its format; a format that stands for whole lines has its room before it."""
 

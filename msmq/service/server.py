@@ -35,6 +35,7 @@ from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.routing import IRouter
+from msmq.interfaces.server_program import IServerProgram
 from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import IReloadableTls, TlsError
@@ -100,6 +101,8 @@ class Server(Service):
     @param session_policy: which peers may open sessions, and which messages they may send. An error in it
         refuses.
     @param clock: the time; by default the machine's.
+    @param program: works with the queue manager and stops with it, as a broker does; its C{session_protocol}
+        has to be given as well.
     @param source: reads the configuration again, for L{reload}; raises L{ConfigurationError
         <msmq.service.configuration.ConfigurationError>} if it cannot be used. C{None} refuses reloads.
     @param log_output: writes the log of the process and is configured by a reload; C{None} if another
@@ -130,6 +133,7 @@ class Server(Service):
         access: IAccessControl | None = None,
         session_policy: ISessionPolicy | None = None,
         clock: IClock | None = None,
+        program: IServerProgram | None = None,
         source: Callable[[], Configuration] | None = None,
         log_output: LogOutput | None = None,
         accepts_loss: bool = False,
@@ -157,6 +161,7 @@ class Server(Service):
             session_factory=session_factory,
             ping_protocol=ping_protocol,
         )
+        self._program = program
         self._control_socket: Path | None = None
         self._addresses: list[str] = []
         self._undo: list[Callable[[], object]] = []
@@ -280,6 +285,9 @@ class Server(Service):
             await self._listen_for_web(listen.web, web, tokens, parts)
         await self._convert_former_store()
         await parts.manager.open()
+        if self._program is not None:
+            self._undo.append(self._program.end)
+            await self._program.prepare(parts.manager)
         if listen.control is not None:
             await self._listen_for_control(listen.control, parts)
         if listen.remote_control is not None and tokens is not None:
@@ -294,6 +302,8 @@ class Server(Service):
             self._listen_for_discovery(listen.discovery, parts.discovery)
         parts.manager.startService()
         self.parts = parts
+        if self._program is not None:
+            self._program.begin()
         name = configuration.queue_manager.name
         self._tell(f"queue manager {name}, identifier {braced(identifier)}")
         self._tell(f"listens on {', '.join(self._addresses) or 'no address'}")

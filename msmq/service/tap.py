@@ -21,11 +21,15 @@ from twisted.python.failure import Failure
 from twisted.python.logfile import LogFile
 
 from msmq.errors import MsmqError
+from msmq.interfaces.server_program import IServerProgram
+from msmq.net.clock import SystemClock
 from msmq.net.name_service import LookupReactor, NameService
+from msmq.net.session import SessionProtocol
 from msmq.service import collector
 from msmq.service.configuration import ConfigurationError, ConfigurationSource, Overrides
 from msmq.service.descriptors import raise_descriptor_limit
 from msmq.service.log_output import LogOutput
+from msmq.service.program_loading import ProgramError, load_program
 from msmq.service.server import Server
 from msmq.service.service_manager import ServiceManager
 from msmq.service.settings import Configuration, LogSettings
@@ -47,6 +51,12 @@ class Options(usage.Options):
         ["address", "a", None, "IP address for session, ping and discovery; their ports are unchanged."],
         ["storage", None, None, "Description of the message store."],
         ["directory", None, None, "Description of the directory."],
+        [
+            "broker",
+            "b",
+            None,
+            "Broker that processes the messages: MODULE:CLASS.",
+        ],
     ]
     optFlags: ClassVar[list[list[str | None]]] = [
         ["accept-loss", None, "Open a store that is not the one last used, or lacks something."],
@@ -229,9 +239,13 @@ def makeService(options: Options) -> IService:
     status = ExitStatus()
     atexit.register(status.at_exit)
     output = _log_output(options, configuration)
+    timed = IReactorTime(reactor)
+    program = None if options["broker"] is None else _program(options["broker"], timed)
     server = Server(
         configuration,
-        IReactorTime(reactor),
+        timed,
+        session_protocol=SessionProtocol if program is None else program.session_protocol,
+        program=program,
         source=source.load,
         log_output=output,
         accepts_loss=bool(options["accept-loss"]),
@@ -240,6 +254,17 @@ def makeService(options: Options) -> IService:
     manager = ServiceManager.of(os.environ, IReactorTime(reactor))
     observer = output or _file_observer(options)
     return TwistdService(server, running, status, sys.__stderr__ or sys.stderr, manager, observer)
+
+
+def _program(text: str, reactor: IReactorTime) -> IServerProgram:
+    """The program of the broker that an option names.
+
+    @raise SystemExit: it cannot be used; its text says why.
+    """
+    try:
+        return load_program(text, reactor, SystemClock())
+    except ProgramError as error:
+        raise SystemExit(f"msmq: --broker {text}: {error}") from error
 
 
 def _log_output(options: Options, configuration: Configuration) -> LogOutput | None:

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.broker.broker import Broker
 from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.storage import IMessageStore
 from msmq.membership.local import HostIdentity
@@ -46,6 +47,7 @@ class Node:
     @param events: how many events it keeps.
     @param directory: where it is published.
     @param options: of its L{QueueManagerService}.
+    @param broker: processes its messages.
     @param limits: as of L{QueueManagerModel}.
     """
 
@@ -61,6 +63,7 @@ class Node:
         events: int = DEFAULT_EVENTS,
         directory: IDirectory | None = None,
         options: Mapping[str, Any] | None = None,
+        broker: Broker | None = None,
         **limits: Any,
     ) -> None:
         self.address = ADDRESSES[name]
@@ -77,6 +80,10 @@ class Node:
         self.factory = DiallingSessionFactory(
             identifier, reactor=self.host, clock=clock, shares=SHARES, lookup=self._lookup, settings=settings
         )
+        self.broker = broker
+        self.program = None if broker is None else broker.program(self.host, clock)
+        if self.program is not None:
+            self.factory.protocol = self.program.session_protocol
         self.service = make_service(
             self.model,
             self.store,
@@ -100,8 +107,12 @@ class Node:
     def start(self) -> None:
         """Open the store, start, and listen."""
         Deferred.fromCoroutine(self.service.open())
+        if self.program is not None:
+            Deferred.fromCoroutine(self.program.prepare(self.service))
         self.service.startService()
         self.listen()
+        if self.program is not None:
+            self.program.begin()
 
     def listen(self) -> None:
         """Accept sessions."""

@@ -19,6 +19,7 @@ MSMQ = [
     "AuthenticationLevel",
     "Body",
     "BodyDecoders",
+    "Broker",
     "CloseReason",
     "Delivery",
     "DiallingSessionFactory",
@@ -32,10 +33,12 @@ MSMQ = [
     "LocalProtocolError",
     "MQError",
     "Message",
+    "MessageClass",
     "MessageIdentifier",
     "MessageSeekAction",
     "MsmqError",
     "OpenQueue",
+    "Outcome",
     "OutgoingPacket",
     "Overrides",
     "PrivacyLevel",
@@ -51,7 +54,10 @@ MSMQ = [
     "Status",
     "UserMessageView",
     "__version__",
+    "accept",
+    "later",
     "load",
+    "reject",
 ]
 
 INTERFACES = [

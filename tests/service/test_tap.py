@@ -56,6 +56,7 @@ class OptionsTests(SynchronousTestCase):
                 "address": "a",
                 "storage": "s",
                 "directory": "x",
+                "broker": None,
             },
         )
 

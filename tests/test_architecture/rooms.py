@@ -99,8 +99,9 @@ ROOMS = {
             "version",
         ),
     ),
+    "broker": Room(6, (*BELOW_PROVIDERS, "net", "storage", "manager", "service")),
     # The doors: what users import, and what their tests import.
-    "msmq": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "service", "version")),
+    "msmq": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "service", "broker", "version")),
     "testing": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "service", "msmq")),
 }
 """Every room by its name; C{msmq} is C{msmq/__init__.py} itself."""
@@ -120,6 +121,7 @@ SAME_LEVEL = {
     ("service", "control"),
     ("service", "web"),
     ("web", "control"),
+    ("broker", "service"),
     ("pipeline", "control"),
     ("cli", "control"),
     ("cli", "service"),

@@ -13,6 +13,7 @@ from msmq.manager.performer import Performer
 from msmq.persistence.changes import Change
 from msmq.queues.leaving.departure_kinds import Removal
 from msmq.queues.queue import MessagePosition
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 
 
@@ -92,12 +93,17 @@ class Reservation:
             now = self._performer.clock.now()
             self._performer.perform(self._performer.model.release(positions, now))
 
-    def reject(self) -> None:
+    def reject(
+        self, message_class: MessageClass = MessageClass.NACK_RECEIVE_REJECTED, reason: str = ""
+    ) -> None:
         """[MS-MQDMPR] 3.1.1.12 NackReceiveRejected: reject the messages, which are removed.
 
         Each has an event, and an acknowledgement and a dead letter if its sender requested these. No effect
         if they were confirmed, released, or are in a transaction.
+
+        @param message_class: of the acknowledgements and dead letters.
+        @param reason: a text for the event log.
         """
         positions, self._positions = self._positions, ()
         if positions:
-            self._performer.perform(self._performer.model.reject(positions))
+            self._performer.perform(self._performer.model.reject(positions, message_class, reason))

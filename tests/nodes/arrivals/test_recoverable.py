@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+from uuid import UUID
+
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import MQError, Status
@@ -50,8 +53,8 @@ class WithoutDurableStoreTests(NodesTestCase):
 class DurableStoreTests(NodesTestCase):
     """A store that keeps what was committed."""
 
-    def node(self, name: str, identifier: object, **kwargs: object) -> Node:
-        return super().node(name, identifier, store=MemoryMessageStore(durable=True))  # type: ignore[arg-type]
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        return super().node(name, identifier, store=MemoryMessageStore(durable=True), **kwargs)
 
     def test_recoverable_messages_are_stored_and_acknowledged(self) -> None:
         """They arrive, in order, and their sender forgets them once they are named as stored."""

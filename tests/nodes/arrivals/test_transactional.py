@@ -23,7 +23,8 @@ class TransferTestCase(NodesTestCase):
     """Two queue managers whose stores keep what was committed."""
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
-        return super().node(name, identifier, store=MemoryMessageStore(durable=True), **kwargs)
+        kwargs.setdefault("store", MemoryMessageStore(durable=True))
+        return super().node(name, identifier, **kwargs)
 
     def begin(self, *bodies: bytes, **properties: Any) -> None:
         """Send from ALPHA, in one transaction."""
@@ -111,7 +112,7 @@ class LossTests(TransferTestCase):
         """What is left of a queue manager that was killed is its store."""
         node.deaf()
         node.service.stopService()
-        fresh = Node(self.network, self.clock, name, node.model.identifier, self.settings, node.store)
+        fresh = self.node(name, node.model.identifier, store=node.store)
         fresh.start()
         return fresh
 

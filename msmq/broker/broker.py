@@ -1,0 +1,295 @@
+"""The base class of brokers of one's own."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final, cast
+
+import attrs
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from twisted.python.reflect import qual
+
+from msmq.broker.arguments import (
+    MOST_BACKLOG,
+    MOST_CONCURRENT,
+    check_number,
+    check_queues,
+    check_store,
+    check_text,
+)
+from msmq.broker.opened_store import OpenedStore, owner_of
+from msmq.broker.outcomes import Outcome, later
+from msmq.broker.program import BrokerProgram
+from msmq.errors import LocalProtocolError
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.queue_manager import IQueueManager, ReceivedMessage
+from msmq.interfaces.queue_properties import QueueProperties
+from msmq.interfaces.session import ISession
+from msmq.interfaces.storage import IMessageStore
+from msmq.net.clock import SystemClock
+from msmq.quoting import kind_of
+from msmq.service.configuration import Overrides, load
+from msmq.service.identity import load_identity
+from msmq.service.settings import Configuration
+from msmq.session.effects import CloseReason
+from msmq.storage.memory import MemoryMessageStore
+
+if TYPE_CHECKING:
+    from msmq.service.server import Server
+
+DEFAULT_BACKLOG: Final = 10_000
+"""Messages that may wait before the sessions of a broker read no more."""
+
+LONGEST_RETRY: Final = 60.0
+"""Seconds after which a message that failed is processed again, at the latest."""
+
+
+class Broker(Service):
+    """A receiver of messages: subclass it, and write L{message_received}.
+
+    It is a Twisted service with a queue manager of its own: peers send to it as to any other, and it does all
+    that the documents ask of a receiver. A message that has arrived is stored, acknowledged to its sender,
+    and passed to L{message_received}; it is removed when that has accepted it and this is stored. A message
+    in process when the process ends is passed again by the next one, with the same C{identifier}.
+
+    On asyncio's reactor the coroutines are tasks of its loop.
+
+    @param queues: the names of the queues, as C{["orders"]}, or with properties, as C{{"orders":
+        {"transactional": True}}}; they are created if they do not exist. C{None} for every private queue: a
+        queue is created, transactional or not, by the first message for it, 1,000 at most.
+    @param concurrency: how many messages are processed at a time, 1 to 1,000. L{lane} says which are
+        processed one after the other.
+    @param store: the path of a data directory, or an L{IMessageStore}. C{None} keeps everything in memory,
+        messages that were acknowledged to their senders included.
+    @param backlog: how many messages may wait. Beyond that nothing is read from the peers until half of them
+        are processed; what was read before is stored.
+    @param name: ComputerName; by default that of the host.
+    @param address: the IP address at which it listens; by default 127.0.0.1.
+    @param configuration: everything else, as L{load<msmq.service.configuration.load>} reads it; its data
+        directory, name and addresses apply then.
+    @param reactor: by default the global one.
+    @raise LocalProtocolError: an argument cannot be used; the error names it.
+    @ivar started: fires when it listens, or with the reason why it cannot start; each start makes a new one.
+    """
+
+    name: str | None = "broker"
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        *,
+        queues: Iterable[str] | Mapping[str, QueueProperties] | None = None,
+        concurrency: int = 1,
+        store: str | PathLike[str] | IMessageStore | None = None,
+        backlog: int = DEFAULT_BACKLOG,
+        name: str | None = None,
+        address: str | None = None,
+        configuration: Configuration | None = None,
+        reactor: IReactorTime | None = None,
+    ) -> None:
+        owner = type(self).__name__
+        if type(self).message_received is Broker.message_received:
+            raise LocalProtocolError(
+                f"{owner} has no message_received: write"
+                " async def message_received(self, message: ReceivedMessage) -> Outcome"
+            )
+        self._queues = check_queues(owner, queues)
+        self._concurrency = check_number(owner, "concurrency", concurrency, MOST_CONCURRENT)
+        self._store = check_store(owner, store)
+        self._backlog = check_number(owner, "backlog", backlog, MOST_BACKLOG)
+        self._computer_name = check_text(owner, "name", name)
+        self._address = check_text(owner, "address", address)
+        if configuration is not None and not isinstance(configuration, Configuration):
+            raise LocalProtocolError(
+                f"{owner}: configuration is {kind_of(configuration)}; it has to be a Configuration, as load()"
+                " returns it"
+            )
+        self._configuration = configuration
+        self._check_configured(owner)
+        self._reactor = reactor
+        self._program: BrokerProgram | None = None
+        self._server: Server | None = None
+        self._scratch: Path | None = None
+        self.started: Deferred[None] = Deferred()
+
+    def _check_configured(self, owner: str) -> None:
+        if self._configuration is None:
+            return
+        for argument, value in {"name": self._computer_name, "address": self._address}.items():
+            if value is not None:
+                raise LocalProtocolError(f"{owner}: {argument} is part of configuration; give one of the two")
+        if isinstance(self._store, str):
+            raise LocalProtocolError(
+                f"{owner}: store is a path, and configuration has a data directory; give one of the two"
+            )
+
+    # To be overridden
+
+    async def message_received(self, message: ReceivedMessage) -> Outcome:
+        """Process a message.
+
+        @return: C{accept()}, C{reject(...)} or C{later(seconds)}. An error leads to L{message_failed}.
+        """
+        raise NotImplementedError
+
+    async def message_failed(self, message: ReceivedMessage, error: Exception) -> Outcome:
+        """Decide about a message for which L{message_received} has raised an error, which is logged.
+
+        By default it is processed again after 1, 2, 4, ... seconds, at most a minute. C{message.attempt}
+        counts, so a subclass can reject it after some attempts.
+        """
+        return later(min(LONGEST_RETRY, 2.0 ** min(message.attempt - 1, 10)))
+
+    def lane(self, message: ReceivedMessage) -> Hashable | None:
+        """What messages that are processed one after the other have in common; C{None} for no order.
+
+        By default the queue of a message, and for a transactional one also the queue manager that sent it, as
+        the protocol promises their order ([MS-MQQB] 3.1.1.1.1.8). It is called once for each message.
+        """
+        view = message.view
+        return (message.queue, view.source_queue_manager) if view.is_transactional else message.queue
+
+    async def session_opened(self, session: ISession) -> None:
+        """A session with a peer has begun. An error closes it."""
+
+    async def session_closed(self, session: ISession, reason: CloseReason) -> None:
+        """A session has ended; called after L{session_opened} of the session has ended."""
+
+    # Called by applications
+
+    @property
+    def manager(self) -> IQueueManager:
+        """The queue manager, for answers: C{await self.manager.send(destination, [Message(...)])}.
+
+        @raise LocalProtocolError: the broker has not started.
+        """
+        program = self._program
+        if program is None or program.manager is None:
+            raise LocalProtocolError(f"{type(self).__name__} has not started, so it has no queue manager")
+        return cast(IQueueManager, program.manager)
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """The addresses on which it listens: C{TCP 127.0.0.1:1801}; empty before it has started."""
+        return () if self._server is None else self._server.addresses
+
+    def pause(self) -> None:
+        """Process no further messages until L{resume}; they are accepted and stored, up to C{backlog}."""
+        if self._program is not None:
+            self._program.pause()
+
+    def resume(self) -> None:
+        """Process messages again."""
+        if self._program is not None:
+            self._program.resume()
+
+    def program(self, reactor: IReactorTime, clock: IClock) -> BrokerProgram:
+        """This broker as the program of a L{Server} that something else runs, as C{twistd msmq --broker}.
+
+        @raise LocalProtocolError: it has arguments that belong to the server.
+        """
+        for argument, value in {
+            "store": self._store,
+            "name": self._computer_name,
+            "address": self._address,
+            "configuration": self._configuration,
+        }.items():
+            if value is not None:
+                raise LocalProtocolError(
+                    f"{type(self).__name__}: {argument} belongs to the server that runs this broker; leave"
+                    " it out here (twistd msmq has --data, --name, --address and --config)"
+                )
+        return self._make_program(reactor, clock)
+
+    def _make_program(self, reactor: IReactorTime, clock: IClock) -> BrokerProgram:
+        self._program = BrokerProgram(self, self._queues, self._concurrency, self._backlog, reactor, clock)
+        return self._program
+
+    # Called by Twisted
+
+    def startService(self) -> None:
+        """Start; C{started} fires with the result."""
+        Service.startService(self)
+        self.started = ensureDeferred(self._start())
+
+    def stopService(self) -> Deferred[None]:
+        """Let the messages in process finish, 5 seconds at most, and stop."""
+        Service.stopService(self)
+        self.started.addErrback(lambda _: None)
+        self.started.cancel()
+        return ensureDeferred(self._stop())
+
+    async def _start(self) -> None:
+        reactor = self._reactor
+        if reactor is None:
+            from twisted.internet import reactor as running
+
+            reactor = IReactorTime(running)
+        # It brings a reactor, which an application chooses before.
+        from msmq.service.server import Server
+
+        try:
+            configuration, store = await self._composed()
+            program = self._make_program(reactor, SystemClock())
+            self._server = Server(
+                configuration,
+                reactor,
+                session_protocol=program.session_protocol,
+                store=store,
+                program=program,
+            )
+            self._server.startService()
+            await self._server.started
+        except BaseException:
+            self._remove_scratch()
+            raise
+
+    async def _composed(self) -> tuple[Configuration, IMessageStore | None]:
+        """The configuration of the queue manager, and its store if that is not configured."""
+        store = self._store
+        if self._configuration is not None:
+            return self._configuration, cast("IMessageStore | None", store)
+        if isinstance(store, str):
+            return self._loaded(store, None), None
+        self._scratch = Path(tempfile.mkdtemp(prefix="msmq-broker-"))
+        if store is not None:
+            snapshot = await store.open()
+            load_identity(self._scratch, lambda: owner_of(snapshot))
+            opened = cast(IMessageStore, OpenedStore(store, snapshot))
+            return self._loaded(str(self._scratch), "memory"), opened
+        self.log.warn(
+            "{broker} has no store: messages that it has acknowledged, and what it knows of duplicates and"
+            " streams, are lost when the process ends; store=PATH keeps them",
+            broker=qual(type(self)),
+        )
+        configuration = self._loaded(str(self._scratch), "memory")
+        limits = configuration.limits
+        quota = min(limits.quota, limits.express_memory // 1024)
+        return (
+            attrs.evolve(configuration, limits=attrs.evolve(limits, quota=quota)),
+            MemoryMessageStore(durable=True),
+        )
+
+    def _loaded(self, data: str, storage: str | None) -> Configuration:
+        return load(
+            None,
+            Overrides(name=self._computer_name, data=data, address=self._address, storage=storage),
+        )
+
+    async def _stop(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stopService()
+        self._remove_scratch()
+
+    def _remove_scratch(self) -> None:
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = None

@@ -1,0 +1,424 @@
+"""Hands over the messages of queues to a coroutine: bounded concurrency, order where it has to be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Hashable, Iterable
+from typing import Any, ClassVar, Final, Protocol
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred, DeferredList, DeferredSemaphore
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from msmq.broker.lanes import AHEAD, MOST_BYTES, MOST_PARKED, DrainedQueue, Lane, TakenMessage
+from msmq.broker.outcomes import Acceptance, Deferral, Outcome, Rejection, later
+from msmq.errors import LocalProtocolError
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.queue_manager import IMessaging, ReceivedMessage
+from msmq.line_limit import LineLimit
+from msmq.net.coroutines import run_coroutine
+from msmq.quoting import kind_of, shown
+from msmq.structures.status import MQError, Status
+
+REST: Final = 5.0
+"""Seconds between attempts to read or remove messages while the store fails."""
+
+GRACE: Final = 5.0
+"""Seconds that messages in process have to finish when the broker stops; then they are cancelled."""
+
+AT_ONCE: Final = 50
+"""Messages that one lane processes before the reactor has its turn, if nothing has to be waited for."""
+
+MOST_ACCEPTED: Final = 10_000
+"""Limit on messages that were accepted, and whose removal the store has refused."""
+
+LINES: Final = 20
+"""Log lines of failed messages in a minute."""
+
+_GONE: Final = (Status.MQ_ERROR_QUEUE_DELETED, Status.MQ_ERROR_QUEUE_NOT_FOUND)
+
+
+class Handler(Protocol):
+    """The part of a broker that a drain calls."""
+
+    def message_received(self, message: ReceivedMessage) -> Coroutine[Any, Any, Outcome]:
+        """Process a message."""
+
+    def message_failed(self, message: ReceivedMessage, error: Exception) -> Coroutine[Any, Any, Outcome]:
+        """Decide about a message whose processing has raised an error."""
+
+    def lane(self, message: ReceivedMessage) -> Hashable | None:
+        """What messages that are processed in order have in common; C{None} for no order."""
+
+
+class Drain:
+    """Takes messages out of queues, has them processed, and removes them.
+
+    A message is locked while it is processed, and removed when its outcome is known and that is stored; so
+    one that is in process when the process ends is there again afterwards.
+
+    @param messaging: the queue manager.
+    @param concurrency: how many messages are processed at a time.
+    @param finished: called when a message has left its queue.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        messaging: IMessaging,
+        handler: Handler,
+        concurrency: int,
+        reactor: IReactorTime,
+        clock: IClock,
+        finished: Callable[[], None],
+    ) -> None:
+        self._messaging = messaging
+        self._handler = handler
+        self._reactor = reactor
+        self._clock = clock
+        self._finished = finished
+        self._ahead = concurrency if concurrency == 1 else AHEAD * concurrency
+        self._slots = DeferredSemaphore(concurrency)
+        self._queues: dict[str, DrainedQueue] = {}
+        self._lanes: dict[Hashable, Lane] = {}
+        self._bytes = 0
+        # In the order of their failures.
+        self._accepted: dict[tuple[str, int], None] = {}
+        self._running: set[Deferred[Any]] = set()
+        self._processing: set[Deferred[float | None]] = set()
+        self._sleeping: set[Deferred[None]] = set()
+        self._lines = LineLimit.a_minute(LINES)
+        self._is_paused = True
+        self._is_stopped = False
+
+    @property
+    def paths(self) -> Iterable[str]:
+        """The paths of its queues."""
+        return self._queues.keys()
+
+    def add(self, path: str) -> None:
+        """Process the messages of a queue as well; no effect if it is there already."""
+        if path.lower() not in self._queues and not self._is_stopped:
+            queue = self._queues[path.lower()] = DrainedQueue(path)
+            self._detach(self._read(queue))
+
+    def resume(self) -> None:
+        """Process messages."""
+        if not self._is_stopped and self._is_paused:
+            self._is_paused = False
+            self._open_gates()
+
+    def pause(self) -> None:
+        """Process no further messages; those that are not in process return to their queues."""
+        self._is_paused = True
+        for queue in self._queues.values():
+            if queue.reading is not None:
+                queue.reading.cancel()
+        for lane in list(self._lanes.values()):
+            self._return_waiting(lane)
+
+    def _return_waiting(self, lane: Lane) -> None:
+        """Return the messages of a lane, except the first if it is in process or parked."""
+        kept = 1 if lane.is_parked or lane.is_processing else 0
+        while len(lane.messages) > kept:
+            taken = lane.messages.pop()
+            taken.reservation.release()
+            self._forget(lane, taken)
+
+    async def stop(self) -> None:
+        """Process no further messages, and wait for those in process, at most L{GRACE} seconds."""
+        self.pause()
+        self._is_stopped = True
+        for sleeping in list(self._sleeping):
+            sleeping.cancel()
+        self._open_gates()
+        if self._processing:
+            ended = DeferredList(list(self._processing)).addTimeout(2 * GRACE, self._reactor)
+            expired = self._reactor.callLater(GRACE, self._cancel_running)
+            try:
+                await ended
+            except TimeoutError:
+                self.log.warn("messages that are in process do not end; they are processed again")
+            if expired.active():
+                expired.cancel()
+        for lane in list(self._lanes.values()):
+            while lane.messages:
+                lane.messages.pop().reservation.release()
+        self._lanes.clear()
+
+    def _cancel_running(self) -> None:
+        for running in list(self._running):
+            running.cancel()
+
+    # Reading
+
+    def _may_read(self, queue: DrainedQueue) -> bool:
+        if self._is_stopped:
+            return True
+        own = self._lanes.get(queue.path)
+        return not (
+            self._is_paused
+            or queue.is_resting
+            or queue.taken - queue.parked >= self._ahead
+            or queue.parked >= MOST_PARKED
+            or self._bytes >= MOST_BYTES
+            or (own is not None and own.is_parked)
+        )
+
+    def _open_gates(self) -> None:
+        for queue in list(self._queues.values()):
+            self._open_gate(queue)
+
+    def _open_gate(self, queue: DrainedQueue) -> None:
+        if queue.gate is not None and self._may_read(queue):
+            gate, queue.gate = queue.gate, None
+            gate.callback(None)
+
+    async def _read(self, queue: DrainedQueue) -> None:
+        """Take messages out of a queue while there may be more, until it is deleted or the drain stops."""
+        while True:
+            while not self._may_read(queue):
+                queue.gate = Deferred()
+                await queue.gate
+            if self._is_stopped:
+                return
+            queue.reading = Deferred.fromCoroutine(self._reserve(queue))
+            try:
+                reservation = await queue.reading
+            except CancelledError:
+                continue
+            except MQError as error:
+                if error.status in _GONE:
+                    del self._queues[queue.path.lower()]
+                    return
+                if error.status is Status.MQ_ERROR_SERVICE_NOT_AVAILABLE:
+                    return
+                if (others := self._lines.take(self._clock.now())) is not None:
+                    self.log.warn(
+                        "messages of {queue} cannot be read: {error}{others}",
+                        queue=shown(queue.path),
+                        error=error,
+                        others=others,
+                    )
+                self._rest(queue)
+                continue
+            finally:
+                queue.reading = None
+            for message in reservation.messages:
+                self._take(
+                    TakenMessage(queue, reservation, attrs.evolve(message, queue=queue.path, attempt=1))
+                )
+
+    async def _reserve(self, queue: DrainedQueue) -> Any:
+        return await self._messaging.reserve(queue.path)
+
+    def _rest(self, queue: DrainedQueue) -> None:
+        """Leave a queue alone for a while."""
+
+        async def rest() -> None:
+            queue.is_resting = True
+            await self._sleep(REST)
+            queue.is_resting = False
+            self._open_gate(queue)
+
+        self._detach(rest())
+
+    # Lanes
+
+    def _take(self, taken: TakenMessage) -> None:
+        queue = taken.queue
+        if (queue.path, taken.message.lookup_id) in self._accepted:
+            taken.outcome = Acceptance()
+        key = self._key(taken)
+        lane = self._lanes.get(key)
+        is_new = lane is None
+        if lane is None:
+            lane = self._lanes[key] = Lane(key)
+        lane.messages.append(taken)
+        queue.taken += 1
+        self._bytes += taken.size
+        if lane.is_parked:
+            queue.parked += 1
+        if is_new:
+            self._detach(self._serve(lane))
+
+    def _key(self, taken: TakenMessage) -> Hashable:
+        """The lane of a message: what the broker says, or the message alone."""
+        try:
+            key = self._handler.lane(taken.message)
+            hash(key)
+        except Exception:
+            self._report(taken, Failure(), "the lane of a message was not found")
+            return taken.queue.path
+        return taken if key is None else key
+
+    def _forget(self, lane: Lane, taken: TakenMessage) -> None:
+        """A message is no longer taken out, and was removed from its lane."""
+        taken.queue.taken -= 1
+        if lane.is_parked:
+            taken.queue.parked -= 1
+        was_full = self._bytes >= MOST_BYTES
+        self._bytes -= taken.size
+        if was_full:
+            self._open_gates()
+        else:
+            self._open_gate(taken.queue)
+
+    def _park(self, lane: Lane, is_parked: bool) -> None:
+        """The first message of a lane begins or ends to wait."""
+        lane.is_parked = is_parked
+        for taken in lane.messages:
+            taken.queue.parked += 1 if is_parked else -1
+        for queue in {taken.queue: None for taken in lane.messages}:
+            self._open_gate(queue)
+
+    async def _serve(self, lane: Lane) -> None:
+        """Process the messages of a lane, one after the other."""
+        in_turn = 0
+        while lane.messages and not self._is_stopped:
+            in_turn += 1
+            if in_turn % AT_ONCE == 0:
+                await self._sleep(0)
+            await self._slots.acquire()
+            processing = Deferred.fromCoroutine(self._process_first(lane))
+            self._processing.add(processing)
+            lane.is_processing = True
+            try:
+                delay = await processing
+            finally:
+                lane.is_processing = False
+                self._processing.discard(processing)
+                self._slots.release()
+            if delay is not None and lane.messages:
+                self._park(lane, True)
+                await self._sleep(delay)
+                self._park(lane, False)
+        if self._lanes.get(lane.key) is lane and not lane.messages:
+            del self._lanes[lane.key]
+
+    async def _process_first(self, lane: Lane) -> float | None:
+        """Process the first message of a lane; returns seconds after which it is processed again."""
+        if not lane.messages or self._is_stopped:
+            return None
+        taken = lane.messages[0]
+        if self._is_paused or taken.has_expired(self._clock.now().wall):
+            taken.reservation.release()
+            outcome: Outcome | None = None
+        else:
+            outcome = taken.outcome or await self._outcome(taken)
+        delay = None
+        match outcome:
+            case Deferral(seconds):
+                taken.next_attempt()
+                return seconds
+            case Acceptance():
+                await self._remove(taken)
+            case Rejection(message_class, reason):
+                taken.reservation.reject(message_class, reason)
+            case _:
+                taken.reservation.release()
+        if lane.messages and lane.messages[0] is taken:
+            lane.messages.popleft()
+            self._forget(lane, taken)
+        self._finished()
+        return delay
+
+    async def _outcome(self, taken: TakenMessage) -> Outcome | None:
+        """Have a message processed; C{None} if that was cancelled."""
+        try:
+            return await self._call(self._handler.message_received, taken.message)
+        except CancelledError:
+            return None
+        except Exception as error:
+            is_first = taken.message.attempt == 1
+            self._report(taken, Failure() if is_first else None, "a message could not be processed")
+            try:
+                return await self._call(self._handler.message_failed, taken.message, error)
+            except CancelledError:
+                return None
+            except Exception:
+                self._report(taken, Failure(), "message_failed of a broker failed")
+                return later(REST)
+
+    async def _call(self, method: Callable[..., Coroutine[Any, Any, Outcome]], *args: object) -> Outcome:
+        result: object = method(*args)
+        if isinstance(result, Coroutine):
+            result = run_coroutine(result)
+        if isinstance(result, Deferred):
+            self._running.add(result)
+            running = result
+            try:
+                result = await running
+            finally:
+                self._running.discard(running)
+        if not isinstance(result, Outcome):
+            raise LocalProtocolError(
+                f"{method.__qualname__} returned {kind_of(result)}; it has to be a coroutine that returns"
+                " accept(), reject(...) or later(...)"
+            )
+        return result
+
+    async def _remove(self, taken: TakenMessage) -> None:
+        """Remove a message that was accepted; if that cannot be stored, it is not processed again."""
+        key = (taken.queue.path, taken.message.lookup_id)
+        try:
+            await taken.reservation.confirm()
+        except MQError as error:
+            if not self._is_stopped:
+                self.log.warn(
+                    "a message that was processed is removed from {queue} later: {error}",
+                    queue=shown(taken.queue.path),
+                    error=error,
+                )
+                self._accepted[key] = None
+                if len(self._accepted) > MOST_ACCEPTED:
+                    del self._accepted[next(iter(self._accepted))]
+                self._rest(taken.queue)
+        else:
+            self._accepted.pop(key, None)
+
+    def _report(self, taken: TakenMessage, failure: Failure | None, what: str) -> None:
+        """Log a message that could not be processed: the first time with the traceback."""
+        suffix = self._lines.take(self._clock.now())
+        if suffix is None:
+            return
+        queue, message = shown(taken.queue.path), taken.message
+        if failure is None:
+            self.log.warn(
+                "message {message} of {queue} could not be processed, attempt {attempt}{others}",
+                message=message.identifier,
+                queue=queue,
+                attempt=message.attempt,
+                others=suffix,
+            )
+        else:
+            self.log.failure(
+                "{what}: message {message} of {queue}{others}",
+                failure,
+                what=what,
+                message=message.identifier,
+                queue=queue,
+                others=suffix,
+            )
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait, but not longer than the drain runs."""
+        if self._is_stopped:
+            return
+        sleeping: Deferred[None] = deferLater(self._reactor, seconds)
+        self._sleeping.add(sleeping)
+        try:
+            await sleeping
+        except CancelledError:
+            pass
+        finally:
+            self._sleeping.discard(sleeping)
+
+    def _detach(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine whose errors are ours."""
+        Deferred.fromCoroutine(coroutine).addErrback(
+            lambda failure: self.log.failure("a broker cannot process its messages", failure)
+        )

@@ -1,0 +1,341 @@
+"""A broker inside a server: its queues, the drain that processes them, and the limit on waiting messages."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Final, Protocol
+from uuid import UUID
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from msmq.broker.arguments import DeclaredQueue
+from msmq.broker.drain import Drain, Handler
+from msmq.broker.sessions import BrokerSession
+from msmq.errors import MsmqError
+from msmq.interfaces.clock import IClock
+from msmq.interfaces.server_program import IServerProgram
+from msmq.interfaces.session import ISession
+from msmq.manager.administration.summaries import queue_path
+from msmq.manager.service import QueueManagerService
+from msmq.net.coroutines import run_coroutine
+from msmq.net.session_factory import MakeSession
+from msmq.quoting import quoted
+from msmq.session.effects import CloseReason
+from msmq.structures.names.direct_format_name import DirectFormatName
+from msmq.structures.names.name_text import QueueSuffix
+from msmq.structures.names.path_name import parse_path_name
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError, Status
+from msmq.wire.guid import NULL_GUID
+
+ON_DEMAND: Final = 1000
+"""Limit on queues that are created because a message is for them."""
+
+LOOK: Final = 5.0
+"""Seconds between checks of the waiting messages while sessions wait: some expire, or are purged."""
+
+LONGEST_HOLD: Final = 120.0
+"""Seconds for which a session is not read; then it closes.
+
+Peers close a session on which nothing happens for 5 minutes, and send again on another what they have sent on
+this one; what is read here much later would not be recognized as a duplicate (reading 46).
+"""
+
+_NULL: Final = NULL_GUID.bytes_le
+
+
+class BrokerStartError(MsmqError):
+    """A broker cannot work with its queue manager; has the reason."""
+
+
+class SessionHandler(Handler, Protocol):
+    """The coroutines of a broker."""
+
+    def session_opened(self, session: ISession) -> Coroutine[Any, Any, None]:
+        """A session has begun."""
+
+    def session_closed(self, session: ISession, reason: CloseReason) -> Coroutine[Any, Any, None]:
+        """A session has ended."""
+
+
+@implementer(IServerProgram)
+class BrokerProgram:
+    """The part of a broker that works with a queue manager, whatever runs that.
+
+    @param broker: its coroutines.
+    @param queues: the declared queues; C{None} for every private queue, created on demand.
+    @param concurrency: how many messages are processed at a time.
+    @param backlog: how many messages may wait before its sessions read no more.
+    @ivar manager: the queue manager, from L{prepare} on.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        broker: SessionHandler,
+        queues: Sequence[DeclaredQueue] | None,
+        concurrency: int,
+        backlog: int,
+        reactor: IReactorTime,
+        clock: IClock,
+    ) -> None:
+        self._broker = broker
+        self._declared = queues
+        self._concurrency = concurrency
+        self._backlog = backlog
+        self._reactor = reactor
+        self._clock = clock
+        self._drain: Drain | None = None
+        self._created = 0
+        # Queues of messages that have arrived, by their identifiers.
+        self._known: set[UUID] = set()
+        # The sessions that are not read, each with the second at which it closes.
+        self._held: dict[Deferred[bool], float] = {}
+        self._look: IDelayedCall | None = None
+        self._events: dict[ISession, Deferred[None]] = {}
+        self._is_paused = False
+        self.manager: QueueManagerService | None = None
+        self.session_protocol: MakeSession = partial(BrokerSession, intake=self)
+
+    # IServerProgram
+
+    async def prepare(self, manager: QueueManagerService) -> None:
+        """Create the declared queues that do not exist.
+
+        @raise BrokerStartError: one exists and is of the other kind.
+        @raise MQError: one cannot be created.
+        """
+        self.manager = manager
+        self._known.clear()
+        self._drain = Drain(
+            manager, self._broker, self._concurrency, self._reactor, self._clock, self._finished
+        )
+        if self._declared is None:
+            self._follow_all()
+            return
+        for declared in self._declared:
+            await self._declare(manager, declared)
+            self._drain.add(declared.path)
+        others = [
+            summary.path
+            for summary in manager.inspection.queues()
+            if summary.type == "private" and summary.path.lower() not in self._paths()
+        ]
+        if others:
+            self.log.warn(
+                "the broker does not process {count} queue(s) of its store, which accept messages: {queues}",
+                count=len(others),
+                queues=", ".join(others[:5]),
+            )
+
+    def begin(self) -> None:
+        """Process messages."""
+        if self._drain is not None and not self._is_paused:
+            self._drain.resume()
+
+    async def _end(self) -> None:
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+        if self._drain is not None:
+            drain, self._drain = self._drain, None
+            await drain.stop()
+        self._release_held()
+
+    def end(self) -> Deferred[None]:
+        """Finish what is in process, and end."""
+        return Deferred.fromCoroutine(self._end())
+
+    # Called by the broker
+
+    def pause(self) -> None:
+        """Process no further messages; they are accepted and stored."""
+        self._is_paused = True
+        if self._drain is not None:
+            self._drain.pause()
+
+    def resume(self) -> None:
+        """Process messages again."""
+        self._is_paused = False
+        if self._drain is not None:
+            if self._declared is None:
+                self._follow_all()
+            self._drain.resume()
+
+    # Queues
+
+    def _paths(self) -> set[str]:
+        return set() if self._drain is None else set(self._drain.paths)
+
+    def _follow_all(self) -> None:
+        """Process every private queue that exists."""
+        assert self.manager is not None and self._drain is not None, "it is prepared"
+        for summary in self.manager.inspection.queues():
+            if summary.type == "private" and not _is_reserved(summary.path):
+                self._drain.add(summary.path)
+
+    async def _declare(self, manager: QueueManagerService, declared: DeclaredQueue) -> None:
+        queue = manager.model.find(parse_path_name(declared.path))
+        if queue is None:
+            await manager.create_queue(declared.path, **declared.properties)
+            return
+        wanted = declared.properties.get("transactional", False)
+        if queue.definition.transactional is not wanted:
+            is_so, should = ("", "not ") if queue.definition.transactional else ("not ", "")
+            raise BrokerStartError(
+                f"queue {quoted(declared.path)} of the store is {is_so}transactional, and the broker declares"
+                f" it as {should}transactional: declare it as it is, or delete it with msmq queue delete"
+            )
+
+    def missing_queues(self, messages: Sequence[UserMessageView], address: str) -> Mapping[str, bool]:
+        """See L{Intake.missing_queues<msmq.broker.sessions.Intake>}.
+
+        Only peers whose unauthenticated messages are accepted cause queues to be created.
+        """
+        if self._declared is not None or self.manager is None or self._drain is None:
+            return {}
+        missing: dict[str, bool] = {}
+        may_create = self._created < ON_DEMAND and self.manager.trusts(address)
+        model = self.manager.model
+        own = (_NULL, model.identifier.bytes_le)
+        for message in messages:
+            if message.queue_manager_address not in own:
+                continue
+            queue = model.queue_for(message)
+            if queue is not None:
+                identifier = queue.definition.identifier
+                if identifier not in self._known and not queue.is_system:
+                    self._known.add(identifier)
+                    if not _is_reserved(queue.definition.path):
+                        self._drain.add(queue_path(queue))
+            elif may_create and (path := self._path_on_demand(message)) is not None:
+                missing.setdefault(path, message.is_transactional)
+        return missing
+
+    def _path_on_demand(self, message: UserMessageView) -> str | None:
+        """The path of the private queue that a direct name of ours means; C{None} for other names."""
+        assert self.manager is not None, "it is prepared"
+        destination = message.destination()
+        text = getattr(destination, "text", None)
+        if text is None:
+            return None
+        try:
+            name = DirectFormatName.from_wire_text(text)
+        except MQError:
+            return None
+        if (
+            not name.is_private
+            or name.subqueue is not None
+            or name.suffix is not QueueSuffix.NONE
+            or not self.manager.model.is_local(name)
+            or _is_reserved(name.queue)
+        ):
+            return None
+        return f".\\{name.queue_path}"
+
+    async def create_queues(self, missing: Mapping[str, bool]) -> None:
+        """See L{Intake.create_queues<msmq.broker.sessions.Intake>}."""
+        for path, is_transactional in missing.items():
+            if self.manager is None or self._drain is None or self._created >= ON_DEMAND:
+                return
+            self._created += 1
+            try:
+                await self.manager.create_queue(path, transactional=is_transactional)
+            except MQError as error:
+                self._created -= 1
+                if error.status is not Status.MQ_ERROR_QUEUE_EXISTS:
+                    # The message is refused as one for a queue that does not exist.
+                    self.log.warn("a queue was not created for a message: {error}", error=error)
+                continue
+            if self._drain is not None:
+                self._drain.add(path)
+
+    # Back-pressure
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many messages wait as may."""
+        return self._waiting() >= self._backlog
+
+    def _waiting(self) -> int:
+        """The messages in the queues of the broker, those in process included."""
+        if self._drain is None or self.manager is None:
+            return 0
+        names = self.manager.model.names
+        found = (names.find_main(parse_path_name(path)) for path in self._drain.paths)
+        return sum(queue.message_count for queue in found if queue is not None)
+
+    def capacity(self) -> Deferred[bool]:
+        """Fires with true when half of the messages that may wait are processed, or the broker ends, and with
+        false after L{LONGEST_HOLD} seconds.
+        """
+        held: Deferred[bool] = Deferred()
+        if self._drain is None:
+            held.callback(True)
+            return held
+        self._held[held] = self._reactor.seconds() + LONGEST_HOLD
+        if self._look is None:
+            self._look = self._reactor.callLater(LOOK, self._look_again)
+        return held
+
+    def _look_again(self) -> None:
+        self._look = None
+        self._finished()
+        now = self._reactor.seconds()
+        for held, until in list(self._held.items()):
+            if now >= until:
+                del self._held[held]
+                held.callback(False)
+        if self._held:
+            self._look = self._reactor.callLater(LOOK, self._look_again)
+
+    def _finished(self) -> None:
+        """A message has left its queue."""
+        if self._held and self._waiting() <= self._backlog // 2:
+            self._release_held()
+
+    def _release_held(self) -> None:
+        held, self._held = self._held, {}
+        for each in held:
+            each.callback(True)
+
+    # Sessions
+
+    def opened(self, session: ISession) -> None:
+        """See L{Intake.opened<msmq.broker.sessions.Intake>}."""
+        self._follow(session, partial(self._broker.session_opened, session), closes=True)
+
+    def closed(self, session: ISession, reason: CloseReason) -> None:
+        """See L{Intake.closed<msmq.broker.sessions.Intake>}."""
+        self._follow(session, partial(self._broker.session_closed, session, reason), closes=False)
+
+    def _follow(self, session: ISession, call: Any, *, closes: bool) -> None:
+        """Run a coroutine for a session, after the one before."""
+        before = self._events.get(session)
+
+        async def run() -> None:
+            if before is not None:
+                await before
+            try:
+                await run_coroutine(call())
+            except Exception:
+                self.log.failure("a coroutine of the broker for a session failed")
+                if closes:
+                    session.close(CloseReason.INTERNAL_ERROR)
+
+        running = self._events[session] = Deferred.fromCoroutine(run())
+        running.addBoth(self._followed, session, running)
+
+    def _followed(self, _: object, session: ISession, running: Deferred[None]) -> None:
+        if self._events.get(session) is running:
+            del self._events[session]
+
+
+def _is_reserved(path: str) -> bool:
+    """Whether it is the name of a queue of the protocol itself, such as order_queue$."""
+    return path.endswith("$") or path.rpartition("\\")[2].lower().startswith("connector-")
