@@ -1,1 +1,1 @@
-"""Reading TOML files for people: every problem with the line on which it stands."""
+"""TOML files with line numbers: every problem is reported with its line."""

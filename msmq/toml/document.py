@@ -1,4 +1,4 @@
-"""A TOML file as a whole: its values, and the line of each."""
+"""TOML documents: their values, and the line of each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DocumentError(MsmqError):
     """A file cannot be read, or is not TOML.
 
     @ivar line: the line, counted from 1; C{None} for the file as a whole.
-    @ivar problem: what is wrong, in words that finish "the file ...".
+    @ivar problem: the predicate of a sentence that begins with "the file ...".
     """
 
     def __init__(self, line: int | None, problem: str) -> None:
@@ -40,9 +40,9 @@ class DocumentError(MsmqError):
 
 @attrs.frozen
 class Document:
-    """What stands in a file.
+    """Content of a TOML file.
 
-    @ivar values: as C{tomllib} reads them.
+    @ivar values: as C{tomllib} returns them.
     @ivar lines: the line of each key and array element, counted from 1.
     """
 
@@ -51,9 +51,9 @@ class Document:
 
 
 def read_document(path: Path) -> Document:
-    """Read a file.
+    """Read and parse a file.
 
-    @raise DocumentError: there is none, or it is not TOML.
+    @raise DocumentError: it does not exist, or is not TOML.
     """
     return decode_document(read_content(path))
 
@@ -61,7 +61,7 @@ def read_document(path: Path) -> Document:
 def read_content(path: Path) -> bytes:
     """The bytes of a file.
 
-    @raise DocumentError: there is none, or it cannot be read.
+    @raise DocumentError: it does not exist, or cannot be read.
     """
     try:
         return path.read_bytes()
@@ -70,7 +70,7 @@ def read_content(path: Path) -> bytes:
 
 
 def decode_document(content: bytes) -> Document:
-    """The same of the bytes of a file.
+    """Parse the bytes of a file.
 
     @raise DocumentError: it is not TOML.
     """
@@ -83,7 +83,7 @@ def decode_document(content: bytes) -> Document:
 
 
 def parse_document(text: str) -> Document:
-    """The same of a text.
+    """Parse a text.
 
     @raise DocumentError: it is not TOML.
     """
@@ -94,7 +94,7 @@ def parse_document(text: str) -> Document:
         line = text.count("\n") + 1 if found is None or not found["line"] else int(found["line"])
         raise DocumentError(line, f"is not TOML: {_WHERE.sub('', str(error))}") from error
     except ValueError as error:
-        # Not of TOML: Python reads no number of so many digits.
+        # Not a limit of TOML: Python refuses numbers with that many digits.
         number = _DIGITS.search(text)
         before = None if number is None else text[: number.start()]
         raise DocumentError(
@@ -105,6 +105,6 @@ def parse_document(text: str) -> Document:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What a name may have been meant to be, in words that follow "is not a key"; empty without a guess."""
+    """Suggestion for a misspelled name, to follow "is not a key"; empty without a similar name."""
     close = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {quoted(close[0])}?" if close else ""

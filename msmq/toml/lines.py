@@ -1,8 +1,8 @@
 """Line numbers of the keys and array elements of a TOML text.
 
 C{tomllib} parses values without their positions; this finds their lines.
-It reads a text that C{tomllib} has accepted, so it never judges, and it never reads a value: it only
-has to know where one ends.
+It scans a text that C{tomllib} has accepted, so it neither validates the text nor parses values: it only
+finds their ends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SCALAR = re.compile(r"[^,\]}#\n]+")
 def locate(text: str) -> Mapping[Path, int]:
     """The line, counted from 1, of every key and array element of a valid TOML text.
 
-    A table that several headers or dotted keys mention stands where it is mentioned first.
+    A table with several headers or dotted keys has the line of the first one.
 
     @raise ValueError: the text is not TOML; C{tomllib} says why.
     """
@@ -76,7 +76,7 @@ class _Scanner:
         return self._current(table, line)
 
     def _current(self, table: Path, line: int) -> Path:
-        """The table itself, or the last one of it where it is an array of tables."""
+        """The table itself, or the last one of an array of tables."""
         self.lines.setdefault(table, line)
         if table in self._tables_in_array:
             table = (*table, self._tables_in_array[table] - 1)

@@ -1,6 +1,6 @@
 """Kinds of values that a key of a TOML file takes.
 
-Each reads what C{tomllib} gives, or raises L{ValueError} with words that finish "the value ...".
+Each converts a value of C{tomllib}, or raises L{ValueError} with the predicate of "the value ...".
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ _MOST_SHOWN: Final = 10**30
 
 
 class ValueKind(Protocol):
-    """What values a key takes."""
+    """Kind of the values of a key."""
 
     @property
     def type_name(self) -> str:
-        """The TOML type, as people say it."""
+        """The TOML type, in words."""
 
     @property
     def range_text(self) -> str:
-        """The values of the type that are taken; empty for all of them."""
+        """The accepted values of the type; empty for all of them."""
 
     def read(self, value: object) -> object:
-        """Turn a value of the file into one of the settings.
+        """Convert a value of the file to a value of the settings.
 
-        @raise ValueError: it is of another type or out of range.
+        @raise ValueError: it has another type, or is out of range.
         """
 
 
 def type_name(value: object) -> str:
-    """What a value of a TOML file is, as people say it."""
+    """The type of a value of a TOML file, in words."""
     match value:
         case bool():
             return "true or false"
@@ -57,12 +57,12 @@ def type_name(value: object) -> str:
 
 
 def wrong_type(expected: str, value: object) -> ValueError:
-    """Make, for the caller to raise, the error of a value of another type."""
+    """Create the error about a value of another type, for the caller to raise."""
     return ValueError(f"must be {expected}, not {type_name(value)}")
 
 
 def _shown(value: float) -> str:
-    """A number that is refused, as people may want to read it."""
+    """Format a refused number for people."""
     if isinstance(value, float):
         return f"{value:g}"
     if abs(value) < _MOST_SHOWN:
@@ -105,7 +105,7 @@ class WholeNumber:
 
 @attrs.frozen
 class Seconds:
-    """A time, whole or not, within bounds."""
+    """A duration in seconds, possibly fractional, within bounds."""
 
     low: float
     high: float
@@ -126,7 +126,7 @@ class Seconds:
 
 @attrs.frozen
 class Text:
-    """Text that a function accepts, by returning, or refuses with L{ValueError}."""
+    """Text that a function validates; it raises L{ValueError} for invalid text."""
 
     accept: Callable[[str], object]
     range_text: str
@@ -172,8 +172,8 @@ class NetworkKind:
 class Array:
     """An array of values of one kind.
 
-    @ivar element: that kind.
-    @ivar range_text: what they are called together.
+    @ivar element: the kind of its elements.
+    @ivar range_text: the plural of the elements, in words.
     """
 
     element: ValueKind
@@ -191,9 +191,9 @@ GUIDS: Final = Array(Guid(), "GUIDs")
 
 
 def computer_name(text: str) -> None:
-    """Accept what may stand as the computer in a direct format name.
+    """Validate a computer name for a direct format name.
 
-    @raise ValueError: it may not.
+    @raise ValueError: it is not valid.
     """
     if not 1 <= len(text) <= 255:
         raise ValueError(f"must have 1 to 255 characters, not {len(text)}")

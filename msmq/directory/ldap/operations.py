@@ -57,13 +57,13 @@ PAGE_SIZE: Final = 500
 """The page size of searches; Active Directory returns at most a thousand entries."""
 
 LOOK_UPS_AT_ONCE: Final = 32
-"""How many single entries are requested concurrently."""
+"""Limit on concurrent requests for single entries."""
 
 NAMES_SHOWN: Final = 5
-"""How many names of entries an error shows."""
+"""Limit on the names of entries in an error text."""
 
 READS_OF_A_LIST: Final = 3
-"""How many times the reading of a long value list is repeated because it changes."""
+"""Limit on repeated reads of a long value list that changes meanwhile."""
 
 
 _RESULTS: Final = {
@@ -76,8 +76,8 @@ _RESULTS: Final = {
 }
 
 _OTHER_VALUES: Final = frozenset({NO_SUCH_ATTRIBUTE, CONSTRAINT_VIOLATION, VALUE_EXISTS})
-"""How it ends when an attribute is not what it was: a value is missing that is to go, or one is there that is
-to come, or where only one can be."""
+"""Results of a modification whose attribute has changed meanwhile: a value to delete is missing, a value to
+add exists, or a single-valued attribute has another value."""
 
 _DACL: Final = 4
 _READ_PARTS: Final = 1 | 2 | _DACL

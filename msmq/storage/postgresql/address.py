@@ -61,7 +61,7 @@ def parse_address(argument: str) -> Address:
     if not base.startswith("//"):
         raise ValueError(_FORM)
     if "@" in base[2:].partition("/")[2] or "@" in query:
-        # As if what is before it were no longer the user and the password.
+        # Otherwise a part of the password would be shown as the host.
         raise ValueError(_SPECIAL)
     own: dict[str, str] = {}
     others: list[str] = []
@@ -104,12 +104,12 @@ def _wait(text: str | None) -> float:
 
 
 def _plain(name: str) -> str:
-    """A name for an error, unless it may be a piece of something else."""
+    """A name for an error text, unless it may be a part of a secret."""
     return repr(name) if re.fullmatch("[a-z_]{1,40}", name) else "what follows the question mark"
 
 
 def _known() -> set[str]:
-    """The options of libpq."""
+    """Names of the connection options of libpq."""
     return {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
 
 

@@ -68,7 +68,7 @@ DUMPERS: Final = (
     (FloatArray, _FloatArrayDumper),
     (ByteaArray, _ByteaArrayDumper),
 )
-"""How psycopg passes each of them on."""
+"""The psycopg dumper of each array type."""
 
 
 def integers(values: Sequence[int]) -> IntegerArray:
@@ -87,7 +87,7 @@ def floats(values: Sequence[float]) -> FloatArray:
 
 
 def nullable_bigints(values: Sequence[int | None]) -> BigintArray:
-    """The same as L{bigints}, with NULL for C{None}."""
+    """An array of 64-bit numbers, with NULL for C{None}."""
     pack = _NULLABLE.pack
     elements = [_NULL if value is None else pack(8, value) for value in values]
     return BigintArray(b"".join((_head(_INT8, len(values), has_null=True), *elements)))
@@ -107,7 +107,7 @@ def byte_strings(values: Sequence[bytes | None]) -> ByteaArray:
 
 
 def _fixed(oid: int, code: str, values: Sequence[float]) -> bytes:
-    """Each value with its length before it."""
+    """Encode values of a fixed size, each preceded by its length."""
     lengths: Iterable[int] = (struct.calcsize(f"!{code}"),) * len(values)
     packed = struct.pack(
         "!" + f"i{code}" * len(values), *chain.from_iterable(zip(lengths, values, strict=True))
@@ -116,5 +116,5 @@ def _fixed(oid: int, code: str, values: Sequence[float]) -> bytes:
 
 
 def _head(oid: int, length: int, *, has_null: bool) -> bytes:
-    """One dimension, counted from 1; an empty array has none."""
+    """Header of an array of one dimension, counted from 1; an empty array has no dimension."""
     return _HEAD.pack(1, has_null, oid, length, 1) if length else _HEAD.pack(0, 0, oid, 0, 0)[:12]

@@ -34,7 +34,7 @@ def fill_in_small_tables(link: PostgresqlConnection) -> None:
 class SchemaChecksumFill:
     """Computes the checksums of messages, message log entries and events.
 
-    @ivar is_done: whether there is nothing to do.
+    @ivar is_done: whether every row has its checksums.
     """
 
     is_done: bool

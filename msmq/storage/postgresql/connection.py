@@ -20,7 +20,7 @@ from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.arrays import DUMPERS
 from msmq.storage.postgresql.failures import Stalled, away
 
-# psycopg's warnings are consequences of an error that is reported already.
+# psycopg's warnings follow from an error that is already reported.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 OLDEST_SERVER: Final = 130000
@@ -54,7 +54,7 @@ class PostgresqlConnection(psycopg.Connection[TupleRow]):
         self._asks = is_working
 
     def wait(self, gen: PQGen[_RESULT], interval: float = 0.1, timeout: float | None = None) -> _RESULT:
-        """Have psycopg's generator done; psycopg calls this for everything but connecting."""
+        """Run a generator of psycopg to its end; psycopg calls this for everything except connecting."""
         poll = select.poll()
         socket = self.pgconn.socket
         try:
@@ -63,7 +63,7 @@ class PostgresqlConnection(psycopg.Connection[TupleRow]):
             while True:
                 events = poll.poll(0 if self._has_stalled else self._patience * 1000)
                 if not events and not self._is_working():
-                    # It may have answered just now.
+                    # The answer may have arrived in the meantime.
                     events = poll.poll(0 if self._has_stalled else _LAST_MILLISECONDS)
                     if not events:
                         self._has_stalled = True
@@ -75,7 +75,7 @@ class PostgresqlConnection(psycopg.Connection[TupleRow]):
             result: _RESULT = end.value
             return result
         except BaseException:
-            # What it would still do at its end is of no use, and fails.
+            # Its cleanup would fail on the lost connection.
             with suppress(Exception):
                 gen.close()
             raise
@@ -118,22 +118,22 @@ _EVENTS: Final = {
 def _ready(events: Sequence[tuple[int, int]]) -> Ready:
     ready = 0
     for _, event in events:
-        # An error is for reading and writing to find out.
+        # Errors are reported by the next read or write.
         ready |= (Ready.R if event & ~select.POLLOUT else 0) | (Ready.W if event & ~select.POLLIN else 0)
     return Ready(ready)
 
 
 def connect(address: Address, *, reads_only: bool = False) -> PostgresqlConnection:
-    """A connection in which nothing begins or ends a transaction but ourselves.
+    """Connect without implicit transactions.
 
-    @param reads_only: whether it writes nothing.
-    @raise DatabaseUnreachable: the database cannot be reached, or does not let us in.
-    @raise StorageError: it is too old.
+    @param reads_only: whether the connection is only for reads.
+    @raise DatabaseUnreachable: the database cannot be reached, or refuses the connection.
+    @raise StorageError: the server version is too old.
     """
     defaults = {
         "connect_timeout": str(CONNECT_SECONDS),
         "application_name": "msmq reader" if reads_only else "msmq",
-        # Of several servers the one that takes writes, and never one that takes none.
+        # Of several servers the one that accepts writes, never a read-only one.
         "target_session_attrs": "read-write",
         "keepalives_idle": "10",
         "keepalives_interval": "5",
@@ -142,8 +142,8 @@ def connect(address: Address, *, reads_only: bool = False) -> PostgresqlConnecti
     }
     parameters = {**defaults, **address.parameters}
     if "options" in parameters:
-        # The first statement is libpq's own, to find out whether the server takes writes; of a setting that
-        # is given twice the last counts. Without the user's own options none are sent: poolers refuse them.
+        # The first statement is libpq's own check whether the server accepts writes; of a setting that is
+        # given twice the last one applies. Without options of the user none are sent: poolers refuse them.
         parameters["options"] = f"{parameters['options']} -c statement_timeout=0"
     try:
         link = PostgresqlConnection.connect(
@@ -179,7 +179,7 @@ def _set_up(link: PostgresqlConnection, address: Address, reads_only: bool) -> N
         "idle_in_transaction_session_timeout": "0",
         # A lock on our tables by another client becomes an error in time, not a lost database.
         "lock_timeout": str(int(address.wait * 1000)),
-        # So that the server, too, finds out that this machine is gone, and releases our lock.
+        # So that the server detects the loss of this machine, and releases its lock.
         "tcp_keepalives_idle": "10",
         "tcp_keepalives_interval": "5",
         "tcp_keepalives_count": "3",
@@ -188,7 +188,7 @@ def _set_up(link: PostgresqlConnection, address: Address, reads_only: bool) -> N
         settings["idle_session_timeout"] = "0"
     if reads_only:
         settings["default_transaction_read_only"] = "on"
-        # How many rows there are to be read, and in how large a table, differs from read to read.
+        # The number of rows to read, and the size of the table, differ from read to read.
         link.prepare_threshold = None
     else:
         # A statement that was planned for an empty table stays prepared, and must find its rows by their

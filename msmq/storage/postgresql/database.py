@@ -71,10 +71,10 @@ class ServerDatabase:
     When the connection is lost, L{reconnect} makes another one; ownership of the schema by another process in
     the meantime is detected.
 
-    @ivar address: where it is.
-    @param policy: what to do about damage and loss.
-    @ivar damaged: how many messages were found damaged when it was opened, and are in quarantine.
-    @raise StorageError: it cannot be used; says why.
+    @ivar address: the location of the schema.
+    @param policy: handling of damage and loss.
+    @ivar damaged: the number of damaged messages that were quarantined when it was opened.
+    @raise StorageError: it cannot be used; the text is the reason.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -174,8 +174,8 @@ class ServerDatabase:
     def write(self, batches: Sequence[Sequence[Change]]) -> Outcomes:
         """Write these batches in order, each atomically, as one transaction.
 
-        @raise DatabaseUnreachable: L{is_doubtful} says whether they may have been done nevertheless.
-        @raise StorageError: the transaction failed, and nothing was done.
+        @raise DatabaseUnreachable: L{is_doubtful} says whether they may have been committed nevertheless.
+        @raise StorageError: the transaction failed and was rolled back.
         """
         link = self._present()
         assert self._doubt is None
@@ -230,7 +230,7 @@ class ServerDatabase:
     def check(self) -> None:
         """Check the connection, without a query.
 
-        @raise DatabaseUnreachable: it is not.
+        @raise DatabaseUnreachable: the connection is lost.
         @raise Refused: it is reachable, but unusable.
         """
         self._present()
@@ -256,7 +256,7 @@ class ServerDatabase:
         except psycopg.Error as error:
             if self._doubt is not None or not is_damage(error) or len(outcomes) > 1 or plan.puts:
                 raise
-            # What is removed is reached no more; it no longer counts either.
+            # Rows of removed messages are no longer accessible, and no longer count.
             self._try_to_perform(link, plan, outcomes, may_replace=False, leaves_rows=True)
 
     def _try_to_perform(
@@ -319,7 +319,7 @@ class ServerDatabase:
             try:
                 lock(link, self.address, self._backend)
             except StatementRefused as error:
-                # A process that begins to open it, perhaps in vain; if not, the next attempt will show it.
+                # Another process may be opening the schema; if it succeeds, the next attempt detects that.
                 raise DatabaseUnreachable(str(error)) from None
             found = progress(link)
             self._check_owner(found)
@@ -370,7 +370,7 @@ class ServerDatabase:
 
 
 def _execute(link: PostgresqlConnection, script_: Script) -> None:
-    """Do a transaction; one statement is one by itself."""
+    """Execute a transaction; a single statement needs no explicit one."""
     if len(script_.statements) == 1 and script_.is_durable:
         [main] = script_.statements
         link.execute(str(main).encode(), main.parameters, prepare=True)

@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from msmq.storage.generation_mark import GenerationMark
 
 MARK_SECONDS: Final = 5.0
-"""From one mark to the next, while something is written."""
+"""Seconds between two marks, while the store is written to."""
 
 
 class DatabaseMark:
@@ -30,12 +30,12 @@ class DatabaseMark:
         self._written_at = 0.0
 
     def confirmed(self, number: int) -> None:
-        """Take note of a group, and write the mark if the last one is old."""
+        """Record a confirmed group, and write the mark if the previous one is old."""
         if time.monotonic() - self._written_at >= MARK_SECONDS:
             self.write(number)
 
     def write(self, number: int) -> None:
-        """Write the mark, unless it is this one already; a failure is logged."""
+        """Write the mark if it has changed; a failure is logged."""
         if number == self._number:
             return
         self._number = number

@@ -1,4 +1,4 @@
-"""The store in PostgreSQL by its description; psycopg is needed only once one is asked for."""
+"""Factory of PostgreSQL stores; psycopg is imported only when a store is created."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PostgresqlStorageFactory:
 
 
 def database_mark_name(address: Address) -> str:
-    """The file in the data directory that tells how far a schema had come."""
+    """Name of the mark file of a schema in the data directory."""
     database = re.sub(r"[^A-Za-z0-9_]", "_", address.parameters.get("dbname", ""))
     return f"postgresql-{database}-{address.schema}-mark"
 

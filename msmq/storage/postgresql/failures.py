@@ -11,7 +11,7 @@ from msmq.storage.postgresql.address import Address
 
 _DISK_FULL: Final = "53100"
 _ENDED_BY_SERVER: Final = ("57P01", "57P02", "57P03", "57P04", "57P05")
-"""The server shuts down, has crashed, is starting, has dropped the database, or ends an idle session."""
+"""SQLSTATE codes: shutdown, crash, start, dropped database, idle session ended by the server."""
 
 
 class DatabaseUnreachable(StorageError):
@@ -19,17 +19,17 @@ class DatabaseUnreachable(StorageError):
 
 
 class StatementRefused(StorageError):
-    """The database is there and will not do: it is another's, or no longer what it was."""
+    """The database is reachable but unusable: it has another owner, or was restored or replaced."""
 
 
 class Stalled(psycopg.OperationalError):
-    """The database did not answer in time, and does not seem to work on what it was asked."""
+    """The database did not answer in time, and is not executing the statement."""
 
 
 def failure(address: Address, doing: str, error: Exception) -> StorageError:
     """The store error for an exception.
 
-    @param doing: what was tried, such as C{"write"}.
+    @param doing: the attempted operation, such as C{"write"}.
     """
     if isinstance(error, StorageError):
         return error
@@ -44,17 +44,17 @@ def failure(address: Address, doing: str, error: Exception) -> StorageError:
 
 
 def away(address: Address, error: psycopg.Error) -> DatabaseUnreachable:
-    """The error of a database that cannot be reached."""
+    """The store error for an unreachable database."""
     return DatabaseUnreachable(f"{address.text}: no connection: {_said(address, error)}")
 
 
 def is_lost(connection: psycopg.Connection[tuple[object, ...]], error: Exception) -> bool:
-    """Whether the connection is of no use after this error.
+    """Whether the connection is unusable after this error.
 
     A connection may still seem to be open: the last message of a server is read before the end of its stream,
     and libpq may have an error of its own about what is missing.
-    The transaction may then have been committed, so only an error that the server reports for a statement, or
-    one that psycopg raises before it sends anything, says that nothing was done.
+    The transaction may then have been committed: only an error that the server reports for a statement, or
+    that psycopg raises before it sends anything, proves that it was not.
     """
     if not isinstance(error, psycopg.Error):
         return False
@@ -64,7 +64,7 @@ def is_lost(connection: psycopg.Connection[tuple[object, ...]], error: Exception
 
 
 def _said(address: Address, error: psycopg.Error) -> str:
-    """In one line, with what the server says in detail and the SQLSTATE."""
+    """The error in one line, with the details of the server and the SQLSTATE."""
     primary = error.diag.message_primary
     if primary is None:
         text = " ".join(str(error).split())

@@ -23,7 +23,7 @@ from msmq.storage.postgresql.statement import Statement, chunks
 from msmq.storage.records import stored_lookup_id
 
 Appended: TypeAlias = Mapping[int, Sequence[tuple[int, int]]]
-"""By row of the queue, the numbers and sizes of the entries that are appended to its message log."""
+"""Numbers and sizes of the entries appended to a message log, by row of the queue."""
 
 
 Entry: TypeAlias = tuple[int, int, AppendLog | LoggedPacket]
@@ -32,7 +32,7 @@ Entry: TypeAlias = tuple[int, int, AppendLog | LoggedPacket]
 
 @attrs.define
 class LogNumbers:
-    """The last numbers that were given away; the table C{progress} keeps them.
+    """The last assigned numbers, which are stored in the table C{progress}.
 
     @ivar group: of a transaction.
     @ivar entry: of an entry in any message log.
@@ -49,10 +49,10 @@ class LogNumbers:
 def append_entries(
     steps: Sequence[LogStep], numbers: LogNumbers, statements: list[Statement], main: Statement
 ) -> Appended:
-    """Append to the message logs what these steps append.
+    """Append the entries of these steps to the message logs.
 
-    @param numbers: get the numbers that are given away.
-    @param statements: take what is too large for C{main}.
+    @param numbers: updated with the assigned numbers.
+    @param statements: receives statements that are too large for C{main}.
     """
     appended: dict[int, list[tuple[int, int]]] = {}
     entries: list[Entry] = []
@@ -110,7 +110,7 @@ def _append(entries: Sequence[Entry], statement: Statement) -> None:
 
 
 def _begin_at(row: int, first: int, statements: list[Statement]) -> None:
-    """Have a message log begin with a number, before anything is appended."""
+    """Set the first number of a message log, before entries are appended."""
     statement = Statement()
     statement.add(
         "INSERT INTO log_extent VALUES ({0}, {1}, 0, 0) ON CONFLICT (queue) DO UPDATE"
@@ -122,7 +122,7 @@ def _begin_at(row: int, first: int, statements: list[Statement]) -> None:
 
 
 def write_events(changes: Sequence[EventStep], numbers: LogNumbers, main: Statement) -> None:
-    """Append to the event log and trim it; what is trimmed is deleted later, or not even written."""
+    """Append to the event log and trim it; trimmed events are deleted later, or not written at all."""
     events: list[tuple[int, AppendEvent]] = []
     for change in changes:
         if isinstance(change, AppendEvent):
@@ -133,7 +133,7 @@ def write_events(changes: Sequence[EventStep], numbers: LogNumbers, main: Statem
             numbers.event = max(numbers.event, change.last_event)
             numbers.first_event = max(numbers.first_event, change.last_event + 1)
         else:
-            # Numbers without a gap: so many are left from this one on.
+            # The numbers have no gaps, so this is the first remaining one.
             first = numbers.event - max(0, change.keep) + 1
             numbers.first_event = max(numbers.first_event, first)
     events = [(sequence, event) for sequence, event in events if sequence >= numbers.first_event]
@@ -158,9 +158,9 @@ def _event_checksum(sequence: int, event: AppendEvent) -> int:
 
 @attrs.frozen
 class _Trim:
-    """A trim of a message log that knows nothing of what is appended after it.
+    """Trim of a message log, which ignores entries appended after it.
 
-    @ivar last: the newest entry that it knows.
+    @ivar last: the newest entry that it considers.
     """
 
     last: int
@@ -172,8 +172,8 @@ def trim_logs(
 ) -> frozenset[int]:
     """Trim the message logs after everything is appended.
 
-    Each trim looks only at what was appended before it, which comes to the same, and what a later one does
-    again is left out.
+    Each trim considers only entries appended before it; the result is the same as in order, and trims that a
+    later one repeats are omitted.
 
     @param last: the newest entry before these steps.
     @return: the rows of the queues whose logs are trimmed.
@@ -197,7 +197,7 @@ def trim_logs(
 def _cuts(row: int, trim: _Trim, later: int) -> Iterator[Statement]:
     """By age first: what is left then counts against the size.
 
-    @param later: the bytes of the entries that the trim knows nothing of.
+    @param later: the bytes of the entries appended after the trim.
     """
     before, keep_bytes = trim.change.before, trim.change.keep_bytes
     if before is not None:
@@ -213,9 +213,9 @@ def _cuts(row: int, trim: _Trim, later: int) -> Iterator[Statement]:
 
 
 def _is_within(earlier: TrimLog, later: TrimLog) -> bool:
-    """Whether it makes no difference if the earlier of two trims is left out."""
+    """Whether the earlier of two trims can be omitted without a difference."""
     if earlier.keep_bytes is not None and later.before is not None:
-        # An entry that is young, and whose size had it go, does not shield older ones behind it.
+        # An entry trimmed by size despite its age must not keep older entries after it.
         return False
 
     def takes(first: float | None, second: float | None, sign: int) -> bool:
@@ -225,7 +225,7 @@ def _is_within(earlier: TrimLog, later: TrimLog) -> bool:
 
 
 # The first valid entry directly follows the last removed one, so that a reader that continues from a number
-# knows whether any went that it has not seen.
+# detects whether unread entries were removed.
 _CUT: Final = (
     "WITH extent AS (SELECT first, size FROM log_extent WHERE queue = {{0}}), cut AS ({cut}),"
     " gone AS (SELECT count(*) AS entries, coalesce(sum(log.size), 0) AS size, max(log.sequence) AS last"
@@ -249,10 +249,10 @@ _BY_SIZE: Final = (
 
 
 def stored_text(text: str) -> bytes:
-    """Text as bytes, since peers send what is not Unicode text."""
+    """Encode text as bytes, since text from peers need not be valid Unicode."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def text_of(stored: bytes) -> str:
-    """The text that stands in the database so."""
+    """Decode the stored form of a text."""
     return stored.decode("utf-8", "surrogatepass")

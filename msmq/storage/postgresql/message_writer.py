@@ -29,11 +29,11 @@ def write_messages(
     may_replace: bool,
     leaves_rows: bool = False,
 ) -> None:
-    """What a part of a plan comes to.
+    """Add the statements for the messages of a part of a plan.
 
-    @param statements: take what has to be done in order, and before C{main}.
-    @param main: takes the rest.
-    @param may_replace: see L{msmq.storage.postgresql.script.script}; so with C{leaves_rows}.
+    @param statements: receives statements that must be executed in order, before C{main}.
+    @param main: receives the other clauses.
+    @param may_replace: see L{msmq.storage.postgresql.script.script}, as for C{leaves_rows}.
     """
     for stage in part.stages[:-1]:
         statement = Statement()
@@ -57,7 +57,7 @@ def _stage(
 ) -> None:
     for moves in _disjoint(stage.moves):
         _move(table, moves, statements)
-    # Of what is put or removed after it nothing is left to be changed.
+    # Later puts and removals of the same message make the change unnecessary.
     aborts = {
         place: count
         for place, count in stage.aborts.items()

@@ -1,4 +1,4 @@
-"""Verifies the rows of a schema a few at a time."""
+"""Background verification of the rows of a schema, a few at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msmq.storage.postgresql.verification import SchemaRowVerifier
 from msmq.storage.scrub_step import ScrubPlace, ScrubStep
 
 STEP_ROWS: Final = 500
-"""Rows that are verified in one step."""
+"""Rows per step."""
 
 _FIRST: Final = -(1 << 63)
 _FIRST_ROW: Final = -(1 << 31)
@@ -21,9 +21,9 @@ _TABLES: Final = ("message", "express", "log", "event")
 def scrub(
     link: PostgresqlConnection, name: str, quarantine: Path | None, place: ScrubPlace | None, size: int
 ) -> ScrubStep:
-    """Verify what follows a place, about so many bytes of packets.
+    """Verify rows after a position, about this number of bytes of packets.
 
-    @param name: the store, as people may read it.
+    @param name: the name of the store, for people.
     @raise psycopg.Error: it cannot be read.
     """
     damaged: list[DamagedRow] = []

@@ -17,16 +17,16 @@ _MESSAGES: Final = (
 )
 
 NOT_A_QUEUE: Final = -1
-"""The row of no queue: it marks the one entry of C{express} that is there as long as nothing emptied it."""
+"""Row number of no queue, for the marker in C{express} that exists until the table is emptied."""
 
 
 @attrs.frozen
 class ServerSchema:
     """One version of the tables.
 
-    @ivar version: from 1; it stands in the table C{msmq_version}.
-    @ivar tables: the statements that make them in an empty schema.
-    @ivar migrations: the statements that lead from a version to the next one.
+    @ivar version: from 1; stored in the table C{msmq_version}.
+    @ivar tables: the statements that create them in an empty schema.
+    @ivar migrations: for each version, the statements that upgrade it to the next.
     """
 
     version: int
@@ -51,23 +51,23 @@ SCHEMA: Final = ServerSchema(
         "INSERT INTO progress VALUES (0, NULL, 0, 0, 1, gen_random_uuid(), true)",
         "CREATE TABLE queue (id integer PRIMARY KEY, identifier uuid NOT NULL UNIQUE,"
         " definition bytea NOT NULL, checksum bigint)",
-        # Queues that are gone, whose messages are deleted little by little.
+        # Removed queues whose messages are deleted in steps.
         "CREATE TABLE removed_queue (id integer PRIMARY KEY)",
         f"CREATE TABLE message {_MESSAGES}",
-        # Not written ahead: nothing of it is there after a crash of the database.
+        # UNLOGGED: a crash of the database empties it.
         f"CREATE UNLOGGED TABLE express {_MESSAGES}",
         "CREATE TABLE state (name bytea PRIMARY KEY, value bytea NOT NULL, checksum bigint)",
         "CREATE TABLE log (queue integer NOT NULL, sequence bigint NOT NULL, lookup_id bigint NOT NULL,"
         " arrived double precision NOT NULL, size integer NOT NULL, packet bytea NOT NULL,"
         " checksum bigint, PRIMARY KEY (queue, sequence))",
-        # What is below the first entry no longer counts, and is deleted little by little.
+        # Entries below the first one no longer count, and are deleted in steps.
         "CREATE TABLE log_extent (queue integer PRIMARY KEY, first bigint NOT NULL, entries bigint NOT NULL,"
         " size bigint NOT NULL)",
         "CREATE TABLE event (sequence bigint PRIMARY KEY, time double precision NOT NULL,"
         " identity bytea NOT NULL, event bytea NOT NULL, reason bytea NOT NULL,"
         " message_class integer NOT NULL, queue bytea NOT NULL, checksum bigint)",
         _UNREACHABLE,
-        # Packets do not compress well enough to try.
+        # Compression of packets would not be worth its cost.
         "ALTER TABLE message ALTER COLUMN packet SET STORAGE EXTERNAL",
         "ALTER TABLE express ALTER COLUMN packet SET STORAGE EXTERNAL",
         "ALTER TABLE log ALTER COLUMN packet SET STORAGE EXTERNAL",
@@ -87,4 +87,4 @@ SCHEMA: Final = ServerSchema(
         ),
     },
 )
-"""The version that this one writes; rows that were there before get their checksums little by little."""
+"""The current version of the tables; older rows get their checksums in steps."""

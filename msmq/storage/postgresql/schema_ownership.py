@@ -20,7 +20,7 @@ _APPLICATION: Final = 0x4D534D51
 """C{MSMQ}: the upper half of the numbers of our advisory locks; the lower half is the schema's OID."""
 
 LOCK_SECONDS: Final = 2.0
-"""How long the connection of a process that is gone may take to end in the server."""
+"""Seconds that the server may take to end the connection of a dead process."""
 
 _LOCK_INTERVAL: Final = 0.05
 _TRUNCATE_MILLISECONDS: Final = 1000
@@ -28,7 +28,7 @@ _TRUNCATE_MILLISECONDS: Final = 1000
 
 @attrs.frozen
 class Backend:
-    """A connection as the server knows it."""
+    """The server's identification of a connection."""
 
     pid: int
     started: str | None
@@ -48,7 +48,7 @@ class CommitProgress:
 def probe(address: Address, schema: ServerSchema = SCHEMA) -> None:
     """Check, without changes, whether a store can be opened there.
 
-    @raise ValueError: it could not; says why.
+    @raise ValueError: it cannot; the text is the reason.
     """
     try:
         link = connect(address, reads_only=True)
@@ -70,12 +70,12 @@ def prepare(link: PostgresqlConnection, address: Address, schema: ServerSchema, 
 
     A schema of another program is not changed.
 
-    @param loss: notices that there are none although there were.
-    @raise StorageError: it is of something else, of a newer version, missing, or in use.
+    @param loss: is notified if the tables are missing although they existed.
+    @raise StorageError: the schema is of another program, of a newer version, missing, or in use.
     @raise psycopg.Error: the database refuses.
     """
     with link.transaction():
-        # Two that start at once make one schema.
+        # Two concurrent first starts create one schema.
         link.rows("SELECT pg_advisory_xact_lock($1)", [_APPLICATION << 32])
         version = _version(link, address)
         _check_version(address, version, schema)
@@ -92,10 +92,10 @@ def prepare(link: PostgresqlConnection, address: Address, schema: ServerSchema, 
 
 
 def lock(link: PostgresqlConnection, address: Address, ended: Backend | None = None) -> None:
-    """Keep every other queue manager out of the schema until this connection ends.
+    """Lock the schema against other queue managers until this connection ends.
 
-    @param ended: a connection of ours of which the server may not know yet that it has ended.
-    @raise Refused: another has the lock.
+    @param ended: a previous connection of this store, whose end the server may not have detected yet.
+    @raise Refused: another queue manager has the lock.
     @raise psycopg.Error: the database refuses.
     """
     key = (_APPLICATION << 32) | _schema_oid(link, address)
@@ -124,7 +124,7 @@ def take_over(link: PostgresqlConnection, session: UUID) -> CommitProgress:
 
 
 def progress(link: PostgresqlConnection) -> CommitProgress:
-    """What the groups that were written have left.
+    """Read the progress of the written groups.
 
     @raise psycopg.Error: the database refuses.
     """
@@ -155,7 +155,7 @@ def is_at_work(address: Address, pid: int) -> bool:
 
 
 def mark_express(link: PostgresqlConnection) -> bool:
-    """Leave a mark that goes when the database empties the express messages; whether it had gone."""
+    """Insert the marker that is lost when the database empties the express messages; whether it was lost."""
     found = link.execute(
         b"INSERT INTO express VALUES ($1, 0, 0, 0, NULL, 0, 0, '', '') ON CONFLICT DO NOTHING", [NOT_A_QUEUE]
     )
@@ -196,7 +196,7 @@ def _check_version(address: Address, version: int | None, schema: ServerSchema) 
 
 
 def _check_rights(link: PostgresqlConnection, address: Address) -> None:
-    """Whether the tables could be made."""
+    """Check the right to create the tables."""
     (may,) = link.row(
         "SELECT coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM pg_catalog.pg_namespace"
         " WHERE nspname = $1), has_database_privilege(current_database(), 'CREATE'))",

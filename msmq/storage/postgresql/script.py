@@ -16,10 +16,10 @@ from msmq.storage.postgresql.statement import Statement
 class Script:
     """All statements of a transaction.
 
-    @ivar statements: in their order.
-    @ivar numbers: as they are after it.
-    @ivar trimmed: rows of queues in whose message logs something stays behind that no longer counts.
-    @ivar is_durable: whether anything is of more than express messages.
+    @ivar statements: in execution order.
+    @ivar numbers: the last assigned numbers after it.
+    @ivar trimmed: rows of queues whose message logs have trimmed entries to delete.
+    @ivar is_durable: whether it changes more than express messages.
     """
 
     statements: list[Statement]
@@ -33,12 +33,12 @@ def script(
 ) -> Script:
     """The statements that write a plan.
 
-    @param last: the numbers before it.
-    @param may_replace: whether a message may be put where one is; if it is not expected, putting it fails,
-        but costs a quarter less.
-    @param leaves_rows: whether rows of messages that are removed stay, since they cannot be reached.
+    @param last: the last assigned numbers before it.
+    @param may_replace: whether a put may replace a stored message; otherwise it fails then, but costs a
+        quarter less.
+    @param leaves_rows: whether rows of removed messages stay, since the database cannot reach them.
     @raise ValueError: the database cannot store a value.
-    @raise struct.error: so too.
+    @raise struct.error: likewise.
     """
     numbers = attrs.evolve(last, group=last.group + 1)
     statements: list[Statement] = []
@@ -63,7 +63,7 @@ def script(
 
 def _queues(plan: TransactionPlan, statements: list[Statement]) -> None:
     if plan.removed:
-        # Of the same identifier there may be a new one, in another row.
+        # A new queue may have the same identifier, in another row.
         gone = Statement()
         gone.add("DELETE FROM queue WHERE id = ANY({0})", integers(plan.removed))
         gone.add("DELETE FROM log_extent WHERE queue = ANY({0})", integers(plan.removed))

@@ -16,7 +16,7 @@ from msmq.storage.postgresql.sums import IS_OLDER, IS_SOUND
 from msmq.storage.records import lookup_id_of, read_definition
 
 MOST: Final = 1000
-"""Damaged messages with which a start goes on; with more, the schema is to be repaired."""
+"""Limit on damaged messages at a start; with more, the schema has to be repaired."""
 
 REMEDY: Final = "run msmq store repair, or restore the database from a backup"
 
@@ -24,7 +24,7 @@ REMEDY: Final = "run msmq store repair, or restore the database from a backup"
 def check_small_tables(link: PostgresqlConnection, address: Address) -> None:
     """Verify queues and values.
 
-    @raise StorageError: one is damaged.
+    @raise StorageError: a row is damaged.
     @raise psycopg.Error: they cannot be read.
     """
     for problem in small_problems(link):
@@ -32,7 +32,7 @@ def check_small_tables(link: PostgresqlConnection, address: Address) -> None:
 
 
 def small_problems(link: PostgresqlConnection) -> list[str]:
-    """What is damaged among queues and values: table, row and what is wrong.
+    """Damaged queues and values: table, row and problem.
 
     @raise psycopg.Error: they cannot be read.
     """
@@ -53,11 +53,11 @@ def small_problems(link: PostgresqlConnection) -> list[str]:
 
 
 def take_damaged_messages(link: PostgresqlConnection, address: Address, quarantine: Path) -> list[DamagedRow]:
-    """Take messages whose rows are damaged out of the schema; their bytes are kept.
+    """Remove messages with damaged rows from the schema, and quarantine their bytes.
 
     @raise StorageError: there are too many.
     @raise psycopg.Error: they cannot be read.
-    @raise OSError: they cannot be kept.
+    @raise OSError: the quarantine cannot be written.
     """
     with link.transaction():
         link.execute(b"SET LOCAL enable_seqscan TO on")

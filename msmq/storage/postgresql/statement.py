@@ -14,7 +14,7 @@ STATEMENT_BYTES: Final = 16 * 1024 * 1024
 
 
 def chunks(rows: Iterable[Row], size_of: Callable[[Row], int]) -> Iterator[list[Row]]:
-    """Cut into pieces with at most L{STATEMENT_BYTES}, and one row at least."""
+    """Divide rows into chunks of at most L{STATEMENT_BYTES}, each with at least one row."""
     chunk: list[Row] = []
     size = 0
     for row in rows:
@@ -29,7 +29,7 @@ def chunks(rows: Iterable[Row], size_of: Callable[[Row], int]) -> Iterator[list[
 
 @attrs.define
 class Statement:
-    """Clauses that touch different rows, and so can be done as one statement, and its parameters.
+    """Statement of several clauses that change different rows, with its parameters.
 
     @ivar clauses: each changes one table.
     """

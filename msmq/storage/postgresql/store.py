@@ -42,7 +42,7 @@ class PostgresqlMessageStore(ThreadedMessageStore):
     If the database is unavailable when the store is closed, pending requests fail after that time at the
     latest.
 
-    @param address: where the schema is.
+    @param address: the location of the schema.
     @param policy: handling of damage and loss.
     @param schema: the version of the tables.
     @param waiting_bytes: approximate limit on the bytes of pending batches.
@@ -103,7 +103,7 @@ class PostgresqlMessageStore(ThreadedMessageStore):
 
 
 def _weight(changes: Sequence[Change]) -> int:
-    """About how many bytes a batch keeps in memory."""
+    """Approximate memory of a batch, in bytes."""
     packets = sum(len(change.packet) for change in changes if isinstance(change, PutMessage | AppendLog))
     for change in changes:
         if isinstance(change, RestoreLog):

@@ -1,4 +1,4 @@
-"""Expressions for the checksums of the rows of messages."""
+"""SQL expressions for the checksums of message rows."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from msmq.storage.checksums import sum_after_move, sum_in_sql
 _BITS: Final = "(('x' || encode(float8send(arrived), 'hex'))::bit(64)::bigint)"
 
 SUM: Final = sum_in_sql(_BITS, packet=None, integer="bigint")
-"""The checksum that the row of a message has to have."""
+"""The expected checksum of a message row."""
 
 IS_SOUND: Final = f"(row_checksum IS NOT DISTINCT FROM {SUM})"
-"""Whether the row of a message is as it was written, its packet aside."""
+"""Whether a message row matches its checksum; the packet is verified separately."""
 
 IS_OLDER: Final = "(checksum IS NULL AND NOT (SELECT is_checked FROM progress))"
-"""Whether a row is older than checksums."""
+"""Whether a row was written before checksums existed."""
 
 MOVED: Final = sum_after_move(
     "m",
@@ -28,7 +28,7 @@ MOVED: Final = sum_after_move(
     },
     "bigint",
 )
-"""The checksum of a row that moves."""
+"""The checksum of a row after a move."""
 
 ABORTED: Final = sum_after_move("m", {"aborts": "a.aborts"}, "bigint")
-"""The checksum of a row whose AbortCount changes."""
+"""The checksum of a row after a change of AbortCount."""

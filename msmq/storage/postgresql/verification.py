@@ -21,20 +21,20 @@ from msmq.storage.records import lookup_id_of
 from msmq.storage.row_quarantine import MISMATCH, RowQuarantine, packet_problem
 
 DAMAGED_STATES: Final = ("XX000", "XX001", "XX002")
-"""SQLSTATE of what the database reports about damage of its own files."""
+"""SQLSTATE codes with which the database reports damage of its own files."""
 
 
 def is_damage(error: psycopg.Error) -> bool:
-    """Whether the database says that its files are damaged."""
+    """Whether an error reports damage of the database's files."""
     return error.sqlstate in DAMAGED_STATES
 
 
 class SchemaRowVerifier:
-    """Reads through a connection.
+    """Verified reads through a connection.
 
-    @param place: the store, as people may read it.
-    @param quarantine: the directory for what is left of damaged rows; C{None} keeps nothing.
-    @param damaged: takes what is damaged.
+    @param place: the name of the store, for people.
+    @param quarantine: the directory for the bytes of damaged rows; C{None} keeps none.
+    @param damaged: receives the damaged rows.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class SchemaRowVerifier:
         self._quarantine = RowQuarantine(place, quarantine, _TABLES, self._queue, damaged)
 
     def packets(self, table: str, row: int, stored: Sequence[int]) -> dict[int, bytes]:
-        """The packets of those of these messages that are kept and are sound.
+        """The packets of the stored and intact messages among these.
 
         @param table: C{message} or C{express}.
         """
@@ -68,7 +68,7 @@ class SchemaRowVerifier:
         return packets
 
     def entries(self, row: int, sequences: Sequence[int]) -> list[LogEntry]:
-        """Those of these entries of a message log that are sound."""
+        """The intact entries among these of a message log."""
         select = (
             f"SELECT sequence, lookup_id, arrived, size::bigint, packet, checksum, {IS_OLDER} FROM log"
             " WHERE queue = $1::integer AND sequence = ANY($2) ORDER BY sequence"
@@ -87,7 +87,7 @@ class SchemaRowVerifier:
         return entries
 
     def events(self, sequences: Sequence[int]) -> list[StoredEvent]:
-        """Those of these events that are sound."""
+        """The intact events among these."""
         select = (
             "SELECT sequence, time, identity, event, reason, message_class::bigint, queue, checksum,"
             f" {IS_OLDER} FROM event WHERE $1::integer = 0 AND sequence = ANY($2) ORDER BY sequence"
@@ -111,7 +111,7 @@ class SchemaRowVerifier:
     def _rows(
         self, select: str, row: int, keys: Sequence[int]
     ) -> Iterable[tuple[int, tuple[Any, ...] | None, str]]:
-        """Each row that there is by its key, or what is wrong with one that cannot be read."""
+        """The existing rows by key; in place of an unreadable row its problem."""
         try:
             for key, *found in self._link.rows(select, (row, bigints(keys))):
                 yield key, tuple(found), ""
@@ -119,7 +119,7 @@ class SchemaRowVerifier:
         except psycopg.Error as error:
             if not is_damage(error):
                 raise
-        # One of them cannot be read: which one shows when each is read alone.
+        # One row cannot be read; reading each alone finds it.
         for key in keys:
             try:
                 rows = self._link.rows(select, (row, bigints([key])))

@@ -33,7 +33,7 @@ CHECK_SECONDS: Final = 1.0
 class Commit:
     """A batch to commit.
 
-    @ivar weight: about how many bytes it keeps in memory.
+    @ivar weight: its approximate memory, in bytes.
     """
 
     changes: Sequence[Change]
@@ -54,8 +54,8 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
 
     @param open_database: opens the schema; called in the thread.
     @param wait: seconds.
-    @param readers: what the other threads read with, each through a connection of its own.
-    @param reading: these threads, which end with this one.
+    @param readers: the readers of the other threads, each with a connection of its own.
+    @param reading: the reading threads, which end with this one.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
         self._wait = wait
         self._readers = readers
         self._is_end = False
-        # When the database was first found away since it last did something; None while it is there.
+        # When the database was first found unavailable since its last success; None while it is available.
         self._away_since: float | None = None
 
     def _stop_reading(self) -> None:
@@ -79,7 +79,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
         super()._stop_reading()
 
     def _serve(self, database: ServerDatabase) -> None:
-        # The time of the next step that tidies up; None while there is nothing to cleanup.
+        # The time of the next cleanup step; None without pending cleanup.
         cleanup_at: float | None = time.monotonic()
         while not self._is_end:
             is_away = self._away_since is not None
@@ -91,7 +91,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
                 cleanup_at = time.monotonic() + CLEANUP_SECONDS if self._cleanup(database) else None
 
     def _take(self, until: float | None) -> list[Asked | Stop]:
-        """What waits, as much as goes together; if nothing does, wait for it, but not for long."""
+        """Take pending batches, as many as fit into one group; without any, wait for one, with a time-out."""
         timeout = CHECK_SECONDS if until is None else max(0.0, min(CHECK_SECONDS, until - time.monotonic()))
         group: list[Asked | Stop] = []
         weight = 0
@@ -155,8 +155,8 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
     ) -> Outcomes:
         """Write a group, waiting for the database if necessary.
 
-        @raise DatabaseUnreachable: the wait has expired; nothing was done.
-        @raise Refused: it is back and unusable.
+        @raise DatabaseUnreachable: the wait has expired, and nothing was written.
+        @raise Refused: the database is back but unusable.
         """
         is_last = False
         while True:
@@ -167,7 +167,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
                 settled = self._wait_for(database, error, groups, outcomes)
                 if settled is None:
                     if is_last:
-                        # It may itself be the reason why the database goes away.
+                        # The group itself may be what crashes the database.
                         raise
                     is_last = self._is_over()
                     continue
@@ -182,7 +182,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
         groups: deque[list[Commit]],
         outcomes: list[Outcome],
     ) -> Outcomes | None:
-        """Wait for the database; what became of the group that was in doubt, or C{None} to write it again."""
+        """Wait for the database; return the result of the group in doubt, or C{None} to write it again."""
         while True:
             try:
                 database.reconnect()
@@ -206,7 +206,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
                     raise _with_doubt(database, error)
 
     def _refuse_pending(self, error: DatabaseUnreachable) -> bool:
-        """Let fail for a while what is asked for; not if it is the end."""
+        """Fail further requests for some time, except at the end."""
         for asked in self._take(None):
             match asked:
                 case Commit(done=done) | Read(done=done):
@@ -246,7 +246,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
         return self._away_since is not None and time.monotonic() >= self._away_since + self._wait
 
     def _cleanup(self, database: ServerDatabase) -> bool:
-        """Do a background step; returns whether there is more to do."""
+        """Do a cleanup step; returns whether more work is pending."""
         try:
             return database.cleanup()
         except DatabaseUnreachable as error:

@@ -56,7 +56,7 @@ LARGE_STATE: Final = 512 * 1024
 """Size of a state value above which a batch may not use the space reserved for removals."""
 
 REMOVING: Final = (RemoveMessages, RemoveQueue, MoveMessage, PutAborts, TrimLog, TrimEvents, RemoveState)
-"""The changes that are done even on a full disk."""
+"""The changes that are possible on a full disk."""
 
 
 class FileDatabase:
@@ -68,8 +68,8 @@ class FileDatabase:
     @param path: the file; created if missing.
     @param policy: handling of damage and loss.
     @param page_limit: maximum number of pages; C{None} for no configured limit.
-    @ivar damaged: how many messages were found damaged when it was opened, and are in quarantine.
-    @raise StorageError: it cannot be used; says why.
+    @ivar damaged: the number of damaged messages that were quarantined when it was opened.
+    @raise StorageError: it cannot be used; the text is the reason.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -172,7 +172,7 @@ class FileDatabase:
     def checkpoint(self) -> bool:
         """Checkpoint the WAL completely, if it has become long.
 
-        @raise StorageError: it failed; the log still holds everything.
+        @raise StorageError: it failed; the WAL still has all data.
         """
         if self._writer.written + self._space.written < CHECKPOINT_BYTES:
             return False
@@ -186,7 +186,7 @@ class FileDatabase:
             raise failure(self.path, "checkpoint the write-ahead log", error) from error
 
     def _take_damaged(self, loss: LossCheck) -> None:
-        """Quarantine messages whose rows are damaged, and write what there is to say about the start."""
+        """Quarantine messages whose rows are damaged, and write the events about the start."""
         self._connection.execute("BEGIN")
         found = take_damaged_messages(self._connection, self.path)
         for one in found:
@@ -198,7 +198,7 @@ class FileDatabase:
         self._connection.execute("COMMIT")
 
     def _open(self, schema: Schema, loss: LossCheck) -> tuple[sqlite3.Connection, sqlite3.Connection]:
-        """Connect to both files; on a full disk with the help of the reserve."""
+        """Connect to both files; on a full disk this uses the reserve."""
         try:
             return self._connect(schema, loss)
         except StorageFull:
@@ -236,14 +236,14 @@ class FileDatabase:
 
     @contextmanager
     def _more_room(self) -> Iterator[None]:
-        """Space that only removing may use."""
+        """Allow the pages that are reserved for removals."""
         self._reserve.spend()
         self._limit_pages(RESERVE_PAGES)
         yield
         self._limit_pages(0)
 
     def _write_without_space(self, batches: Sequence[Sequence[Change]]) -> list[StorageError | None]:
-        """Do those of them that put nothing."""
+        """Write those batches that only remove, on a full disk."""
         full = StorageFull(
             f"{self.path}: cannot write: there is no space left: the rest is reserved for removing messages"
         )
@@ -253,10 +253,10 @@ class FileDatabase:
     def _perform(
         self, plan: TransactionPlan, *, is_careful: bool = True, leaves_packets: bool = False
     ) -> Exception | None:
-        """Write what a plan comes to, or nothing of it; why nothing.
+        """Write a plan atomically; return the reason of a failure.
 
-        @param is_careful: see to it first that there is space enough for the express messages.
-        @param leaves_packets: whether packets of removed messages stay, since they cannot be reached.
+        @param is_careful: whether to reserve the space for express messages first.
+        @param leaves_packets: whether packets of removed messages stay, since SQLite cannot reach them.
         """
         express = plan.express
         is_durable = plan.is_durable
@@ -269,7 +269,7 @@ class FileDatabase:
                 self._express.execute("BEGIN")
                 self._writer.express.write(express)
             if is_durable:
-                # Locks the file only while it is written; there is no other writer.
+                # This locks the file only during the write; there is no other writer.
                 self._connection.execute("BEGIN")
                 if leaves_packets:
                     self._connection.execute(DROP_TRIGGER)
@@ -298,9 +298,9 @@ class FileDatabase:
         return None
 
     def _commit_express(self, express: PartPlan, before: SqliteNumbers) -> None:
-        """Commit what belongs to a durable part that is committed; if that fails, owe it.
+        """Commit the express messages of a committed durable part; on a failure they stay pending.
 
-        @param before: the numbers from which on it was written.
+        @param before: the numbers before the write.
         """
         try:
             self._express.execute("COMMIT")
@@ -314,9 +314,9 @@ class FileDatabase:
             )
 
     def _pay(self) -> None:
-        """Write what is owed.
+        """Write pending express messages.
 
-        @raise StorageError: it failed, and is owed still.
+        @raise StorageError: it failed, and they stay pending.
         """
         if self._owed is None:
             return
@@ -333,14 +333,14 @@ class FileDatabase:
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
-    # A failure of the disk ends the transaction by itself.
+    # SQLite rolls back by itself after a failure of the disk.
     if connection.in_transaction:
         with suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
 
 
 def _puts(changes: Sequence[Change]) -> bool:
-    """Whether a batch keeps something that takes much space."""
+    """Whether a batch stores messages or large values."""
     return any(
         isinstance(change, PutMessage | AppendLog | RestoreLog | PutQueue)
         or (isinstance(change, PutState) and len(change.value) >= LARGE_STATE)
@@ -349,7 +349,7 @@ def _puts(changes: Sequence[Change]) -> bool:
 
 
 def _removes(changes: Sequence[Change]) -> bool:
-    """Whether a batch serves to remove or move something, for which space is set aside."""
+    """Whether a batch removes or moves messages, for which space is reserved."""
     return not _puts(changes) and any(isinstance(change, REMOVING) for change in changes)
 
 

@@ -1,9 +1,9 @@
 """The SQLite file of express messages: written asynchronously, and discarded at the next start.
 
-A batch of both kinds is two transactions: this one is written first and committed last, when the durable
-one is.
-So that it does not fail then for want of space, its log has that space before it begins; what fails
-nevertheless is owed, and written before anything else is.
+A batch of both kinds is two transactions: this one is written first and committed last, after the durable
+one.
+So that its commit does not fail for lack of space, its WAL is preallocated; express messages that cannot be
+committed nevertheless stay pending, and are written before anything else.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from msmq.storage.sqlite.files import make_file
 from msmq.storage.sqlite.schema import MESSAGE_TABLES
 
 FRAME_BYTES: Final = 4096 + 24
-"""A page in the log."""
+"""Size of a WAL frame."""
 STEP_BYTES: Final = 4 * 1024 * 1024
-"""By how much more than is needed the log grows."""
+"""Additional bytes by which the WAL is extended."""
 PUT_PAGES: Final = 8
-"""At least as many pages as a message that is put writes, apart from those that only its packet fills."""
+"""Upper limit on the pages that a put writes, except those filled by its packet."""
 CHANGE_PAGES: Final = 4
-"""The same for a message that moves or goes."""
+"""Upper limit on the pages that a move or removal writes."""
 
 
 def express_path(path: Path) -> Path:
-    """Where the express messages lie of the store in a file."""
+    """Path of the file of express messages of a store."""
     return path.with_name(f"{path.name}.express")
 
 
 def remove_express(path: Path) -> None:
-    """Remove what an earlier process left.
+    """Delete the express file of an earlier process.
 
-    @raise OSError: it cannot be removed.
+    @raise OSError: it cannot be deleted.
     """
     place = express_path(path)
     for suffix in ("", "-wal", "-shm"):
@@ -46,9 +46,9 @@ def remove_express(path: Path) -> None:
 
 
 def open_express(path: Path) -> sqlite3.Connection:
-    """A connection to an empty file for express messages.
+    """Create an empty file for express messages, and connect to it.
 
-    @raise StorageError: it cannot be made.
+    @raise StorageError: it cannot be created.
     """
     place = express_path(path)
     with ExitStack() as opened:
@@ -68,7 +68,7 @@ def open_express(path: Path) -> sqlite3.Connection:
 
 
 class ExpressLog:
-    """Sees to it that there is space in the log of the express messages.
+    """Preallocation of the WAL of the express file.
 
     @param connection: to the file of express messages.
     @param path: the file of the store.
@@ -78,13 +78,13 @@ class ExpressLog:
         self._connection = connection
         place = express_path(path)
         self._path = place.with_name(f"{place.name}-wal")
-        # What was written lies before this.
+        # The end of the written frames.
         self._used = STEP_BYTES
 
     def make_room(self, plan: PartPlan) -> None:
-        """Have space for all that a plan writes; not while a transaction is open.
+        """Preallocate space for a plan; not while a transaction is open.
 
-        @raise StorageError: there is none.
+        @raise StorageError: there is no space.
         """
         needed = _bytes_at_most(plan)
         try:

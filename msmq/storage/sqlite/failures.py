@@ -10,7 +10,7 @@ from msmq.interfaces.storage import StorageError, StorageFull
 from msmq.storage.sqlite.reserve import FULL, free_bytes
 
 _WRITES = ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP")
-"""What SQLite says, among others, when the system finds too late that there is no space."""
+"""SQLite errors that can also mean a full disk, detected late."""
 
 _NEARLY_NOTHING = 64 * 1024
 
@@ -34,8 +34,8 @@ def kind_of(error: BaseException) -> str:
 def failure(path: Path, doing: str, error: Exception) -> StorageError:
     """The store error for an exception.
 
-    @param doing: what was tried, such as C{"write"}.
-    @return: a L{StorageFull}, if there is no space.
+    @param doing: the attempted operation, such as C{"write"}.
+    @return: L{StorageFull} if there is no space.
     """
     if isinstance(error, StorageError):
         return error

@@ -1,4 +1,4 @@
-"""Checks that a SQLite file is a store of msmq, or makes a new one."""
+"""Identity and version of a SQLite file: checks an existing store, or creates a new one."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ APPLICATION_ID = 0x4D534D51
 """C{MSMQ}, the application ID in the header of the file, by which C{file} and others recognize it."""
 
 CHECKED_WHOLE = 64 * 1024 * 1024
-"""Bytes of a file up to which all of it is checked when it is opened; of a larger one, all but packets."""
+"""Size up to which a file is checked completely when it is opened; of a larger one packets are not."""
 
 CHECKED_TABLES = ("queue", "state", "removed_queue", "log_extent", "sequence", "generation", "message")
-"""Those that are checked of a large file; those with packets would have to be read whole."""
+"""The tables that are checked in a large file; those with packets would have to be read completely."""
 
 STATEMENTS = 512
-"""How many statements stay prepared; there is one of each length (L{msmq.storage.sqlite.statements})."""
+"""Number of cached prepared statements: one of each length (L{msmq.storage.sqlite.statements})."""
 
 BUSY_SECONDS = 5
-"""How long another program may keep the file locked, such as one that makes a backup."""
+"""Seconds to wait for another program that has locked the file, such as a backup."""
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection in which nothing begins or ends a transaction but ourselves; it makes no file.
+    """Connect without implicit transactions; a missing file is not created.
 
     @raise sqlite3.Error: it cannot be opened.
     """
@@ -46,7 +46,7 @@ def connect(path: Path) -> sqlite3.Connection:
         "synchronous = FULL",
         "temp_store = MEMORY",
         "cache_size = -16384",
-        # Some builds overwrite with zeros what is deleted, which doubles the work and is not needed.
+        # Some builds overwrite deleted data with zeros, which doubles the work and is not needed.
         "secure_delete = OFF",
         "trusted_schema = OFF",
     ):
@@ -55,13 +55,13 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def prepare(connection: sqlite3.Connection, path: Path, schema: Schema, if_empty: Callable[[], None]) -> None:
-    """Make the tables, or find that they are ours, of this version and sound.
+    """Create the tables, or check that they are of msmq, of this version and intact.
 
-    Nothing in a file is changed that is not ours.
+    A file of another program is not changed.
 
-    @param if_empty: called before tables are made in a file that has none.
-    @raise StorageError: the file is of something else, of a newer version, or damaged.
-    @raise sqlite3.Error: it is damaged so much that it cannot be read.
+    @param if_empty: called before tables are created in a file without any.
+    @raise StorageError: the file is of another program, of a newer version, or damaged.
+    @raise sqlite3.Error: it is too damaged to be read.
     @raise OSError: the backup before a migration cannot be written.
     """
     application_id = pragma(connection, "application_id")
@@ -81,7 +81,7 @@ def prepare(connection: sqlite3.Connection, path: Path, schema: Schema, if_empty
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise StorageError(f"{path}: its file system allows no write-ahead log (journal mode {quoted(mode)})")
-    # Begins with an empty log, and sets the file to the size in its header.
+    # This starts with an empty WAL, and truncates the file to the size in its header.
     is_whole = empty_log(connection)
     if is_new:
         _perform(connection, schema.tables, schema.version)
@@ -92,11 +92,11 @@ def prepare(connection: sqlite3.Connection, path: Path, schema: Schema, if_empty
 
 
 def check(connection: sqlite3.Connection, path: Path, *, is_whole: bool) -> None:
-    """Look for damage: everywhere in a small file, in the small tables of a large one.
+    """Check for damage: all of a small file, the small tables of a large one.
 
-    That a large file is cut short is found too; its index of messages is read whole at a start anyway.
+    A truncated large file is detected too; its index of messages is read completely at a start anyway.
 
-    @param is_whole: no part of it is in the log still, where a program that reads it may have kept it.
+    @param is_whole: whether the WAL is empty; a concurrent reader may have prevented its checkpoint.
     @raise StorageError: the file is damaged.
     """
     expected = pragma(connection, "page_count") * pragma(connection, "page_size")
@@ -112,16 +112,16 @@ def check(connection: sqlite3.Connection, path: Path, *, is_whole: bool) -> None
 
 
 def one_line(found: str) -> str:
-    """What SQLite says of damage, without its heading."""
+    """SQLite's report of damage in one line, without its heading."""
     return "; ".join(found.removeprefix("*** in database main ***\n").split("\n"))
 
 
 def empty_log(connection: sqlite3.Connection) -> bool:
-    """Bring the log into its file, and cut it to nothing; whether that was possible.
+    """Checkpoint and truncate the WAL; whether that was possible.
 
     It does not wait for readers of the file.
 
-    @raise sqlite3.Error: it failed; the log still holds everything.
+    @raise sqlite3.Error: it failed; the WAL still has all data.
     """
     connection.execute("PRAGMA busy_timeout = 0")
     try:
@@ -132,13 +132,13 @@ def empty_log(connection: sqlite3.Connection) -> bool:
 
 
 def pragma(connection: sqlite3.Connection, name: str) -> int:
-    """The number that a pragma answers with."""
+    """The number that a pragma returns."""
     (value,) = connection.execute(f"PRAGMA {name}").fetchone()
     return int(value)
 
 
 def backup_path(path: Path, version: int) -> Path:
-    """Where the file is copied before it is migrated from a version."""
+    """Path of the copy of the file before a migration from a version."""
     return path.with_name(f"{path.name}.schema-{version}")
 
 
@@ -150,13 +150,13 @@ def _migrate(connection: sqlite3.Connection, path: Path, version: int, schema: S
 
 
 def _back_up(connection: sqlite3.Connection, target: Path) -> None:
-    """Copy the database; under its name there is a whole copy or none."""
+    """Copy the database; the copy appears atomically under its name."""
     partial = target.with_name(f"{target.name}.partial")
     partial.unlink(missing_ok=True)
     create_file(partial)
     with closing(sqlite3.connect(partial)) as copy:
         connection.backup(copy)
-        # The copy is one file, whatever other files the original has.
+        # The copy is one file, without a WAL.
         copy.execute("PRAGMA journal_mode = DELETE").fetchone()
     sync(partial)
     os.replace(partial, target)
@@ -164,7 +164,7 @@ def _back_up(connection: sqlite3.Connection, target: Path) -> None:
 
 
 def _perform(connection: sqlite3.Connection, steps: Sequence[Step], version: int) -> None:
-    """Do these steps and set the version, all or nothing."""
+    """Perform these steps and set the version, atomically."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         for step in steps:

@@ -16,7 +16,7 @@ from msmq.storage.sqlite.failures import failure
 def make_file(path: Path) -> bool:
     """Create the file with mode 0600 if it is missing; SQLite creates its other files with the same mode.
 
-    @return: whether it was not there.
+    @return: whether it was created.
     @raise OSError: it cannot be made.
     """
     try:
@@ -27,7 +27,7 @@ def make_file(path: Path) -> bool:
 
 
 def create_file(path: Path) -> None:
-    """The same for a file whose name has to survive a power cut.
+    """Create a file like L{make_file}, and sync the directory.
 
     @raise OSError: it cannot be made.
     """
@@ -36,7 +36,7 @@ def create_file(path: Path) -> None:
 
 
 def is_absent(path: Path) -> bool:
-    """Whether there is nothing: neither a file nor, while the file is still empty, a log.
+    """Whether there is no store: no file, or an empty file without a WAL.
 
     @raise OSError: it is unknown.
     """
@@ -47,7 +47,7 @@ def is_absent(path: Path) -> bool:
 
 
 def move_stale_log_away(path: Path) -> None:
-    """Rename a log whose file is missing, which would be taken for that of a new file.
+    """Rename a WAL without its file, which SQLite would apply to a new file.
 
     @raise OSError: it cannot be renamed.
     """
@@ -57,7 +57,7 @@ def move_stale_log_away(path: Path) -> None:
 
 
 def lock_file(path: Path) -> int:
-    """Hold a lock as long as the descriptor is open, so that two processes never write one file.
+    """Lock the store while the descriptor is open, so that two processes never write to one file.
 
     The lock is on a separate file, since closing any descriptor of the database would release SQLite's
     own locks.
@@ -77,7 +77,7 @@ def lock_file(path: Path) -> int:
 
 @attrs.frozen
 class OpenedFiles:
-    """Which files lay under their names when they were opened.
+    """Identities of the files when they were opened.
 
     SQLite continues in a file that was unlinked, and its data would be lost.
     """
@@ -88,12 +88,12 @@ class OpenedFiles:
     def of(cls, path: Path) -> OpenedFiles:
         """The file and its log.
 
-        @raise OSError: they are not there.
+        @raise OSError: they do not exist.
         """
         return cls(tuple((name, *_identity(name)) for name in (str(path), f"{path}-wal")))
 
     def loss(self) -> StorageError | None:
-        """What has become of them, unless they are there still."""
+        """The problem if one was deleted or replaced; C{None} if both are still there."""
         for name, device, inode in self._files:
             try:
                 if _identity(name) != (device, inode):

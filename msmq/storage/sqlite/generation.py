@@ -12,17 +12,17 @@ from twisted.logger import Logger
 from msmq.storage.generation_mark import GenerationMark
 
 MARK_SECONDS: Final = 5.0
-"""From one mark to the next, while something is written."""
+"""Seconds between two marks, while the store is written to."""
 
 
 class FileGeneration:
-    """Raises the number in the first transaction after the log was brought into the file, and regularly.
+    """Raises the number in the first transaction after each checkpoint of the WAL, and regularly.
 
-    Such a transaction is confirmed only after its number is in the mark, so what follows is in a log without
-    which the file is behind its mark.
+    Such a transaction is confirmed only after its number is in the mark, so if a later WAL is lost, the file
+    is behind its mark.
 
     @param connection: to the file; it belongs to one thread.
-    @param mark: the file of the mark.
+    @param mark: the path of the mark.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -37,11 +37,11 @@ class FileGeneration:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next transaction is to raise the number."""
+        """Whether the next transaction has to raise the number."""
         return self._is_due or time.monotonic() - self._marked_at >= MARK_SECONDS
 
     def request(self) -> None:
-        """Have the next transaction raise the number."""
+        """Let the next transaction raise the number."""
         self._is_due = True
 
     def advance(self) -> None:
@@ -62,7 +62,7 @@ class FileGeneration:
             self.log.error("{path}: cannot write: {error}", path=self._mark, error=error.strerror or error)
 
     def has_written(self) -> None:
-        """Take note of a transaction without L{advance}."""
+        """Record a transaction without L{advance}."""
         self._has_written = True
 
     def advance_alone(self) -> None:
@@ -79,6 +79,6 @@ class FileGeneration:
             self.confirm()
 
     def end(self) -> None:
-        """Raise the number if anything was written since."""
+        """Raise the number at the end, if anything was written since."""
         if self._has_written:
             self.advance_alone()

@@ -12,7 +12,7 @@ def read_snapshot(connection: sqlite3.Connection) -> Snapshot:
     """Queues, state, and the index of the messages.
 
     @raise sqlite3.Error: it cannot be read.
-    @raise ValueError: the definition of a queue is none.
+    @raise ValueError: the definition of a queue is invalid.
     """
     execute = connection.execute
     queues = [
@@ -25,7 +25,7 @@ def read_snapshot(connection: sqlite3.Connection) -> Snapshot:
 
 
 def read_rows(connection: sqlite3.Connection) -> tuple[dict[int, int], int]:
-    """The row of each queue by its identifier, and the first row that no queue has or had.
+    """The row of each queue by its identifier, and the first unused row number.
 
     @raise sqlite3.Error: it cannot be read.
     """
@@ -42,7 +42,7 @@ def _messages(connection: sqlite3.Connection, row: int) -> list[StoredMessage]:
         "SELECT lookup_id & 0x7fffffffffffffff, size, arrived, due, aborts, moves FROM main.message"
         " WHERE queue = ? AND lookup_id {} 0 ORDER BY lookup_id"
     )
-    # With the sign bit off it is what it stands for, unless it needs all 64 bits.
+    # Stored minus 2**63: the mask restores identifiers below 2**63, the others are converted.
     messages: list[StoredMessage] = connection.execute(select.format("<"), (row,)).fetchall()
     beyond = connection.execute(select.format(">="), (row,)).fetchall()
     messages += [(lookup_id_of(lookup_id), *rest) for lookup_id, *rest in beyond]

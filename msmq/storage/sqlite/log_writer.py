@@ -30,14 +30,14 @@ _Entry: TypeAlias = tuple[int, int, AppendLog | LoggedPacket]
 
 @attrs.define
 class Logs:
-    """Both kinds of log.
+    """Writer of message logs and the event log.
 
-    Trimming only moves the first number that counts; what lies below is deleted little by little.
+    Trimming only moves the first valid number; older rows are deleted in steps.
 
     @ivar last_entry: the number of the newest entry of any message log.
     @ivar last_event: the number of the newest event.
-    @ivar trimmed: rows of queues in whose logs there may be something below the first entry.
-    @ivar written: about how many bytes were written.
+    @ivar trimmed: rows of queues whose logs may have trimmed entries to delete.
+    @ivar written: the approximate number of written bytes.
     """
 
     connection: sqlite3.Connection
@@ -47,7 +47,7 @@ class Logs:
     written: int = 0
 
     def find_numbers(self) -> None:
-        """Begin behind the last numbers that were ever given, and find what was trimmed.
+        """Continue after the last assigned numbers, and find trimmed entries.
 
         @raise sqlite3.Error: it cannot be read.
         """
@@ -64,7 +64,7 @@ class Logs:
         self.trimmed.update(row for (row,) in trimmed.fetchall())
 
     def write(self, steps: Sequence[LogStep]) -> None:
-        """Do the changes to message logs, in order."""
+        """Write the changes to message logs, in order."""
         entries: list[_Entry] = []
         for row, change in steps:
             if isinstance(change, AppendLog):
@@ -88,7 +88,7 @@ class Logs:
         self._keep_last_entry()
 
     def write_events(self, changes: Sequence[EventStep]) -> None:
-        """Do the changes to the event log, in order."""
+        """Write the changes to the event log, in order."""
         events: list[AppendEvent] = []
         for change in changes:
             if isinstance(change, AppendEvent):
@@ -98,7 +98,7 @@ class Logs:
             else:
                 self._append_events(events)
                 events = []
-                # Numbers without a gap: so many are left from this one on.
+                # The numbers have no gaps, so this is the first remaining one.
                 self.connection.execute(
                     "UPDATE sequence SET first = max(first, ?), last = ? WHERE name = 'event'",
                     (self.last_event - max(0, change.keep) + 1, self.last_event),
@@ -155,7 +155,7 @@ class Logs:
             self._cut(row, self._first_within(row, max(0, change.keep_bytes)))
 
     def _first_since(self, row: int, before: float) -> int:
-        """The first entry that did not arrive earlier."""
+        """The first entry that arrived at or after this time."""
         found = self.connection.execute(
             "SELECT sequence FROM log WHERE queue = ?1 AND arrived >= ?2"
             " AND sequence >= (SELECT first FROM log_extent WHERE queue = ?1) ORDER BY sequence LIMIT 1",
@@ -164,7 +164,7 @@ class Logs:
         return int(found[0]) if found is not None else self.last_entry + 1
 
     def _first_within(self, row: int, keep: int) -> int:
-        """The first entry from which on there are at most this many bytes."""
+        """The first entry such that it and all later ones have at most this number of bytes."""
         execute = self.connection.execute
         first, entries, size = execute(
             "SELECT first, entries, size FROM log_extent WHERE queue = ?", (row,)
@@ -185,10 +185,10 @@ class Logs:
         return int(first)
 
     def _cut(self, row: int, first: int) -> None:
-        """Forget the entries of a log below this one.
+        """Trim the entries of a log below this one.
 
         Valid entries directly follow the last removed one, so that a reader that continues from a number
-        detects whether any went that it has not seen.
+        detects whether unread entries were removed.
         """
         self.connection.execute(
             "UPDATE log_extent SET first = coalesce(gone.last + 1, log_extent.first),"
@@ -204,7 +204,7 @@ class Logs:
         self._keep_last_entry()
 
     def _keep_last_entry(self) -> None:
-        """Keep the number that no entry may have again, once it may no longer be found in the table."""
+        """Store the last assigned number before its entry is deleted, so that it is never reused."""
         self.connection.execute("UPDATE sequence SET last = ? WHERE name = 'log'", (self.last_entry,))
 
 

@@ -25,7 +25,7 @@ LAST: Final = (1 << 63) - 1
 class PacketReader:
     """Reader that connects at the first read, and reconnects after a failure.
 
-    @param path: the file, which the writer has made.
+    @param path: the file, which the writer has created.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,8 +35,8 @@ class PacketReader:
     def read(self, queue: UUID, lookup_ids: Sequence[int]) -> list[bytes]:
         """The packets of these messages, in this order, each verified.
 
-        @raise PacketDamaged: some of them are damaged, and what is left of them is in quarantine.
-        @raise MessageNotStored: one of them is not kept.
+        @raise PacketDamaged: some of them are damaged; their bytes are quarantined.
+        @raise MessageNotStored: one of them is not stored.
         @raise StorageError: they cannot be read.
         """
         wanted = [stored_lookup_id(lookup_id) for lookup_id in lookup_ids]
@@ -77,7 +77,7 @@ class PacketReader:
         return [(queues[row], lookup_id_of(place)) for row, place in found if row in queues]
 
     def read_log(self, queue: UUID, after: int, limit: int) -> VerifiedRows[LogEntry]:
-        """Entries of a message log with larger numbers, without those that are damaged.
+        """Entries of a message log with larger numbers, without damaged ones.
 
         @raise StorageError: they cannot be read.
         """
@@ -91,7 +91,7 @@ class PacketReader:
         return VerifiedRows(entries, damaged)
 
     def log_extent(self, queue: UUID) -> LogExtent:
-        """What a message log holds.
+        """The extent of a message log.
 
         @raise StorageError: it cannot be read.
         """
@@ -100,7 +100,7 @@ class PacketReader:
             return LogExtent() if row is None else _log_extent(durable, row)
 
     def read_events(self, after: int, limit: int, identity: bytes | None) -> VerifiedRows[StoredEvent]:
-        """Events with larger numbers, without those that are damaged.
+        """Events with larger numbers, without damaged ones.
 
         @raise StorageError: they cannot be read.
         """
@@ -111,9 +111,9 @@ class PacketReader:
         return VerifiedRows(events, damaged)
 
     def scrub(self, place: ScrubPlace | None, size: int) -> ScrubStep:
-        """Verify what follows a place, about so many bytes of packets.
+        """Verify rows after a position, about this number of bytes of packets.
 
-        @param place: C{None} for the beginning of everything.
+        @param place: the position; C{None} for the beginning.
         @raise StorageError: it cannot be read.
         """
         try:
@@ -129,7 +129,7 @@ class PacketReader:
 
     @contextmanager
     def _reading(self, path: Path) -> Iterator[sqlite3.Connection]:
-        """A connection that shows one moment of a file."""
+        """A connection in a read transaction, which sees one state of the file."""
         try:
             connection = self._connections.get(path)
             if connection is None:
@@ -142,7 +142,7 @@ class PacketReader:
                 try:
                     connection.execute("COMMIT")
                 except sqlite3.DatabaseError:
-                    # After it has met damage; what was read is whole nevertheless.
+                    # This may fail after damage was found; the rows that were read are valid nevertheless.
                     self._connections.pop(path, connection).close()
         except Exception as error:
             self.close()

@@ -1,4 +1,4 @@
-"""Reads one value of a file of SQLite without opening it as a store, whatever version of ours wrote it."""
+"""Reads one state value of a SQLite file of any version without opening it as a store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msmq.storage.sqlite.file_ownership import APPLICATION_ID, BUSY_SECONDS, pra
 
 
 def stored_value(path: Path, name: str) -> bytes | None:
-    """The value that the store keeps under a name; C{None} if there is none, or the file is no store.
+    """The state value of a name; C{None} if there is none, or the file is not a store.
 
     @raise StorageError: the file cannot be read.
     """

@@ -22,15 +22,15 @@ from msmq.storage.sqlite.statements import STATEMENT_BYTES, marks, pieces
 GROUP_BYTES = 16 * 1024
 """Estimate of what a transaction writes in addition to its packets."""
 MOVED_BYTES = 2048
-"""About what is written for a message that moves or goes."""
+"""Estimated bytes written for a move or removal."""
 
 
 @attrs.define
 class PacketWriter:
-    """Writes the messages of one part.
+    """Writer of the messages of one file.
 
-    @ivar connection: to its file.
-    @ivar next_packet: the number that the next packet gets.
+    @ivar connection: the connection to the file.
+    @ivar next_packet: the number of the next packet.
     @ivar written: about how many bytes were written.
     """
 
@@ -39,7 +39,7 @@ class PacketWriter:
     written: int = 0
 
     def write(self, plan: PartPlan) -> None:
-        """Write what is planned for this part."""
+        """Write the changes planned for this file."""
         for stage in plan.stages:
             if stage.moves:
                 for moves in pieces(stage.moves):
@@ -94,7 +94,7 @@ class PacketWriter:
                 moves,
             )
         except sqlite3.IntegrityError:
-            # Something lies where one of them moves to, and nothing was done yet.
+            # A target of a move is occupied, and nothing was changed yet.
             if len(moves) == 1:
                 self._make_room(moves[0])
             for move in moves:
@@ -120,7 +120,7 @@ class PacketWriter:
 
 @attrs.frozen
 class SqliteNumbers:
-    """The numbers that come next.
+    """The next numbers to assign.
 
     @ivar durable: of a packet.
     @ivar express: of a packet of an express message.
@@ -136,7 +136,7 @@ class SqliteNumbers:
 
 @attrs.define
 class PlanWriter:
-    """Writes plans, and remembers which numbers come next."""
+    """Writer of plans, with the next numbers to assign."""
 
     connection: sqlite3.Connection
     durable: PacketWriter
@@ -145,12 +145,12 @@ class PlanWriter:
 
     @classmethod
     def found(cls, connection: sqlite3.Connection, express: sqlite3.Connection) -> PlanWriter:
-        """A writer that goes on where the files end.
+        """Create a writer that continues after the numbers in the files.
 
         @raise sqlite3.Error: it cannot be read.
         """
         writer = cls(connection, PacketWriter(connection), PacketWriter(express), Logs(connection))
-        # Every number begins behind the last that is in use.
+        # Every number continues after the last one in use.
         for part in (writer.durable, writer.express):
             (last,) = part.connection.execute("SELECT max(id) FROM packet").fetchone()
             part.next_packet = (last or 0) + 1
@@ -159,7 +159,7 @@ class PlanWriter:
 
     @property
     def written(self) -> int:
-        """About how many bytes were written since it was set to 0."""
+        """The approximate number of bytes written since it was set to 0."""
         return self.durable.written + self.express.written + self.logs.written
 
     @written.setter
@@ -167,7 +167,7 @@ class PlanWriter:
         self.durable.written = self.express.written = self.logs.written = value
 
     def numbers(self) -> SqliteNumbers:
-        """What L{restore} takes if a transaction fails."""
+        """The current numbers, for L{restore} after a failed transaction."""
         return SqliteNumbers(
             self.durable.next_packet,
             self.express.next_packet,
@@ -176,14 +176,14 @@ class PlanWriter:
         )
 
     def restore(self, numbers: SqliteNumbers) -> None:
-        """Go on with these numbers, since what was written is not kept."""
+        """Reset the numbers after a rollback."""
         self.durable.next_packet = numbers.durable
         self.express.next_packet = numbers.express
         self.logs.last_entry = numbers.last_entry
         self.logs.last_event = numbers.last_event
 
     def write(self, plan: TransactionPlan) -> None:
-        """Write a plan, but its express messages."""
+        """Write a plan except its express messages."""
         execute = self.connection.execute
         for row in plan.removed:
             execute("INSERT INTO removed_queue VALUES (?)", (row,))
@@ -216,7 +216,7 @@ class PlanWriter:
 
 @cache
 def _put_packets(count: int) -> str:
-    """Takes the number of the first packet, and the packets."""
+    """Statement whose parameters are the number of the first packet, and the packets."""
     rows = ", ".join(f"(?1 + {number}, ?{number + 2})" for number in range(count))
     return f"INSERT INTO packet VALUES {rows}"
 

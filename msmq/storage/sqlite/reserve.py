@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Final
 
 RESERVE_BYTES: Final = 8 * 1024 * 1024
-"""More than is written between two times that the log is brought into the file."""
+"""Size of the reserve: more than is written between two checkpoints of the WAL."""
 
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 """Error codes of the system for a full disk or an exceeded quota."""
 
 
 def free_bytes(path: Path) -> int:
-    """What is left in the file system of a file, for us.
+    """The free space in the file system of a file, for this user.
 
     @raise OSError: it is unknown.
     """
@@ -28,7 +28,7 @@ class Reserve:
     """Reserve file, deleted when space is needed.
 
     @param path: the file of the store.
-    @ivar is_spent: whether its space was given away, and could not be had back until now.
+    @ivar is_spent: whether its space was released and is not reserved again yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,7 +38,7 @@ class Reserve:
     def hold(self) -> bool:
         """Reserve the space, if available; returns whether it was.
 
-        Where the system refuses for another reason the store goes on without it.
+        If the system refuses for another reason, the store continues without it.
         """
         self.is_spent = False
         try:

@@ -18,9 +18,9 @@ Step: TypeAlias = str | Callable[[sqlite3.Connection], None]
 class Schema:
     """One version of the tables.
 
-    @ivar version: from 1; it stands in the header of the file as C{user_version}.
-    @ivar tables: the statements that make them in an empty file.
-    @ivar migrations: the steps that lead from a version to the next one, each a statement or a call.
+    @ivar version: from 1; stored in the header of the file as C{user_version}.
+    @ivar tables: the statements that create them in an empty file.
+    @ivar migrations: for each version, the steps to the next one, each a statement or a call.
     @ivar additive: the versions whose migration only adds columns and tables, so that no copy is made.
     """
 
@@ -38,7 +38,7 @@ REMOVAL_TRIGGER: Final = (
 DROP_TRIGGER: Final = "DROP TRIGGER message_removed"
 
 MESSAGE_TABLES: Final = (
-    # All that a start reads of a message; the packets lie elsewhere and stay unread.
+    # The part of a message that a start reads; packets are in another table.
     "CREATE TABLE message (queue INTEGER NOT NULL, lookup_id INTEGER NOT NULL, size INTEGER NOT NULL,"
     " arrived REAL NOT NULL, packet INTEGER NOT NULL, due INTEGER, aborts INTEGER NOT NULL DEFAULT 0,"
     " moves INTEGER NOT NULL DEFAULT 0, identity BLOB NOT NULL DEFAULT x'', checksum INTEGER,"
@@ -48,10 +48,10 @@ MESSAGE_TABLES: Final = (
     "CREATE TRIGGER message_replaced AFTER UPDATE OF packet ON message"
     " BEGIN DELETE FROM packet WHERE id = OLD.packet; END",
 )
-"""The tables of messages, which the file and the file for express messages both have."""
+"""The tables of messages, in the main file and in the express file."""
 
 _LOGS: Final = (
-    # Entries below the first of their queue are gone, and are deleted little by little.
+    # Entries below the first of their queue are trimmed, and are deleted in steps.
     "CREATE TABLE log (sequence INTEGER PRIMARY KEY, queue INTEGER NOT NULL, lookup_id INTEGER NOT NULL,"
     " arrived REAL NOT NULL, size INTEGER NOT NULL, packet BLOB NOT NULL{checksum})",
     "CREATE INDEX log_of_queue ON log (queue, sequence, arrived, size)",
@@ -61,7 +61,7 @@ _LOGS: Final = (
     " event TEXT NOT NULL, reason TEXT NOT NULL, message_class INTEGER NOT NULL, queue TEXT NOT NULL"
     "{checksum})",
     "CREATE INDEX event_of_message ON event (identity)",
-    # The first number of the events that is not gone, and numbers that were given out before.
+    # The first valid event, and the last assigned numbers.
     "CREATE TABLE sequence (name TEXT PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL)"
     " WITHOUT ROWID",
     "INSERT INTO sequence VALUES ('log', 1, 0), ('event', 1, 0)",
@@ -73,7 +73,7 @@ def _logs(checksum: str) -> Sequence[str]:
 
 
 _GENERATION: Final = (
-    # One row: which store it is, a number that rises, and whether every row has its checksums.
+    # One row: the identifier of the store, the generation, and whether every row has its checksums.
     "CREATE TABLE generation (store BLOB NOT NULL, number INTEGER NOT NULL, is_checked INTEGER NOT NULL)"
 )
 
@@ -83,7 +83,7 @@ SCHEMA: Final = Schema(
         "CREATE TABLE queue (id INTEGER PRIMARY KEY, identifier BLOB NOT NULL UNIQUE,"
         " definition BLOB NOT NULL, checksum INTEGER)",
         *MESSAGE_TABLES,
-        # Queues that are gone, whose messages are deleted little by little.
+        # Removed queues whose messages are deleted in steps.
         "CREATE TABLE removed_queue (id INTEGER PRIMARY KEY)",
         "CREATE TABLE state (name TEXT PRIMARY KEY, value BLOB NOT NULL, checksum INTEGER) WITHOUT ROWID",
         *_logs(", checksum INTEGER"),
@@ -113,4 +113,4 @@ SCHEMA: Final = Schema(
     },
     additive=frozenset({2}),
 )
-"""The version that this one writes; rows that were there before get their checksums little by little."""
+"""The current version of the tables; older rows get their checksums in steps."""

@@ -15,7 +15,7 @@ SLACK_PAGES: Final = 1024
 STEP_PAGES: Final = 256
 """Pages released per step."""
 STEP_BYTES: Final = 1024 * 1024
-"""About what is written by one step."""
+"""Estimated bytes written by one step."""
 STEP_ROWS: Final = 1000
 """Messages of a removed queue, or log entries, deleted per step."""
 
@@ -43,8 +43,8 @@ _OF_TRIMMED_EVENTS: Final = (
 class Space:
     """Free pages to release in the file and in the file for express messages.
 
-    @ivar written: about how many bytes were written.
-    @ivar has_checkpointed: whether it has brought the log into the file.
+    @ivar written: the approximate number of written bytes.
+    @ivar has_checkpointed: whether it has checkpointed the WAL.
     """
 
     connection: sqlite3.Connection
@@ -56,7 +56,7 @@ class Space:
     def reclaim(self, *, is_urgent: bool = False) -> bool:
         """Do one step; returns whether more work is pending.
 
-        @param is_urgent: release all free pages, and the log, since the disk is full.
+        @param is_urgent: release all free pages, and truncate the WAL, since the disk is full.
         @raise sqlite3.Error: it failed, and nothing was changed.
         """
         if self._delete():
@@ -95,11 +95,11 @@ class Space:
         excess = pragma(connection, "freelist_count") - slack
         if excess <= 0 or (slack and 4 * (excess + slack) < pragma(connection, "page_count")):
             return False
-        # It answers with a row without columns for each page, and only a script goes on after the first.
+        # The pragma returns a row without columns for each page; only a script continues after the first.
         connection.executescript(f"PRAGMA incremental_vacuum({min(excess, STEP_PAGES)})")
         self.written += STEP_BYTES
         if excess <= STEP_PAGES:
-            # The file itself is cut only when the log is brought into it.
+            # The file is truncated only by a checkpoint.
             self.has_checkpointed = True
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         return excess > STEP_PAGES

@@ -1,7 +1,7 @@
 """SQL statements with many rows, for SQLite.
 
-Between two rows of many statements Python lets another thread run, and with a busy reactor waits each
-time until it may go on; so there are few statements. One of each length stays prepared.
+Python releases the GIL around each statement, and waits for it again while the reactor is busy; so changes
+are combined into few statements. One statement of each length stays prepared.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ STATEMENT_BYTES: Final = 1024 * 1024
 """Bytes of packets in one statement, which SQLite copies."""
 
 PIECE: Final = 64
-"""Rows in one statement."""
+"""Maximum number of rows of one statement."""
 
 
 @cache
 def marks(columns: int, rows: int) -> str:
-    """The place-holders of this many rows: C{(?, ?), (?, ?)}."""
+    """The placeholders of this number of rows: C{(?, ?), (?, ?)}."""
     row = f"({', '.join('?' * columns)})"
     return ", ".join([row] * rows)
 
 
 def pieces(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    """Cut into pieces that are not too long."""
+    """Divide rows into chunks of at most L{PIECE}."""
     if len(rows) <= PIECE:
         if rows:
             yield rows
@@ -37,7 +37,7 @@ def pieces(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
 
 
 def chunks(rows: Sequence[Row], size_of: Callable[[Row], int]) -> Iterator[Sequence[Row]]:
-    """The same, with not too many bytes in one."""
+    """Divide rows into chunks of at most L{PIECE} rows and L{STATEMENT_BYTES}."""
     for piece in pieces(rows):
         if len(piece) == 1 or sum(map(size_of, piece)) <= STATEMENT_BYTES:
             yield piece

@@ -28,7 +28,7 @@ from msmq.storage.writing_thread import Listener
 
 FILE_NAME = "msmq.sqlite"
 MARK_SUFFIX = "-mark"
-"""Of the file in the data directory that tells which file of this name was used last, and how far it was."""
+"""Suffix of the mark file in the data directory, which records the store last used and its progress."""
 
 
 @implementer(IMessageStore, IStoreFiles, IStoreVerification)
@@ -40,9 +40,9 @@ class SqliteMessageStore(ThreadedMessageStore):
 
     @param path: the file; it is created with mode 0600 if missing, and SQLite creates others next to it.
     @param policy: handling of damage and loss.
-    @param page_limit: the most pages of 4096 bytes that the file may have; C{None} for as many as fit.
+    @param page_limit: maximum number of pages of 4096 bytes; C{None} for no limit.
     @param schema: the version of the tables.
-    @param reactor: in whose thread the Deferreds fire; the running one by default.
+    @param reactor: the reactor in whose thread the Deferreds fire; by default the running one.
     """
 
     name = "sqlite"

@@ -17,7 +17,7 @@ _FOREVER: Final = 0xFFFFFFFF
 
 
 def fill_in_from_packets(connection: sqlite3.Connection) -> None:
-    """Give every message the time when it is due, and its identity.
+    """Compute the expiry time and the identity of every message.
 
     @raise ValueError: a queue has no definition.
     """
@@ -34,11 +34,11 @@ def fill_in_from_packets(connection: sqlite3.Connection) -> None:
 
 
 def _due(head: bytes, kind: str) -> int | None:
-    """When a message has to leave its queue, by the rules of L{msmq.queues.leaving.deadlines}."""
+    """Expiry time of a message, by the rules of L{msmq.queues.leaving.deadlines}."""
     if len(head) < _HEAD or kind == QueueType.SYSTEM.value:
         return None
     time_to_reach_queue, time_to_be_received, sent = _TIMES(head)
     is_outgoing = kind == QueueType.OUTGOING.value
     limit = time_to_reach_queue if is_outgoing else time_to_be_received
-    # A message in transit has not expired at the limit itself.
+    # A message in transit expires only after the limit, not at it.
     return None if limit == _FOREVER else sent + limit + int(is_outgoing)

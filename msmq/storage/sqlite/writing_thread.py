@@ -16,10 +16,10 @@ from msmq.storage.sqlite.database import FileDatabase
 from msmq.storage.writing_thread import Stop, WritingThread
 
 TIDY_INTERVAL: Final = 0.05
-"""Seconds between two steps that give space back, while there is some."""
+"""Seconds between cleanup steps, while free space is left to release."""
 
 Commit: TypeAlias = tuple[Sequence[Change], Deferred[None]]
-"""A batch to be done."""
+"""A batch to commit, with its Deferred."""
 
 Asked: TypeAlias = Commit | Read
 
@@ -28,7 +28,7 @@ class SqliteWritingThread(WritingThread[FileDatabase, Asked]):
     """Group commit: batches that arrive during a write are written as one transaction."""
 
     def _serve(self, database: FileDatabase) -> None:
-        # The time of the next step that gives space back; None while there is nothing to give.
+        # The time of the next cleanup step; None without pending cleanup.
         tidy_at: float | None = time.monotonic()
         while not self._perform(database, self._take(tidy_at)):
             now = time.monotonic()
@@ -40,7 +40,7 @@ class SqliteWritingThread(WritingThread[FileDatabase, Asked]):
                 tidy_at = time.monotonic() + TIDY_INTERVAL if is_more else None
 
     def _take(self, until: float | None) -> list[Asked | Stop]:
-        """Everything that waits; if nothing does, wait for it, but not longer than that."""
+        """Take all pending requests; without any, wait for one, with this time-out."""
         timeout = None if until is None else max(0.0, until - time.monotonic())
         group: list[Asked | Stop] = []
         try:
@@ -76,7 +76,7 @@ class SqliteWritingThread(WritingThread[FileDatabase, Asked]):
         return [(done, outcome) for (_, done), outcome in zip(commits, outcomes, strict=True)]
 
     def _try(self, step: Callable[[], bool]) -> bool:
-        """Do a background step; returns whether there is more to do."""
+        """Do a background step; returns whether more work is pending."""
         try:
             return step()
         except StorageError as error:

@@ -1,4 +1,4 @@
-"""RFC 4511 5.1 decoder of the messages of an LDAP server, in bounded steps.
+"""Decoder of the messages of an LDAP server, in bounded steps. RFC 4511 5.1.
 
 The BER of LDAP has definite lengths only, so each element is found by its header. One entry may have a
 hundred thousand values (the members of a group in OpenLDAP), which are decoded some at a time.

@@ -29,7 +29,7 @@ RECORDS: Final = ("_ldap._tcp.dc._msdcs.{domain}", "_ldap._tcp.{domain}")
 
 
 def domain_of(base: str) -> str:
-    """The domain in DNS of a distinguished name; empty if it has no C{dc}.
+    """The DNS domain of a distinguished name; empty if it has no C{dc}.
 
     @raise DistinguishedNameError: the base is not a distinguished name.
     """

@@ -1,4 +1,4 @@
-"""RFC 4511 4.1.10 referrals of writes by a read-only server."""
+"""Referrals of writes by a read-only server. RFC 4511 4.1.10."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RFC 4511 4.1.9 and appendix A: descriptions of LDAP result codes."""
+"""Descriptions of LDAP result codes. RFC 4511 4.1.9 and appendix A."""
 
 from __future__ import annotations
 

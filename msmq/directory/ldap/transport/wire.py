@@ -1,4 +1,4 @@
-"""RFC 4511 the requests of an LDAP client and their answers, and the encoding of requests.
+"""Requests of an LDAP client, their answers, and the encoding of requests. RFC 4511 4.
 
 The encoding is ldaptor's; values are bytes on both sides, and nothing is escaped on the way.
 L{msmq.directory.ldap.transport.decoder} decodes the answers.

@@ -1,4 +1,4 @@
-"""Migration from version 2: the checksums of rows that were stored without, a few rows a step."""
+"""Upgrade from version 2: computes missing row checksums, a few rows per step."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from msmq.storage.sqlite.integrity.sums import SUM
 from msmq.storage.sqlite.text import stored_bytes
 
 STEP_ROWS: Final = 256
-"""Rows that get their checksums in one step."""
+"""Rows per step."""
 STEP_BYTES: Final = 1024 * 1024
 """Bytes of packets after which a step ends."""
 
 
 def fill_in_small_tables(connection: sqlite3.Connection) -> None:
-    """Give each queue and each value its checksum, at once."""
+    """Compute the checksums of all queues and state values."""
     for row, identifier, definition in connection.execute("SELECT id, identifier, definition FROM queue"):
         connection.execute(
             "UPDATE queue SET checksum = ? WHERE id = ?", (queue_checksum(row, identifier, definition), row)
@@ -34,11 +34,11 @@ def fill_in_small_tables(connection: sqlite3.Connection) -> None:
 
 @attrs.define
 class FileChecksumFill:
-    """Gives messages, entries of message logs and events their checksums.
+    """Computes the checksums of messages, message log entries and events.
 
-    What cannot be read gets none, and counts as damaged as soon as all other rows have theirs.
+    Unreadable rows get no checksum, and count as damaged as soon as all other rows have theirs.
 
-    @ivar is_done: whether there is nothing to do.
+    @ivar is_done: whether every row has its checksums.
     """
 
     connection: sqlite3.Connection
@@ -48,7 +48,7 @@ class FileChecksumFill:
 
     @classmethod
     def found(cls, connection: sqlite3.Connection) -> FileChecksumFill:
-        """What is left to do in a file.
+        """The remaining work in a file.
 
         @raise sqlite3.Error: it cannot be read.
         """
@@ -56,7 +56,7 @@ class FileChecksumFill:
         return cls(connection, bool(is_checked))
 
     def step(self) -> bool:
-        """Do one step in a transaction of its own; whether there is more to do.
+        """Do one step in its own transaction; returns whether more work is pending.
 
         @raise sqlite3.Error: it failed, and nothing was changed.
         """
@@ -149,13 +149,13 @@ def checksum_of_event(
     message_class: int,
     queue: str | bytes,
 ) -> int:
-    """The checksum of the row of an event, with its texts as they are stored."""
+    """The checksum of an event row, with its texts in stored form."""
     texts = (stored_bytes(event), stored_bytes(reason), stored_bytes(queue))
     return event_checksum(sequence, time, message_class, identity, *texts)
 
 
 def _some(rows: Sequence[Any], size_at: int) -> Sequence[Any]:
-    """As many of these rows as go into one step, one at least."""
+    """The rows of one step, at least one."""
     total = 0
     for count, row in enumerate(rows):
         total += row[size_at]

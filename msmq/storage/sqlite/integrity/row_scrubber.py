@@ -1,4 +1,4 @@
-"""Verifies the rows of a file a few at a time, as they stand on the disk."""
+"""Background verification of the rows of a file on disk, a few at a time."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from msmq.storage.sqlite.file_ownership import connect
 from msmq.storage.sqlite.integrity.verification import FileRowVerifier
 
 STEP_ROWS: Final = 500
-"""Rows that are verified in one step."""
+"""Rows per step."""
 
 _FIRST: Final = -(1 << 63)
 BEGIN: Final = ScrubPlace(0, _FIRST, _FIRST)
-"""Before everything."""
+"""The position before the first row."""
 _TABLES: Final = ("message", "express", "log", "event")
 
 
 def scrub(path: Path, place: ScrubPlace | None, size: int) -> ScrubStep:
-    """Verify what follows a place, about so many bytes of packets.
+    """Verify rows after a position, about this number of bytes of packets.
 
-    The first step has the system forget what it has cached of the file, so that the disk is verified.
+    The first step drops the cached pages of the file, so that the disk is verified.
 
     @raise sqlite3.Error: it cannot be read.
     """
@@ -53,7 +53,7 @@ def scrub_rows(
     size: int,
     damaged: list[DamagedRow],
 ) -> ScrubStep:
-    """Verify what follows a place in the file of the store, in an open transaction.
+    """Verify rows after a position in the file of the store, in an open transaction.
 
     @raise sqlite3.Error: it cannot be read.
     """

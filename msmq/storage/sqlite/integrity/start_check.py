@@ -18,7 +18,7 @@ from msmq.storage.sqlite.integrity.verification import quarantine_path
 from msmq.storage.sqlite.schema import Schema
 
 MOST: Final = 1000
-"""Damaged messages with which a start goes on; with more, the file is to be repaired."""
+"""Limit on damaged messages at a start; with more, the file has to be repaired."""
 
 REMEDY: Final = "run msmq store repair, or restore the store from a backup"
 
@@ -26,7 +26,7 @@ REMEDY: Final = "run msmq store repair, or restore the store from a backup"
 def check_small_tables(connection: sqlite3.Connection, path: Path, schema: Schema) -> None:
     """Verify queues and values.
 
-    @raise StorageError: one is damaged.
+    @raise StorageError: a row is damaged.
     @raise sqlite3.Error: they cannot be read.
     """
     for problem in small_problems(connection, schema):
@@ -34,13 +34,13 @@ def check_small_tables(connection: sqlite3.Connection, path: Path, schema: Schem
 
 
 def small_problems(connection: sqlite3.Connection, schema: Schema) -> list[str]:
-    """What is damaged among the definitions of tables, the queues and the values: where and what is wrong.
+    """Damaged table definitions, queues and values: location and problem.
 
     @raise sqlite3.Error: they cannot be read.
     """
     problems = schema_problems(connection, schema)
     if problems:
-        # Statements on such tables would not do what they say.
+        # Statements on such tables may have other effects.
         return problems
     for row, identifier, definition, checksum in connection.execute(
         "SELECT id, identifier, definition, checksum FROM queue"
@@ -57,7 +57,7 @@ def small_problems(connection: sqlite3.Connection, schema: Schema) -> list[str]:
 
 
 def schema_problems(connection: sqlite3.Connection, schema: Schema) -> list[str]:
-    """Tables, indexes and triggers that are not defined as this version defines them.
+    """Tables, indexes and triggers whose definition differs from that of this version.
 
     @raise sqlite3.Error: they cannot be read.
     """
@@ -74,12 +74,12 @@ def schema_problems(connection: sqlite3.Connection, schema: Schema) -> list[str]
 
 
 def _definitions(connection: sqlite3.Connection) -> dict[str, object]:
-    """By name: the text of an index or a trigger, and the columns of a table.
+    """Definitions by name: the SQL of an index or a trigger, and the columns of a table.
 
     The text of a table differs after a migration.
     """
     found: dict[str, object] = {}
-    # As bytes, since damaged text need not be text.
+    # As bytes, since a damaged text may not be decodable.
     select = "SELECT CAST(type AS BLOB), CAST(name AS BLOB), CAST(sql AS BLOB) FROM sqlite_schema"
     for kind, name, text in connection.execute(select).fetchall():
         shown = (name or b"").decode("utf-8", "replace")
@@ -93,9 +93,9 @@ def _definitions(connection: sqlite3.Connection) -> dict[str, object]:
 
 
 def take_damaged_messages(connection: sqlite3.Connection, path: Path) -> list[DamagedRow]:
-    """Take messages whose rows are damaged out of the file, in an open transaction; their bytes are kept.
+    """Remove messages with damaged rows from the file, in an open transaction, and quarantine their bytes.
 
-    @raise StorageError: there are too many, or one cannot be taken out.
+    @raise StorageError: there are too many, or one cannot be removed.
     @raise sqlite3.Error: they cannot be read.
     """
     found = connection.execute(

@@ -21,22 +21,22 @@ from msmq.storage.sqlite.integrity.sums import IS_SOUND, IS_SOUND_OR_OLDER
 from msmq.storage.sqlite.text import text_of
 
 TOGETHER: Final = 64
-"""Messages that are asked for with one statement."""
+"""Messages per statement."""
 
 
 def quarantine_path(path: Path) -> Path:
-    """The directory for what is left of damaged rows of the store in a file."""
+    """The quarantine directory of a store in a file."""
     return path.with_name(f"{path.name}.quarantine")
 
 
 class FileRowVerifier:
-    """Reads through a connection in one transaction.
+    """Verified reads through a connection, in one transaction.
 
-    @param durable: to the file of the store.
-    @param path: that file.
-    @param damaged: takes what is damaged; its bytes are in quarantine then.
-    @param express: to the file of express messages, if they are to be read.
-    @param keeps: whether what is left of damaged rows is put into quarantine.
+    @param durable: the connection to the file of the store.
+    @param path: the file of the store.
+    @param damaged: receives the damaged rows, whose bytes are quarantined before.
+    @param express: the connection to the file of express messages, if these are read.
+    @param keeps: whether the bytes of damaged rows are quarantined.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class FileRowVerifier:
         self._select = _SELECT.format(is_sound=IS_SOUND_OR_OLDER if express is None else IS_SOUND)
 
     def packets(self, row: int, wanted: Sequence[int]) -> dict[int, bytes]:
-        """The packets of those of these messages that are kept and are sound."""
+        """The packets of the stored and intact messages among these."""
         packets: dict[int, bytes] = {}
         for start in range(0, len(wanted), TOGETHER):
             ids = list(wanted[start : start + TOGETHER])
-            # The last piece is filled up, so that there is one statement, which stays prepared.
+            # The last chunk is padded, so that one prepared statement is enough.
             filled = ids + ids[-1:] * (TOGETHER - len(ids))
             for lookup_id, packet, checksum, is_sound, size, identity in self._rows(row, ids, filled):
                 problem = _problem(packet, checksum, is_sound, size, identity)
@@ -71,7 +71,7 @@ class FileRowVerifier:
         return packets
 
     def entries(self, row: int, after: int, limit: int) -> list[LogEntry]:
-        """The entries of a message log after this one that are sound, up to L{LOG_BYTES}, one at least."""
+        """The intact entries of a message log after this one, up to L{LOG_BYTES}, at least one."""
         sequences = self._durable.execute(
             "SELECT sequence, size FROM log WHERE queue = ?1 AND sequence > ?2"
             " AND sequence >= (SELECT first FROM log_extent WHERE queue = ?1) ORDER BY sequence LIMIT ?3",
@@ -112,7 +112,7 @@ class FileRowVerifier:
             self._event(sequence, row, problem)
 
     def events(self, after: int, limit: int, identity: bytes | None) -> list[StoredEvent]:
-        """The events after this one that are sound."""
+        """The intact events after this one."""
         sequences = self._durable.execute(
             "SELECT sequence FROM event"
             " WHERE sequence > ? AND sequence >= (SELECT first FROM sequence WHERE name = 'event')"
@@ -142,7 +142,7 @@ class FileRowVerifier:
         except sqlite3.DatabaseError as error:
             if kind_of(error) != "SQLITE_CORRUPT":
                 raise
-        # One of them cannot be read: which one shows when each is read alone, by the index first.
+        # One row cannot be read; reading each alone, by the index first, finds it.
         for lookup_id in ids:
             facts = self._messages.execute(_FACTS, (row, lookup_id)).fetchone()
             if facts is None:
@@ -158,7 +158,7 @@ class FileRowVerifier:
     def _numbered(
         self, table: str, columns: str, wanted: Sequence[int]
     ) -> dict[int, tuple[tuple[Any, ...] | None, str]]:
-        """The rows with these numbers, each with what is wrong if it is damaged."""
+        """The rows with these numbers, each with its problem if it is damaged."""
         select = f"SELECT sequence, {columns} FROM {table} WHERE sequence"
         found: dict[int, tuple[tuple[Any, ...] | None, str]] = dict.fromkeys(wanted, (None, _MISSING))
         for start in range(0, len(wanted), TOGETHER):
@@ -195,7 +195,7 @@ class FileRowVerifier:
 
 
 def _problem(packet: object, checksum: int | None, is_sound: int, size: int, identity: object) -> str | None:
-    """What is wrong with a message; C{None} for nothing."""
+    """The problem of a message; C{None} if it is intact."""
     if not isinstance(packet, bytes):
         return "the packet cannot be read"
     return packet_problem(packet, checksum, bool(is_sound), size, identity)
@@ -205,7 +205,7 @@ def _is(checksum: object, compute: Callable[[], int]) -> bool:
     try:
         return compute() == checksum
     except Exception:
-        # A value of another type than it was written.
+        # A value has another type than the one that was written.
         return False
 
 

@@ -12,14 +12,14 @@ _FRAME: Final = struct.Struct(">6I")
 _LIMIT: Final = 0xFFFFFFFF
 
 Sums: TypeAlias = tuple[int, int]
-"""The two running checksums of the log."""
+"""The two running checksums of the WAL."""
 
 
 def lost_frame(connection: sqlite3.Connection, path: Path) -> int | None:
-    """The offset in the log of a frame that is damaged although transactions after it were committed.
+    """The offset in the WAL of a damaged frame that is followed by committed transactions.
 
-    SQLite cuts the log before the first frame that does not match.
-    That is right for the transaction that was being written when the machine stopped: nothing follows it.
+    SQLite truncates the WAL before the first frame that does not match.
+    This is correct for an interrupted transaction, which no other follows.
     The frames of each transaction are on stable storage before the next one begins, so if two transactions
     end behind the first frame that does not match, and their checksums continue from that frame, the first
     of them was confirmed.
@@ -39,7 +39,7 @@ def lost_frame(connection: sqlite3.Connection, path: Path) -> int | None:
 
 
 def lost_frame_at_rest(path: Path, page: int) -> int | None:
-    """The same of a file that no process has open, without changing anything.
+    """The same for a file that no process has open, without changes.
 
     @param page: the size of a page.
     @raise OSError: the log cannot be read.
@@ -58,9 +58,9 @@ class _Log:
         self._salts = b""
 
     def lost(self, number: int) -> int | None:
-        """The offset of the frame that is lost.
+        """The offset of the lost frame.
 
-        @param number: how many frames SQLite has found.
+        @param number: the number of frames that SQLite has found.
         """
         header = self._file.read(_HEADER.size)
         if len(header) < _HEADER.size:
@@ -78,14 +78,14 @@ class _Log:
             sums, number = _stored(frame), number + 1
         if not frame:
             return None
-        # Either the checksum of this frame is damaged or what it covers.
+        # Either the checksum of this frame or its content is damaged.
         for seed in {_stored(frame), _sums(sums, frame, order)}:
             if self._ends(number, frame, seed, order) > 1:
                 return _HEADER.size + number * self._size
         return None
 
     def _ends(self, number: int, damaged: bytes, sums: Sums, order: str) -> int:
-        """How many transactions end from this frame on, two at most."""
+        """The number of transactions that end at or after this frame, at most two."""
         ends = int(_FRAME.unpack_from(damaged)[1] != 0)
         while ends < 2 and (frame := self._frame(number := number + 1)):
             if not self._matches(sums, frame, order):
@@ -110,7 +110,7 @@ def _stored(frame: bytes) -> Sums:
 
 
 def _sums(sums: Sums, frame: bytes, order: str) -> Sums:
-    """The checksums that follow for a frame: its first 8 bytes and its page."""
+    """The running checksums after a frame: over its first 8 bytes and its page."""
     return _words(_words(sums, frame[:8], order), frame[_FRAME.size :], order)
 
 

@@ -1,4 +1,4 @@
-"""The state of a SASL bind of several steps, without a socket and without Kerberos."""
+"""State of a SASL bind of several steps, independent of sockets and Kerberos. RFC 4513 5.2.1.3."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ MECHANISM: Final = "GSS-SPNEGO"
 """The SASL mechanism, which Active Directory and Samba offer. [MS-ADTS] 3.1.1.3.4.5.2."""
 
 MOST_ROUNDS: Final = 8
-"""Steps of one exchange; Kerberos needs one or two."""
+"""Limit on the steps of one exchange; Kerberos needs one or two."""
 
 LONGEST_TOKEN: Final = 64 * 1024
-"""Bytes that the server may send in one step."""
+"""Limit on the bytes that the server may send in one step."""
 
 
 class BindRefusedError(MsmqError):
-    """The server refuses the account, or breaks the rules of the exchange."""
+    """The server refuses the account, or violates the protocol of the exchange."""
 
 
 @attrs.define
 class BindExchange:
-    """RFC 4513 5.2.1.3 the steps between the client's security context and the server.
+    """Steps between the client's security context and the server. RFC 4513 5.2.1.3.
 
-    The client's context is asked first; L{produced} takes what it produced and answers what is to be sent,
-    and L{answered} takes the server's result and answers what the context is to read next.
+    The client's context produces the first token. L{produced} takes each token of the context and returns the
+    request to send; L{answered} takes the result of the server and returns the next input of the context.
     The bind is done when the server has accepted it B{and} the context is complete: before that the server
     has not proved its identity.
     """
@@ -45,10 +45,10 @@ class BindExchange:
         return self._is_done
 
     def produced(self, token: bytes | None, is_complete: bool) -> bytes | None:
-        """What is to be sent after a step of the client's context; C{None} if the bind is done.
+        """The request to send after a step of the client's context; C{None} if the bind is done.
 
-        @param token: what the context produced.
-        @param is_complete: the context needs nothing more of the server.
+        @param token: the token from the context.
+        @param is_complete: whether the context needs no further input of the server.
         @raise BindRefusedError: the two sides do not agree on whether the exchange has ended.
         """
         self._is_complete = is_complete
@@ -65,9 +65,9 @@ class BindExchange:
         return token
 
     def answered(self, result: Result) -> bytes | None:
-        """What the client's context is to read; C{None} if the bind is done.
+        """The next input of the client's context; C{None} if the bind is done.
 
-        @raise BindRefusedError: the server refuses, or sends what does not belong to this step.
+        @raise BindRefusedError: the server refuses, or sends data that does not belong to this step.
         """
         if result.code not in (SUCCESS, SASL_BIND_IN_PROGRESS):
             raise BindRefusedError(describe(result))

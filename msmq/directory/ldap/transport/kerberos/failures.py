@@ -10,10 +10,10 @@ import attrs
 
 
 class FailureKind(enum.Enum):
-    """What follows from a failure."""
+    """Kind of a failure, by its consequence."""
 
     AWAY = "away"
-    """The same configuration may succeed later, as when no domain controller was reached."""
+    """The same configuration may succeed later, for example if no domain controller was reached."""
 
     REFUSED = "refused"
     """The configuration, the account or a clock has to be changed."""
@@ -21,7 +21,7 @@ class FailureKind(enum.Enum):
 
 @attrs.frozen
 class KerberosFailure:
-    """A failure as an administrator reads it."""
+    """Description of a failure for an administrator."""
 
     kind: FailureKind
     text: str
@@ -96,7 +96,7 @@ _WORDS: Final[tuple[tuple[str, FailureKind, str], ...]] = (
 
 
 def describe_failure(said: str, principal: str, service: str) -> KerberosFailure:
-    """A failure of a call of GSSAPI in words.
+    """Describe the failure of a GSSAPI call.
 
     @param said: the text of the exception.
     @param principal: C{NAME@REALM} of the account.

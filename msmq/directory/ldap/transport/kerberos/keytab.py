@@ -1,4 +1,4 @@
-"""The principals of a keytab, so that a wrong one is noticed before a domain controller is asked.
+"""Reads the principals of a keytab, so that a wrong one is detected before a domain controller is queried.
 
 The layout is that of MIT Kerberos' documentation, "Keytab file format", version 2; keys are not looked at.
 """
@@ -13,18 +13,18 @@ from msmq.errors import MsmqError
 
 LONGEST_KEYTAB: Final = 1024 * 1024
 MOST_LISTED: Final = 5
-"""Principals that an error names."""
+"""Limit on the principals in an error text."""
 
 _VERSION: Final = b"\x05\x02"
 _DAMAGED: Final = "is damaged; export it again, as with samba-tool domain exportkeytab or ktpass"
 
 
 class KeytabError(MsmqError):
-    """A keytab cannot be used; its text says why, and what to do."""
+    """A keytab cannot be used; the text has the reason and the remedy."""
 
 
 def principals_of(data: bytes) -> tuple[str, ...]:
-    """The principals of a keytab, each once, in their order; C{/} and C{@} within a name are escaped.
+    """The distinct principals of a keytab, in order; C{/} and C{@} within a name are escaped.
 
     @raise KeytabError: it is not a keytab, or is damaged.
     """
@@ -40,7 +40,7 @@ def principals_of(data: bytes) -> tuple[str, ...]:
                 break
             if place + abs(size) > len(data):
                 raise KeytabError(_DAMAGED)
-            # A negative size is that of a hole, where an entry was deleted.
+            # A negative size marks the space of a deleted entry.
             if size > 0:
                 found[_principal(data[place : place + size])] = None
             place += abs(size)
@@ -50,10 +50,10 @@ def principals_of(data: bytes) -> tuple[str, ...]:
 
 
 def choose_principal(found: tuple[str, ...], wanted: str) -> str:
-    """The principal to use.
+    """Choose the principal to use.
 
-    @param wanted: C{NAME@REALM}, or C{NAME} where one realm alone has it; empty for the only one there is.
-    @raise KeytabError: there is none, or more than one.
+    @param wanted: C{NAME@REALM}, or C{NAME} if it is in one realm only; empty for the only principal.
+    @raise KeytabError: no principal matches, or more than one.
     """
     if not found:
         raise KeytabError("has no key; export it again")
@@ -69,7 +69,7 @@ def choose_principal(found: tuple[str, ...], wanted: str) -> str:
 
 
 def read_principal(path: Path, wanted: str) -> str:
-    """The principal of a keytab file that is to be used.
+    """Read a keytab file, and choose the principal to use.
 
     @raise KeytabError: the file cannot be read, or has no such principal.
     """

@@ -1,4 +1,4 @@
-"""One bind by Kerberos on a connection to an LDAP server."""
+"""Kerberos bind on a connection to an LDAP server."""
 
 from __future__ import annotations
 

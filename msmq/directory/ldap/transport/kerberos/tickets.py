@@ -1,4 +1,4 @@
-"""The tickets of one account: the only module that uses C{gssapi}, all of whose calls may block.
+"""Kerberos tickets of one account: the only module that uses C{gssapi}, all of whose calls may block.
 
 The calls run one at a time in a thread of their own, which is a daemon, so that a domain controller that
 does not answer delays neither the reactor nor the end of the process.
@@ -26,10 +26,10 @@ from msmq.directory.ldap.transport.protocol import LdapDisconnectedError
 T = TypeVar("T")
 
 CACHES: Final = 64
-"""Caches in memory of one account, used in rotation, so that rejected tickets are left behind."""
+"""Number of memory caches of one account, used in rotation, so that rejected tickets are not reused."""
 
 CACHES_APART: Final = 600.0
-"""Seconds from one change of the cache to the next; when a cache is used again its tickets have expired."""
+"""Minimum seconds between two changes of the cache; a cache is reused after its tickets have expired."""
 
 _SPNEGO: Final = "1.3.6.1.5.5.2"
 _NO_CONFIDENTIALITY_OR_INTEGRITY: Final = "1.2.752.43.13.29"
@@ -59,7 +59,7 @@ def require_gssapi() -> ModuleType:
 
 
 def channel_binding(certificate: bytes, hash_name: str | None) -> bytes | None:
-    """RFC 5929 4.1 tls-server-end-point: what binds a context to the TLS connection within which it is made.
+    """The binding of a context to its TLS connection: tls-server-end-point. RFC 5929 4.1.
 
     @param certificate: of the server, DER.
     @param hash_name: the hash function of the certificate's signature.
@@ -73,7 +73,7 @@ def channel_binding(certificate: bytes, hash_name: str | None) -> bytes | None:
 
 @attrs.frozen(eq=False)
 class ClientContext:
-    """A security context with one server, which is being established.
+    """Security context with one server, while it is being established.
 
     @ivar principal: the account.
     @ivar service: the server's principal.
@@ -85,9 +85,9 @@ class ClientContext:
 
 
 class KerberosAccount:
-    """An account of a domain whose key is in a keytab.
+    """Account of a domain whose key is in a keytab.
 
-    Its tickets are kept in memory alone; they are requested when they are needed, and again when they expire.
+    Its tickets are kept in memory only; they are requested on demand, and again when they have expired.
 
     @param keytab: the file, which is read again for each connection.
     @param principal: as L{read_principal} takes it.
@@ -105,16 +105,16 @@ class KerberosAccount:
 
     @property
     def cache_name(self) -> str:
-        """The credential cache in which the tickets are, in memory alone."""
+        """The name of the memory credential cache with the tickets."""
         return f"MEMORY:msmq-{self._number}-{self._cache}"
 
     async def check(self) -> str:
-        """The principal, if everything that this computer can tell is right.
+        """Check the keytab and the library, and return the principal.
 
         Loading C{gssapi} takes 25 ms of processor time and reading the keytab may block, so both are done in
         a thread; it does not wait for one that waits for a domain controller.
 
-        @raise KeytabError: it is not.
+        @raise KeytabError: one of them cannot be used.
         """
 
         def read() -> str:
@@ -144,7 +144,7 @@ class KerberosAccount:
         return await self._run(begin, principal, service)
 
     async def step(self, client: ClientContext, token: bytes) -> tuple[bytes | None, bool]:
-        """Give a context what the server sent.
+        """Pass the token of the server to a context.
 
         @return: what it produced, and whether it is complete.
         @raise BindRefusedError: the server did not prove its identity.
@@ -155,7 +155,7 @@ class KerberosAccount:
         )
 
     def renew(self) -> None:
-        """Use new tickets from now on, because a server did not take those that there are."""
+        """Use new tickets from now on, because a server has rejected the current ones."""
         now = self._reactor.seconds()
         if now >= self._next_cache:
             self._next_cache = now + CACHES_APART
@@ -177,7 +177,7 @@ class KerberosAccount:
             raise BindRefusedError(failure.text) from error
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
-        """The result of a call that no other of the account is concurrent with.
+        """The result of a call in a thread; calls of one account are made one at a time.
 
         A wait for it can be cancelled; the call itself cannot, and the next one begins when it has ended.
         """
@@ -190,7 +190,7 @@ class KerberosAccount:
         return await done
 
     def _start_thread(self, call: Callable[[], T], ended: Callable[[], Any] = lambda: None) -> Deferred[T]:
-        """The result of a call in a daemon thread.
+        """The result of a call in a new daemon thread.
 
         @param ended: called in the thread of the reactor when the call has ended.
         @raise KdcUnreachableError: no thread can be started.
