@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Each worker would look for constants in all modules anew.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.hypothesis
 
-.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos stream fuzz lint hooks man events changelog bench bench-goals clean
+.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos stream fuzz lint stubs hooks man events changelog bench bench-goals clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -86,6 +86,11 @@ lint: $(INSTALLED)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/python -m tests.typing.check
+
+# msmq-stubs, from the interfaces.
+stubs: $(INSTALLED)
+	$(VENV)/bin/python -m tests.typing.stubs
 
 RELEASE := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
 	--config-settings editable_mode=compat --editable '.[release]'

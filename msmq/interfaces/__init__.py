@@ -276,7 +276,12 @@ def __getattr__(name: str) -> object:
     module = _HOMES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__} has no attribute {name}")
-    return getattr(import_module(module), name)
+    value: object = getattr(import_module(module), name)
+    if type(value).__name__ == "InterfaceClass":
+        from msmq.interfaces.help_text import add_members
+
+        add_members(value)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -25,7 +25,16 @@ from tests.test_architecture.sources import module_name, parsed_package, python_
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
-SHIPPED = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "msmq", "pyspark_msmq", "twisted")
+SHIPPED = (
+    "setup.cfg",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "msmq",
+    "msmq-stubs",
+    "pyspark_msmq",
+    "twisted",
+)
 """All that a build needs; what is not here does not reach the wheel."""
 
 PLUGIN = "twisted/plugins/msmq_plugin.py"
@@ -111,7 +120,10 @@ class InstallationTests(SynchronousTestCase):
             [licence] = [name for name in wheel.namelist() if name.endswith("/LICENSE")]
             self.assertIn(b"The msmq authors", wheel.read(licence))
         files = {
-            str(path.relative_to(self.source)) for path in (self.source / "msmq").rglob("*") if path.is_file()
+            str(path.relative_to(self.source))
+            for room in ("msmq", "msmq-stubs")
+            for path in (self.source / room).rglob("*")
+            if path.is_file()
         }
         self.assertIn("msmq/py.typed", files)
         self.assertEqual(names, {*files, PLUGIN, SPARK_DOOR})

@@ -1,0 +1,1 @@
+"""A small project of a user: right.py has no mistakes, wrong.py has one in each marked line."""
