@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Each worker would look for constants in all modules anew.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.hypothesis
 
-.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos stream fuzz lint stubs hooks man events changelog bench bench-goals clean
+.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos stream fuzz lint stubs hooks man deb deb-test events changelog bench bench-goals clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -103,6 +103,14 @@ hooks: $(INSTALLED)
 # Manual pages in build/man, from the help of the command.
 man: $(INSTALLED)
 	$(VENV)/bin/python -m msmq.cli.manual build/man
+
+# A Debian package in build/deb, for Debian 12; deb-test installs, starts, upgrades and purges it in an overlay of
+# the file system, as root, with lintian.
+deb: $(INSTALLED)
+	packaging/debian/build build/deb
+
+deb-test: $(INSTALLED)
+	packaging/debian/test build/deb
 
 # docs/events.md, from the log lines in the code.
 events: $(INSTALLED)
