@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from typing import Any, Unpack
 from uuid import UUID
 
@@ -392,6 +392,12 @@ class IInspection(Interface):
 
     def queues() -> Sequence[QueueSummary]:
         """Every local queue."""
+
+    def each_queue() -> Iterator[QueueSummary]:
+        """The same, one at a time, for a caller that pauses in between.
+
+        Queues that are created after the call are left out, and so are those that are deleted meanwhile.
+        """
 
     def queue(path: str) -> QueueSummary:
         """One queue, by its path or format name."""

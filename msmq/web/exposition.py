@@ -49,7 +49,10 @@ FRESH: Final = 1.0
 """Seconds for which the text is cached, so that more requests do not cost more."""
 
 SLICE: Final = 500
-"""Samples written in one iteration of the reactor: a few milliseconds."""
+"""Queues that are measured in one iteration of the reactor: a few milliseconds."""
+
+LINES: Final = 5000
+"""Samples of queues that are written in one iteration: a few milliseconds."""
 
 _T = TypeVar("_T")
 
@@ -160,14 +163,40 @@ class Exposition:
             queues += [measurements.queue(queue) for queue in some if not queue.is_deleted]
             await self._turn()
         now = measurements.now()
+        labels = await self._labels("queue", [queue.path for queue in queues])
         for metric, read in QUEUE_METRICS.items():
-            found = ((queue.path, read(queue, now)) for queue in queues)
-            samples = [((path,), value) for path, value in found if value is not None]
-            await self._write_slices(metric, samples, parts)
+            values = [read(queue, now) for queue in queues]
+            await self._write_lines(metric, labels, values, parts)
         if self._windows_names:
+            labels = await self._labels("name", [self._windows_name(queue) for queue in queues])
             for metric, read_windows in WINDOWS_METRICS.items():
-                named = [((self._windows_name(queue),), read_windows(queue)) for queue in queues]
-                await self._write_slices(metric, named, parts)
+                await self._write_lines(metric, labels, [read_windows(queue) for queue in queues], parts)
+
+    async def _labels(self, label: str, names: Sequence[str]) -> list[str]:
+        """The label of each queue as text, which all its samples share."""
+        labels: list[str] = []
+        for some in _slices(names, LINES):
+            labels += [f'{{{label}="{_escaped(name)}"}}' for name in some]
+            await self._turn()
+        return labels
+
+    async def _write_lines(
+        self, metric: Metric, labels: Sequence[str], values: Sequence[float | None], parts: list[bytes]
+    ) -> None:
+        """Write a sample for each queue; C{None} leaves a queue out.
+
+        As L{generate_latest} writes them, at a tenth of its cost: a server may have ten thousand queues.
+        """
+        head = _exposed(metric, [(("",), 0)]).split(b"\n", 2)[:2] if labels else []
+        name, has_samples = metric.name, False
+        for start in range(0, len(labels), LINES):
+            some = zip(labels[start : start + LINES], values[start : start + LINES], strict=True)
+            text = "".join([f"{name}{label} {+value}\n" for label, value in some if value is not None])
+            if text and not has_samples:
+                has_samples = True
+                parts += [*(line + b"\n" for line in head)]
+            parts.append(text.encode("utf-8"))
+            await self._turn()
 
     def _windows_name(self, queue: QueueMeasurement) -> str:
         """C{alpha\\private$\\orders}, the queue name in the performance counters of Windows."""
@@ -192,8 +221,13 @@ class Exposition:
         return deferLater(self._reactor, 0)
 
 
-def _slices(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    return (values[start : start + SLICE] for start in range(0, len(values), SLICE))
+def _slices(values: Sequence[_T], size: int = SLICE) -> Iterator[Sequence[_T]]:
+    return (values[start : start + size] for start in range(0, len(values), size))
+
+
+def _escaped(text: str) -> str:
+    """The value of a label, in the text format of Prometheus."""
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
 class _OneFamily:

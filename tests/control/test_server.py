@@ -34,6 +34,15 @@ class ResourceTests(ControlTestCase):
         self.assertTrue(answer.is_whole)
         self.assertEqual([queue["path"][-4:] for queue in answer.json[1:]], [f"q{n:03}" for n in range(250)])
 
+    def test_a_queue_is_deleted_while_they_are_listed(self) -> None:
+        """It is left out of the slices that follow, and the queues behind it are listed."""
+        for number in range(3):
+            self.run_to_end(self.service.create_queue(f".\\private$\\q{number}"))
+        queues = self.service.inspection.each_queue()
+        self.assertEqual(next(queues).path, ORDERS)
+        self.run_to_end(self.service.delete_queue(".\\private$\\q1"))
+        self.assertEqual([queue.path[-2:] for queue in queues], ["q0", "q2"])
+
     def test_one_queue_by_path(self) -> None:
         """A queue is found by its path, encoded as one segment."""
         answer = self.call("GET", "/v1/queues/.%5Cprivate$%5Corders")

@@ -19,6 +19,7 @@ from msmq.manager.administration import measurements
 from msmq.membership.objects import EnterpriseObject
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.structures.names.format_name import parse_format_name
+from msmq.web import exposition
 from msmq.web.exposition import FRESH
 from msmq.web.metrics import ALL_METRICS, WINDOWS_METRICS, MetricKind
 from tests.nodes.support import ADDRESSES
@@ -47,6 +48,20 @@ class QueueMetricsTests(WebTestCase):
         ):
             self.assertEqual(found[name][key], 0.0, name)
         self.assertNotIn("msmq_quota_used_ratio", found)
+
+    def test_many_queues_and_odd_names(self) -> None:
+        """Each has one sample of each metric, whatever characters its name has; a header comes once."""
+        self.patch(exposition, "LINES", 2)
+        names = ["a'b", "a\u20acb", "c", "d", "e"]
+        paths = [self.make_queue(name, quota=100 if name == "e" else None) for name in names]
+        found = self.metrics()
+        for name in ("msmq_queue_messages", "msmq_queue_messages_sent_total"):
+            queues = [dict(labels)["queue"] for labels in found[name]]
+            self.assertEqual([path for path in paths if path in queues], paths)
+        self.assertEqual(found["msmq_quota_used_ratio"], {(("queue", paths[-1]),): 0.0})
+        text = self.get("/metrics").body.decode()
+        self.assertEqual(text.count("# TYPE msmq_queue_messages gauge"), 1)
+        self.assertEqual(text.count("# TYPE msmq_quota_used_ratio gauge"), 1)
 
     def test_messages_are_counted(self) -> None:
         """Three sent and one received: two are there, and both counters say how they came and went."""

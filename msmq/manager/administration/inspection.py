@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Final, Protocol
 from uuid import UUID
 
 import attrs
@@ -48,6 +48,9 @@ from msmq.routing.topology import Topology
 from msmq.routing.topology_description import find_ends, find_members
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
+
+_SLICE: Final = 100
+"""Queues between two looks at open transactions."""
 
 
 class Condition(Protocol):
@@ -148,9 +151,18 @@ class ManagerInspection:
 
     def queues(self) -> list[QueueSummary]:
         """See L{IInspection.queues}."""
+        return list(self.each_queue())
+
+    def each_queue(self) -> Iterator[QueueSummary]:
+        """See L{IInspection.each_queue}."""
         model = self._model
         uncommitted = model.transacting.uncommitted()
-        return [summarize_queue(model, queue, uncommitted) for queue in model.queues()]
+        for number, queue in enumerate(list(model.queues()), 1):
+            if number % _SLICE == 0:
+                # The caller may have paused meanwhile.
+                uncommitted = model.transacting.uncommitted()
+            if not queue.is_deleted:
+                yield summarize_queue(model, queue, uncommitted)
 
     def queue(self, path: str) -> QueueSummary:
         """See L{IInspection.queue}.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
 import attrs
@@ -200,18 +201,22 @@ class _Ending(Generic[_T]):
 
 
 async def json_list(
-    request: Request, items: Sequence[Mapping[str, Any]], clock: IReactorTime
+    request: Request, items: Iterable[Mapping[str, Any]], clock: IReactorTime
 ) -> bytes | None:
-    """Answer with a JSON array, in slices if it is long."""
-    if len(items) <= _SLICE:
-        return json_answer(request, list(items))
+    """Answer with a JSON array, in slices if it is long; the items are made slice by slice."""
+    remaining = iter(items)
+    part = list(islice(remaining, _SLICE))
+    following = list(islice(remaining, _SLICE))
+    if not following:
+        return json_answer(request, part)
     stream = ResponseStream(request, JSON)
     try:
-        for start in range(0, len(items), _SLICE):
-            part = to_json(list(items[start : start + _SLICE]))[1:-1]
-            stream.write((b"," if start else b"[") + part)
+        stream.write(b"[" + to_json(part)[1:-1])
+        while following:
+            stream.write(b"," + to_json(following)[1:-1])
             await next_reactor_turn(clock)
             await stream.drained()
+            following = list(islice(remaining, _SLICE))
         stream.write(b"]\n")
     finally:
         stream.close()

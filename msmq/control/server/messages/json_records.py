@@ -48,11 +48,6 @@ def json_record(value: Any) -> dict[str, Any]:
     return record
 
 
-def json_records(values: Sequence[object]) -> list[dict[str, Any]]:
-    """Convert several attrs values."""
-    return [json_record(value) for value in values]
-
-
 def _json_value(value: object) -> Any:
     match value:
         case UUID():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
 import attrs
@@ -16,7 +16,7 @@ from msmq.control.server.http.disconnection import shielded
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.requests import ControlRequest, json_body, parameters, refuse_rest
 from msmq.control.server.http.responses import json_answer, json_list
-from msmq.control.server.messages.json_records import json_record, json_records
+from msmq.control.server.messages.json_records import json_record
 from msmq.interfaces.queue_manager import IQueueManager
 
 _T = TypeVar("_T")
@@ -55,9 +55,9 @@ class ResourceContext:
         """Perform a change, and answer with its result, an attrs value, as a JSON object."""
         return json_answer(request, json_record(await self.change(request, operation, work)), code)
 
-    async def listed(self, request: ControlRequest, values: Sequence[object]) -> bytes | None:
-        """Answer with a JSON array of attrs values."""
-        return await json_list(request, json_records(values), self.clock)
+    async def listed(self, request: ControlRequest, values: Iterable[object]) -> bytes | None:
+        """Answer with a JSON array of attrs values, which are taken and converted slice by slice."""
+        return await json_list(request, map(json_record, values), self.clock)
 
     def document(self, request: ControlRequest) -> dict[str, Any]:
         """The JSON object in the body of a request that has no query parameters.

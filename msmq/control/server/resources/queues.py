@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from itertools import chain
 from typing import Any
 
 import attrs
@@ -50,10 +51,8 @@ class QueueResources:
         found = parameters(request)
         with_system = flag("system", found.pop("system", "false"))
         refuse_rest(found, "system")
-        queues = list(self._inspection.queues())
-        if with_system:
-            queues += self._inspection.system_queues()
-        return await self._context.listed(request, queues)
+        system = self._inspection.system_queues() if with_system else []
+        return await self._context.listed(request, chain(self._inspection.each_queue(), system))
 
     @app.route("/v1/queues", methods=["POST"])
     async def create_queue(self, request: ControlRequest) -> bytes:
