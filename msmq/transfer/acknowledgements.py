@@ -7,17 +7,19 @@ from uuid import UUID
 
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.internal.classification import PacketKind, classify_user_packet
-from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.final_ack import LOWEST_CLASS, FinalAck
 from msmq.structures.internal.order_ack import OrderAck
 from msmq.structures.internal.order_queue import ORDER_QUEUE_NUMBER, ORDER_QUEUE_PATH, AckEnvelope
 from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import FormatName, PrivateFormatName, parse_format_name
+from msmq.structures.packet.message_class import ACKNOWLEDGEMENT_CLASSES
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.incoming_streams import OwedOrderAck
 from msmq.transfer.stream_changes import place_of, wanted_of
 from msmq.wire.guid import guid_from_bytes
 
 _ORDER_QUEUE: Final = ORDER_QUEUE_PATH.lower()
+_SOURCE: Final = slice(16, 32)
 
 
 def order_queue(answer_to: UUID | str) -> FormatName:
@@ -40,6 +42,23 @@ def is_order_queue(name: FormatName) -> bool:
             return name.number == ORDER_QUEUE_NUMBER
         case _:
             return False
+
+
+def requester_of(view: UserMessageView) -> UUID | None:
+    """The queue manager that requested an administration acknowledgement; C{None} for other messages.
+
+    [MS-MQQB] 3.1.7.15: its CorrelationID is the identifier of the message that it acknowledges.
+    """
+    return (
+        guid_from_bytes(view.correlation_id[:16]) if view.message_class in ACKNOWLEDGEMENT_CLASSES else None
+    )
+
+
+def final_ack_addressee(view: UserMessageView) -> UUID | None:
+    """[MS-MQQB] 2.2.5.1 the queue manager that a FinalAck is for; C{None} for an OrderAck."""
+    if view.message_class < LOWEST_CLASS or len(view.body) != FinalAck.LAYOUT.size:
+        return None
+    return guid_from_bytes(bytes(view.body[_SOURCE]))
 
 
 def order_ack(owed: OwedOrderAck, *, source: UUID, message_id: int, sent_time: int) -> OrderAck:

@@ -248,6 +248,38 @@ def receivers_at(name: FormatName, peer: Receiver | None) -> Sequence[Receiver]:
     return (peer,) if named == peer else (peer, named)
 
 
+def is_introduction_due(
+    name: FormatName, peer: Receiver | None, records: Receivers, *, has_to_be_verified: bool
+) -> bool:
+    """Whether messages of an outgoing queue wait until their receiver is stored (reading 54).
+
+    Only a direct name leaves open which queue manager receives them.
+
+    @param name: of the queue.
+    @param peer: of the session on which the messages leave.
+    @param has_to_be_verified: an acknowledgement of the receiver decides about some of them: they are
+        transactional, or their journal copy waits for it.
+    """
+    if not has_to_be_verified:
+        return False
+    destination = direct_destination(name)
+    return destination is not None and not records.is_known(destination, receivers_at(name, peer))
+
+
+def may_be_acknowledged(name: FormatName, records: Receivers, *, has_messages: bool) -> bool:
+    """Whether an acknowledgement may refer to a message of an outgoing queue that is being handed over.
+
+    The receiver of a direct name is stored before the first message that waits for one is sent to it.
+
+    @param name: of the queue.
+    @param has_messages: the queue is not empty.
+    """
+    if not has_messages:
+        return False
+    destination = direct_destination(name)
+    return destination is None or records.has_any(destination)
+
+
 def named_owners(name: FormatName | None) -> frozenset[UUID]:
     """The queue manager that a name contains; none if it contains none."""
     return frozenset((name.queue_manager,)) if isinstance(name, PrivateFormatName) else frozenset()

@@ -7,18 +7,23 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import RemoteProtocolError
+from msmq.queues.arriving.message import Message
+from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck
+from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.names.queue_names import DirectQueueFormatName
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 from msmq.transfer.acknowledgements import (
     final_ack,
+    final_ack_addressee,
     order_ack,
     order_queue,
     read_acknowledgement,
+    requester_of,
     wants_final_ack,
 )
 from msmq.transfer.incoming_streams import OwedOrderAck
@@ -179,3 +184,36 @@ class RecognitionTests(SynchronousTestCase):
         except RemoteProtocolError:
             return
         self.assertTrue(ack is None or isinstance(ack, OrderAck | FinalAck))
+
+
+class AddresseeTests(SynchronousTestCase):
+    """The queue manager that an acknowledgement is for."""
+
+    def test_administration_acknowledgements(self) -> None:
+        """That of the message in the correlation identifier, for the classes of acknowledgements only."""
+        for message_class, expected in (
+            (MessageClass.NORMAL, None),
+            (MessageClass.REPORT, None),
+            (MessageClass.ACK_REACH_QUEUE, GAMMA),
+            (MessageClass.ACK_RECEIVE, GAMMA),
+            (MessageClass.NACK_Q_DELETED, GAMMA),
+        ):
+            message = Message(message_class=message_class, correlation_id=GAMMA.bytes_le + bytes(4))
+            name = parse_format_name("DIRECT=OS:beta\\private$\\admin")
+            view = UserMessageView(build_packet(message, name, source=ALPHA, message_id=1, sent_time=2))
+            self.assertEqual(requester_of(view), expected)
+
+    def test_order_queue(self) -> None:
+        """A FinalAck has its addressee in its body; an OrderAck, and anything else, has none."""
+        view = UserMessageView(received())
+        answer = final_ack(
+            view, MessageClass.ACK_RECEIVE, answer_to=GAMMA, source=ALPHA, message_id=1, sent_time=2
+        )
+        assert answer is not None
+        self.assertEqual(final_ack_addressee(UserMessageView(answer.to_bytes())), GAMMA)
+        receiver = Receiver()
+        receiver.take(transactional_packet(place=(X.value, 1, 0)))
+        [owed] = receiver.advance(1)
+        ack = order_ack(owed, source=ALPHA, message_id=1, sent_time=2)
+        self.assertIsNone(final_ack_addressee(UserMessageView(ack.to_bytes())))
+        self.assertIsNone(final_ack_addressee(view))

@@ -18,6 +18,8 @@ from msmq.transfer.receivers import (
     MOST_RECEIVERS,
     Receiver,
     Receivers,
+    is_introduction_due,
+    may_be_acknowledged,
     receivers_of,
 )
 from tests.builders import ALPHA, BETA, GAMMA, user_packet
@@ -170,3 +172,44 @@ class ReceiversOfTests(SynchronousTestCase):
                 self.assertEqual(receivers_of(parse_format_name(name), peer, views), expected)
         direct = parse_format_name("DIRECT=TCP:10.0.0.1\\private$\\a")
         self.assertEqual(receivers_of(direct, None, []), ())
+
+
+class IntroductionTests(SynchronousTestCase):
+    """What is sent, and what may be acknowledged, before and after a receiver is stored (reading 54)."""
+
+    def setUp(self) -> None:
+        self.peer = Receiver(BETA, "10.0.0.1")
+        self.records = Receivers(Redirects(), trusts=False)
+        self.direct = parse_format_name(ORDERS)
+        self.private = parse_format_name(f"PRIVATE={BETA}\\00000007")
+
+    def test_who_waits(self) -> None:
+        """Only messages for a direct name wait, only for a receiver that is not stored, and only those whose
+        acknowledgement decides something.
+        """
+        known = Receivers(Redirects(), trusts=False)
+        known.introduce(ORDERS, (self.peer,))
+        elsewhere = Receiver(GAMMA, "10.0.0.1")
+        for name, peer, records, has_to_be_verified, expected in (
+            (self.direct, self.peer, self.records, True, True),
+            (self.direct, self.peer, self.records, False, False),
+            (self.private, self.peer, self.records, True, False),
+            (self.direct, self.peer, known, True, False),
+            (self.direct, elsewhere, known, True, True),
+            (self.direct, None, self.records, True, False),
+        ):
+            found = is_introduction_due(name, peer, records, has_to_be_verified=has_to_be_verified)
+            self.assertIs(found, expected)
+
+    def test_what_may_be_acknowledged(self) -> None:
+        """A message for a direct name only once a receiver is stored; none of an empty queue."""
+        known = Receivers(Redirects(), trusts=False)
+        known.introduce(ORDERS, (self.peer,))
+        for name, records, has_messages, expected in (
+            (self.direct, self.records, True, False),
+            (self.direct, known, True, True),
+            (self.direct, known, False, False),
+            (self.private, self.records, True, True),
+            (self.private, self.records, False, False),
+        ):
+            self.assertIs(may_be_acknowledged(name, records, has_messages=has_messages), expected)

@@ -6,15 +6,13 @@ from typing import Final
 from uuid import UUID
 
 from msmq.manager.peers.peer_table import Peers
-from msmq.queues.arriving.acknowledgement import ACKNOWLEDGEMENT_CLASSES
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import MessagePosition
 from msmq.queues.redirects import Redirects
-from msmq.structures.internal.final_ack import LOWEST_CLASS, FinalAck
 from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.transfer.acknowledgements import is_order_queue
-from msmq.wire.guid import NULL_GUID, guid_from_bytes
+from msmq.transfer.acknowledgements import final_ack_addressee, is_order_queue, requester_of
+from msmq.wire.guid import NULL_GUID
 
 READ_AT_HEAD: Final = 16
 """Limit on messages at the head of a queue that are read to find administration acknowledgements."""
@@ -27,8 +25,6 @@ MOST_SOURCES: Final = 10_000
 
 LOOKED_AT: Final = 64
 """Acknowledgements at the head of a queue that are examined in one batch."""
-
-_SOURCE: Final = slice(16, 32)
 
 
 class AckSessions:
@@ -72,7 +68,7 @@ class AckSessions:
         if position.view is None:
             found = self._requesters.get(position.lookup_id, NULL_GUID)
             return None if found == NULL_GUID else found
-        return _requester(position.view)
+        return requester_of(position.view)
 
     def unread(self, queue: OutgoingQueue) -> list[MessagePosition]:
         """Messages at the head of a queue that L{requester} has to read."""
@@ -88,13 +84,12 @@ class AckSessions:
         """Record the addressee of an acknowledgement that was read."""
         queue = position.queue
         if isinstance(queue, OutgoingQueue) and not is_order_queue(queue.destination):
-            found = _requester(view)
-            _remember(self._requesters, position.lookup_id, NULL_GUID if found is None else found)
-            return found
-        if view.message_class >= LOWEST_CLASS and len(view.body) == FinalAck.LAYOUT.size:
-            source = guid_from_bytes(bytes(view.body[_SOURCE]))
-            _remember(self._read, position.lookup_id, source)
-            return source
+            requester = requester_of(view)
+            _remember(self._requesters, position.lookup_id, requester or NULL_GUID)
+            return requester
+        if (addressee := final_ack_addressee(view)) is not None:
+            _remember(self._read, position.lookup_id, addressee)
+            return addressee
         return self._sources.get(view.message_id)
 
     def note(self, queue: OutgoingQueue) -> None:
@@ -128,13 +123,6 @@ class AckSessions:
         queue = position.queue
         name = queue.destination if isinstance(queue, OutgoingQueue) else None
         return self._redirects.dialled(name) if isinstance(name, DirectFormatName) else None
-
-
-def _requester(view: UserMessageView) -> UUID | None:
-    """[MS-MQQB] 3.1.7.15: its CorrelationID is the identifier of the message that it acknowledges."""
-    return (
-        guid_from_bytes(view.correlation_id[:16]) if view.message_class in ACKNOWLEDGEMENT_CLASSES else None
-    )
 
 
 def _remember(sources: dict[int, UUID], key: int, source: UUID) -> None:

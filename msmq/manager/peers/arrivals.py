@@ -43,15 +43,11 @@ from msmq.transfer.decisions.arrival_decision import (
     Destination,
     cut_at,
     decide,
+    destination_of,
 )
+from msmq.transfer.decisions.commit_backlog import has_to_wait
 from msmq.transfer.decisions.forwarding_decision import passing_refusal
 from msmq.wire.guid import NULL_GUID
-
-GATHERED_OF_ONE = 1024 * 1024
-"""Limit on the bytes of one session in pending commits, beyond which it waits."""
-
-GATHERED_OF_ALL = 16 * 1024 * 1024
-"""The same limit for all sessions together."""
 
 
 class Arrivals:
@@ -199,13 +195,13 @@ class Arrivals:
         session = batch.session
         first = queues[0] if queues else None
         destinations = (
-            [_destination(first)] * len(queues)
+            [destination_of(first.definition.transactional, is_own=True)] * len(queues)
             if first is not None and queues.count(first) == len(queues)
             else [
-                # A connector queue is local, though its messages are for another queue manager.
-                (Destination.MISSING if message.queue_manager_address in own else Destination.ELSEWHERE)
-                if queue is None
-                else _destination(queue)
+                destination_of(
+                    None if queue is None else queue.definition.transactional,
+                    is_own=message.queue_manager_address in own,
+                )
                 for message, queue in zip(messages, queues, strict=True)
             ]
         )
@@ -356,7 +352,7 @@ class Arrivals:
         mine = self._gathering[session] = self._gathering.get(session, 0) + size
         self._gathered += size
         stored.addBoth(self._left, session, size)
-        if mine > GATHERED_OF_ONE or self._gathered > GATHERED_OF_ALL:
+        if has_to_wait(of_session=mine, of_all=self._gathered):
             return stored
         stored.addErrback(self._failed, session)
         return None
@@ -432,8 +428,3 @@ class Arrivals:
             self._source_journal.answered(batch.proofs)
         # Effects in their queues come after their arrival.
         self._performer.perform(effects, now)
-
-
-def _destination(queue: Queue) -> Destination:
-    """The kind of a local queue."""
-    return Destination.TRANSACTIONAL_QUEUE if queue.definition.transactional else Destination.QUEUE

@@ -20,12 +20,12 @@ from msmq.manager.securing.encryption import Encrypted
 from msmq.manager.states import as_changes
 from msmq.moment import Moment
 from msmq.persistence.changes import Change
-from msmq.queues.arriving.acknowledgement import ACKNOWLEDGEMENT_CLASSES
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_queue import is_for_order_queue
+from msmq.structures.packet.message_class import ACKNOWLEDGEMENT_CLASSES
 from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.status import MQError
 from msmq.transfer.deliveries.flight import Flight, RunBuilder

@@ -13,7 +13,7 @@ from msmq.manager.states import as_changes
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import MessagePosition
 from msmq.structures.status import MQError
-from msmq.transfer.receivers import Receivers, direct_destination, receivers_at
+from msmq.transfer.receivers import Receivers, direct_destination, is_introduction_due, receivers_at
 
 
 class Introductions:
@@ -44,12 +44,11 @@ class Introductions:
 
         @param is_ordered: some of them are transactional.
         """
-        if not is_ordered and not self._source_journal.concerns(positions):
-            return False
-        name = queue.destination
-        destination = direct_destination(name)
-        return destination is not None and not self._receivers.is_known(
-            destination, receivers_at(name, peer_of(session))
+        return is_introduction_due(
+            queue.destination,
+            peer_of(session),
+            self._receivers,
+            has_to_be_verified=is_ordered or self._source_journal.concerns(positions),
         )
 
     async def introduce(

@@ -37,7 +37,7 @@ from msmq.transfer.awaiting_acknowledgements import (
 )
 from msmq.transfer.decisions.acknowledgement_decision import answer_refusal
 from msmq.transfer.decisions.source_event import source_event
-from msmq.transfer.receivers import Receivers, direct_destination
+from msmq.transfer.receivers import Receivers, may_be_acknowledged
 from msmq.transfer.source_journaling import (
     ANSWER_CLASSES,
     AwaitedMessage,
@@ -392,11 +392,11 @@ class SourceJournal:
     def _is_sending(self, destination: FormatName) -> bool:
         """Whether an acknowledgement may refer to a message that is being handed over."""
         queue = self._performer.model.collection.find_outgoing(destination)
-        if not self._is_on or queue is None or not queue.positions:
-            return False
-        # The receiver of a direct name is stored before the first waiting message is sent to it.
-        direct = direct_destination(queue.destination)
-        return direct is None or self._receivers.has_any(direct)
+        return (
+            self._is_on
+            and queue is not None
+            and may_be_acknowledged(queue.destination, self._receivers, has_messages=bool(queue.positions))
+        )
 
     def _begin(self, step: Deferred[None]) -> None:
         step.addErrback(lambda failure: self.log.failure("messages that wait were not settled", failure))

@@ -12,7 +12,7 @@ from msmq.queues.queue_names import SYSTEM_PATHS
 from msmq.structures.names.format_name import FormatName, PrivateFormatName
 from msmq.structures.names.queue_names import DirectQueueFormatName, PrivateQueueFormatNameId
 from msmq.structures.packet.base_header import INFINITE
-from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.message_class import ACKNOWLEDGEMENT_CLASSES, MessageClass
 from msmq.structures.packet.security_header import SenderIdType
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
@@ -40,10 +40,6 @@ INSECURE: Final = frozenset(
     }
 )
 """SendInsecureNacks: refusals that would let an unauthenticated peer probe queues. [MS-MQQB] 3.1.7.15."""
-
-
-ACKNOWLEDGEMENT_CLASSES: Final = frozenset(MessageClass) - {MessageClass.NORMAL, MessageClass.REPORT}
-"""The classes of messages that are for administration queues."""
 
 _SYSTEM_NUMBERS: Final = (3, 4)
 """Those of the notification queue ([MS-MQCN] 1.9) and the order queue ([MS-MQQB] 2.2.4)."""

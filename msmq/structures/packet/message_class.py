@@ -59,6 +59,9 @@ class MessageClass(enum.IntEnum):
     """The receiving application rejected the message."""
 
 
+ACKNOWLEDGEMENT_CLASSES: Final = frozenset(MessageClass) - {MessageClass.NORMAL, MessageClass.REPORT}
+"""The classes of messages that are for administration queues."""
+
 _NAMES: Final = {member.value: f"MQMSG_CLASS_{member.name}" for member in MessageClass}
 
 _LOCAL_NAMES: Final = {

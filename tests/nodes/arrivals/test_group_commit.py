@@ -9,9 +9,9 @@ from uuid import UUID
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.storage import StorageError
-from msmq.manager.peers.arrivals import GATHERED_OF_ONE
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import MQError
+from msmq.transfer.decisions.commit_backlog import SESSION_BACKLOG
 from tests.nodes.scripted import Peer, ScriptedTestCase, transactional
 from tests.nodes.slow_store import SlowStore
 from tests.nodes.support import Node
@@ -93,7 +93,7 @@ class GatheringTests(ScriptedTestCase):
 
     def test_little_is_taken_ahead(self) -> None:
         """A session that has brought a megabyte waits for the disk."""
-        body = bytes(GATHERED_OF_ONE // 4)
+        body = bytes(SESSION_BACKLOG // 4)
         for _ in range(12):
             self.say(message(body), seconds=0.01)
         self.assertLess(self.beta.model.message_count, 8)
