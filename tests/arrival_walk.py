@@ -39,7 +39,7 @@ WARM_UP = 3
 
 @attrs.frozen
 class Walk:
-    """What one message called.
+    """Recorded calls of one message.
 
     @ivar steps: file below C{msmq} and qualified name of each function, in the order of the calls.
     """
@@ -63,7 +63,7 @@ class Walk:
 
 
 def recorded(work: Callable[[], object]) -> Walk:
-    """What C{work} calls of C{msmq}; comprehensions and generators that go on are no calls of their own."""
+    """Record the calls of C{work} to functions of C{msmq}, without comprehensions and resumed generators."""
     steps: list[tuple[str, str]] = []
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:
@@ -104,7 +104,7 @@ class Arrival:
         return node
 
     def walk(self, *, transactional: bool = False) -> Walk:
-        """What the last of some messages calls at BETA."""
+        """The calls at BETA for the last of some messages."""
         self._run(self.beta.service.create_queue(".\\private$\\orders", transactional=transactional))
         for _ in range(WARM_UP):
             self._send(transactional)
@@ -123,7 +123,7 @@ class Arrival:
         return walks[0]
 
     def leaving_walk(self, *, transactional: bool = False) -> Walk:
-        """What another message calls at ALPHA, after L{walk}."""
+        """The calls at ALPHA for another message, after L{walk}."""
         return recorded(lambda: self._send(transactional))
 
     def _send(self, transactional: bool) -> None:

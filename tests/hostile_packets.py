@@ -84,7 +84,7 @@ def sizes_that_overflow(size: int) -> bytes:
 
 
 def headers_that_are_absent(size: int) -> bytes:
-    """Every header is announced, and a body lies where they should be."""
+    """Every header is announced, and the body is in their place."""
     flags = _TRANSACTION | _SECURITY | _SOAP | _MULTI_QUEUE
     return packet(size, flags, NAME, properties(body=size - FIXED), _DEBUG)
 
@@ -139,7 +139,7 @@ def list_beyond_the_end(size: int) -> bytes:
 
 
 def name_of_halves(size: int) -> bytes:
-    """One name in which every pair of zeros lies across two characters."""
+    """One name in which every pair of zeros is across two characters."""
     room = (size - FIXED - _OTHERS - 4) // 8 * 8
     return _with_list(size, 1, b"\3\0" + b"\1\0\0\1\1\0\0\1" * (room // 8) + b"\0\0")
 
@@ -165,7 +165,7 @@ def envelope_as_long_as_may_be(size: int) -> bytes:
 
 
 def envelope_in_an_envelope(size: int) -> bytes:
-    """SOAP sections one in the other, each of which says that it takes all the rest."""
+    """Nested SOAP sections, each of which claims the whole rest."""
     count = (size - FIXED) // 8
     sections = [struct.pack("<HHI", 0x0320, 0, (size - FIXED - 8 * n - 8) // 2) for n in range(count)]
     return packet(size, _SOAP, NAME, properties() + b"".join(sections))

@@ -16,7 +16,7 @@ from msmq.cli import main
 
 @attrs.frozen
 class Ended:
-    """What a command left behind."""
+    """Result of a command: exit status and output."""
 
     status: int
     output: str

@@ -46,7 +46,7 @@ class ApplyTestCase(ServedCommandTestCase):
         return name
 
     def apply(self, text: str, *options: str) -> list[tuple[Any, ...]]:
-        """What is printed for a file."""
+        """The output of the command for a file."""
         ended = self.msmq("apply", self.write(text), *options, "--json")
         self.assertEqual((ended.status, ended.errors), (0, ""))
         return [tuple(row[key] for key in ("action", "queue", "key", "from", "to")) for row in ended.objects]
@@ -153,7 +153,7 @@ class WrongFileTests(ApplyTestCase):
     """One line, with the file and the line, and nothing changed."""
 
     def test_wrong_files(self) -> None:
-        """Whatever is wrong is found before anything is changed."""
+        """All mistakes are reported before anything is changed."""
         good = "[[queue]]\npath = '.\\private$\\first'\n"
         for text, line, words in (
             ("[[queue]\n", 1, "not TOML"),

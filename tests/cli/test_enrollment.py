@@ -11,7 +11,7 @@ UNREACHABLE = "ldap://127.0.0.1:1/dc=example,dc=com"
 
 
 class EnrollingTests(CommandTestCase):
-    """What is wrong is one line: what, which value, and what to do."""
+    """Mistakes of the operator: one line with the problem, the value, and the remedy."""
 
     def written(self, text: str) -> str:
         path: str = self.mktemp()

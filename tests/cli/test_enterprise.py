@@ -163,7 +163,7 @@ routing_server = true
         self.assertTrue(drawing.startswith("graph enterprise {"))
 
     def test_file_with_faults(self) -> None:
-        """Nothing is routed by it."""
+        """The command refuses to compute routes from it."""
         path = self.mktemp()
         Path(path).write_text("")
         for verb in (("route", "A", "B"), ("topology",)):

@@ -41,7 +41,7 @@ def lines(*values: object, **chosen: Any) -> MessageLines:
 
 
 class JsonLineTests(SynchronousTestCase):
-    """What C{msmq receive --json} has printed."""
+    """Messages sent from the output of C{msmq receive --json}."""
 
     def test_received_message(self) -> None:
         """Its properties, body and extension are sent; what its journey gave it is not."""
@@ -76,7 +76,7 @@ class JsonLineTests(SynchronousTestCase):
         )
 
     def test_damaged_line(self) -> None:
-        """What is before it is sent; file, line and reason are named, and so is what was sent."""
+        """Earlier lines are sent; the error names the file, the line, the reason and the sent messages."""
         for damaged, words in (
             (b"{", "not JSON"),
             (b"[" * 5000, "not JSON"),
@@ -97,7 +97,7 @@ class JsonLineTests(SynchronousTestCase):
             self.assertEqual(source.result(), "1 message of line 1 sent")
 
     def test_damaged_line_of_a_transaction(self) -> None:
-        """Nothing is sent."""
+        """No message is sent."""
         self.assertRaises(DamagedLine, list, lines({"body": "1"}, b"{", is_whole=True))
 
     def test_limits(self) -> None:

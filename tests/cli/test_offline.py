@@ -67,7 +67,7 @@ class DecodeTests(CommandTestCase):
         self.assertRegex(ended.errors, r"^msmq decode: \d+ malformed in -\n$")
 
     def test_what_is_no_hex(self) -> None:
-        """Insisting on hex where there is none is a malformed input, not a fault of the command."""
+        """C{--hex} with other text is reported as malformed input, not as an internal error."""
         self.assertEqual(self.msmq("decode", "--hex", input=b"hello, world").status, 1)
 
     def test_empty_input(self) -> None:
@@ -77,7 +77,7 @@ class DecodeTests(CommandTestCase):
 
 
 class ConfigCheckTests(CommandTestCase):
-    """What is wrong with a configuration."""
+    """C{msmq config check}: problems of a configuration."""
 
     def file(self, text: str) -> str:
         path: str = self.mktemp()
@@ -128,7 +128,7 @@ class ConfigCheckTests(CommandTestCase):
 
 
 class PingTests(CommandTestCase):
-    """What ping makes of its argument."""
+    """The argument of C{msmq ping}."""
 
     def test_host_and_port(self) -> None:
         """A host may have a port; an IPv6 address needs brackets for one."""

@@ -1,4 +1,4 @@
-"""What the command imports, which is most of the time that a short command takes."""
+"""Imports of the command, which take most of the time of a short command."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class StartTests(SynchronousTestCase):
         self.assertEqual([name for name in modules if name.startswith(forbidden)], [])
 
     def test_a_request_imports_no_twisted(self) -> None:
-        """What only asks a server needs no package but click and attrs: no Twisted, no cryptography."""
+        """A request to a server needs only click and attrs: no Twisted, no cryptography."""
         for number, arguments in enumerate(_REQUESTS, 1):
             with self.subTest(arguments=arguments):
                 self.assertEqual(self.ended[number][0], 1)

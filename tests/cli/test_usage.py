@@ -14,7 +14,7 @@ class UsageTests(CommandTestCase):
     """Wrong usage is status 2 and one line."""
 
     def test_wrong_options_are_named(self) -> None:
-        """Whatever is wrong with the arguments, the line names the verb and the thing."""
+        """An error about the arguments names the verb and the argument."""
         for arguments, words in (
             (["--frobnicate"], ["--frobnicate"]),
             (["frobnicate"], ["frobnicate"]),
@@ -124,7 +124,7 @@ class UsageTests(CommandTestCase):
         self.assertRegex(self.msmq("--version").output, r"^msmq, version \d+\.\d+")
 
     def test_last_locator_holds(self) -> None:
-        """Of several options that name a server the last one holds, those after the verb last of all."""
+        """Of several options that select a server the last one applies, those after the verb last of all."""
         for arguments in (
             ("--control", "/first", "status", "--control", "/last"),
             ("--control", "/first", "--control", "/last", "status"),
@@ -144,7 +144,7 @@ class UsageTests(CommandTestCase):
         self.assert_refused(["status"], 1, "ZeroDivisionError", "unexpected")
 
     def test_error_lines_are_printable(self) -> None:
-        """What a caller or a server puts into an error cannot break the line or drive the terminal."""
+        """Text from a caller or a server in an error cannot break the line or control the terminal."""
         self.assert_refused(["status", "--control", "/a\nb\x1b[31m"], 1, "/a b\\x1b[31m")
 
 

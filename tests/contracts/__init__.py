@@ -1,1 +1,1 @@
-"""What every provider of an interface must do, ours or a plugin's; one mixin for each interface."""
+"""Contract tests of the interfaces, for built-in providers and plugins: one mixin for each interface."""

@@ -1,4 +1,4 @@
-"""What every L{IAccessControl} promises."""
+"""Contract of every L{IAccessControl}."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class AccessControlContract(_Base):
         self.access = self.make()
 
     def answer(self, answered: Deferred[T]) -> T:
-        """What has come already."""
+        """The result of a Deferred that has already fired."""
         return self.successResultOf(answered)
 
     def refusal(self, answered: object) -> str:

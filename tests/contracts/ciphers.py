@@ -53,7 +53,7 @@ class CiphersContract(_Base):
         return ciphers
 
     def public_key(self, of: ICiphers, provider: str) -> PublicKeyBlob:
-        """What others encrypt for these with."""
+        """The public key with which other queue managers encrypt for these keys."""
         return next(key.key for key in of.encryption_keys.keys if key.provider_name == provider)
 
     def refused(self, call: Callable[..., Any], *arguments: Any) -> str:
@@ -193,7 +193,7 @@ class CiphersContract(_Base):
             self.refused(alpha.decrypt, algorithm, key, cipher_text + b"\0")
 
     def test_keys_that_do_not_fit(self) -> None:
-        """Of another length, or for no cipher."""
+        """A session key of a wrong length, or for no known cipher, is refused."""
         alpha = self.opened()
         for algorithm in (0x6602, 0x6801, 0x660E, 0x660F, 0x6610):
             for size in (0, 1, 4, 6, 15, 17, 33, 200):

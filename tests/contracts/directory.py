@@ -99,7 +99,7 @@ class DirectoryContract(_Base):
         attributes: tuple[str, ...] | None = None,
         order: Sequence[SortOrder] = (),
     ) -> list[Any]:
-        """What a read from its beginning to its end finds."""
+        """All results of a complete read."""
         handle = await directory.begin_read(of, filters, attributes, order)
         found = []
         try:
@@ -130,7 +130,7 @@ class DirectoryContract(_Base):
         return await self.add(QueueObject(pathname=f"ALPHA\\{name}", **attributes))
 
     def assert_holds(self, read: Any, added: DirectoryObject, *without: str) -> None:
-        """What was read is what was added, apart from what a directory decides itself."""
+        """Assert that an object has the values that were added, except those that a directory decides itself."""
         for name in sorted(directory_attributes(type(added)) - {*_OF_THE_DIRECTORY, *without}):
             expected = getattr(added, name)
             value = read[name]

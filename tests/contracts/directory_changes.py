@@ -1,4 +1,4 @@
-"""What every directory promises that can be written."""
+"""Contract of writable directories."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class WritableDirectoryContract(DirectoryContract):
     """For a directory in which queue managers and queues are published."""
 
     async def created(self, directory: IDirectory, queue: QueueObject) -> Any:
-        """What the directory holds of a queue that was published."""
+        """The directory's object of a published queue."""
         identifier = await directory.create(queue)
         return await directory.read(QueueObject, [equals("identifier", identifier)])
 
@@ -118,7 +118,7 @@ class WritableDirectoryContract(DirectoryContract):
         self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_NOT_FOUND)
 
     async def test_nameless(self) -> None:
-        """What has no name, or does not publish it, is refused."""
+        """An object without a name, or whose name is not published, is refused."""
         directory = await self.opened()
         await self.alpha()
         for asked in (
@@ -174,7 +174,7 @@ class WritableDirectoryContract(DirectoryContract):
         self.assertEqual(await self.all_of(directory, QueueObject), [])
 
     async def test_change_what_is_not_there(self) -> None:
-        """What is not there can neither be written nor deleted."""
+        """A missing object can be neither written nor deleted."""
         directory = await self.opened()
         await self.alpha()
         for queue in (QueueObject(identifier=NOWHERE, pathname="ALPHA\\x"), QueueObject(pathname="ALPHA\\x")):

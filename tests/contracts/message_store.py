@@ -107,7 +107,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         await self.assert_missing(await self.opened(), 1)
 
     async def test_removed_message_is_missing(self) -> None:
-        """What was removed cannot be read; what was not, can."""
+        """A removed message cannot be read; other messages can."""
         store = await self.opened(PutQueue(ORDERS), put(1, b"one"), put(2), put(3, b"three"))
         await store.commit([RemoveMessages(ORDERS.identifier, (2,))])
         await self.assert_missing(store, 2)
@@ -242,7 +242,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         await self.refused(store.open(), StorageError)
 
     async def test_closing_finishes_pending_batches(self) -> None:
-        """What was handed over before the store is closed is done."""
+        """Batches submitted before the store is closed are committed."""
         store = await self.opened(PutQueue(ORDERS))
         commits = [store.commit([put(number)]) for number in range(20)]
         closing = store.close()
@@ -280,7 +280,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         await self.assert_missing(again, 1)
 
     async def test_replaced_values_after_a_restart(self) -> None:
-        """Of a queue or a state that was put twice, the second is there after a restart."""
+        """After a restart a queue or state value that was put twice has its second value."""
         changed = QueueDefinition(identifier=ORDERS.identifier, path="private$\\orders", number=16, quota=5)
         store = await self.opened(
             PutQueue(ORDERS), PutState("n", b"1"), PutQueue(changed), PutState("n", b"2")

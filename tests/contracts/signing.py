@@ -29,7 +29,7 @@ RUBBISH = (b"", b"\0", b"\x30", b"\x30\x82\xff\xff", b"rubbish", bytes(1000), b"
 
 
 class SigningContract(Base):
-    """What every L{ISigning} does."""
+    """Contract of every L{ISigning}."""
 
     def make(self) -> ISigning:
         """The one under test."""
@@ -153,7 +153,7 @@ class SigningContract(Base):
 
 
 class CertificateStoreContract(Base):
-    """What every L{ICertificateStore} does."""
+    """Contract of every L{ICertificateStore}."""
 
     def make_store(self) -> ICertificateStore:
         """The one under test; each time the same contents, if they outlive it."""
@@ -164,7 +164,7 @@ class CertificateStoreContract(Base):
         verifyObject(ICertificateStore, self.make_store())
 
     def test_kept(self) -> None:
-        """What is added is there, once and in order, until it is removed."""
+        """Added certificates are listed, once and in order, until they are removed."""
         store = self.make_store()
         self.assertEqual(list(store.load()), [])
         kept = [

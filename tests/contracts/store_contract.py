@@ -1,4 +1,4 @@
-"""What the parts of the contract of L{IMessageStore} have in common."""
+"""Common parts of the contract tests of L{IMessageStore}."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ else:
 
 
 class StoreContract(_Base):
-    """What every part of the contract starts from."""
+    """Fixtures of every part of the contract."""
 
     def make_store(self) -> IMessageStore:
         """A store that is not open; all stores of one test have the same location."""
@@ -90,7 +90,7 @@ class StoreContract(_Base):
         return store
 
     async def reopened(self, store: IMessageStore) -> tuple[IMessageStore, Snapshot]:
-        """What a queue manager finds that starts after this one."""
+        """The snapshot of the store after a restart of the queue manager."""
         await store.close()
         again = self.make_store()
         snapshot = await again.open()
@@ -109,7 +109,7 @@ class StoreContract(_Base):
         raise AssertionError(f"{kind.__name__} was expected")
 
     async def snapshot(self, store: IMessageStore) -> Snapshot:
-        """What a queue manager finds that starts after this one; nothing, if the store is not durable."""
+        """The snapshot after a restart of the queue manager; empty if the store is not durable."""
         return (await self.reopened(store))[1]
 
     async def assert_missing(self, store: IMessageStore, lookup_id: int) -> None:

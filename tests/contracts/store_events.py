@@ -17,7 +17,7 @@ def event(number: int, owner: bytes = OURS) -> AppendEvent:
 
 
 class EventContract(StoreContract):
-    """What is appended to the event log, and trimmed."""
+    """Appending to the event log, and trimming it."""
 
     async def times(self, store: IMessageStore, after: int = 0) -> list[float]:
         """The times of the events that there are."""
@@ -81,7 +81,7 @@ class EventContract(StoreContract):
         self.assertEqual(await self.times(store), [10.0])
 
     async def test_event_changes_are_done_in_order(self) -> None:
-        """What is appended after a trim in one batch stays."""
+        """Events appended after a trim in one batch stay."""
         store = await self.opened()
         await store.commit([event(1), event(2), TrimEvents(1), event(3), event(4), TrimEvents(3), event(5)])
         self.assertEqual(await self.times(store), [2.0, 3.0, 4.0, 5.0])

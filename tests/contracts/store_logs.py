@@ -24,7 +24,7 @@ def trim(
 
 
 class LogContract(StoreContract):
-    """What is appended to the message log of a queue, and trimmed."""
+    """Appending to the message log of a queue, and trimming it."""
 
     async def logged(self, store: IMessageStore, queue: QueueDefinition = ORDERS) -> list[bytes]:
         """The packets in a log."""
@@ -107,7 +107,7 @@ class LogContract(StoreContract):
         await self.assert_extent(store, BILLS)
 
     async def test_log_of_an_unknown_queue(self) -> None:
-        """Nothing is appended for a queue that is not kept, and its log is empty."""
+        """Appending for a queue that is not stored has no effect, and its log is empty."""
         store = await self.opened(PutQueue(ORDERS))
         batch: list[Change] = [log(1), put(1), log(1, queue=BILLS)]
         self.assertEqual((await self.refused(store.commit(batch), UnknownQueue)).queue, BILLS.identifier)
@@ -117,7 +117,7 @@ class LogContract(StoreContract):
         await store.commit([trim(5.0, 0), trim(5.0, 0, queue=BILLS)])
 
     async def test_log_is_trimmed_by_age(self) -> None:
-        """What arrived earlier goes; what arrived then or later stays."""
+        """Entries that arrived earlier are removed; entries that arrived then or later stay."""
         store = await self.opened(PutQueue(ORDERS), PutQueue(BILLS))
         await store.commit([log(number, b"%d" % number, float(number)) for number in range(6)])
         await store.commit([log(1, b"bill", 0.0, queue=BILLS), trim(3.0)])
@@ -155,7 +155,9 @@ class LogContract(StoreContract):
         self.assertEqual([entry.arrived for entry in entries], [8.0, 9.0])
 
     async def test_clock_that_was_set_back(self) -> None:
-        """Only the oldest go: an entry behind one that is young enough stays, whatever its time."""
+        """Only the oldest entries are removed: entries after one that is young enough stay, whatever their
+        time.
+        """
         store = await self.opened(PutQueue(ORDERS))
         times = (1.0, 2.0, 9.0, 1.0, 10.0)
         await store.commit([log(number, b"%d" % number, time) for number, time in enumerate(times)])
@@ -163,7 +165,7 @@ class LogContract(StoreContract):
         self.assertEqual(await self.logged(store), [b"2", b"3", b"4"])
 
     async def test_log_changes_are_done_in_order(self) -> None:
-        """What is appended after a trim in one batch stays; what came before it may go."""
+        """Entries appended after a trim in one batch stay; earlier ones may be removed."""
         store = await self.opened(PutQueue(ORDERS))
         await store.commit(
             [
@@ -212,7 +214,7 @@ class LogContract(StoreContract):
             self.assertEqual(await self.assert_extent(again), extent)
 
     async def test_numbers_are_never_given_twice(self) -> None:
-        """Whatever was trimmed or removed, and however often it was opened, a new entry has a new number."""
+        """A new entry has a new number, after any trims, removals and restarts."""
         store = await self.opened(PutQueue(ORDERS), PutQueue(BILLS))
         if not store.durable:
             return

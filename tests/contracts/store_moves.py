@@ -73,7 +73,7 @@ class MoveContract(StoreContract):
             self.assertEqual(list(snapshot.messages.get(ORDERS.identifier, ())), [])
 
     async def test_moving_nothing_is_done(self) -> None:
-        """A message that is not kept is not moved, and what lies where it would have come to stays."""
+        """A missing message is not moved, and a message at the target of the move stays."""
         store = await self.both_queues()
         gone = QueueDefinition(identifier=UUID(int=0xEE), path="private$\\gone")
         await store.commit([move(5, 9), move(1, 9, queue=gone), move(2, 8)])
@@ -135,7 +135,7 @@ class MoveContract(StoreContract):
         self.assertEqual(list(await self.packets(store, 3, 2)), [b"other", b"new"])
 
     async def test_removing_and_moving(self) -> None:
-        """What was removed before does not move; what is removed afterwards is gone from its new position."""
+        """A message removed before does not move; one removed afterwards is removed at its new position."""
         store = await self.both_queues()
         await store.commit([remove(1), move(1, 9), move(2, 4), remove(4, queue=BILLS)])
         self.assertEqual(list(await self.bills(store, 9)), [b"nine"])
@@ -215,7 +215,7 @@ class MoveContract(StoreContract):
             )
 
     async def test_message_is_found(self) -> None:
-        """A message is found by its identity wherever it lies, and as often as it is there."""
+        """A message is found by its identity in every queue that holds a copy."""
         store = await self.opened(PutQueue(ORDERS), PutQueue(BILLS))
         await store.commit(
             [
@@ -248,7 +248,7 @@ class MoveContract(StoreContract):
         self.assertEqual(found, [[(ORDERS.identifier, 0)], [], [], [], [(ORDERS.identifier, 4)]])
 
     async def test_what_is_no_message_is_not_found(self) -> None:
-        """What is too short to be a message has no identity, not even an empty one."""
+        """Data too short for a message has no identity, not even an empty one."""
         store = await self.opened(PutQueue(ORDERS), put(1), put(2, b""), put(3, bytes(59)))
         self.assertEqual(list(await store.find(b"")), [])
         self.assertEqual(list(await store.find(bytes(20))), [])

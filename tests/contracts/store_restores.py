@@ -17,7 +17,7 @@ from tests.contracts.store_contract import BILLS, HIGHEST, ORDERS, StoreContract
 
 
 class RestoreContract(StoreContract):
-    """What a migration writes."""
+    """Changes that a migration writes."""
 
     async def test_restored_log(self) -> None:
         """Entries have the numbers that they had, and what is appended later has larger ones."""

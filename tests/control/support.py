@@ -107,7 +107,7 @@ class Caller:
         self.protocol.makeConnection(self.transport)
 
     def feed(self, data: bytes) -> None:
-        """Some bytes arrive, and whatever needs no time happens."""
+        """Deliver bytes, and perform everything that is due without time passing."""
         self.protocol.dataReceived(data)
         self._clock.advance(0)
 
@@ -132,7 +132,7 @@ class Caller:
         self._channel.pauseProducing()
 
     def resume(self) -> None:
-        """The caller reads on, and whatever needs no time happens."""
+        """Let the caller continue to read, and perform everything that is due without time passing."""
         self._channel.resumeProducing()
         self._clock.advance(0)
 
@@ -189,7 +189,7 @@ class Disk(MemoryMessageStore):
         return super().read(queue, lookup_ids)
 
     def fail_late(self, count: int = 1000) -> None:
-        """Let what was waited for fail, the first so many commits of it."""
+        """Let pending operations fail, the first of them this number of commits."""
         waiting, self._waiting = self._waiting[:count], self._waiting[count:]
         for _, done in waiting:
             done.errback(StorageError("the disk is on fire"))
@@ -231,7 +231,7 @@ class ControlTestCase(SynchronousTestCase):
         return EstateMembers(("ALPHA", "alpha.example.com"), {}, None)
 
     def options(self) -> Mapping[str, Any]:
-        """Of the queue manager."""
+        """Options of the queue manager."""
         return {}
 
     def run_to_end(self, coroutine: Coroutine[Deferred[object], Any, T]) -> T:

@@ -17,7 +17,7 @@ class TwoWaysTests(ControlTestCase):
     """The Python API, and the control API."""
 
     def by_calls(self, name: str) -> list[Any]:
-        """What is done by calls to one queue."""
+        """The result of the same operations by separate calls on one queue."""
         service, path = self.node.service, f".\\private$\\{name}"
         seen: list[Any] = [json_record(self.run_to_end(service.create_queue(path, **PROPERTIES)))]
         seen.append(json_record(self.run_to_end(service.set_queue(path, {"label": "M"}))))

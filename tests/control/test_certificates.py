@@ -22,7 +22,7 @@ CERTIFICATES = "/v1/certificates"
 
 
 class CertificateResourceTests(ControlTestCase):
-    """What a caller gets, and what is refused."""
+    """Answers and refusals of the resources of certificates."""
 
     def setUp(self) -> None:
         super().setUp()

@@ -1,4 +1,4 @@
-"""The event log through the control API: pages, the last entries, filters, and those that come."""
+"""The event log through the control API: pages, the last entries, filters, and following."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class EventTests(ControlTestCase):
         self.assertEqual((event["message"], event["class_name"]), (identifier, "MQMSG_CLASS_NACK_Q_PURGED"))
 
     def test_last_ones(self) -> None:
-        """C{tail} begins with the last entries, whatever their number, also of an empty log."""
+        """C{tail} begins with the last entries, for any number, also of an empty log."""
         self.assertEqual(self.events(tail="3"), [{"end": "log", "after": 0}])
         for count in (1, 1, 2, 3, 10, 100):
             self.note(*"x" * count)

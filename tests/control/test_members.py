@@ -20,7 +20,7 @@ PIN = "ab" * 32
 
 @implementer(IControlBook)
 class Book:
-    """A directory with the control endpoints of two queue managers, one of which cannot be one."""
+    """A directory with the control endpoints of two queue managers, one of them invalid."""
 
     endpoints: ClassVar[dict[str, str]] = {"GAMMA": "ssl:gamma:1843", "DELTA": "ssl:delta"}
 
@@ -68,7 +68,7 @@ class MembersTests(SynchronousTestCase):
         )
 
     def test_endpoints(self) -> None:
-        """Files have absolute paths, whatever is escaped, and a token is not named."""
+        """Files have absolute paths, with any escapes, and the token file is not included."""
         here = os.getcwd()
         for text, expected in (
             ("ssl:h:1", "ssl:h:1"),
@@ -92,7 +92,7 @@ class MembersTests(SynchronousTestCase):
 
 
 class ResourceTests(ControlTestCase):
-    """What the control API answers."""
+    """Answers of the control API about members."""
 
     def members(self) -> EstateMembers:
         return EstateMembers(("ALPHA",), {"BETA": "ssl:b:1"}, None)

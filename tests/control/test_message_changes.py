@@ -53,7 +53,7 @@ class RemoveTests(ChangeTestCase):
     """C{POST .../messages/remove}."""
 
     def test_matching(self) -> None:
-        """Those that match leave with an event and the acknowledgement of a purge; the others stay."""
+        """Matching messages are removed with an event and the acknowledgement of a purge; the others stay."""
         admin = parse_format_name(f"DIRECT=OS:ALPHA{OTHER[1:]}")
         asked: dict[str, Any] = {"acknowledge": Acknowledge.NEGATIVE_RECEIVE, "admin_queue": admin}
         self.put(b"1", b"2", b"3", delivery=Delivery.RECOVERABLE, **asked)
@@ -111,7 +111,7 @@ class RemoveTests(ChangeTestCase):
         self.assertEqual(self.service.inspection.outgoing_queue(ELSEWHERE).messages, 1)
 
     def test_failure_of_the_store(self) -> None:
-        """What was removed before it failed is counted in the last line; the rest is where it was."""
+        """The last line counts the messages removed before the failure; the rest stays in place."""
         self.put(*(b"%d" % number for number in range(100)), delivery=Delivery.RECOVERABLE)
         self.disk.is_slow = True
         caller = self.caller()
@@ -306,7 +306,7 @@ class RequeueTests(ChangeTestCase):
         self.assertEqual([word for word, _ in self.events()], ["expired", "expired", "requeued", "requeued"])
 
     def test_to_another_queue(self) -> None:
-        """Those that match are sent to another destination, which may be transactional."""
+        """Matching messages are sent to another destination, which may be transactional."""
         transactional = self.make_queue("tx", transactional=True)
         *_, end = self.change("requeue", LETTERS, where="body == '2'", to=transactional)
         self.assertEqual((end["done"], self.bodies(transactional), self.bodies(LETTERS)), (1, [b"2"], [b"1"]))

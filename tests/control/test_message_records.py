@@ -44,7 +44,7 @@ class WriterTests(ControlTestCase):
     @given(st.lists(st.tuples(PROPERTIES, st.sampled_from([b"", b"1", b"22", bytes(70)])), min_size=1))
     @settings(max_examples=30, deadline=None)
     def test_any_messages(self, messages: list[tuple[dict[str, Any], bytes]]) -> None:
-        """Whatever came before, a message is written as if it were the only one."""
+        """After any earlier messages, a message is written as if it were the only one."""
         self.run_to_end(self.service.purge_queue(ORDERS))
         for properties, body in messages:
             self.put(body, **properties)

@@ -29,7 +29,7 @@ class ReadMessageTests(SynchronousTestCase):
         self.assertEqual(read_message({}, b"x"), Message(body=b"x"))
 
     def test_texts_and_json_values_say_the_same(self) -> None:
-        """What a query can only spell out and what JSON has values for give one message."""
+        """The texts of a query and the values of JSON produce the same message."""
         texts = {"priority": "7", "journal": "true", "acknowledge": "reach,receive", "application_tag": "9"}
         values = {"priority": 7, "journal": True, "acknowledge": ["reach", "receive"], "application_tag": 9}
         self.assertEqual(read_message(texts, b""), read_message(values, b""))

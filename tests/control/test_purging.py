@@ -14,7 +14,7 @@ class PurgeProgressTests(ControlTestCase):
     PURGE = resource("queues", ORDERS, "purge")
 
     def test_quick_purge(self) -> None:
-        """What ends within a second is answered with its result alone."""
+        """A purge that ends within a second is answered with its result alone."""
         self.put(b"1", b"2")
         answer = self.call("POST", self.PURGE, b"", progress="true")
         self.assertEqual((answer.status, answer.json), (200, {"purged": 2}))

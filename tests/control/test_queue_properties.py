@@ -22,7 +22,7 @@ class ShowTests(ControlTestCase):
         return answer.json
 
     def test_journal(self) -> None:
-        """What was received from a queue that keeps a journal is counted there, in messages and bytes."""
+        """Received messages of a queue with a journal are counted in it, by number and bytes."""
         path = self.make_queue("kept", journal=True)
         self.put(b"1", b"2", queue=path)
         size = self.show(path)["bytes"]
@@ -58,7 +58,7 @@ class ShowTests(ControlTestCase):
         self.assertEqual((journal["quota"], journal["messages"]), (5, 0))
 
     def test_log(self) -> None:
-        """The extent of the message log is there, whatever became of the messages."""
+        """The extent of the message log is shown, also after the messages were received."""
         self.assertEqual(self.show(ORDERS)["log_extent"], {"first": 0, "last": 0, "entries": 0, "bytes": 0})
         path = self.make_queue("logged", log=True)
         self.put(b"1", b"2", b"3", queue=path, **RECOVERABLE)
@@ -83,7 +83,7 @@ class ShowTests(ControlTestCase):
 
 
 class LogOptionTests(ControlTestCase):
-    """What a message log keeps is chosen when a queue is made, and later."""
+    """The message log is configured when a queue is created, and later."""
 
     def set(self, **properties: object) -> Answer:
         """Change properties of the queue."""
@@ -170,7 +170,7 @@ class ReplayTests(ControlTestCase):
         self.assertEqual(self.replay(**{"from": self.at(100), "to": first + 3}).json, {"replayed": 0})
 
     def test_in_clear(self) -> None:
-        """Nothing is encrypted in transit."""
+        """A replay with C{in_clear} sends encrypted messages unencrypted."""
         elsewhere = "DIRECT=TCP:192.0.2.1\\private$\\orders"
         self.put(b"secret", queue=self.logged, privacy_level=PrivacyLevel.BASE)
         answer = self.replay(into=elsewhere)
@@ -186,7 +186,7 @@ class ReplayTests(ControlTestCase):
         self.assertEqual(self.bodies(path), [b"1", b"2", b"3", b"4"])
 
     def test_refusals(self) -> None:
-        """What is wrong is named."""
+        """An error names the problem."""
         for wanted, status, error, word in (
             ({"into": None}, 400, "MQ_ERROR_INVALID_PARAMETER", "into"),
             ({"into": ".\\private$\\missing"}, 404, "MQ_ERROR_QUEUE_NOT_FOUND", "missing"),
@@ -203,7 +203,7 @@ class ReplayTests(ControlTestCase):
         self.assertEqual(self.bodies(), [])
 
     def test_empty_log(self) -> None:
-        """Nothing to send is not an error, but a wrong destination is one all the same."""
+        """Replaying an empty log is not an error, but a wrong destination is."""
         path = resource("queues", ORDERS, "replay")
         self.assertEqual(self.post(path, {"into": ORDERS}).json, {"replayed": 0})
         answer = self.post(path, {"into": "nonsense"})

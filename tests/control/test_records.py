@@ -55,7 +55,7 @@ class RecordDecoderTests(SynchronousTestCase):
 
     @given(st.lists(RECORDS, max_size=4), st.data())
     def test_any_records_come_out_of_any_chunks(self, records: list[StreamRecord], data: Any) -> None:
-        """Whatever was sent arrives, however the stream is cut."""
+        """Any records arrive, for any division of the stream into chunks."""
         stream = b"".join(record.to_bytes() for record in records)
         cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)), max_size=5)))
         chunks = [stream[start:end] for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)]

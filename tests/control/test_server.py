@@ -59,7 +59,7 @@ class ResourceTests(ControlTestCase):
         self.assertEqual(self.call("GET", "/v1/sessions").json, [])
 
     def test_outgoing_queue_is_listed(self) -> None:
-        """What was sent elsewhere shows as an outgoing queue."""
+        """Messages to other queue managers appear as an outgoing queue."""
         name = "DIRECT=OS:nowhere\\private$\\q"
         self.call("POST", "/v1/messages", b"x", destination=name)
         [queue] = self.call("GET", "/v1/outgoing").json
@@ -79,7 +79,7 @@ class ResourceTests(ControlTestCase):
         self.assertNotEqual(resumed["state"], "ONHOLD")
 
     def test_missing_outgoing_queue(self) -> None:
-        """An outgoing queue that is not there, and a queue that is none, are refused."""
+        """An unknown outgoing queue, and the name of another kind of queue, are refused."""
         missing = "DIRECT=OS:nowhere\\private$\\q"
         for name, status, error in (
             (missing, 404, "MQ_ERROR_QUEUE_NOT_FOUND"),
@@ -126,7 +126,7 @@ class QueueTests(ControlTestCase):
         self.assert_refused(answer, 409, "MQ_ERROR_QUEUE_EXISTS", "orders")
 
     def test_malformed_path(self) -> None:
-        """A path that is none is refused as the documents name it."""
+        """An invalid path is refused with the error of the documents."""
         answer = self.call("POST", "/v1/queues", b'{"path": "\\\\\\\\"}')
         self.assert_refused(answer, 400, "MQ_ERROR_ILLEGAL_QUEUE_PATHNAME")
 
@@ -159,7 +159,9 @@ class QueueTests(ControlTestCase):
         return self.call("PATCH", "/v1/queues/.%5Cprivate$%5Corders", json.dumps(properties).encode())
 
     def test_set(self) -> None:
-        """What the body names changes; a quota of null is none; the answer has everything."""
+        """The properties in the body are changed; a null quota removes the limit; the answer has all
+        properties.
+        """
         answer = self.set({"label": "Orders", "quota": 10, "journal": True, "privacy": "none"})
         self.assertEqual(answer.status, 200)
         self.assertEqual(answer.json, json_record(self.service.inspection.queue(ORDERS)))
@@ -170,7 +172,7 @@ class QueueTests(ControlTestCase):
         self.assertEqual(answer.json["label"], "Orders")
 
     def test_set_refused(self) -> None:
-        """What no queue has, what none changes, and values that are none; nothing is changed then."""
+        """Unknown, unchangeable and invalid properties are refused; nothing is changed then."""
         before = self.service.inspection.queue(ORDERS)
         invalid = "MQ_ERROR_INVALID_PARAMETER"
         self.assert_refused(self.set({"label": "x", "lable": "y"}), 400, invalid, "lable")
@@ -193,7 +195,7 @@ class QueueTests(ControlTestCase):
         self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
 
     def test_missing_queue(self) -> None:
-        """A queue that is not there is not found, whatever was wanted of it."""
+        """A request for an unknown queue is answered with 404, for any method."""
         for method, rest in (("GET", ""), ("DELETE", ""), ("PATCH", ""), ("POST", "/purge")):
             with self.subTest(method=method):
                 answer = self.call(method, f"/v1/queues/.%5Cprivate$%5Cmissing{rest}")
@@ -201,7 +203,7 @@ class QueueTests(ControlTestCase):
 
 
 class RefusalTests(ControlTestCase):
-    """What is not a request that the API knows."""
+    """Requests that the API does not know."""
 
     limits = attrs.evolve(ControlLimits(), request_body=1000, document=100)
 
@@ -212,7 +214,7 @@ class RefusalTests(ControlTestCase):
                 self.assert_refused(self.call("GET", path), 404, "MQ_ERROR_INVALID_PARAMETER", path)
 
     def test_unknown_method(self) -> None:
-        """A method that a resource does not have is refused with those that it has."""
+        """A method that a resource does not have is refused with the list of its methods."""
         answer = self.call("PUT", "/v1/queues")
         self.assert_refused(answer, 405, "MQ_ERROR_ILLEGAL_OPERATION", "PUT")
         self.assertEqual(answer.headers["allow"], "GET, HEAD, POST")
@@ -243,7 +245,7 @@ class RefusalTests(ControlTestCase):
         self.assertEqual(self.flushLoggedErrors(), [])
 
     def test_long_body(self) -> None:
-        """A body over the limit is refused by its size, whatever it holds, and in whatever pieces."""
+        """A body over the limit is refused by its size, for any content, in any chunks."""
         answer = self.call("POST", "/v1/messages", bytes(1001), destination=ORDERS)
         self.assert_refused(answer, 413, "MQ_ERROR_INSUFFICIENT_RESOURCES", "1000 bytes")
         caller = self.caller()

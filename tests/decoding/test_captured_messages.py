@@ -26,7 +26,7 @@ class CaptureTests(SynchronousTestCase):
     """Capture files."""
 
     def test_session(self) -> None:
-        """Of a session only the message is left, without SessionHeader, with the time of its last frame."""
+        """Only the message of a session is returned, without SessionHeader, with the time of its last frame."""
         [found] = captured_messages(pcap([link(1, packet) for packet in session()]))
         self.assertEqual(UserMessageView(found.packet).body, UserMessageView(packets(USER_MESSAGE)[0]).body)
         self.assertEqual(found.time, 1_000_000_000.007)
@@ -74,7 +74,7 @@ class StreamTests(SynchronousTestCase):
         self.assertEqual(packets(b"".join(PACKETS)), PACKETS)
 
     def test_damaged(self) -> None:
-        """What is damaged is there with its bytes, and what follows it too."""
+        """A malformed packet is returned with its bytes, and later packets too."""
         first, second, third = PACKETS
         self.assertEqual(packets(first + b"rubbish!" * 4 + third), [first, b"rubbish!" * 4, third])
         broken = second[:60] + b"\xff" * 4 + second[64:]
@@ -83,7 +83,7 @@ class StreamTests(SynchronousTestCase):
 
     @given(st.lists(st.sampled_from(PACKETS), max_size=4), st.binary(max_size=50))
     def test_nothing_is_lost(self, sound: list[bytes], tail: bytes) -> None:
-        """Whatever stands behind sound packets is there too."""
+        """Any bytes after valid packets are returned too."""
         stream = b"".join(sound) + tail
         assume(not is_capture(stream))
         self.assertEqual(b"".join(packets(stream)), stream)

@@ -79,7 +79,7 @@ class CaptureTests(SynchronousTestCase):
         return list(decode(pcap([link(link_type, packet) for packet in packets], link_type)))
 
     def test_a_session_is_decoded_in_both_directions(self) -> None:
-        """Lines come in the order in which packets became whole, whatever the link type."""
+        """Lines are in the order in which packets were completed, for any link type."""
         for link_type in (1, 113, 276, 0, 101):
             self.assertEqual(brief(self.decode(session(), link_type)), EXPECTED)
 
@@ -129,7 +129,7 @@ class CaptureTests(SynchronousTestCase):
         self.assertEqual(records[1]["skipped"], len(USER_MESSAGE) - 1400)
 
     def test_a_missing_segment_is_reported(self) -> None:
-        """What is behind it is decoded when the capture ends."""
+        """The data after it is decoded when the capture ends."""
         packets = session()
         del packets[6]
         last = tcp(CLIENT, SERVER, 1001 + 572 + 32 + 2224, SESSION_ACK)
@@ -149,7 +149,7 @@ class CaptureTests(SynchronousTestCase):
         self.assertEqual(brief(self.decode(packets))[-1], ("10.0.0.1:49759", 0, "EstablishConnection"))
 
     def test_a_repeated_syn_is_the_same_session(self) -> None:
-        """Nothing is lost when it is sent twice."""
+        """A repeated SYN loses no data."""
         packets = session()
         packets.insert(1, packets[0])
         self.assertEqual(brief(self.decode(packets)), EXPECTED)
@@ -187,7 +187,7 @@ class CaptureTests(SynchronousTestCase):
         self.assertEqual(self.decode(packets), [])
 
     def test_a_capture_cut_short_gives_its_packets_and_one_error(self) -> None:
-        """What was whole is decoded; the error names the file and the position."""
+        """Complete packets are decoded; the error names the file and the position."""
         data = pcap([link(1, packet) for packet in session()])
         records = list(decode(data[:-10]))
         self.assertEqual(brief(records[:5]), EXPECTED[:5])
@@ -253,7 +253,7 @@ class DatagramTests(SynchronousTestCase):
 
     @given(st.binary(max_size=100))
     def test_any_bytes_give_lines(self, data: bytes) -> None:
-        """Whatever the input is taken for, nothing raises."""
+        """No input raises, whichever format is detected."""
         for record in decode(data):
             json.dumps(record)
 
@@ -278,7 +278,7 @@ FOLLOWED = "{offset:08x}  {hex}  {text}"
 
 
 class PrintedCaptureTests(SynchronousTestCase):
-    """What capture tools print instead of writing a file."""
+    """Text output of capture tools."""
 
     def setUp(self) -> None:
         self.expected = [
@@ -360,7 +360,7 @@ class PrintedCaptureTests(SynchronousTestCase):
 
     @given(st.lists(st.binary(min_size=1, max_size=80), min_size=1, max_size=4), st.booleans())
     def test_any_dumps(self, packets: list[bytes], is_grouped: bool) -> None:
-        """Whatever bytes are dumped, they are read back."""
+        """Any bytes are read back from a dump of them."""
         line, group = (TCPDUMP, 2) if is_grouped else (TSHARK, 1)
         found = parse_dumps("\n".join(dump(packet, line, group=group) for packet in packets))
         assert found is not None

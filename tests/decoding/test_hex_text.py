@@ -122,7 +122,7 @@ class ParseHexTests(SynchronousTestCase):
 
     @given(st.text(st.sampled_from("0123456789abcdefx: \n|#-.zé\x1f\xa0\u2028"), max_size=60))
     def test_any_text_is_hex_or_an_error(self, text: str) -> None:
-        """Nothing but the one error of malformed input ever comes out."""
+        """Any text is decoded or raises the error of malformed input."""
         try:
             parse_hex(text)
         except RemoteProtocolError:

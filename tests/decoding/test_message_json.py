@@ -202,7 +202,7 @@ class MessageJsonTests(SynchronousTestCase):
         self.assertIsNone(as_read(view(user))["response_queue"])
 
     def test_a_response_queue_like_an_unreadable_admin_queue_is_none(self) -> None:
-        """What the admin queue does not show, no other field shows."""
+        """A response queue equal to an invalid admin queue is not shown either."""
         user = attrs.evolve(
             DIRECT,
             admin_kind=QueueNameKind.DIRECT,

@@ -1,4 +1,4 @@
-"""The stream of a session, decoded packet by packet, in whatever state it is."""
+"""The stream of a session, decoded packet by packet, from any position."""
 
 from typing import Any
 
@@ -133,7 +133,7 @@ class DecodeStreamTests(SynchronousTestCase):
         )
 
     def test_malformed_packets_inside_each_other_are_given_up(self) -> None:
-        """Thousands, each of which claims all that follows for a text, are not all read to their end."""
+        """Thousands of nested malformed packets are not all searched to the end."""
         packet = user_packet(b"", private_number=5)
         # HH: a SoapHeader follows, whose first text would be all the rest.
         packet = patched(packet, 60, (0x10A00C00).to_bytes(4, "little"))
@@ -181,12 +181,12 @@ class DecodeStreamTests(SynchronousTestCase):
         )
     )
     def test_any_bytes_give_lines(self, parts: list[bytes]) -> None:
-        """Nothing in an input raises."""
+        """No input raises."""
         list(decode(b"".join(parts)))
 
 
 class OverheardStreamTests(SynchronousTestCase):
-    """What a capture gives: a stream without its beginning, with holes, without its end."""
+    """A captured stream without its beginning, with gaps, without its end."""
 
     def test_the_first_packet_is_looked_for(self) -> None:
         """Bytes before it are passed over, and a note says how many."""
@@ -249,6 +249,6 @@ class OverheardStreamTests(SynchronousTestCase):
             self.assertEqual(records[1]["skipped"], length)
 
     def test_a_malformed_packet_is_still_malformed(self) -> None:
-        """What is whole is judged as in a file."""
+        """A complete packet is validated as in a file."""
         records = chunked(patched(PARAMETERS, 4, b"ROIL") + SESSION_ACK, [], is_captured=True)
         self.assertEqual(summary(records), [(0, "Signature"), (32, "SessionAck")])

@@ -247,7 +247,7 @@ class PacketRecordTests(SynchronousTestCase):
         )
 
     def test_reserved_fields_and_unused_flags_are_shown(self) -> None:
-        """What has no meaning is given as it came."""
+        """Reserved fields are shown with their values."""
         data = bytearray(ConnectionParameters(1000, 20000).to_bytes())
         data[1], data[3], data[16], data[19], data[28] = 1, 2, 3, 4, 5
         record: Any = packet_record(bytes(data), 0)
@@ -257,13 +257,13 @@ class PacketRecordTests(SynchronousTestCase):
         self.assertEqual(record["ConnectionParametersHeader"]["Reserved"], 5)
 
     def test_padding_that_is_not_all_alike_is_shown_whole(self) -> None:
-        """What an initiator left in it can be looked at."""
+        """Padding with different bytes is shown completely."""
         packet = EstablishConnection(ALPHA, BETA, 1, padding=b"old memory" + bytes(502))
         header: Any = packet_record(packet.to_bytes(), 0)["EstablishConnectionHeader"]
         self.assertTrue(header["Padding_base64"].startswith("b2xkIG1lbW9yeQAA"))
 
     def test_a_name_that_is_none_is_shown_as_it_came(self) -> None:
-        """Nothing is lost of a direct name that names no queue."""
+        """An invalid direct name is shown unchanged."""
         message = UserMessage(
             base=BaseHeader(120),
             user=UserHeader(
@@ -291,7 +291,7 @@ class PacketRecordTests(SynchronousTestCase):
             self.assertEqual(header["SecurityData"], expected | {"EncryptionKey_base64": "a2V5"})
 
     def test_a_listed_name_that_is_none_is_shown_as_it_came(self) -> None:
-        """Nothing is lost of a list with a direct name that names no queue."""
+        """An invalid direct name in a list is shown unchanged."""
         lists = MultiQueueFormatHeader.of([MQFDirectQueueFormatName("nonsense")])
         message = attrs.evolve(whole_message(), multi_queue_format=lists, debug=DebugHeader())
         record: Any = packet_record(message.to_bytes(), 0)
@@ -301,7 +301,7 @@ class PacketRecordTests(SynchronousTestCase):
 
     @given(st.data())
     def test_damage_is_a_packet_or_malformed(self, data: st.DataObject) -> None:
-        """MQQB-3.1.5.1.3-04: whatever bytes are changed, a line of JSON comes out or the one error."""
+        """MQQB-3.1.5.1.3-04: after changes of any bytes, the result is a line of JSON or the one error."""
         packet = bytearray(whole_message().to_bytes())
         for _ in range(data.draw(st.integers(1, 3))):
             packet[data.draw(st.integers(0, len(packet) - 1))] = data.draw(st.integers(0, 255))

@@ -88,7 +88,7 @@ class ReadFramesTests(SynchronousTestCase):
 
     @given(st.binary(max_size=120), st.integers(0, 3))
     def test_rubbish_is_frames_or_the_one_error(self, rubbish: bytes, kind: int) -> None:
-        """Whatever follows a good beginning, nothing else comes out."""
+        """Any bytes after a valid header are frames or the one error."""
         for data in (pcap([b"one"]) + rubbish, pcapng([], [1]) + block("<", kind, rubbish) + rubbish):
             try:
                 list(read_frames(data))

@@ -17,7 +17,7 @@ class TcpDirectionTests(SynchronousTestCase):
         self.assertEqual(direction.add(1003, b"de"), [Piece(0, b"de")])
 
     def test_late_segments_are_waited_for(self) -> None:
-        """What came too early is given behind what was missing."""
+        """An early segment is delivered after the missing one has arrived."""
         direction = TcpDirection(1000)
         self.assertEqual(direction.add(1003, b"de"), [])
         self.assertEqual(direction.add(1005, b"f"), [])

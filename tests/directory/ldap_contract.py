@@ -1,4 +1,4 @@
-"""What the tests of all LDAP servers have in common: how objects get into a directory."""
+"""Common parts of the tests of LDAP servers: how objects are created in a directory."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ class LdapDirectoryContract(WritableDirectoryContract):
         self.assertEqual((await directory.read(QueueObject))["identifier"], queue.identifier)
 
     async def test_keys_are_others(self) -> None:
-        """MQMQ-2.2.20.6-19: a queue manager writes its keys over those that the directory has of it."""
+        """MQMQ-2.2.20.6-19: a queue manager replaces the keys that the directory has for it."""
         directory = await self.opened()
         [london] = await self.sites("london")
         manager = await self.alpha(site_identifier_list=(london.identifier,))
@@ -269,7 +269,7 @@ class LdapDirectoryContract(WritableDirectoryContract):
             self.assertEqual(read["public_signing_key_list"], ciphers.signing_keys)
 
     async def test_names_of_queues(self) -> None:
-        """[MS-MQDSSM] 3.1.6.1.2.5: a queue is found by its name, however long it is and whatever is in it."""
+        """[MS-MQDSSM] 3.1.6.1.2.5: a queue is found by its name, of any length and with any characters."""
         directory = await self.opened()
         await self.alpha()
         for name in ("a,b=c+d", "#orders", "Bücher (neu) * ", "x" * 64, "y" * 124, "y" * 123 + "z", "a/b\\c"):
@@ -343,7 +343,7 @@ class LdapDirectoryContract(WritableDirectoryContract):
         """Have a computer join the domain, where there is one."""
 
     async def test_enrollment(self) -> None:
-        """What C{msmq enterprise} makes is a whole queue manager, once; what it removes leaves nothing."""
+        """C{msmq enterprise} creates a complete queue manager, idempotently; removing it leaves no entries."""
         directory = await self.opened()
         london, paris = await self.sites("london", "paris")
         root = await self.operations.root()
@@ -494,11 +494,11 @@ class LdapDirectoryContract(WritableDirectoryContract):
         )
 
     def place_for_lists(self) -> str:
-        """Below which the test may put whatever it likes."""
+        """The container for objects of the test."""
         raise NotImplementedError
 
     def identifier_values(self) -> dict[str, list[bytes]]:
-        """What an entry gets that the server does not give."""
+        """The attributes of an entry that the server does not assign."""
         return {GUID: [pack_guid(uuid4())]}
 
     async def test_what_it_does_not_hold(self) -> None:

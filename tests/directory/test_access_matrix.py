@@ -1,4 +1,4 @@
-"""What each account of a domain can do to a public queue: to its object, and to its messages."""
+"""Rights of each account of a domain on a public queue: on its object, and on its messages."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ class AccessMatrixTests(TestCase):
     # What accounts can do
 
     async def abilities(self, name: str) -> set[str]:
-        """What an account can do to the object of the queue, by its own word and by the directory's."""
+        """The rights of an account on the object of the queue, by our computation and by the directory's."""
         asked = ("allowedAttributesEffective", "sDRightsEffective", SECURITY)
         entry = await self.as_account[name].entry(self.vault, asked)
         if entry is None:
@@ -350,7 +350,7 @@ class AccessMatrixTests(TestCase):
         return done.stdout.split()
 
     async def look(self) -> None:
-        """What the server does once an hour."""
+        """The hourly check of the server."""
         integration = self.manager._parts.integration
         assert integration is not None
         await integration.ask(integration.access.check_own_objects())

@@ -209,7 +209,9 @@ class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
         self.assertIn(EVERYBODY[-20:], read["security"])
 
     async def test_security_of_a_queue(self) -> None:
-        """What the domain gives is not a descriptor of a queue; what a queue manager has written there is."""
+        """The descriptor that the domain assigns is not one of a queue; the one that a queue manager has
+        written is.
+        """
         directory = await self.opened()
         await self.alpha()
         queue = await self.queue("orders")

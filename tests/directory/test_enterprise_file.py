@@ -103,7 +103,7 @@ def keyed(text: str) -> str:
 
 
 class EnterpriseFileTests(SynchronousTestCase):
-    """What the tests have in common."""
+    """Common parts of the tests."""
 
     def written(self, text: str) -> Path:
         directory = Path(self.mktemp())
@@ -154,7 +154,7 @@ class ReadingTests(EnterpriseFileTests):
         )
 
     def test_encryption_keys(self) -> None:
-        """What others encrypt with for a queue manager stands in the file; without it, it has none."""
+        """The file has the public encryption keys of a queue manager; without an entry it has none."""
         ciphers = MemoryCiphers("alpha")
         ciphers.open()
         text = base64.b64encode(ciphers.encryption_keys.to_bytes()).decode()
@@ -272,7 +272,7 @@ class ProblemTests(EnterpriseFileTests):
         self.assert_told(WHOLE + more, 47, "queue[2].path", "is the path of another queue too")
 
     def test_missing_keys(self) -> None:
-        """What a table needs is named, on the line of the table."""
+        """A missing key is reported on the line of its table."""
         self.assert_told(self.changed("cost = 7\n", ""), 13, "link[1]", "needs 'cost'")
         self.assert_told(
             self.changed('[enterprise]\nid = "00000000-0000-0000-0000-0000000000ee"\n', ""),
@@ -282,7 +282,7 @@ class ProblemTests(EnterpriseFileTests):
         )
 
     def test_wrong_types(self) -> None:
-        """A value of another type is reported, whatever it is."""
+        """A value of a wrong type is reported."""
         self.assert_told(
             self.changed("foreign = true", "foreign = 1"),
             11,
@@ -315,7 +315,7 @@ class ProblemTests(EnterpriseFileTests):
         self.assertEqual(load_enterprise(self.written(text)).controls, {ALPHA: "ssl:hq:1"})
 
     def test_unknown_keys_and_tables(self) -> None:
-        """Nothing is passed over."""
+        """Unknown keys and tables are reported."""
         self.assert_told(
             self.changed("foreign = true", "foriegn = true"),
             11,
@@ -406,7 +406,7 @@ out_routing_servers = ["BETA"]
         )
 
     def test_accounts(self) -> None:
-        """Groups that are none, and what two accounts have in common."""
+        """Unknown groups, and values shared by two accounts, are reported."""
         for old, new, place, problem in (
             (
                 '"staff", ',
@@ -433,7 +433,7 @@ out_routing_servers = ["BETA"]
         self.assertEqual((problem.line, problem.problem), (None, "cannot be read: No such file or directory"))
 
     def test_endless_faults(self) -> None:
-        """Of very many faults the first thousand are reported."""
+        """The first thousand of very many faults are reported."""
         self.assertEqual(len(self.problems("[[site]]\n" * 3000)), 1000)
 
     @given(

@@ -46,7 +46,7 @@ phonebook = Phonebook()
 
 
 class FactoryTests(SynchronousTestCase):
-    """What stands behind C{backend =} of the table C{[directory]}."""
+    """Descriptions in C{backend =} of the table C{[directory]}."""
 
     def setUp(self) -> None:
         clock = ManualClock()
@@ -104,7 +104,7 @@ class FactoryTests(SynchronousTestCase):
         return str(self.assertRaises(DirectoryDescriptionError, check_directory, description))
 
     def test_identifier(self) -> None:
-        """The file has the identifier of a computer, whatever the case of its name; others cannot be in
+        """The file has the identifier of a computer, case-insensitively; queue managers cannot be added to
         it.
         """
         self.assertEqual(self.identifier(f"file:{self.path}", "alpha"), ALPHA)

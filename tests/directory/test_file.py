@@ -38,7 +38,7 @@ ORDERS = UUID(int=0xF)
 
 
 class FileDirectoryTests(EnterpriseFileTests):
-    """What a queue manager asks of it, and what becomes of it when the file changes."""
+    """Queries of a queue manager, and changes of the file."""
 
     def setUp(self) -> None:
         self.clock = ManualClock()
@@ -120,7 +120,7 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.assertEqual([event for event in told if event.get("log_level") is LogLevel.warn], [])
 
     def test_reading(self) -> None:
-        """What stands in the file is found, by its Identifier and by its attributes."""
+        """Objects of the file are found by Identifier and by attributes."""
         self.opened()
         self.assertEqual(self.found(SiteObject, "name", "BERLIN")["name"], "Berlin")
         self.assertEqual(self.found(QueueManagerObject, "identifier", ALPHA)["computer_name"], "ALPHA")
@@ -300,7 +300,7 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.assertEqual(result, DirectoryOperationResult.OBJECT_ALREADY_EXISTS)
 
     def test_deleting(self) -> None:
-        """Nothing is taken out of the file; what it does not hold is not found."""
+        """Objects cannot be deleted from the file; a missing object is reported as not found."""
         self.opened()
         result, detail = self.result_of(self.directory.delete(SiteObject(name="Berlin")))
         self.assertEqual(result, DirectoryOperationResult.GENERIC_ERROR)
@@ -366,7 +366,7 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.assertEqual((told, self.directory.address_of("ALPHA")), (["changed"], "127.0.0.7"))
 
     def test_file_is_gone(self) -> None:
-        """What it held stays; when it is there again it is read."""
+        """The last content stays in use while the file is missing; when it is back it is read."""
         self.opened()
         self.path.unlink()
         self.clock.advance(LOOK_EVERY)
@@ -376,7 +376,7 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.assertEqual(self.directory.address_of("ALPHA"), "127.0.0.5")
 
     def test_queue_manager_leaves_the_file(self) -> None:
-        """What was written of it goes with it."""
+        """Written attributes of a queue manager are removed with it."""
         self.opened()
         own = QueueManagerObject(identifier=BETA, computer_name="BETA", queue_manager_quota=77)
         self.successResultOf(self.directory.write(own, ("queue_manager_quota",)))

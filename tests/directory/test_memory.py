@@ -107,6 +107,6 @@ class AssigningMemoryDirectoryTests(MemoryDirectoryTests):
     assigns_identifiers = True
 
     async def test_own_identifier(self) -> None:
-        """Whatever an object calls itself, it gets another Identifier."""
+        """A new object gets another Identifier than the requested one."""
         identifier = await self.directory.create(SiteObject(identifier=UUID(int=1), name="london"))
         self.assertNotEqual(identifier, UUID(int=1))

@@ -163,7 +163,7 @@ class OpenLdapDirectoryTests(LdapDirectoryContract, TestCase):
         self.assertIs(await self.result_of(asked), DirectoryOperationResult.GENERIC_ERROR)
 
     async def test_damaged_entries(self) -> None:
-        """What is damaged in a directory is as if it were not set, or if it is the Identifier, not there."""
+        """An invalid attribute counts as unset; an entry with an invalid Identifier is ignored."""
         directory = await self.opened()
         london, _ = await self.sites("london", "paris")
         manager = await self.alpha(site_identifier_list=(london.identifier,))

@@ -1,4 +1,4 @@
-"""What long reads keep of the objects that they have found."""
+"""Memory of the objects found by long reads."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class FoundObjectsTests(SynchronousTestCase):
             self.assertEqual(taken, select(entries, (), ATTRIBUTES, order))
 
     def test_steps(self) -> None:
-        """Sorting is done in steps, each of which compares a few objects: runs of them, then their merge."""
+        """Sorting is done in steps that compare a few objects each: sorted runs, then merges."""
         found = FoundObjects(QueueObject, ATTRIBUTES)
         for number in range(1000):
             found.append(entry(number))

@@ -72,7 +72,7 @@ class DirectoryRunnerTests(SynchronousTestCase):
         self.assertEqual(found.value, [])
 
     def test_failure_here(self) -> None:
-        """What fails here is thrown into the procedure, which leaves nothing behind in the directory."""
+        """A local failure is thrown into the procedure, which undoes its changes in the directory."""
         self.failing = CreateLocally
         procedure = PublicQueues(self.access).create(parse_path_name(".\\orders"), self.clock.now())
         error = self.failureResultOf(self.runner.run(procedure), MQError).value
@@ -152,7 +152,7 @@ class DirectoryRunnerTests(SynchronousTestCase):
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
     def test_procedure_that_refuses(self) -> None:
-        """What a procedure raises is what its caller gets."""
+        """An error raised by a procedure is passed to its caller."""
         procedure = self.access.read_directory(SiteObject, [equals("colour", 1)])
         self.failureResultOf(self.runner.run(procedure), LocalProtocolError)
 

@@ -39,13 +39,13 @@ def at(seconds: float) -> Moment:
 
 
 def foreign(*names: str, networks: Sequence[UUID] = NETS, run: UUID = RUN) -> bytes:
-    """What a server of another site answers."""
+    """The reply of a server of another site."""
     servers = tuple(map(DirectoryServer, names or ("DS1", "DS2")))
     return TopologyServerReply(run, tuple(networks), FOREIGN_SITE, servers).to_bytes()
 
 
 def own(networks: Sequence[UUID] = NETS, run: UUID = RUN) -> bytes:
-    """What a server of the client's site answers."""
+    """The reply of a server of the client's site."""
     return TopologyServerReply(run, tuple(networks)).to_bytes()
 
 
@@ -124,7 +124,7 @@ class BeginTests(SynchronousTestCase):
         self.assertFalse(discovery.is_running)
 
     def test_second_call_after_success(self) -> None:
-        """MQSD-3.1.4.1-06 MQSD-3.1.3-02: the first run asks, whatever is configured; the next need not."""
+        """MQSD-3.1.4.1-06 MQSD-3.1.3-02: the first run queries, for any configuration; the next one need not."""
         discovery = client()
         self.assertEqual(sent_on(begin(discovery, FIRST)), [FIRST.address])
         discovery.receive(own(), FIRST.address, START)
@@ -173,7 +173,7 @@ class BeginTests(SynchronousTestCase):
         self.assertEqual(sent_on(discovery.receive(own(), FIRST.address, at(4))), [SECOND.address])
 
     def test_cancelled(self) -> None:
-        """What comes after that is discarded."""
+        """Later replies are discarded."""
         discovery = client()
         begin(discovery, FIRST)
         discovery.cancel()
@@ -261,14 +261,14 @@ class DiscardTests(SynchronousTestCase):
         )
 
     def test_other_types(self) -> None:
-        """MQSD-2.2.1-06: a reply of another type than it should have is none."""
+        """MQSD-2.2.1-06: a packet of another type is not a reply."""
         packet = own()
         for number in (0, 1, *range(3, 256)):
             self.check(packet[:1] + bytes([number]) + packet[2:], SECOND.address)
 
     @given(st.binary(max_size=200))
     def test_rubbish(self, data: bytes) -> None:
-        """MQSD-3.1.5.2-02: whatever comes, the run goes on."""
+        """MQSD-3.1.5.2-02: the run continues after any invalid datagram."""
         self.check(data, SECOND.address)
 
     def test_nothing_is_awaited(self) -> None:
@@ -362,7 +362,7 @@ class ReplyTests(SynchronousTestCase):
 
 
 class EndTests(SynchronousTestCase):
-    """What is known when no more replies come."""
+    """Results when no more replies arrive."""
 
     def test_foreign_reply_on_the_last_network(self) -> None:
         """MQSD-3.1.6.1-04 MQSD-3.1.6.1-05 MQSD-3.1.6.1-06: its servers, in their order.
@@ -417,7 +417,8 @@ class EndTests(SynchronousTestCase):
         )
     )
     def test_any_replies(self, replies: list[tuple[float, str, bytes]]) -> None:
-        """MQSD-3.1.5.1-06 MQSD-3.1.4.1-01: whatever comes, each network is asked once at most, and all ends.
+        """MQSD-3.1.5.1-06 MQSD-3.1.4.1-01: with any replies, each network is queried at most once, and the
+        run ends.
 
         All requests of the run are the same.
         """

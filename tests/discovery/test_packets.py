@@ -62,7 +62,7 @@ class TopologyClientRequestTests(SynchronousTestCase):
         self.assertEqual(data[:4].hex(), "00010000")
 
     def test_version_and_reserved_are_not_looked_at(self) -> None:
-        """A request says the same whatever bytes 0, 2 and 3 are."""
+        """Bytes 0, 2 and 3 of a request are ignored."""
         data = TopologyClientRequest(ENTERPRISE, REQUEST, CLIENT_SITE).to_bytes()
         changed = b"\xff\x01\xff\xff" + data[4:]
         self.assertEqual(TopologyClientRequest.from_bytes(changed), TopologyClientRequest.from_bytes(data))
@@ -112,7 +112,7 @@ class TopologyClientRequestTests(SynchronousTestCase):
     def test_every_request_comes_back(
         self, enterprise: UUID, request: UUID, site: UUID, ipx: tuple[int, ...]
     ) -> None:
-        """What is written is read as the same value."""
+        """Every request round-trips."""
         value = TopologyClientRequest(enterprise, request, site, ipx)
         self.assertEqual(TopologyClientRequest.from_bytes(value.to_bytes(), is_ipx=True), value)
 
@@ -230,14 +230,14 @@ class TopologyServerReplyTests(SynchronousTestCase):
                 self.assertRaises(RemoteProtocolError, TopologyServerReply.from_bytes, data[:length])
 
     def test_trailing_bytes_are_ignored(self) -> None:
-        """What follows a reply changes nothing."""
+        """Bytes after a reply are ignored."""
         data = vector("mqsd-4-topology-server-reply-other-site")
         whole = TopologyServerReply.from_bytes(data)
         self.assertEqual(TopologyServerReply.from_bytes(data + b"rest"), whole)
 
     @given(replies())
     def test_every_reply_comes_back(self, reply: TopologyServerReply) -> None:
-        """What is written is read as the same value."""
+        """Every reply round-trips."""
         self.assertEqual(TopologyServerReply.from_bytes(reply.to_bytes()), reply)
 
 
@@ -256,7 +256,7 @@ class ReadTopologyPacketTests(SynchronousTestCase):
 
     @given(st.binary(max_size=120), st.sampled_from((1, 2, 3)))
     def test_rubbish_is_a_packet_or_malformed(self, data: bytes, number: int) -> None:
-        """Nothing but the one error of malformed packets ever comes out."""
+        """Any bytes are parsed or raise the error of malformed packets."""
         try:
             read_topology_packet(bytes([0, number, 0, 0]) + data)
         except RemoteProtocolError:

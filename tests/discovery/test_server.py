@@ -148,7 +148,7 @@ class SilenceTests(SynchronousTestCase):
         self.assertIsInstance(serving.answer(REQUEST.to_bytes()), bytes)
 
     def test_cut_short(self) -> None:
-        """Reading 15: at any length, and a reply is none either."""
+        """Reading 15: a request truncated at any length is not answered, nor is a reply."""
         serving = server("DS1")
         packet = REQUEST.to_bytes()
         for length in range(len(packet)):
@@ -167,7 +167,7 @@ class SilenceTests(SynchronousTestCase):
             self.assertEqual(serving.answer(packet[:1] + bytes([number]) + packet[2:]), Unanswered.MALFORMED)
 
     def test_no_network_is_configured(self) -> None:
-        """Reading 23: a reply needs one, so there is none."""
+        """Reading 23: a reply needs a network, so none is sent."""
         serving = server("DS1")
         serving.connected_networks = ()
         self.assertEqual(serving.answer(REQUEST.to_bytes()), Unanswered.NO_NETWORK)

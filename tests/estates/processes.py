@@ -68,7 +68,7 @@ class Member:
 
     @property
     def log(self) -> str:
-        """What it has printed in all its lives."""
+        """The output of the server over all its runs."""
         return self._log.read_text(errors="replace")
 
     def begin(self) -> None:
@@ -114,7 +114,7 @@ class Member:
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Resume the stopped process."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
@@ -138,7 +138,7 @@ class Member:
     def receive(
         self, queue: str, count: int, *, timeout: float = DEADLINE
     ) -> list[tuple[dict[str, Any], bytes]]:
-        """Receive so many messages permanently, or what there is when no further one comes in time."""
+        """Receive this number of messages permanently, or those that arrive before the time-out."""
         found: list[tuple[dict[str, Any], bytes]] = []
         try:
             with self.client.receive(queue, count=count, timeout=timeout) as stream:

@@ -21,7 +21,7 @@ class EstateTestCase(EnterpriseTestCase):
     """Berlin: ALPHA and the gate BETA; Paris: GAMMA and the gate DELTA; Rome: ZETA and the gate EPSILON."""
 
     def options_of(self, name: str) -> dict[str, Any]:
-        """What one queue manager is given besides."""
+        """Additional options of one queue manager."""
         return {}
 
     def member(self, name: str) -> Node:
@@ -91,7 +91,7 @@ class EstateTestCase(EnterpriseTestCase):
         return sum(queue.messages for queue in node.service.inspection.outgoing())
 
     def system(self, node: Node, path: str) -> list[UserMessageView]:
-        """What one of the queues of the system holds, received."""
+        """The messages of a system queue, received."""
         reading = self.deferred(node.service.reserve(path, count=1000, timeout=0))
         self.clock.advance(0)
         results: list[Any] = []

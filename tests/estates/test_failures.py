@@ -1,4 +1,4 @@
-"""[MS-MQOD] 2.7: what an estate does about common failures.
+"""[MS-MQOD] 2.7: behaviour of an estate under common failures.
 
 2.7.3 is about an external transaction coordinator, which there is none of: enlisting is refused at once.
 """
@@ -116,7 +116,9 @@ class DirectoryUnavailableTests(EstateTestCase):
     """[MS-MQOD] 2.7.4 Directory Unavailable."""
 
     def test_while_running(self) -> None:
-        """What needs the directory fails or waits; all else goes on; all of it works when it is back."""
+        """Operations that need the directory fail or wait; all others continue; everything works when it is
+        back.
+        """
         path = self.queue(self.zeta)
         name = self.private_name(self.zeta, path)
         self.recoverable(self.alpha, name, b"before")

@@ -1,4 +1,4 @@
-"""What no single document tests: features of several documents together, over an estate of six members."""
+"""Features of several documents together, over an estate of six members."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class AdministrationQueueTests(EstateTestCase):
 
 
 class SeveralDestinationsTests(EstateTestCase):
-    """One message for three destinations, of which one is away."""
+    """One message for three destinations, one of which is down."""
 
     def test_one_is_away(self) -> None:
         """Two have their copy at once, the third when it is back; each acknowledges its own."""
@@ -170,7 +170,7 @@ class ClocksTests(EstateTestCase):
         return SkewedClock(self.clock, self.skew if name == "ZETA" else 0.0)
 
     def exchange(self, skew: float, **times: Any) -> tuple[list[bytes], list[int]]:
-        """Send a message to ZETA, whose clock is so many seconds ahead; what arrives, and dead letters."""
+        """Send a message to ZETA, whose clock is ahead by these seconds; return arrivals and dead letters."""
         self.skew = skew
         self.crash("ZETA")
         zeta = self.restart("ZETA")
@@ -201,7 +201,9 @@ class HeldMessagesTests(EstateTestCase):
     """Ten thousand messages are held by a paused queue, and then released."""
 
     def test_paused_and_resumed(self) -> None:
-        """None leaves while the queue is paused, whatever breaks; all arrive in order once it is resumed."""
+        """No message is sent while the queue is paused, also after failures; all arrive in order once it is
+        resumed.
+        """
         path = self.queue(self.zeta, transactional=True)
         name = self.private_name(self.zeta, path)
         self.commit(self.alpha, name, b"first")
@@ -253,7 +255,7 @@ class DeletedQueueTests(EstateTestCase):
         self.assertEqual(sorted(letters, key=int), bodies[200:])
 
     def bodies_of_first(self, path: str, count: int) -> list[bytes]:
-        """Receive so many permanently."""
+        """Receive this number of messages permanently."""
         found: list[bytes] = []
         while len(found) < count:
             reservation = self.run_to_end(
@@ -289,7 +291,7 @@ class FrozenReceiverTests(EstateTestCase):
     """A receiver that takes packets and answers nothing, as a stopped process does."""
 
     def test_frozen_and_thawed(self) -> None:
-        """Messages wait while it is frozen, whatever that breaks; each arrives once when it goes on."""
+        """Messages wait while it is frozen, also after failures; each arrives once when it continues."""
         path = self.queue(self.zeta, transactional=True)
         name = self.private_name(self.zeta, path)
         self.commit(self.alpha, name, b"1")

@@ -90,7 +90,7 @@ class BadDayTests(SynchronousTestCase):
         self.assertEqual((body, properties["correlation_id"], properties["hops"]), (b"!", identifier, 3))
 
     def several_destinations(self) -> None:
-        """One message for three members of which one is down; the acknowledgements go to a fourth."""
+        """One message for three members, one of them down; the acknowledgements go to a fourth."""
         names = [self.members[name].create(".\\private$\\copies") for name in ("NORTH", "SOUTH", "BRANCH")]
         admin = self.bea.create(".\\private$\\acknowledgements")
         self.members["SOUTH"].kill()

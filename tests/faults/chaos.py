@@ -95,7 +95,7 @@ class Server:
         raise AssertionError(f"{self.name} does not start:\n{self.log.read_text()[-4000:]}")
 
     def kill(self) -> None:
-        """End the process, in whatever it is doing."""
+        """Kill the process at any moment."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -123,7 +123,7 @@ class Chaos:
         self._is_sent = [threading.Event() for _ in self.servers]
 
     def run(self) -> list[str]:
-        """Do it all; gives whatever is wrong."""
+        """Run all steps; returns the violations."""
         with ExitStack() as stack:
             stack.callback(self.network.close)
             for server in self.servers:
@@ -325,7 +325,7 @@ class Chaos:
         )
 
     def story(self) -> str:
-        """What was done, and what came of it."""
+        """The steps of the run, and their results."""
         done = ", ".join(f"{count} {what}" for what, count in sorted(self.done.items()))
         ledger = self.ledger
         return (

@@ -18,7 +18,7 @@ _ABORT = struct.pack("ii", 1, 0)
 
 
 class Disturbance(Enum):
-    """What can happen to the connections that there are."""
+    """A fault of existing connections."""
 
     RESET = "reset"
     """Both ends learn at once that it is over; what was on its way is lost."""
@@ -106,7 +106,9 @@ class _Link:
 
 
 class DisturbedNetwork:
-    """Every connection between some queue managers, each of which listens at port 1801 of its address."""
+    """Proxies for every connection between some queue managers, each of which listens at port 1801 of its
+    address.
+    """
 
     def __init__(self) -> None:
         self._links: list[_Link] = []

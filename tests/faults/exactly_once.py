@@ -1,4 +1,4 @@
-"""What was sent and what was received, and whether the one follows from the other."""
+"""Ledger of sent and received messages, and its verification."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Ledger:
             self.confirmed += len(sending.parcels)
 
     def found(self, queue: str, labels: Sequence[str]) -> None:
-        """What lies at the head of a queue settles whether the last receipt was taken."""
+        """Settle whether the last receipt was accepted, by the messages at the head of a queue."""
         with self._lock:
             doubtful = self._doubtful.pop(queue, [])
             if not labels or list(labels[: len(doubtful)]) != doubtful[: len(labels)]:
@@ -101,7 +101,7 @@ class Ledger:
             )
 
     def judge(self) -> list[str]:
-        """Whatever is wrong."""
+        """All violations."""
         faults = list(self.faults)
         expected: dict[str, list[str]] = {}
         sets = {queue: set(labels) for queue, labels in self.received.items()}

@@ -1,4 +1,4 @@
-"""What was done with a queue manager, and what may be there after its end by all that was said."""
+"""Record of the operations on a queue manager, and of the states that they allow after its end."""
 
 from __future__ import annotations
 
@@ -351,7 +351,7 @@ class History:
         del self._taken[number]
 
     def _held(self, identifier: str) -> set[str]:
-        """What readers have of a queue, or may be about to get."""
+        """The messages of a queue that readers hold, or may be about to get."""
         held = set().union(*self._taken.values())
         takes = (*self.under_way_with("take"), *self.under_way_with("lock"))
         if any(take.details == [identifier] for take in takes):

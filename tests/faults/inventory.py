@@ -1,4 +1,4 @@
-"""What a queue manager finds at the beginning of a life, held against what was done before."""
+"""Comparison of the content of a queue manager at a start with the operations before."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ class Inventory:
             yield f"{waiting} messages wait to be sent, not {least} to {most}"
 
     def _wrong_logs(self) -> Iterator[str]:
-        """What has arrived is in the message log, in the same transaction."""
+        """Violations in the message log, which is written in the transaction of the arrival."""
         for identifier, queue in self.queues.items():
             if not QUEUES[queue.path].get("log"):
                 continue
@@ -223,7 +223,7 @@ class Inventory:
                 self.history.arrived[identifier, name] = self.logs.arrived[identifier, name]
 
     def _begun(self, identifier: str) -> Counter[str]:
-        """What may have arrived in a queue, or not."""
+        """The messages that may or may not have arrived in a queue."""
         return Counter(
             key
             for operation in self.history.under_way.values()
@@ -233,7 +233,7 @@ class Inventory:
         )
 
     def _wrong_events(self) -> Iterator[str]:
-        """What is gone unread has left an event, in the same transaction, and nothing else has."""
+        """Violations in the event log: exactly the messages removed without being received have an event."""
         history = self.history
         for key in history.known().union(self.messages):
             if set(marks_of(key)) & {EXPRESS, AWAY, PAIRED} or key not in history.identifiers:

@@ -111,7 +111,7 @@ class Life:
         return lines
 
     def _all_queues(self) -> list[str]:
-        """What should explain counts that do not fit."""
+        """The state of all queues, to explain counts that do not match."""
         queues = self._manager.model.collection.all_queues()
         return [f"{queue.definition.path}: {queue.message_count}" for queue in queues]
 
@@ -162,7 +162,7 @@ class Life:
 
 
 def _seen(lines: list[list[Any]], abroad: int) -> dict[str, int]:
-    """What the same counts are by what was found."""
+    """The same counts, computed from the messages that were found."""
     found = Counter(line[4] for line in lines if line[0] == "found")
     queues = [line[1] for line in lines if line[0] == "queue"]
     counts = {place: found[place] for place in (*queues, DEAD_LETTERS)}

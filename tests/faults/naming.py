@@ -55,7 +55,7 @@ def name_of(body: bytes | memoryview) -> str:
 
 
 def key_of(name: str, place: str | None) -> str:
-    """What stands for a message in one queue, of which others may have it too."""
+    """The key of a message in one queue, of which other queues may have copies."""
     return f"{name}@{place}" if PAIRED in marks_of(name) else name
 
 

@@ -39,7 +39,7 @@ _NEVER = 1 << 62
 
 
 def mark(number: int) -> str:
-    """What the body of a message holds, so that it can be found."""
+    """The text in the body of a message by which it is found in the trace."""
     return f"<mark {number:06d}>"
 
 
@@ -111,7 +111,7 @@ def answered_identifiers(data: bytes) -> Iterator[str]:
 
 
 def early_answers(calls: Sequence[Call], identifiers: Mapping[str, str]) -> list[str]:
-    """What was answered on the control socket before it was true.
+    """The answers on the control socket before their transaction was on disk.
 
     @param identifiers: by mark, the identifier that was answered for it.
     """

@@ -1,4 +1,4 @@
-"""What a disk may hold after a power cut, computed from a trace of the system calls of a process.
+"""Possible contents of a disk after a power cut, computed from a trace of the system calls of a process.
 
 Synchronised writes are there; of everything else any part may be there or not, each write for itself and each
 sector of it, in any order.
@@ -51,7 +51,7 @@ class Write:
             content[self.offset : end] = self.data
 
     def parts(self, chance: random.Random, likelihood: float) -> list[Write]:
-        """What of it is on the disk: nothing, all, or some sectors."""
+        """The possible parts of the write on the disk: none, all, or some sectors."""
         if self.is_synchronised:
             return [self]
         if self.data is None or len(self.data) <= SECTOR or chance.random() < 0.7:
@@ -147,7 +147,7 @@ class Disk:
                     self._file(path).write(write)
 
     def writes(self, call: Call) -> list[tuple[Path, Write]]:
-        """What a call writes, to a file that is followed."""
+        """The writes of a call, to a file that is followed."""
         path = Path(call.file)
         if call.name not in WRITES or self.root not in path.parents:
             return []

@@ -16,7 +16,7 @@ SHORT = ".\\private$\\short"
 
 
 class ArrivalOutcome(enum.Enum):
-    """What has to be found of a message after a restart."""
+    """Expectation about a message after a restart."""
 
     KEPT = enum.auto()
     GONE = enum.auto()
@@ -37,7 +37,7 @@ class Account:
     refusals: list[MQError] = attrs.field(factory=list)
 
     def wrong(self, queue: str, found: Sequence[str]) -> list[str]:
-        """What is wrong with these bodies in a queue after a restart."""
+        """The violations among these bodies in a queue after a restart."""
         messages = self.messages.get(queue, {})
         faults = [
             f"{body[:40]!r} was confirmed and is lost" for body in self.kept(queue) if body not in found

@@ -89,7 +89,7 @@ class ServerProcess:
 
     @property
     def output(self) -> str:
-        """What it has said."""
+        """The output of the server."""
         return "".join(self._lines)
 
     def is_ready(self) -> bool:

@@ -10,7 +10,7 @@ ORDERS = "orders"
 
 
 class LedgerTests(SynchronousTestCase):
-    """What was received, against what was sent."""
+    """Received messages, compared with sent ones."""
 
     def setUp(self) -> None:
         self.ledger = Ledger()

@@ -160,7 +160,7 @@ class FailingSystemTestCase(ServerTestCase):
         self.assertEqual(len(wrong), 0, "\n".join(wrong))
 
     def wrong_with(self, life: Life, account: Account, fault: Fault) -> str:
-        """What is wrong with a life with a fault; nothing if nothing is."""
+        """The violations in a run with a fault; empty without any."""
         home = self.directory()
         copy_home(self.home, home)
         try:

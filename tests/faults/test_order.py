@@ -51,7 +51,7 @@ class OrderTestCase(ServerTestCase):
         return self.home / "log"
 
     def calls(self, server: ServerProcess) -> Sequence[Call]:
-        """What the server did, which ends with this."""
+        """The system calls of the server, including this last one."""
         self.assertEqual(server.terminate(), -15)
         self.assertFalse(server.is_hung)
         return list(read_log(self.log))
@@ -100,7 +100,7 @@ class OrderTestCase(ServerTestCase):
         self.assertEqual(early_acknowledgements(self.calls(server), marks), [])
 
     def careless(self, storage: str) -> list[str]:
-        """What is found of a store that is not to be trusted."""
+        """The violations found in a store that does not sync."""
         server = self.traced(storage, environment=self.plugins())
         identifiers = self.load(server)
         return early_answers(self.calls(server), identifiers)

@@ -76,7 +76,7 @@ class Promises:
         return promises
 
     def wrong(self, place: int, found: Sequence[str]) -> list[str]:
-        """What is wrong with the messages that are there if the power fails at this position of the trace."""
+        """The violations in the messages that remain if the power fails at this position of the trace."""
         faults = [
             f"{text} was confirmed and is lost"
             for text, when in self.sent.items()
@@ -118,7 +118,7 @@ class PowerCutTestCase(ServerTestCase):
         raise NotImplementedError
 
     def wrong(self) -> list[str]:
-        """What is wrong after a power cut, at any of many positions."""
+        """The violations after a power cut at any of many positions."""
         chance = random.Random(SEED)
         # Most of the others open files for reading while the server starts.
         eligible = [number for number, call in enumerate(self.calls) if call.name != "openat"]
@@ -135,7 +135,7 @@ class PowerCutTestCase(ServerTestCase):
         return wrong
 
     def cut(self, disk: Disk, call: Call, chance: random.Random, likelihood: float) -> list[str]:
-        """What is wrong after a power cut during this call."""
+        """The violations after a power cut during this call."""
         directory = self.home / "cut"
         directory.mkdir()
         try:
@@ -180,7 +180,7 @@ class PowerCutTests(PowerCutTestCase):
         return marks
 
     def test_power_cuts(self) -> None:
-        """Whatever of what was not synchronised comes on the disk, all that was promised is there."""
+        """Everything confirmed is there, for any part of the unsynchronised writes on the disk."""
         self.try_power_cuts("sqlite")
 
     def test_notices_a_store_that_does_not_wait(self) -> None:
@@ -206,7 +206,7 @@ class LogPowerCutTests(PowerCutTestCase):
         return marks
 
     def test_power_cuts(self) -> None:
-        """Whatever of what was not synchronised comes on the disk, all that was promised is there."""
+        """Everything confirmed is there, for any part of the unsynchronised writes on the disk."""
         self.try_power_cuts("small-log")
 
 

@@ -61,7 +61,7 @@ class Fault:
 
 
 def attach(command: Sequence[str], process: int) -> subprocess.Popen[bytes]:
-    """Trace a process that has stopped itself, with what L{tracer} gives, and let it go on."""
+    """Trace a process that has stopped itself, with the command of L{tracer}, and resume it."""
     options = [option for option in command if option != "-D"]
     status = Path(f"/proc/{process}/status")
     while "State:\tT" not in status.read_text():
@@ -135,7 +135,7 @@ _FILE = re.compile(r"\d+<([A-Z-]+:\[[^]]*\]|[^>]*)>")
 
 
 def unhex(text: str) -> bytes:
-    """What C{\\x61\\x62} means."""
+    r"""Decode C{\x61\x62}."""
     return bytes.fromhex(text.replace("\\x", ""))
 
 

@@ -123,7 +123,7 @@ class Users:
                 raise
 
     async def work(self) -> None:
-        """What one of them does: one thing after the other."""
+        """Perform the operations of one user, one after the other."""
         weights = [weight for weight, _ in self._actions]
         while self._left is None or self._left > 0:
             if self._left is not None:
@@ -179,7 +179,7 @@ class Users:
         ]
 
     async def _flood(self) -> None:
-        """Send so many express messages that some have to be stored, then purge them."""
+        """Send this number of express messages, so that some have to be stored, then purge them."""
         message = Message(body=bytes(60_000))
         for _ in range(8):
             await self._manager.send(FLOODED, [message] * 10)

@@ -24,7 +24,7 @@ Figures = dict[str, dict[str, int]]
 
 
 def load(work: Path) -> Figures:
-    """What has been done so far."""
+    """The figures of earlier runs."""
     path = work / "figures.json"
     figures: Figures = json.loads(path.read_text()) if path.exists() else {}
     return figures

@@ -1,4 +1,4 @@
-"""What a target reports."""
+"""Reports of the fuzz targets."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def reported(target: Callable[[bytes], None], findings: Path, name: str) -> Call
 
 
 def main() -> None:
-    """Fuzz until all runs are done, or the time is over."""
+    """Fuzz until all runs are done, or the time has expired."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.run")
     parser.add_argument("target")
     parser.add_argument("--runs", type=int, default=100_000)

@@ -430,5 +430,5 @@ _SEEDS: Final[Mapping[str, Callable[[], Iterable[bytes]]]] = {
 
 
 def seeds(target: str) -> list[bytes]:
-    """What a target begins with."""
+    """The initial inputs of a target."""
     return list(_SEEDS[target]())

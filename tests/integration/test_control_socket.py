@@ -39,7 +39,7 @@ ORDERS = ".\\private$\\orders"
 
 @attrs.frozen
 class Ended:
-    """What a command left behind."""
+    """Result of a command: exit status and output."""
 
     status: int | None
     output: bytes
@@ -76,7 +76,7 @@ class Command(ProcessProtocol):
         self.errors += data
 
     def processEnded(self, reason: Failure) -> None:
-        """It is over."""
+        """Record the end of the process."""
         assert isinstance(reason.value, ProcessDone | ProcessTerminated)
         self.ended.callback(Ended(reason.value.exitCode, self.output, self.errors.decode("utf-8")))
 
@@ -222,7 +222,7 @@ class WatchTests(CommandTestCase):
         self.assertEqual((await self.msmq("session", "list", "--json")).output, b"")
 
     async def test_outgoing(self) -> None:
-        """What waits for another computer shows with the keys of the contract."""
+        """Messages pending for another computer are shown with the keys of the contract."""
         await self.msmq("send", "DIRECT=OS:beta\\private$\\q", "--body", "x")
         [queue] = (await self.msmq("outgoing", "list", "--json")).objects
         keys = {"format_name", "state", "next_hops", "messages", "bytes", "unacknowledged", "history"}
@@ -295,7 +295,7 @@ class MessageTests(CommandTestCase):
     """Sending and receiving."""
 
     async def test_send_and_receive(self) -> None:
-        """What one command sends another receives, with everything that was said of it."""
+        """A message sent by one command is received by another, with all its properties."""
         sent = await self.msmq(
             *("send", ORDERS, "--body", "Grüße", "--label", "L", "--priority", "6", "--app-tag", "7"),
             *("--body-type", "8", "--journal", "--dead-letter", "--ack", "full-receive"),
@@ -359,7 +359,7 @@ class MessageTests(CommandTestCase):
         self.assertEqual(await self.bodies(), [body] * 3)
 
     async def test_nothing_in_time(self) -> None:
-        """Nothing at all is status 3, and nothing is printed; fewer than asked for is status 0."""
+        """No message in time is status 3 without output; fewer than requested is status 0."""
         ended = await self.msmq("receive", ORDERS, "--timeout", "0.05", "--json")
         self.assertEqual((ended.status, ended.output), (3, b""))
         self.assertIn("MQ_ERROR_IO_TIMEOUT", ended.errors)
@@ -395,7 +395,7 @@ class GivingBackTests(CommandTestCase):
     """A command that dies takes nothing with it that it has not printed."""
 
     async def test_killed_while_it_waits(self) -> None:
-        """What comes after a waiting command was killed stays in the queue."""
+        """Messages that arrive after a waiting command was killed stay in the queue."""
         command = self.begin("receive", ORDERS)
         await self.until_somebody_waits()
         command.kill()

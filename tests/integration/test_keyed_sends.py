@@ -1,4 +1,4 @@
-"""Messages under keys, over a server that is killed: each is there once, whatever was sent how often."""
+"""Messages sent under keys, over a server that is killed: each arrives once, however often it was sent."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class KeyedOverKillsTests(SynchronousTestCase):
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def bodies(self, queue: str) -> list[bytes]:
-        """What is in a queue, which is empty then."""
+        """The bodies in a queue, which is emptied."""
         found: list[bytes] = []
         with self.client.receive(queue, count=10 * COUNT, timeout=0.2) as stream:
             for item in stream:
@@ -111,7 +111,7 @@ class KeyedOverKillsTests(SynchronousTestCase):
             )
 
     def sent_until_killed(self, process: subprocess.Popen[str], after: int, **header: Any) -> list[str]:
-        """Send everything, and kill the server when so many identifiers have come."""
+        """Send all messages, and kill the server after this number of identifiers."""
         identifiers: list[str] = []
         try:
             for identifier in self.client.send(self.records(**header), pipelined=True, outstanding=50):

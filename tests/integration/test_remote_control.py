@@ -66,7 +66,7 @@ class LocationTests(SynchronousTestCase):
         )
 
     def test_refusals(self) -> None:
-        """What is wrong is named."""
+        """An error names the problem."""
         for text, word in (
             ("", "control socket"),
             ("unix:", "control socket"),
@@ -91,7 +91,7 @@ class LocationTests(SynchronousTestCase):
 
 
 class ConfigurationTests(SynchronousTestCase):
-    """What the server listens on."""
+    """The endpoint of remote control."""
 
     def problems(self, endpoint: str, *more: str) -> str:
         path = Path(self.mktemp())
@@ -148,7 +148,7 @@ class RemoteTestCase(TestCase):
         await self.service.create_queue(ORDERS)
 
     def configuration(self, **keys: str) -> Any:
-        """Of the server."""
+        """The configuration of the server."""
         endpoint = "tcp:0:interface=127.0.0.1"
         if self.kind == "tls":
             endpoint = f"tls:0:interface=127.0.0.1:certificate={self.key}:privateKey={self.key}"
@@ -386,7 +386,7 @@ class TokenTests(RemoteTestCase):
         self.assertEqual(self.service.inspection.queue(ORDERS).messages, 0)
 
     async def test_unusable_token_file(self) -> None:
-        """A file that is none is named before anything is said."""
+        """An invalid token file is reported before a request is sent."""
         self.token.chmod(0o644)
         error = await self.refusal(self.client())
         self.assertEqual(error.status, Status.MQ_ERROR_ACCESS_DENIED)

@@ -71,7 +71,7 @@ class ServerProcessTests(SynchronousTestCase):
         process.communicate()
 
     def refused(self, *options: str) -> str:
-        """What a server that does not start says on standard error."""
+        """Standard error of a server that does not start."""
         done = subprocess.run(
             self.arguments(*options), capture_output=True, text=True, timeout=DEADLINE, cwd=self.directory
         )

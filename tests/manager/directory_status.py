@@ -7,7 +7,7 @@ from msmq.interfaces.summaries import DirectoryStatus
 
 
 def directory_status(manager: IQueueManager) -> DirectoryStatus:
-    """What a queue manager that has a directory reports of it."""
+    """The status of a queue manager with a directory."""
     status = manager.inspection.status().directory
     assert status is not None
     return status

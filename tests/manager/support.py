@@ -107,7 +107,7 @@ class FaultyStore(MemoryMessageStore):
         return done
 
     def finish(self, count: int = 1_000_000) -> None:
-        """Do what waits, and what follows from it, up to so many things."""
+        """Perform pending operations and their consequences, up to this number."""
         while self._waiting and count:
             count -= 1
             work, done = self._waiting.popleft()
@@ -204,7 +204,7 @@ class ManagerTestCase(NodesTestCase):
         return self.run_to_end(peek())
 
     def count(self, queue: str) -> int:
-        """The number of messages in a queue, whatever their state."""
+        """The number of messages in a queue, in any state."""
         found = [*self.service.inspection.queues(), *self.service.inspection.system_queues()]
         main, _, part = queue.partition(";")
         for each in found:

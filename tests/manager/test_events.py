@@ -1,4 +1,4 @@
-"""The event log: what became of messages that were not received, and what is known of one of them."""
+"""The event log: events of messages that were not received, and the explanation of one message."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tests.manager.support import BROKEN, ManagerTestCase
 
 
 class EventTestCase(ManagerTestCase):
-    """Nothing but what L{ManagerTestCase} has."""
+    """The fixtures of L{ManagerTestCase}."""
 
     def told(self, identifier: MessageIdentifier) -> list[tuple[str, str]]:
-        """What happened to a message, and where."""
+        """The events of a message, and their queues."""
         explanation = self.run_to_end(self.service.inspection.explain(identifier))
         return [(event.event, event.queue) for event in explanation.events]
 
@@ -51,7 +51,7 @@ class EventTests(EventTestCase):
         self.assertTrue(10 <= event.time - sent < 11, event.time - sent)
 
     def test_received(self) -> None:
-        """What was received leaves no line."""
+        """A received message leaves no event."""
         [identifier] = self.put(self.orders, b"1")
         self.take(self.alpha, self.orders)
         self.assertEqual((self.told(identifier), self.places(identifier), self.events()), ([], [], []))
@@ -96,7 +96,7 @@ class ExplainTests(EventTestCase):
         self.assertEqual(self.places(identifier), expected)
 
     def test_unknown(self) -> None:
-        """Nothing known is not an error."""
+        """An unknown message is not an error."""
         self.assertEqual(self.places(MessageIdentifier(self.alpha.model.identifier, 1)), [])
 
     def test_it_leaves_meanwhile(self) -> None:
@@ -149,7 +149,7 @@ class BoundedTests(EventTestCase):
         self.assertEqual(self.events()[-1].identity, last.to_bytes())
 
     def test_after_restarts(self) -> None:
-        """What an earlier life left is counted as well."""
+        """Events from before a restart count too."""
         for _ in range(7):
             self.put(self.orders, *(b"x" for n in range(500)), delivery=Delivery.EXPRESS)
             purging = self.deferred(self.service.purge_queue(self.orders))

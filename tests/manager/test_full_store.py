@@ -54,7 +54,7 @@ class FullStoreTests(ManagerTestCase):
         self.assertNotIn("space_probe", snapshot.state)
 
     def test_receiving_goes_on(self) -> None:
-        """What was there is received, moved and purged, for that makes space."""
+        """Stored messages are received, moved and purged, since that frees space."""
         self.put(self.orders, b"1", b"2", b"3")
         self.fill()
         self.store.error = None
@@ -137,7 +137,9 @@ class FullReceiverTests(ManagerTestCase):
         return sum(queue.messages for queue in self.beta.service.inspection.outgoing())
 
     def test_nothing_is_acknowledged(self) -> None:
-        """What is not stored stays with its sender, and arrives once and in order when there is space."""
+        """A message that is not stored stays at its sender, and arrives once and in order when there is
+        space.
+        """
         self.send_from_beta(b"0")
         self.clock.advance(5)
         self.assertEqual(self.waiting(), 0)
@@ -163,7 +165,7 @@ class FullReceiverTests(ManagerTestCase):
         self.assertEqual(self.seen(self.payments), [b"%d" % number for number in range(20)])
 
     def test_killed_before_it_was_stored(self) -> None:
-        """What ALPHA lost with its life BETA still has."""
+        """BETA still has the messages that ALPHA lost."""
         self.store.is_slow = True
         self.send_from_beta(*(b"%d" % number for number in range(10)))
         self.clock.advance(5)

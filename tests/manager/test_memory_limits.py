@@ -1,4 +1,4 @@
-"""What memory has no room for: express messages, which the store keeps then, and packets that it has."""
+"""Memory limits: overflow of express messages into the store, and cached packets of stored ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def bodies(count: int, size: int = 100) -> list[bytes]:
 
 
 class ExpressOverflowTests(ManagerTestCase):
-    """Memory has room for about ten small express messages."""
+    """A memory limit of about ten small express messages."""
 
     limits = {"express_memory": 4000, "packet_memory": 4000}  # noqa: RUF012
 
@@ -159,7 +159,7 @@ class ExpressOverflowTests(ManagerTestCase):
 
 
 class PacketMemoryTests(ManagerTestCase):
-    """Memory has room for no packet that the store has."""
+    """A memory limit that caches no packet of stored messages."""
 
     limits = {"packet_memory": 0}  # noqa: RUF012
 
@@ -175,7 +175,7 @@ class PacketMemoryTests(ManagerTestCase):
         return int(self.service.inspection.outgoing()[0].messages)
 
     def test_read_when_needed(self) -> None:
-        """Reading, giving back and receiving find the same packets, and none stays in memory."""
+        """Reading, releasing and receiving return the same packets, and none stays in memory."""
         sent = bodies(50)
         self.put(self.orders, *sent)
         self.assertEqual(self.alpha.model.storage.cached, 0)
@@ -187,7 +187,7 @@ class PacketMemoryTests(ManagerTestCase):
         self.assertEqual(self.bodies(self.alpha, self.orders), sent)
 
     def test_to_another_queue_manager(self) -> None:
-        """Everything arrives once and in order, whatever its priority and however it goes."""
+        """All messages arrive once and in order, of any priority and delivery."""
         sent = bodies(500)
         for number in range(0, 500, 50):
             self.put(TO_BETA, *sent[number : number + 50], journal=True)
@@ -280,7 +280,7 @@ class PacketMemoryTests(ManagerTestCase):
         self.assertEqual(self.seen(self.orders), [b"1"])
 
     def test_stopped_while_packets_are_read(self) -> None:
-        """Nothing is lost by it."""
+        """No message is lost."""
         self.put(self.orders, b"1")
         self.store.is_slow = True
         receiving = self.deferred(self.service.reserve(self.orders, timeout=0))

@@ -23,7 +23,7 @@ ELSEWHERE = "DIRECT=TCP:127.0.0.4\\private$\\orders"
 
 
 class OpenQueueTestCase(ManagerTestCase):
-    """Nothing but what L{ManagerTestCase} has."""
+    """The fixtures of L{ManagerTestCase}."""
 
     def open(
         self,
@@ -95,7 +95,7 @@ class OpenTests(OpenQueueTestCase):
         self.not_opened(Status.MQ_ERROR_UNSUPPORTED_ACCESS_MODE, self.orders, SEND, deny)
 
     def test_names(self) -> None:
-        """What is not there, and what cannot be opened so."""
+        """Unknown queues, and queues that cannot be opened with this access, are refused."""
         self.not_opened(Status.MQ_ERROR_QUEUE_NOT_FOUND, ".\\private$\\none")
         self.not_opened(Status.MQ_ERROR_QUEUE_NOT_FOUND, ".\\private$\\none;sub")
         unsupported = Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION
@@ -278,7 +278,7 @@ class CursorTests(OpenQueueTestCase):
         self.cursor = self.handle.cursor()
 
     def browse(self) -> list[bytes]:
-        """What the cursor goes over from where it is."""
+        """The messages that the cursor visits from its position."""
 
         async def browse() -> list[bytes]:
             return [bytes(message.view.body) async for message in self.cursor]
@@ -310,7 +310,7 @@ class CursorTests(OpenQueueTestCase):
         self.assertEqual(self.seen(self.orders), [b"0", b"2", b"4"])
 
     def test_others_receive(self) -> None:
-        """What others take while it browses costs it nothing but these messages."""
+        """Messages received by others during browsing are skipped, and no others."""
         self.put(self.orders, b"1", b"2", b"3", b"4")
 
         async def browse() -> list[bytes]:
@@ -393,7 +393,7 @@ class OutgoingTests(OpenQueueTestCase):
     """L{QueueManagerService.pause_outgoing} and L{QueueManagerService.resume_outgoing}."""
 
     def test_pause_and_resume(self) -> None:
-        """Nothing goes while it is paused, also when there is a session; then all of it goes, in order."""
+        """No message is sent while the queue is paused, even with a session; then all are sent, in order."""
         beta = self.node("BETA", BETA)
         beta.start()
         self.addCleanup(beta.service.stopService)

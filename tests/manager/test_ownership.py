@@ -11,7 +11,7 @@ from tests.manager.support import FULL, ManagerTestCase
 
 
 class OwnershipTests(ManagerTestCase):
-    """What one queue manager has kept is of no use to another."""
+    """A store belongs to one queue manager."""
 
     def end(self) -> None:
         """End ALPHA's life in order."""

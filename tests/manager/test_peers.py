@@ -1,4 +1,4 @@
-"""What is remembered of peers has an end."""
+"""Limits on the state of peers."""
 
 from __future__ import annotations
 

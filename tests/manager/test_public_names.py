@@ -71,7 +71,7 @@ class PublicNamesTests(SynchronousTestCase):
         self.directory.add(QueueObject(identifier=ORDERS.queue, pathname=f"{computer}\\orders"))
 
     def test_learned(self) -> None:
-        """What was learned by either name is known by that, whatever its case."""
+        """A location that was looked up by one name is found by the other too, case-insensitively."""
         for name in (PATH, ORDERS):
             self.assertRaises(UnknownPublicQueue, self.names.find, name)
         self.done(self.names.learn(PATH))
@@ -118,7 +118,9 @@ class PublicNamesTests(SynchronousTestCase):
         self.assertEqual(self.found, [ORDERS.queue])
 
     def test_directory_away(self) -> None:
-        """What was known holds, by both names; what was not is learned later, and by a path not at all."""
+        """Known locations stay valid under both names; unknown format names are looked up later, paths are
+        refused.
+        """
         self.done(self.names.learn(PATH))
         self.directory.is_connected = False
         self.clock.advance(FRESH + 1)
@@ -140,7 +142,7 @@ class PublicNamesTests(SynchronousTestCase):
         self.assertEqual(self.names.find(other), PublicQueue(other, BETA))
 
     def test_bound(self) -> None:
-        """Of very many the one that was not asked for for longest is forgotten, with its path."""
+        """Beyond the limit the least recently used location is removed, with its path."""
         self.patch(public_names, "REMEMBERED", 2)
         for number in (0x20, 0x21):
             self.directory.add(QueueObject(identifier=UUID(int=number), pathname=f"BETA\\q{number}"))
@@ -152,7 +154,7 @@ class PublicNamesTests(SynchronousTestCase):
         self.assertRaises(UnknownPublicQueue, self.names.find, parse_path_name("BETA\\q32"))
 
     def test_stopped(self) -> None:
-        """Nothing is looked for any more."""
+        """No further look-ups are made."""
         self.names.owner_of(UUID(int=5))
         self.clock.advance(0)
         self.names.stop()

@@ -26,5 +26,5 @@ class QueuePropertyTests(SynchronousTestCase):
         self.assertIn("transactionall", str(caught.exception))
 
     def test_the_control_api_takes_all(self) -> None:
-        """What an application can give a queue, an operator can give it too."""
+        """An operator can set every property of a queue that an application can."""
         self.assertEqual(set(DEFAULTS) - set(PROPERTIES), {"security", "application_type"})

@@ -70,7 +70,7 @@ class Played:
 
     @property
     def requests(self) -> list[DirectoryRequest]:
-        """What the directory was asked for, in order."""
+        """The directory requests, in order."""
         return [effect.request for effect in self.effects if isinstance(effect, AskDirectory)]
 
     def of(self, kind: type[Any]) -> list[Any]:

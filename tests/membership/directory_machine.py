@@ -123,7 +123,7 @@ class Machine:
 
 
 class MachineTestCase(SynchronousTestCase):
-    """What the tests have in common."""
+    """Common fixtures of the tests."""
 
     def setUp(self) -> None:
         self.machine = Machine()

@@ -72,7 +72,9 @@ class WritingTests(SynchronousTestCase):
             self.assertEqual(played.effects, [AskDirectory(CreateObject(PARIS, ("name",)))])
 
     def test_create_public_queue(self) -> None:
-        """MQDMPR-3.1.7.1.18-02: others are notified of a public queue first, whatever comes of it."""
+        """MQDMPR-3.1.7.1.18-02: the notification about a public queue is sent first, even if the creation
+        fails.
+        """
         for outcome in (Outcome(value=QUEUE), EXISTS, DISCONNECTED):
             _, played = play(access().create_directory_object(ORDERS), replies(outcome))
             notification = SendChangeNotification(ChangeOperation.QUEUE_CREATION, ORDERS)
@@ -325,7 +327,7 @@ class CheckDirectoryOnlineTests(SynchronousTestCase):
         self.assertEqual([change.name for change in store.changes], ["directory.queue_manager"])
 
     def test_nothing_has_changed(self) -> None:
-        """What is as it was is not stored again."""
+        """Unchanged objects are not stored again."""
         directory = access(ORDERS, offline=True)
         _, played = play(directory.check_directory_online(), replies(found(ALPHA), found(ORDERS)))
         self.assertEqual(len(played.effects), 2)
@@ -366,7 +368,7 @@ def _name(queue: UUID) -> str:
 
 
 class RestartTests(SynchronousTestCase):
-    """What is left of a queue after a restart."""
+    """State of a queue after a restart."""
 
     def test_restored(self) -> None:
         """MQDMPR-3.1.1-05: what was kept is there again under its Identifier, without the directory."""
@@ -425,7 +427,7 @@ class DirectoryHistory(RuleBasedStateMachine):
         self.check(self.directory.write_directory(written))
 
     def check(self, event: Procedure[Outcome]) -> None:
-        """What changes the directory is done exactly when it is there."""
+        """Assert that requests that change the directory are made exactly while it is available."""
         assert self.run_event(event).succeeded is self.is_there
 
     @rule()

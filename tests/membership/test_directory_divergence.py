@@ -1,4 +1,4 @@
-"""What a queue becomes when others have changed its object in the directory."""
+"""Effects on a queue when others change its object in the directory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OURS, THEIRS = (
 
 
 def changed(changes: DirectoryChanges, **attributes: Any) -> tuple[dict[str, Any], list[str]]:
-    """What of these attributes of the object the queue has then, and what is reported."""
+    """The attributes of the object that the queue adopts, and those that are reported."""
     taken, differences = take_over_queue(VAULT, attrs.evolve(VAULT, **attributes), changes)
     return {name: getattr(taken, name) for name in attributes}, [str(each) for each in differences]
 
@@ -88,7 +88,7 @@ class QueueManagerTests(SynchronousTestCase):
     """The object of the queue manager itself."""
 
     def test_keys(self) -> None:
-        """Keys of others are never its own; the first ones are those that the directory has."""
+        """Foreign keys are never adopted; the first ones are those in the directory."""
         own = QueueManagerObject(public_encryption_key_list=OURS)
         found = attrs.evolve(own, public_encryption_key_list=THEIRS, routing_server=True)
         taken, differences = take_over_queue_manager(own, found)
@@ -105,7 +105,9 @@ class ListTests(SynchronousTestCase):
     """The list of a queue and the one of its object."""
 
     def test_differences(self) -> None:
-        """What the directory allows and the list does not comes first; administrators are no difference."""
+        """Rights that the directory grants in addition come first; entries of administrators are not a
+        difference.
+        """
         own = parse_sddl("D:(D;;0x2;;;AN)(A;;0x4;;;BU)")
         admins = "(A;;GA;;;SY)(A;;GA;;;S-1-5-21-1-2-3-512)(A;ID;GA;;;S-1-5-21-1-2-3-1001)"
         same = parse_sddl(f"D:(OD;;CR;06bd3201-df3e-11d1-9c86-006008764d0e;;AN)(OA;;CR;{SEND};;BU){admins}")
@@ -123,6 +125,6 @@ class ListTests(SynchronousTestCase):
         )
 
     def test_many(self) -> None:
-        """Of very many differences the first are reported."""
+        """The first of very many differences are reported."""
         found = "".join(f"(OA;;CR;{SEND};;S-1-5-21-1-2-3-{rid})" for rid in range(100))
         self.assertEqual(len(list_divergence(parse_sddl("D:"), parse_sddl(f"D:{found}"))), MOST_DIFFERENCES)

@@ -137,7 +137,7 @@ class IntegratedTests(MachineTestCase):
         self.assertEqual((changed.object, changed.former_identifier), (local.object, None))
 
     def test_sites(self) -> None:
-        """MQDMPR-3.1.3-15: our sites are known, those that can be read."""
+        """MQDMPR-3.1.3-15: the own sites that can be read are known."""
         self.furnish(attrs.evolve(ALPHA, site_identifier_list=(SITE, PARIS.identifier, UUID(int=0xBAD))))
         local = self.initialize()
         self.assertEqual({known.site.name for known in local.sites.values()}, {"london", "paris"})
@@ -170,7 +170,7 @@ class IntegratedTests(MachineTestCase):
         self.check_members()
 
     def check_members(self) -> None:
-        """What is known is what the lists of identifiers say, under those identifiers."""
+        """Assert that the known objects are exactly those in the lists of identifiers."""
         local = self.machine.access.local
         self.assertLessEqual(set(local.sites), set(local.object.site_identifier_list))
         for identifier, known in local.sites.items():

@@ -266,7 +266,7 @@ class ExpandFormatNameTests(SynchronousTestCase):
 
 
 class MachineSidTests(SynchronousTestCase):
-    """What the default security descriptor of a queue needs of the directory."""
+    """The directory data for the default security descriptor of a queue."""
 
     def test_sid(self) -> None:
         """MQDMPR-3.1.7.1.3.1-01: the SID of the computer if a directory has it, else none."""

@@ -239,7 +239,7 @@ class DefaultTests(SynchronousTestCase):
 
 
 class LimitTests(SynchronousTestCase):
-    """What an attribute cannot have."""
+    """Invalid values of attributes."""
 
     def refused(self, of: type[DirectoryObject], **attributes: Any) -> MQError:
         error: MQError = self.assertRaises(MQError, of, **attributes)
@@ -357,7 +357,7 @@ class ResultTests(SynchronousTestCase):
 
 
 class EntryTests(SynchronousTestCase):
-    """What a read finds."""
+    """Results of a read."""
 
     def test_whole_object(self) -> None:
         """All that is published comes back; what is not set has its default."""
@@ -376,7 +376,7 @@ class EntryTests(SynchronousTestCase):
         self.assertRaises(LocalProtocolError, lambda: part.object)
 
     def test_onto(self) -> None:
-        """What was read replaces what was known; what was not, and what is never published, stays."""
+        """Read attributes replace known ones; unread attributes, and those that are never published, stay."""
         known = QueueObject(label="old", quota=5, base_priority=3, private_queue_number=9)
         read = DirectoryEntry(QueueObject, {"label": "new"})
         self.assertEqual(read.onto(known), QueueObject(label="new", private_queue_number=9))
@@ -410,11 +410,11 @@ class KeepingTests(SynchronousTestCase):
         self.assertEqual(unpack_object(type(kept), packed), kept)
 
     def test_missing_attribute(self) -> None:
-        """What an earlier version did not keep has its default."""
+        """An attribute that an earlier version did not store has its default."""
         self.assertEqual(unpack_object(QueueObject, {"quota": 3}), QueueObject(quota=3))
 
     def test_damage(self) -> None:
-        """What cannot have been kept is refused, and named."""
+        """An impossible stored value is refused, and named."""
         for packed, problem in (
             ([], "no Queue"),
             ({"colour": 1}, "colour"),

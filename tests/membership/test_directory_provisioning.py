@@ -190,7 +190,7 @@ class ProvisioningTests(MachineTestCase):
             self.assertIn(name, values)
 
     def test_roles_of_the_directory_stay(self) -> None:
-        """What an administrator has decided before the first start holds, whatever the configuration says."""
+        """Roles that an administrator set before the first start take precedence over the configuration."""
         own = self.machine.access.local.object
         self.machine.access.local.object = attrs.evolve(own, routing_server=True)
         self.directory.add(
@@ -199,7 +199,7 @@ class ProvisioningTests(MachineTestCase):
         self.assertFalse(self.provision().object.routing_server or self.held().routing_server)
 
     def test_directory_refuses(self) -> None:
-        """What keeps the object from being published is the reason why there is no queue manager."""
+        """The reason for a refused publication is reported as the reason of the failed start."""
         for refused, result, status in (
             ("create", DirectoryOperationResult.GENERIC_ERROR, Status.MQ_ERROR_DS_ERROR),
             ("create", DirectoryOperationResult.OBJECT_ALREADY_EXISTS, Status.MQ_ERROR_MACHINE_NOT_FOUND),
@@ -270,7 +270,7 @@ class RoleTests(MachineTestCase):
         return asked
 
     def test_server(self) -> None:
-        """A routing server writes its roles, whatever site it got meanwhile, and nothing else."""
+        """A routing server writes its roles only, also if its site has changed."""
         self.furnish(attrs.evolve(IN_LONDON, routing_server=True))
         [written] = self.publish()
         self.assertEqual(written.object, self.machine.access.local.object)
@@ -291,7 +291,7 @@ class RoleTests(MachineTestCase):
 
 
 class UpkeepTests(MachineTestCase):
-    """What the timers do."""
+    """Effects of the timers."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -366,7 +366,7 @@ class UpkeepTests(MachineTestCase):
             self.patch(self.directory, name, asked)
 
     def test_nothing_has_changed(self) -> None:
-        """What is as it was is not stored again."""
+        """Unchanged objects are not stored again."""
         self.machine.performed.clear()
         self.machine.clock.advance(12 * 3600)
         self.expire()
@@ -382,7 +382,7 @@ class UpkeepTests(MachineTestCase):
             self.assertEqual(self.machine.access.timers.deadline(), self.machine.clock.now().monotonic + 3600)
 
     def test_directory_servers(self) -> None:
-        """Domain controllers that come are found within a day; those that are known stay."""
+        """New domain controllers are found within a day; known ones stay."""
         record = "_ldap._tcp.dc._msdcs.example.com"
         for servers in (["dc2"], ["dc1", "dc2"], []):
             self.machine.servers[record] = servers
@@ -416,7 +416,7 @@ class UpkeepTests(MachineTestCase):
 
 
 class SettingsTests(MachineTestCase):
-    """What only the queue manager itself knows, over a restart."""
+    """Local settings of the queue manager, over a restart."""
 
     def restarted(self, change: Callable[[LocalQueueManager], None]) -> LocalQueueManager:
         change(self.machine.access.local)
@@ -447,7 +447,7 @@ class SettingsTests(MachineTestCase):
         self.assertEqual(local.initialization_retry_timer_duration, 240)
 
     def test_volatile(self) -> None:
-        """What is neither persistent nor published begins anew."""
+        """Attributes that are neither persistent nor published are reset."""
 
         def change(local: LocalQueueManager) -> None:
             local.directory_offline = True
@@ -478,7 +478,7 @@ class SettingsTests(MachineTestCase):
         self.assertFalse(local.connection_active)
 
     def test_damage(self) -> None:
-        """What was never stored so is refused by its name."""
+        """A value that was never stored is refused with its name."""
         site = f"directory.site.{str(SITE).upper()}"
         for name, value in (
             ("directory.settings", b"{"),
@@ -496,6 +496,6 @@ class SettingsTests(MachineTestCase):
             self.assertIn(name, str(error))
 
     def test_other_names(self) -> None:
-        """What others keep is left alone."""
+        """State values of other parts are not touched."""
         self.machine.state = {"sequential_id": b"\1", "directory": b"x"}
         self.assertEqual(self.machine.start().local.public_queues, {})

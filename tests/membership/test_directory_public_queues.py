@@ -76,7 +76,7 @@ class Scripted:
 
 
 def kinds(played: Played) -> list[str]:
-    """What was asked for, as words."""
+    """The kinds of the directory requests."""
     return [
         type(effect.request).__name__ if isinstance(effect, AskDirectory) else type(effect).__name__
         for effect in played.effects
@@ -116,14 +116,14 @@ class NewQueueTests(SynchronousTestCase):
         self.assertEqual((queue.scope.value, queue.full_path, queue.directory_path), ("Enterprise", "", ""))
 
     def test_both_paths(self) -> None:
-        """MQDMPR-3.1.1.2-05: the two paths differ by the name of the computer, whatever the queue is."""
+        """MQDMPR-3.1.1.2-05: the two paths differ by the name of the computer, for any queue."""
         for path in ("orders", "private$\\orders"):
             queue = self.make(f".\\{path}")
             self.assertEqual(str(parse_path_name(queue.pathname)), f"ALPHA\\{path}")
             self.assertEqual(str(parse_path_name(queue.qualified_pathname)), f"alpha.example.com\\{path}")
 
     def test_copied(self) -> None:
-        """MQDMPR-3.1.7.1.3-04: whatever was asked for is there."""
+        """MQDMPR-3.1.7.1.3-04: all requested attributes are present."""
         attributes: dict[str, Any] = {
             "label": "orders",
             "type": UUID(int=7),
@@ -143,11 +143,11 @@ class NewQueueTests(SynchronousTestCase):
             self.assertEqual(getattr(queue, name), value, name)
 
     def test_private_queue_has_no_priority(self) -> None:
-        """The base priority of a private queue is 0, whatever was asked for (MQMQ-2.3.1.6-01)."""
+        """The base priority of a private queue is 0, for any request (MQMQ-2.3.1.6-01)."""
         self.assertEqual(self.make(".\\private$\\q", base_priority=5).base_priority, 0)
 
     def test_definition(self) -> None:
-        """What the queue model keeps of it."""
+        """The part of the object that the queue model stores."""
         queue = self.make(".\\Orders", quota=5, journaling=True, label="l", identifier=QUEUE)
         definition = definition_of(queue)
         self.assertEqual((definition.identifier, definition.path), (QUEUE, "Orders"))
@@ -254,7 +254,7 @@ class CreateTests(SynchronousTestCase):
             self.assertEqual(self.played.effects, [])
 
     def test_two_at_once(self) -> None:
-        """Of two that make the same queue at the same time one is refused."""
+        """One of two concurrent creations of a queue is refused."""
         first = self.queues.create(ORDERS_PATH, NOW)
         next(first)
         self.refused(Status.MQ_ERROR_QUEUE_EXISTS)
@@ -336,7 +336,9 @@ class DeleteTests(SynchronousTestCase):
             self.assertEqual(self.access.local.deletions, {})
 
     def test_tried_again_in_vain(self) -> None:
-        """What the directory refuses stays and keeps back no other; one that is away is not asked on."""
+        """A refused deletion stays and does not block others; an unavailable directory is not queried
+        further.
+        """
         bills = attrs.evolve(ORDERS, identifier=UUID(int=0xB2), pathname="ALPHA\\bills")
         self.access.local.deletions = {QUEUE: ORDERS, bills.identifier: bills}
         _, played = play(retry_deletions(self.access), replies(FAILED, DONE))
@@ -378,7 +380,7 @@ class DeleteTests(SynchronousTestCase):
         self.assertEqual(self.access.local.public_queues, {})
 
     def test_restart(self) -> None:
-        """What still has to go is known after a restart."""
+        """Pending deletions are known after a restart."""
         self.assertRaises(MQError, self.delete, DISCONNECTED)
         [here] = self.played.of(DeleteLocally)
         state = {change.name: change.value for change in here.changes if isinstance(change, PutState)}
@@ -413,7 +415,7 @@ class AlterTests(SynchronousTestCase):
         self.assertEqual(self.access.local.public_queues, {QUEUE: expected})
 
     def test_directory_refuses(self) -> None:
-        """What the directory refuses does not happen."""
+        """A change that the directory refuses has no effect."""
         for outcome, status in (
             (NOT_FOUND, Status.MQ_ERROR_QUEUE_NOT_FOUND),
             (DISCONNECTED, Status.MQ_ERROR_NO_DS),
@@ -423,13 +425,13 @@ class AlterTests(SynchronousTestCase):
         self.assertEqual(self.access.local.public_queues, {QUEUE: ORDERS})
 
     def test_store_fails(self) -> None:
-        """What cannot be kept here is as it was in the directory, too."""
+        """After a failed local change the directory has the previous values again."""
         self.assertRaises(MQError, self.alter, DONE, DONE, failing=UpdateLocally, label="new")
         self.assertEqual(self.played.requests[-1], WriteObject(ORDERS, ("label",)))
         self.assertEqual(self.access.local.public_queues, {QUEUE: ORDERS})
 
     def test_unchangeable(self) -> None:
-        """What a queue is for ever cannot be changed, and what is not an attribute is not an attribute."""
+        """Immutable properties of a queue, and unknown attributes, cannot be changed."""
         for name, value in (("transactional", True), ("pathname", "ALPHA\\x"), ("full_path", "x")):
             error = self.assertRaises(MQError, self.alter, **{name: value})
             self.assertIs(error.status, Status.MQ_ERROR_WRITE_NOT_ALLOWED)
@@ -439,7 +441,7 @@ class AlterTests(SynchronousTestCase):
         self.assertEqual(self.played.effects, [])
 
     def test_while_it_is_deleted(self) -> None:
-        """Nothing is done about a queue while something else is done about it."""
+        """No other operation on a queue begins while one is in progress."""
         deletion = self.queues.delete(ORDERS)
         next(deletion)
         error = self.assertRaises(MQError, self.alter, label="new")

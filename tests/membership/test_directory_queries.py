@@ -58,7 +58,7 @@ class FilterTests(SynchronousTestCase):
     @given(st.lists(st.tuples(st.sampled_from(FilterOperator), st.integers(0, 4)), max_size=4))
     @settings(max_examples=100)
     def test_all_have_to_match(self, expressions: list[tuple[FilterOperator, int]]) -> None:
-        """What several expressions find is what each of them finds."""
+        """The result of several expressions is the intersection of their results."""
         filters = [AttributeFilter("actual_cost", *expression) for expression in expressions]
         expected = set(COSTS).intersection(*[self.costs(expression) for expression in filters])
         self.assertEqual(self.costs(*filters), sorted(expected))
@@ -71,7 +71,7 @@ class FilterTests(SynchronousTestCase):
         self.assertEqual(select([held], [smaller]), [held])
 
     def test_lists(self) -> None:
-        """Of a list, one member is enough to equal, and none may equal what it shall not."""
+        """For a list, one equal member is enough for equality, and no member may be equal for inequality."""
         sites = (UUID(int=1), UUID(int=2))
         held = DirectoryEntry.holding(QueueManagerObject(site_identifier_list=sites))
         for operator, number, expected in (
@@ -114,13 +114,13 @@ class SortTests(SynchronousTestCase):
         self.assertEqual(self.order(SortOrder(2, ascending=False), SortOrder(0)), [1, 3, 2, 4])
 
     def test_same_priority(self) -> None:
-        """Of two with the same priority the one that is named first counts more."""
+        """Of two sort keys with the same priority the first one takes precedence."""
         self.assertEqual(self.order(SortOrder(1), SortOrder(1)), [4, 2, 3, 1])
         both = self.order(SortOrder(1), SortOrder(1), attributes=("quota", "label"))
         self.assertEqual(both, [2, 3, 4, 1])
 
     def test_every_kind(self) -> None:
-        """Objects can be sorted by any attribute, whatever it holds."""
+        """Objects can be sorted by an attribute of any type."""
         queues = [
             queue(2, type=UUID(int=2), security=b"b", journaling=True, privacy_level=QueuePrivacy.OPTIONAL),
             queue(1, type=UUID(int=1), security=b"a", journaling=False, privacy_level=QueuePrivacy.BODY),
@@ -137,7 +137,7 @@ class SortTests(SynchronousTestCase):
         self.assertEqual(lists, [[], [1, 3], [2]])
 
     def test_only_what_was_asked_for(self) -> None:
-        """What is found has the attributes that were asked for, and no others."""
+        """Results have the requested attributes only."""
         [entry] = select(self.queues, [equals("label", "a")], ("quota",))
         self.assertEqual((entry.read, dict(entry.values)), (("quota",), {"quota": 1}))
 

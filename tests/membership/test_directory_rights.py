@@ -166,7 +166,7 @@ class TranslationTests(SynchronousTestCase):
         self.assertEqual(entries(kept), entries(parse_sddl(f"D:{others}")))
 
     def test_what_cannot_be_expressed(self) -> None:
-        """What a directory has no entry for is refused, with the entry and what to do."""
+        """A right without a directory entry is refused, with the entry and the remedy."""
         default = class_default(DOMAIN)
         for text, told in (
             (f"D:(A;;0x4;;;WD)(A;;0x1;;;{B})", "entry 2, about .*1105, allows delete-message without peek"),
@@ -194,7 +194,7 @@ class ChangeTests(SynchronousTestCase):
         return entries(to_directory(parse_sddl(present), parse_sddl(before), parse_sddl(after), about))
 
     def test_defaults_are_no_rights_of_the_directory(self) -> None:
-        """A denial for one account gives no other a right to the object, whatever the queue allows."""
+        """A denial for one account grants no other account rights on the object."""
         all_of_them, denial = "(A;;0xf003f;;;WD)", f"(D;;0x4;;;{B})"
         made = self.change(f"D:{DEFAULT}", f"D:{all_of_them}", f"D:{denial}{all_of_them}")
         expected = f"D:{S.replace('(OA', '(OD').format(B)}{DEFAULT}" + (R + P + S + J).format(*["WD"] * 4)
@@ -217,7 +217,9 @@ class ChangeTests(SynchronousTestCase):
         self.assertEqual(to_directory(made, some, none), present)
 
     def test_only_the_change(self) -> None:
-        """What the directory's administrators took away does not come back with a change about others."""
+        """Entries that an administrator of the directory has removed do not return with a change about
+        another account.
+        """
         both = f"D:(A;;0x4;;;{B})(A;;0x4;;;WD)"
         made = self.change(f"D:{DEFAULT}{S.format(B)}", both, both + "(A;;0x2;;;WD)")
         self.assertNotIn(f"D:(OA;;0x100;{SEND};;WD)", made)
@@ -283,11 +285,11 @@ def lists(draw: st.DrawFn) -> SecurityDescriptor:
 
 
 class RoundTripTests(SynchronousTestCase):
-    """Whatever the lists are."""
+    """Round trips of any access lists."""
 
     @given(lists())
     def test_there_and_back(self, listed: SecurityDescriptor) -> None:
-        """What a list allows is the same after it has been in a directory, for every right and account."""
+        """An access list grants the same rights after a round trip through a directory, for every account."""
         made = to_directory(SecurityDescriptor(dacl=Acl()), None, listed)
         back = from_directory(SecurityDescriptor.from_bytes(made.to_bytes()))
         for who in TOKENS:

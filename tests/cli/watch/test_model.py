@@ -116,7 +116,7 @@ class RowTests(ModelTestCase):
 
 
 class AlarmTests(ModelTestCase):
-    """What needs attention."""
+    """Alarms: states that need attention."""
 
     def test_no_alarm(self) -> None:
         """A server in normal operation has none, and a paused outgoing queue neither."""
@@ -159,7 +159,7 @@ class AlarmTests(ModelTestCase):
         )
 
     def test_what_is_refused(self) -> None:
-        """What was refused or dropped since the monitor began is an alarm for a quarter of an hour."""
+        """Messages refused or dropped since the monitor began are an alarm for a quarter of an hour."""
         self.model.take(sample(0, refused={"NACK_ACCESS_DENIED": 7, "DUPLICATE": 1}, copies_dropped=2))
         self.assertEqual(self.alarms(), [])
         rose: dict[str, Any] = {"refused": {"NACK_ACCESS_DENIED": 9, "DUPLICATE": 5}, "copies_dropped": 2}

@@ -18,7 +18,7 @@ NEVER = 3600.0
 
 
 class ScreenTests(SynchronousTestCase):
-    """What is on the screen."""
+    """Content of the screen."""
 
     def setUp(self) -> None:
         self.first = sample(0, tuple(queue(f"q{n:03}", messages=n) for n in range(SHOWN + 1)), dead_letters=2)

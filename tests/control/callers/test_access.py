@@ -21,7 +21,7 @@ class AccessTests(ControlTestCase):
         return {"access": AccessPolicy(MemoryAccessControl(), ADMINISTRATORS)}
 
     def test_change(self) -> None:
-        """What the body says is done, and the answer shows the list."""
+        """The change in the body is made, and the answer shows the list."""
         for wanted, sddl in (
             (
                 {"action": "deny", "principal": "anonymous", "rights": ["send"]},

@@ -91,7 +91,7 @@ class AuditTestCase(ControlTestCase):
         return found
 
     def events(self) -> list[AppendEvent]:
-        """What the event log has of changes."""
+        """The audit events in the event log."""
         store: Any = self.disk
         rows = self.successResultOf(store.read_events(0, 1000))
         return [row.event for row in rows if row.event.event == "administered"]
@@ -123,7 +123,7 @@ class ChangeTests(AuditTestCase):
         )
 
     def test_fields(self) -> None:
-        """What a machine looks for has fields of its own."""
+        """Each value for machines has a field of its own."""
         self.local("POST", resource("queues", ORDERS, "purge"))
         [event] = self.lines
         for name, value in {
@@ -226,7 +226,7 @@ class ChangeTests(AuditTestCase):
             self.assertNotIn(secret, "".join(self.all))
 
     def test_names_of_callers(self) -> None:
-        """What a caller writes stays on its line, behind all that is not his."""
+        """Text from a caller stays on its line, after all fields of the server."""
         path = f"no such\n{ME}: done: queue delete {ORDERS}\x1b[2J\u202e"
         self.local("POST", "/v1/queues", {"path": path})
         [line] = self.told()
@@ -334,7 +334,7 @@ class EventTests(AuditTestCase):
     """The event log has what the log has."""
 
     def test_event(self) -> None:
-        """Of a queue, which is not a message's event."""
+        """An event about a queue, which is not an event of a message."""
         self.local("DELETE", resource("queues", ORDERS))
         self.clock.advance(0)
         [event] = self.events()

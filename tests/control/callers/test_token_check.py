@@ -32,7 +32,7 @@ def token_file(test: Any, *lines: str, mode: int = 0o600) -> Path:
 
 
 class TokenFileTests(SynchronousTestCase):
-    """What a token file may be."""
+    """Valid and invalid token files."""
 
     def refused(self, path: Path, *words: str) -> None:
         text = str(self.assertRaises(TokenError, read_tokens, path))
@@ -101,7 +101,7 @@ class _Observer:
 
 
 class GuardTests(ControlTestCase):
-    """Connections to a guarded port with room for three unauthenticated callers."""
+    """Connections to a guarded port with a limit of three unauthenticated callers."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -130,7 +130,7 @@ class GuardTests(ControlTestCase):
         self.assertNotIn(TOKEN, answer.body.decode())
 
     def test_refused(self) -> None:
-        """A caller without the token gets that refusal, and nothing else, whatever it requests."""
+        """A caller without the token gets only the refusal, for any request."""
         for authorization in (None, "", f"Bearer {WRONG}", f"Basic {TOKEN}", TOKEN):
             for path in ("/v1/status", "/nonexistent"):
                 answer = self.asking(authorization, path=path).answer
@@ -139,7 +139,7 @@ class GuardTests(ControlTestCase):
                 self.assertEqual(answer.headers["connection"], "close")
 
     def test_two_headers(self) -> None:
-        """Two tokens are none."""
+        """A request with two tokens is refused."""
         caller = self.stranger()
         caller.feed(
             f"GET /v1/status HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n"

@@ -69,7 +69,7 @@ class PageTests(BrowsingTestCase):
         self.assertNotIn("body", message)
 
     def test_waiting_elsewhere(self) -> None:
-        """What waits for another queue manager can be looked at by the name of the outgoing queue."""
+        """Messages pending for another queue manager are shown by the name of the outgoing queue."""
         name = "DIRECT=OS:BETA\\private$\\q"
         self.put(b"1", b"2", queue=name)
         messages, _ = self.browse(resource("queues", name, "messages"))
@@ -119,7 +119,7 @@ class PageTests(BrowsingTestCase):
 
 
 class FilterTests(BrowsingTestCase):
-    """What C{where} and C{body} find."""
+    """Messages found by C{where} and C{body}."""
 
     def test_expressions(self) -> None:
         """Numbers, texts, times and what the body is decoded to are compared."""
@@ -150,7 +150,7 @@ class FilterTests(BrowsingTestCase):
         self.assertIn("contains()", end["reason"])
 
     def test_expressions_that_cost_too_much(self) -> None:
-        """What grows without bound, is too deep or too long, or calls what is not there, is refused."""
+        """Expressions that are too deep, too long, of unbounded cost, or call unknown functions are refused."""
         for where, words in (
             ("|".join(["[@,@]"] * 12), "more than 1000 values"),
             ("!" * 1900 + "label", "levels"),
@@ -165,7 +165,7 @@ class SingleMessageTests(BrowsingTestCase):
     """One message by its LookupIdentifier."""
 
     def test_found_while_a_reader_has_it(self) -> None:
-        """It is shown while a reader holds it; once it is received there is none."""
+        """A message is shown while a reader holds it, and not after it was received."""
         self.put(b"held")
         reservation = self.run_to_end(self.service.reserve(ORDERS, timeout=0))
         target = f"{MESSAGES}/{reservation.messages[0].lookup_id}"

@@ -16,7 +16,7 @@ OTHER = "DIRECT=OS:GAMMA\\private$\\orders"
 
 
 class HoldTests(ControlTestCase):
-    """Nothing has been sent anywhere yet."""
+    """Pauses of outgoing queues before any message was sent."""
 
     def test_name(self) -> None:
         """A name is paused before anything was sent to it, and listed from then on."""

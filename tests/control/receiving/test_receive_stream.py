@@ -19,7 +19,7 @@ def receipts(records: list[StreamRecord]) -> list[StreamRecord]:
 
 
 class ReceiveTests(ControlTestCase):
-    """What comes, and what becomes of it."""
+    """A stream of received messages, and its confirmations."""
 
     def test_message_then_receipt(self) -> None:
         """A message comes with its properties and its raw body, and then the receipt that stands for it."""
@@ -67,7 +67,7 @@ class ReceiveTests(ControlTestCase):
         self.assertEqual(confirming.answer.json, {"confirmed": 1})
 
     def test_caller_that_dies_returns_its_messages(self) -> None:
-        """What is not confirmed when the connection ends is at its old position again."""
+        """Messages not confirmed when the connection ends are back at their positions."""
         self.put(b"1", b"2", b"3")
         caller = self.receive(count=2)
         self.assertEqual(messages(caller.answer.records), [b"1", b"2"])
@@ -100,7 +100,7 @@ class ReceiveTests(ControlTestCase):
         self.assertEqual(self.confirm(receipt).status, 404)
 
     def test_receipt_is_confirmed_once(self) -> None:
-        """A receipt that was confirmed, or of a stream that is over, is not found."""
+        """A receipt that was confirmed, or belongs to an ended stream, is not found."""
         self.put(b"1", b"2")
         caller = self.receive(count=2)
         [receipt] = receipts(caller.answer.records)
@@ -175,7 +175,7 @@ class WaitTests(ControlTestCase):
         self.assert_refused(answer, 404, "MQ_ERROR_QUEUE_NOT_FOUND", "missing")
 
     def test_malformed_name(self) -> None:
-        """A name that is none is refused at once."""
+        """An invalid name is refused at once."""
         answer = self.receive(queue="DIRECT=nonsense").answer
         self.assert_refused(answer, 400, "MQ_ERROR_ILLEGAL_FORMATNAME")
 

@@ -69,7 +69,7 @@ class SendOneTests(ControlTestCase):
         self.assertEqual(self.bodies(), [b""])
 
     def test_refusals(self) -> None:
-        """What is wrong is named, with the status that fits."""
+        """An error names the problem, with the appropriate status."""
         for parameters, status, error in (
             ({}, 400, "MQ_ERROR_INVALID_PARAMETER"),
             ({"destination": ".\\private$\\missing"}, 404, "MQ_ERROR_QUEUE_NOT_FOUND"),

@@ -46,7 +46,7 @@ class MoveTests(ControlTestCase):
         self.assertEqual((self.bodies(), self.bodies(LETTERS)), ([], [b"1"]))
 
     def test_nearest_copy_moves(self) -> None:
-        """Of a message that has a copy elsewhere the one in the family of the target is moved."""
+        """Of a message with copies in several queues, the copy in the family of the target is moved."""
         path = self.make_queue("kept", journal=True)
         self.put(b"1", queue=path, journal=True, delivery=Delivery.RECOVERABLE)
         [message] = self.identifiers(path)
@@ -55,7 +55,7 @@ class MoveTests(ControlTestCase):
         self.assertEqual(self.bodies(path + ";sub"), [b"1"])
 
     def test_refusals(self) -> None:
-        """What is wrong is named, and no subqueue is left behind."""
+        """An error names the problem, and no subqueue is created."""
         other = self.make_queue("other")
         self.put(b"1")
         [message] = self.identifiers()
@@ -81,7 +81,7 @@ class MoveTests(ControlTestCase):
         self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "queue")
 
     def test_locked(self) -> None:
-        """What a reader holds stays with it."""
+        """A message that a reader holds is not moved."""
         self.put(b"1")
         [message] = self.identifiers()
         self.receive()
@@ -160,7 +160,7 @@ class ExplainTests(ControlTestCase):
         self.assertEqual(place["queue"].lower(), name.lower())
 
     def test_unknown(self) -> None:
-        """Of a message that was never here nothing is known, which is not an error."""
+        """An unknown message has no events and no places, which is not an error."""
         answer = self.explain(UNKNOWN)
         self.assertEqual(answer.status, 200)
         known = answer.json
@@ -171,7 +171,7 @@ class ExplainTests(ControlTestCase):
 
 
 class DeadLetterTests(ControlTestCase):
-    """What was not received in time."""
+    """Dead letters of messages not received in time."""
 
     def letters(self, *bodies: bytes, queue: str = ORDERS) -> list[str]:
         """Make messages dead letters; returns their identifiers."""
@@ -195,7 +195,7 @@ class DeadLetterTests(ControlTestCase):
         self.assertEqual((answer.status, answer.json), (200, []))
 
     def test_limit(self) -> None:
-        """At most so many of each queue are listed."""
+        """The limit applies to each dead-letter queue."""
         letters = self.letters(b"1", b"2", b"3")
         listed = self.call("GET", "/v1/deadletters", limit=2).json
         self.assertEqual([letter["id"] for letter in listed], letters[:2])
@@ -297,7 +297,7 @@ class SystemQueueTests(ControlTestCase):
         )
 
     def test_subqueue(self) -> None:
-        """A subqueue by path and direct name, in whatever case."""
+        """A subqueue is found by path and direct name, case-insensitively."""
         self.put(b"1")
         self.post(resource("messages", self.identifiers()[0], "move"), {"queue": LATER})
         self.check(b"1", LATER, ORDERS + ";LATER", "DIRECT=OS:ALPHA\\private$\\orders;later")

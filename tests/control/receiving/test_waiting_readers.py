@@ -44,14 +44,14 @@ class SharingTests(ControlTestCase):
         return [len(bodies) for bodies in got]
 
     def test_bursts(self) -> None:
-        """Whatever the size of the bursts, none of them gets much more than its part."""
+        """With bursts of any size, no reader gets much more than its share."""
         for bursts in ((90,), (1,) * 30, (10,) * 6, (50,) * 2, (7, 33, 1, 1, 18)):
             with self.subTest(bursts=bursts):
                 shares = self.shared(*bursts)
                 self.assertLessEqual(max(shares) - min(shares), 6, shares)
 
     def test_different_wishes(self) -> None:
-        """What one of them has no use for, the others get."""
+        """Messages that one reader does not need go to the others."""
         few, many = self.receivers(1, count=2) + self.receivers(1)
         self.put(*[b"x"] * 40)
         self.clock.advance(0.001)

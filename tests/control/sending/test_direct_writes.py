@@ -108,7 +108,7 @@ class DirectWriteTests(ControlTestCase):
         self.assertEqual(self.bodies(), [bytes(200)] * 3)
 
     def test_connection_that_is_lost(self) -> None:
-        """What becomes known after the client has gone is not written."""
+        """Results that become known after the client has disconnected are not written."""
         caller, transport = self.connection("/v1/send")
         self.disk.is_slow = True
         caller.feed(StreamRecord({"destination": ORDERS, "delivery": "recoverable"}, b"1").to_bytes())

@@ -66,7 +66,7 @@ class SendTests(SteadyTestCase):
         self.assertEqual(self.bodies(), [b"1", b"2", b"3"])
 
     def test_answered_only_when_stored(self) -> None:
-        """What is recoverable is answered when it is on disk; later messages do not wait for it to begin."""
+        """A recoverable message is answered when it is on disk; later messages do not wait for that."""
         caller = self.sending()
         self.disk.is_slow = True
         self.say(caller, *(record(b"%d" % number, delivery="recoverable") for number in range(4)))
@@ -290,7 +290,7 @@ class TransactionTests(SteadyTestCase):
 
 
 class ReceiveTests(SteadyTestCase):
-    """What comes, and what becomes of what is confirmed."""
+    """Received messages on an upgraded connection, and their confirmations."""
 
     def confirm(self, caller: Caller, receipt: int) -> None:  # type: ignore[override]
         self.say(caller, StreamRecord({"confirm": receipt}))

@@ -96,7 +96,7 @@ class NumberTests(ControlTestCase):
                 self.check(self.call("GET", resource("queues", name)), name)
 
     def test_receipts(self) -> None:
-        """Of a stream that is open."""
+        """Receipts of an open stream."""
         self.put(b"x")
         stream = self.receive(count=2).answer.records[-1].header["stream"]
         for digits in ("-1", "9" * 400, "9" * 5000, "\u0663", "1.0", "0"):

@@ -26,14 +26,14 @@ class RunTests(SynchronousTestCase):
 
     @given(BODIES)
     def test_any_bodies(self, bodies: list[bytes]) -> None:
-        """The bodies of a run are those that were put into it, whatever their sizes."""
+        """The bodies of a run are the ones that were put into it, of any sizes."""
         header = json.loads(run_header(b'{"label":"L"}', list(map(len, bodies))))
         run = check_run(header.pop("run"))
         assert run is not None
         self.assertEqual((header, bodies_of(run, b"".join(bodies))), ({"label": "L"}, bodies))
 
     def test_malformed(self) -> None:
-        """What is not a run is refused with a text that says why."""
+        """A malformed run is refused with the reason."""
         values: list[object] = [
             0,
             -1,
@@ -56,7 +56,7 @@ class RunTests(SynchronousTestCase):
 
     @given(st.recursive(st.none() | st.integers(-3, 3) | st.text(max_size=2), lambda inner: st.lists(inner)))
     def test_any_received(self, value: object) -> None:
-        """A client takes a record apart or refuses it, whatever the server says."""
+        """A client decodes a record or refuses it, for any bytes from the server."""
         header = {"run": value, "id": value, "body_size": value}
         for run in (
             value,
@@ -143,7 +143,7 @@ class ConnectionTests(ControlTestCase):
         return [dict(record.header) for record in self.told(caller)[1]]
 
     def test_sent(self) -> None:
-        """A run is answered as so many messages, and they are in the queue in its order."""
+        """A run is answered as its number of messages, and they are in the queue in its order."""
         header = {"destination": ORDERS}
         first, second = self.send(
             StreamRecord({**header, "run": 4}, b"11223344"),
@@ -166,7 +166,7 @@ class ConnectionTests(ControlTestCase):
         self.assertEqual(self.bodies(), [])
 
     def test_counts_as_its_messages(self) -> None:
-        """What a run counts for among the records that wait grows with its messages, also with empty ones."""
+        """A run counts towards the limit on pending records by its messages, also by empty ones."""
         single = cost(StreamRecord({"destination": ORDERS}))
         self.assertEqual(cost(StreamRecord({"destination": ORDERS, "run": LONGEST})), LONGEST * single)
         self.assertEqual(cost(StreamRecord({"destination": ORDERS, "run": 1 << 70})), LONGEST * single)

@@ -51,7 +51,7 @@ class SlowProducerTests(SynchronousTestCase):
         return bool(data)
 
     def test_sent_while_the_producer_takes_its_time(self) -> None:
-        """Whatever the producer waits for next, the messages that it gave are sent meanwhile."""
+        """Messages of the producer are sent while it waits for anything else."""
 
         taken: SimpleQueue[int] = SimpleQueue()
 
@@ -98,7 +98,7 @@ class QuickProducerTests(SynchronousTestCase):
     """A producer that always has the next message."""
 
     def records(self, outstanding: int, count: int, seconds: float) -> list[int]:
-        """Messages of each record, if the producer takes so many seconds for one."""
+        """The number of messages in each record, for a producer that takes this many seconds for a message."""
         ours, server = socket.socketpair()
         self.addCleanup(ours.close)
         self.addCleanup(server.close)
@@ -141,7 +141,7 @@ class QuickProducerTests(SynchronousTestCase):
         self.assertLess(len(self.records(10, 400, 0.0)), 60)
 
     def test_collected_for_a_millisecond(self) -> None:
-        """Of messages that come quickly the first does not wait until many are collected."""
+        """The first of several quick messages does not wait until many are collected."""
         self.assertLessEqual(max(self.records(1000, 200, 0.0003)), 6)
 
 

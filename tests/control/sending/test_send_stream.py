@@ -22,7 +22,7 @@ def record(body: bytes, **header: object) -> StreamRecord:
 
 
 class SendTests(ControlTestCase):
-    """What is in a stream, and what is answered."""
+    """Content of a stream of sent messages, and its answers."""
 
     limits = attrs.evolve(ControlLimits(), slice_messages=3)
 
@@ -31,7 +31,7 @@ class SendTests(ControlTestCase):
         self.run_to_end(self.service.create_queue(OTHER))
 
     def begin(self) -> Caller:
-        """A stream of which nothing has come yet."""
+        """Open a stream without sending data yet."""
         caller = self.caller()
         caller.feed(
             b"POST /v1/send HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
@@ -43,7 +43,7 @@ class SendTests(ControlTestCase):
         return b"%x\r\n" % len(data) + data + b"\r\n"
 
     def test_all_arrive_in_order(self) -> None:
-        """Every message is in the queue, in the order of the stream, whatever the slices."""
+        """Every message is in the queue, in the order of the stream, for any division into slices."""
         bodies = [b"%d" % number for number in range(10)]
         answer = self.send_records(*(record(body) for body in bodies))
         self.assertEqual(answer.status, 200)
@@ -157,7 +157,7 @@ class SendTests(ControlTestCase):
                 self.assertIn(f"offset {len(good)}: {reason}", refusal["detail"])
 
     def test_message_over_the_limit(self) -> None:
-        """A body that leaves no room for the headers in 4 MiB is refused."""
+        """A body that exceeds 4 MiB together with the headers is refused."""
         answer = self.send_records(record(bytes(0x400000)))
         self.assert_refused(answer, 507, "MQ_ERROR_INSUFFICIENT_RESOURCES")
 
@@ -203,7 +203,7 @@ class SendTests(ControlTestCase):
         self.assertEqual(self.bodies(), [b"1", b"2"])
 
     def test_caller_that_dies_leaves_what_it_sent(self) -> None:
-        """What came whole before the connection ended is sent; the rest is not."""
+        """Complete records received before the connection ended are sent; the rest is not."""
         caller = self.begin()
         caller.feed(self.chunk(record(b"1").to_bytes() + record(b"22").to_bytes()[:-1]))
         caller.hang_up()

@@ -91,7 +91,7 @@ class ReceiveTests(TransactionalTestCase):
         self.assertEqual(len(self.bodies(self.tx)), 5)
 
     def test_fewer_than_wanted(self) -> None:
-        """When the next message does not come in time, the receipt stands for those that came."""
+        """When the next message does not arrive in time, the receipt is for those that did."""
         caller = self.begin(count=9, timeout=10)
         self.assertEqual(receipts(caller.answer.records), [])
         self.clock.advance(10)
@@ -142,7 +142,9 @@ class ReceiveTests(TransactionalTestCase):
         self.assertEqual(len(self.bodies(self.tx)), 6)
 
     def test_deleted_queue_aborts(self) -> None:
-        """When the queue goes in between, the stream ends with the refusal and the transaction is over."""
+        """When the queue is deleted meanwhile, the stream ends with the refusal and the transaction is
+        aborted.
+        """
         caller = self.begin(count=6)
         self.run_to_end(self.service.delete_queue(self.tx))
         self.clock.advance(0)
@@ -174,7 +176,7 @@ class ReceiveTests(TransactionalTestCase):
         self.assertEqual(len(self.bodies(self.tx)), 4)
 
     def test_refusals(self) -> None:
-        """What no transaction does is refused at once, and leaves none behind."""
+        """Operations that a transaction does not support are refused at once, without creating one."""
         for parameters, error in (
             ({"queue": ORDERS}, "MQ_ERROR_TRANSACTION_USAGE"),
             ({"queue": ORDERS + ";sub"}, "MQ_ERROR_TRANSACTION_USAGE"),
@@ -196,7 +198,7 @@ class SendTests(TransactionalTestCase):
         return [StreamRecord(whole, b"%d" % number) for number in range(count)]
 
     def start(self, stream: bytes, size: int) -> Caller:
-        """Send the beginning of a stream of so many bytes."""
+        """Send the first bytes of a stream, this number of them."""
         caller = self.caller()
         head = f"POST /v1/send HTTP/1.1\r\nHost: x\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {size}"
         caller.feed(head.encode("ascii") + b"\r\n\r\n" + stream)
@@ -280,7 +282,7 @@ class SendTests(TransactionalTestCase):
         self.assert_nothing(answer, 500, "MQ_ERROR_MESSAGE_STORAGE_FAILED")
 
     def test_aborted_by_an_administrator(self) -> None:
-        """What is still to come for an aborted transaction is refused."""
+        """Further messages for an aborted transaction are refused."""
         stream = b"".join(record.to_bytes() for record in self.records(5))
         caller = self.start(stream[:-1], len(stream))
         [transaction] = self.transactions()

@@ -70,14 +70,14 @@ class TransactionTests(ControlTestCase):
             self.assert_refused(answer, 400, "MQ_ERROR_ILLEGAL_PROPERTY_VALUE", "nonsense")
 
     def test_long_transaction(self) -> None:
-        """Of a long one the first thousand messages are shown; all are counted."""
+        """The first thousand messages of a long transaction are shown; all are counted."""
         messages = [Message(transactional=True)] * 1500
         self.run_to_end(self.service.send(self.tx, messages, transaction=self.transaction))
         shown = self.call("GET", resource("transactions", self.identifier)).json
         self.assertEqual((shown["sent"], len(shown["messages"])), (1501, 1000))
 
     def test_message_in_a_transaction(self) -> None:
-        """What a transaction holds cannot be moved by others, and is explained as its own."""
+        """A message in a transaction cannot be moved by other callers, and C{explain} names the transaction."""
         answer = self.post(resource("messages", self.first, "move"), {"queue": self.tx + ";sub"})
         self.assert_refused(answer, 409, "MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION", self.first)
         [place] = self.call("GET", resource("messages", self.first)).json["places"]

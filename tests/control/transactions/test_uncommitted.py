@@ -1,4 +1,4 @@
-"""What a transaction has sent and not committed is counted by itself."""
+"""Messages sent by open transactions are counted separately."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class UncommittedTests(ControlTestCase):
     """A queue and an outgoing queue, to which two transactions send."""
 
     def shown(self, kind: str, name: str) -> tuple[int, int, int]:
-        """Messages, those that are not committed, and the bytes of these; as the list has them."""
+        """The number of messages, of uncommitted ones, and the bytes of these, as listed."""
         queue = self.call("GET", resource(kind, name)).json
         [listed] = [
             each

@@ -21,7 +21,7 @@ class ReadingTests(SynchronousTestCase):
         self.assertIs(type(decoded.value), type(value))
 
     def test_numbers(self) -> None:
-        """Of every size, with their signs."""
+        """Numbers of every size, signed and unsigned."""
         self.reads(2, pack("<h", -2), -2, "VT_I2")
         self.reads(3, pack("<i", -70000), -70000, "VT_I4")
         self.reads(4, pack("<f", 1.5), 1.5, "VT_R4")
@@ -42,7 +42,7 @@ class ReadingTests(SynchronousTestCase):
         self.reads(14, bytes(4) + b"\xff" * 12, str(2**96 - 1), "VT_DECIMAL")
 
     def test_text(self) -> None:
-        """Of two bytes a character, without an end or with one, and of one byte."""
+        """Text of two bytes a character, with or without a terminator, and of one byte."""
         for body_type, name in ((8, "VT_BSTR"), (31, "VT_LPWSTR")):
             self.reads(body_type, "héllo".encode("utf-16-le"), "héllo", name)
             self.reads(body_type, "x\0".encode("utf-16-le"), "x", f"{name}, with its NUL")

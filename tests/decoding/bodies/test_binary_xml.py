@@ -57,7 +57,7 @@ class ExampleTests(SynchronousTestCase):
 
 
 class VectorTests(SynchronousTestCase):
-    """What a writer of .NET made."""
+    """Documents from a writer of .NET."""
 
     def test_every_type_of_value(self) -> None:
         """Each is the text that the same value has in XML."""
@@ -112,7 +112,7 @@ class TableTests(SynchronousTestCase):
 
 
 class DamagedTests(SynchronousTestCase):
-    """What no writer made."""
+    """Malformed documents."""
 
     def refused(self, data: str | bytes, words: str, limits: Limits | None = None) -> None:
         error = self.assertRaises((BodyNotDecoded, RemoteProtocolError), parse, data, limits)
@@ -164,7 +164,9 @@ class DamagedTests(SynchronousTestCase):
         self.refused(b"\x40\x01a" * 101 + b"\x01" * 101, "deeper than 100")
 
     def test_names_that_come_often_are_limited(self) -> None:
-        """Of elements, of attributes and of what an array repeats: its number is short, and the name long."""
+        """Repeated names of elements, attributes and array items are limited, since a short number stands for
+        a long name.
+        """
         limits = Limits(characters=1000)
         for many in (
             "4001 72" + "4001 61 4201 01 01" * 11 + "01",

@@ -130,7 +130,7 @@ class OwnDecoderTests(SynchronousTestCase):
         self.assertEqual(decoded, DecodedBody("text", "text in UTF-8", ""))
 
     def test_a_reason_is_harmless_to_a_terminal(self) -> None:
-        """Names of a body are quoted in it, whatever they hold and however long they are."""
+        """Names from a body are quoted safely in the reason, for any content and length."""
         error = BodyDecoders([Shouting()]).decode(Body(b"!\x1b[2J\n" + b"x" * 5000 + b"?")).error
         self.assertTrue(error.startswith("the body asks <U+001B>[2J<U+000A>xxx"), error)
         self.assertTrue(error.endswith("x..."), error)
@@ -223,7 +223,7 @@ class EnvelopeTests(SynchronousTestCase):
         self.assertIn("its extension is not JSON", error)
 
     def test_headers_alone(self) -> None:
-        """What C{includeHeaders} gives: keys and bytes."""
+        """C{includeHeaders} returns keys and bytes."""
         self.assertEqual(
             extension_headers(NSERVICEBUS),
             [("NServiceBus.MessageId", b"7\\0"), ("NServiceBus.ReplyTo", b"")],
@@ -235,7 +235,7 @@ class EnvelopeTests(SynchronousTestCase):
 
 
 class JsonTests(SynchronousTestCase):
-    """JSON that is none, or wants too much."""
+    """JSON that is invalid, or exceeds the limits."""
 
     def test_refused(self) -> None:
         for data, words in (
@@ -256,7 +256,7 @@ class JsonTests(SynchronousTestCase):
 
 
 class HostileTests(SynchronousTestCase):
-    """Nothing raises, and what comes out is JSON."""
+    """Decoding never raises, and its result is JSON."""
 
     def read(self, body: Body) -> None:
         for choice in DECODERS.names:

@@ -81,7 +81,7 @@ class DamagedTests(SynchronousTestCase):
                 self.assertRaises(BodyNotDecoded, decode, data[:size])
 
     def test_frames_that_are_for_no_message_are_refused(self) -> None:
-        """Of modes that need a connection, of versions and encodings that there are not."""
+        """Modes that need a connection, and unknown versions and encodings, are refused."""
         self.refused(frame(2, b"\3\7", SOAP), "Mode at offset 4: 2 is not for messages")
         self.refused(b"\0\2" + frame(4, b"\3\7", SOAP)[2:], "is 2.0, not 1.0")
         self.refused(frame(4, b"\3\x09", SOAP), "is 9, which is not an encoding")
@@ -93,7 +93,7 @@ class DamagedTests(SynchronousTestCase):
         self.refused(b"\0\1\0\1\4\2\2\xff\xff\3\7", "not UTF-8")
 
     def test_a_small_message_has_no_long_text(self) -> None:
-        """A name that is written once is worth no more than so many characters for each of its bytes."""
+        """The expansion of a repeated name is limited by the size of the message."""
         table = b"\xae\2\xac\2" + b"n" * 300
         document = table + b"\x40\1r" + b"\x40\1a\x42\1\1\1" * 8000 + b"\1"
         self.refused(frame(4, b"\3\x08", document), "characters")

@@ -46,7 +46,7 @@ def decode(data: bytes, limits: Limits | None = None) -> Any:
 
 
 class VectorTests(SynchronousTestCase):
-    """What BinaryFormatter itself wrote."""
+    """Streams written by BinaryFormatter itself."""
 
     def value(self, vector: str) -> Any:
         body = vectors()[vector]
@@ -59,7 +59,7 @@ class VectorTests(SynchronousTestCase):
         self.assertEqual(self.value("nrbf-string"), "héllo")
 
     def test_a_boxed_number_is_the_number(self) -> None:
-        """What was sent as an object comes as its value."""
+        """A boxed number is decoded as its value."""
         self.assertEqual(self.value("nrbf-int"), 42)
 
     def test_a_class_is_an_object(self) -> None:
@@ -109,7 +109,7 @@ class VectorTests(SynchronousTestCase):
         self.assertEqual({key: value[key] for key in expected}, expected)
 
     def test_arrays_of_every_shape(self) -> None:
-        """Of bytes, of other primitives, of objects with nulls, rectangular and of arrays."""
+        """Arrays of bytes, of other primitives, of objects with nulls, rectangular and jagged."""
         value = self.value("nrbf-everything")
         self.assertEqual(value["octets"], "AQID/w==")
         self.assertEqual(value["numbers"], [1, 2, 3])
@@ -128,7 +128,7 @@ class VectorTests(SynchronousTestCase):
         self.assertEqual(value["point"], {"$type": "Shop.Point", "X": 3, "Y": 4})
 
     def test_a_cycle_ends(self) -> None:
-        """What is there already is referred to."""
+        """A reference to an object in progress becomes a reference in the result."""
         self.assertEqual(
             self.value("nrbf-cycle"),
             {
@@ -141,7 +141,7 @@ class VectorTests(SynchronousTestCase):
         )
 
     def test_what_is_shared_is_there_once(self) -> None:
-        """An array of which two fields hold the same keeps its identity."""
+        """An array that two fields refer to keeps its identity."""
         self.assertEqual(self.value("nrbf-shared"), [{"$id": 2, "$values": [1, 2]}, {"$ref": 2}, "s", "s"])
 
     def test_an_exception_has_its_message(self) -> None:
@@ -200,7 +200,7 @@ class DamagedTests(SynchronousTestCase):
         self.assertEqual(decode(HEADER + text(1, "x") + END + b"rubbish"), "x")
 
     def test_other_headers_are_refused(self) -> None:
-        """Of another version, of no stream, and of a call."""
+        """Headers of another version, of another format, and of a call are refused."""
         self.refused(b"\x01" + HEADER[1:], "RecordTypeEnum at offset 0")
         self.refused(HEADER[:9] + b"\x02" + HEADER[10:] + END, "is not 1.0")
         self.refused(HEADER + b"\x15", "a call of a remote method")
@@ -230,7 +230,7 @@ class DamagedTests(SynchronousTestCase):
         self.refused(HEADER + b"\x07" + pack("<ibi", 1, 2, many), "is not from 1 to 32")
 
     def test_a_small_body_has_no_large_value(self) -> None:
-        """Of a queue full of them each costs no more than what a few bytes may be worth."""
+        """The result of a small body is limited by its size, so a queue full of them costs little."""
         nulls = objects(1, b"\x0e" + pack("<i", 500_000), length=500_000)
         self.refused(HEADER + nulls + END, "more than 10128 items")
         self.assertEqual(decode(HEADER + nulls + END + bytes(125_000)), [None] * 500_000)
@@ -245,7 +245,7 @@ class DamagedTests(SynchronousTestCase):
         self.refused(HEADER + b"\x0a" + END, "a null object outside")
 
     def test_depth_is_limited(self) -> None:
-        """Of objects inside each other, and of those that refer to each other."""
+        """The depth of nested objects and of references is limited."""
         inside = text(1000, "x")
         for number in range(200, 0, -1):
             inside = system_class(number, "C", m=inside)
@@ -254,7 +254,7 @@ class DamagedTests(SynchronousTestCase):
         self.refused(HEADER + chain + text(2000, "x") + END, "nested deeper than 100")
 
     def test_each_dimension_of_an_array_is_a_level(self) -> None:
-        """What JSON is written of is not a deeper than the limit says."""
+        """The result is not nested deeper than the limit allows."""
 
         def arrays(rank: int, count: int) -> bytes:
             head = [
@@ -288,7 +288,9 @@ class DamagedTests(SynchronousTestCase):
         self.refused(HEADER + system_class(1, "C", m=END), "ends the stream inside")
 
     def test_values_that_are_none_are_refused(self) -> None:
-        """A decimal of letters, a time after the year 9999, a string that is not UTF-8."""
+        """A decimal with other characters than digits, a time after the year 9999, and invalid UTF-8 are
+        refused.
+        """
         self.refused(HEADER + objects(1, b"\x08\x05" + name("1e9")) + END, "not a decimal number")
         self.refused(HEADER + objects(1, b"\x08\x0d" + b"\xff" * 7 + b"\x3f") + END, "not a time before")
         self.refused(HEADER + b"\x06" + pack("<i", 1) + b"\x01\xff" + END, "not UTF-8")

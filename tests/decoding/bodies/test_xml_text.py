@@ -31,7 +31,7 @@ def parse(data: bytes | str, limits: Limits | None = None) -> dict[str, Any]:
 
 
 class ReadingTests(SynchronousTestCase):
-    """What becomes of a document."""
+    """The data that results from a document."""
 
     def test_what_a_serializer_of_net_writes(self) -> None:
         """In UTF-8, with its mark and without, and in UTF-16; with a character that it did not check."""
@@ -56,7 +56,7 @@ class ReadingTests(SynchronousTestCase):
         self.assertEqual(parse(data), {"a": {"@b": "1", "c": None, "d": {"@nil": "true"}}})
 
     def test_other_encodings_are_read(self) -> None:
-        """Those that the declaration names, of one byte a character or of several."""
+        """Declared encodings of one byte or several bytes a character are decoded."""
         for encoding in ("iso-8859-1", "windows-1252", "us-ascii"):
             text = f'<?xml version="1.0" encoding="{encoding}"?><a>x</a>'
             self.assertEqual(parse(text.encode(encoding)), {"a": "x"})

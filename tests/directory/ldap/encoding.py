@@ -14,7 +14,7 @@ def element(tag: int, contents: bytes, digits: int = 0) -> bytes:
 
 
 def group(members: int, digits: int = 0, name: bytes = b"CN=all,DC=example", number: int = 5) -> bytes:
-    """A message with one entry that has so many values, each of three bytes."""
+    """A message with one entry that has this number of values, each of three bytes."""
     values = b"".join(element(4, each.to_bytes(3, "big"), digits) for each in range(members))
     attribute = element(0x30, element(4, b"member") + element(0x31, values, digits), digits)
     entry = element(0x64, element(4, name) + element(0x30, attribute, digits), digits)

@@ -53,7 +53,7 @@ class CertificateTests(TestCase):
         self.assertEqual((await connection.root()).domain, "DC=example,DC=com")
 
     async def test_expired(self) -> None:
-        """Of an expired certificate the host and the time of the expiry are reported."""
+        """The error about an expired certificate has the host and the time of the expiry."""
         self.assertEqual(
             await self.fault(self.settings(make_credentials(address=ADDRESS, is_expired=True))),
             f"the certificate of {ADDRESS} expired on 2020-12-31 00:00:00 UTC; renew it",

@@ -32,7 +32,7 @@ def message(operation: object, controls: object = None) -> bytes:
 
 
 class DecoderTests(SynchronousTestCase):
-    """What comes from a server."""
+    """Decoding of messages from a server."""
 
     def test_entry(self) -> None:
         """An entry has its values by names without case, and binary ones unchanged."""
@@ -82,7 +82,7 @@ class DecoderTests(SynchronousTestCase):
         self.assertEqual(decode(message(pureber.BERSequence([], tag=0x73)))[1], SearchReference())
 
     def test_long_text(self) -> None:
-        """Of a server's text as much is kept as fits into a line of the log."""
+        """A text of the server is truncated to fit into a log line."""
         _, result = decode(message(pureldap.LDAPDelResponse(resultCode=1, errorMessage=b"x" * 100_000)))
         self.assertEqual(result, Result(1, "x" * LONGEST_TEXT))
 
@@ -119,7 +119,7 @@ class DecoderTests(SynchronousTestCase):
 
     @given(st.binary(max_size=60))
     def test_any_bytes(self, data: bytes) -> None:
-        """Whatever a server sends is a message, or is refused, and nothing else happens."""
+        """Any bytes from a server are decoded as a message or refused."""
         whole = b"\x30" + bytes([len(data)]) + data
         self.assertEqual(message_length(whole, 0), len(whole))
         for read in (decode, message_number, lambda head: too_long(head, 1)):
@@ -142,14 +142,14 @@ class DecoderTests(SynchronousTestCase):
                     self.assertTrue(str(error))
 
     def test_part(self) -> None:
-        """Of a message that has not arrived whole the length is known as soon as its header has."""
+        """The length of an incomplete message is known as soon as its header has arrived."""
         data = message(pureldap.LDAPSearchResultEntry("CN=x", [("a", [b"b" * 300])]))
         for end in range(len(data)):
             self.assertIn(message_length(data[:end], 0), (None, len(data)))
         self.assertEqual(message_length(data + b"0", 0), len(data))
 
     def test_no_message(self) -> None:
-        """What begins no message, or one without bounds, is refused at once."""
+        """Data that begins no message, or one without a length, is refused at once."""
         for data in (
             b"HTTP/1.1",
             b"\x30\x80\x00",

@@ -58,7 +58,7 @@ def configuration(**values: bytes) -> Entry:
 
 
 def changes(steps: Sequence[EnrollmentStep]) -> list[Any]:
-    """What is done, without the comments."""
+    """The changes of a plan, without the comments."""
     return [step.change for step in steps]
 
 
@@ -135,7 +135,7 @@ class JoinTests(SynchronousTestCase):
         self.assertEqual(change, Modify(COMPUTER.name, {"dNSHostName": (b"a.example.com",)}))
 
     def test_refused(self) -> None:
-        """What cannot be is refused, with what to do about it."""
+        """An impossible change is refused with the remedy."""
         domain = EnrolledMember(ACTIVE_DIRECTORY, "ALPHA", sites=SITES)
         self.assertIn("samba-tool computer create ALPHA", self.refused(domain, MemberRequest()))
         with_computer = attrs.evolve(domain, computer=COMPUTER)
@@ -152,7 +152,7 @@ class NameTests(SynchronousTestCase):
     """Names of computers, before a directory is asked for them."""
 
     def test_names(self) -> None:
-        """What no computer can be called is refused with what is wrong with it."""
+        """An invalid computer name is refused with the reason."""
         for name in ("ALPHA", "alpha-1", "a_b.c", "Ä", "x" * 64):
             check_computer_name(name)
         for name, said in (
@@ -174,7 +174,7 @@ class ChangeTests(SynchronousTestCase):
         self.member = EnrolledMember(OPENLDAP, "ALPHA", COMPUTER, configuration(), sites=SITES)
 
     def test_role(self) -> None:
-        """Of mSMQServiceType only the bit of the role changes."""
+        """Only the bit of the role changes in mSMQServiceType."""
         first, *settled = changes(plan_change(self.member, MemberRequest(routing=True)))
         self.assertEqual(first.values, {"mSMQRoutingServices": (b"TRUE",), "mSMQServiceType": (b"17",)})
         self.assertEqual([change.name for change in settled], [SERVERS, SERVER, SETTINGS])
@@ -182,14 +182,14 @@ class ChangeTests(SynchronousTestCase):
         self.assertEqual(plan_change(self.member, MemberRequest(routing=False)), [])
 
     def test_site(self) -> None:
-        """The sites are those that are named, and no other."""
+        """The member is in exactly the given sites."""
         [change] = changes(plan_change(self.member, MemberRequest(sites=("Paris",))))
         self.assertEqual(change.values, {"mSMQSites": (bytes(15) + b"\2",)})
         [change] = changes(plan_change(self.member, MemberRequest(sites=())))
         self.assertEqual(change.values, {"mSMQSites": ()})
 
     def test_not_joined(self) -> None:
-        """What has not joined has neither a role nor a site."""
+        """A computer that has not joined has neither a role nor a site."""
         outsider = attrs.evolve(self.member, configuration=None)
         error = self.assertRaises(EnrollmentError, plan_change, outsider, MemberRequest(routing=True))
         self.assertIn("msmq enterprise join ALPHA", str(error))

@@ -182,7 +182,7 @@ class EnterpriseTestCase(TestCase):
         await self.manager("ANNA").send(queue, messages)
 
     async def check(self, first: int, hops: int, queue: str = ORDERS) -> None:
-        """They are there, in their order, and came over so many gates."""
+        """Assert that the messages arrived in order, over this number of gates."""
         views = [await self.manager("LUCA").receive(queue, timeout=120) for _ in range(10)]
         expected = [(b"%d" % number, hops) for number in range(first, first + 10)]
         self.assertEqual([(bytes(view.body), view.hop_count) for view in views], expected)

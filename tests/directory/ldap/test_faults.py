@@ -1,4 +1,4 @@
-"""Entries that cannot be used, and entries of which there should be one: reported by name, once."""
+"""Unusable entries and duplicate entries are reported by name, once."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ class FaultTestCase(TestCase):
 
 
 class BadObjectTests(FaultTestCase):
-    """What is wrong with an entry is logged by its name."""
+    """Faults of entries are logged by name."""
 
     async def logged(self, *attributes: str) -> list[str]:
-        """What one reading of all queue managers logs."""
+        """The log lines of one read of all queue managers."""
         with capturedLogs() as events:
             handle = await self.directory.begin_read(
                 QueueManagerObject, (), attributes or ("queue_manager_quota",)
@@ -198,7 +198,7 @@ class FaultLogTests(SynchronousTestCase):
     """Bounds of what is logged and remembered."""
 
     def test_many(self) -> None:
-        """Of very many bad entries a hundred are logged by name, and the number of the others."""
+        """A hundred of very many invalid entries are logged by name, with the number of the others."""
         entries = [Entry(f"CN={number}", {"a": (b"x",)}) for number in range(MOST_REMEMBERED + 50)]
         faults, log = Faults(), FaultLog()
         for entry in entries:

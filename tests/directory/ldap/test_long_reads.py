@@ -81,7 +81,7 @@ class LongReadTests(TestCase):
         self.assertGreaterEqual(len(turns.appended), QUEUES // (2 * OBJECTS_AT_ONCE))
 
     async def test_wide_objects(self) -> None:
-        """Of objects with long lists fewer are made in one iteration."""
+        """Fewer objects with long lists are created in one iteration."""
         sites = [pack_guid(UUID(int=number)) for number in range(VALUES_AT_ONCE)]
         for number in range(OBJECTS_AT_ONCE):
             name = f"CN=msmq,CN=WIDE{number},CN=Computers,{SUFFIX}"

@@ -25,11 +25,11 @@ values = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 
 
 class DistinguishedNameTests(SynchronousTestCase):
-    """What is put into a name comes out of it."""
+    """Values of distinguished names are returned unchanged."""
 
     @given(st.lists(values, min_size=1, max_size=5))
     def test_round_trip(self, parts: list[str]) -> None:
-        """Every value survives, whatever it is made of."""
+        """Every value round-trips, with any characters."""
         name = "DC=example"
         for part in reversed(parts):
             name = child(part, name)

@@ -1,4 +1,4 @@
-"""What C{msmq config check} finds out about a directory, and how servers are found by their domain."""
+"""The checks of C{msmq config check} on a directory, and the discovery of servers by domain."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ConfigurationTests(SynchronousTestCase):
 
 
 class Zone(ResolverBase):
-    """What a name server holds."""
+    """The records of a name server."""
 
     def __init__(self, records: dict[bytes, list[Any]]) -> None:
         super().__init__()

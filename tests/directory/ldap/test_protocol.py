@@ -38,7 +38,7 @@ def done(number: int) -> bytes:
 
 
 class LdapProtocolTests(SynchronousTestCase):
-    """What a server can do to it."""
+    """Faults of a server and their effects on requests."""
 
     def setUp(self) -> None:
         self.clock: Any = Clock()
@@ -129,7 +129,7 @@ class LdapProtocolTests(SynchronousTestCase):
         function()
 
     def test_silence(self) -> None:
-        """A server that does not answer in time is left, and whatever else was asked fails with it."""
+        """The connection to a silent server is closed, and all its requests fail."""
         asked = [self.protocol.ask(SEARCH), self.protocol.ask(SEARCH)]
         self.protocol.dataReceived(entry(1, "CN=a"))
         self.clock.advance(ANSWER_TIMEOUT)
@@ -139,7 +139,7 @@ class LdapProtocolTests(SynchronousTestCase):
         self.assertFalse(self.protocol.is_connected)
 
     def test_connection_lost(self) -> None:
-        """What was asked before, and what is asked afterwards, fails."""
+        """Pending and later requests fail."""
         before = self.protocol.ask(SEARCH)
         self.protocol.connectionLost(Failure(ConnectionDone()))
         self.assertIn("connection was lost", self.fault_of(before))

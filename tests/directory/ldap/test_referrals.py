@@ -67,7 +67,7 @@ class ReadOnlyServerTests(TestCase):
         return str(refused.exception.detail)
 
     async def test_write_goes_to_the_master(self) -> None:
-        """What is written goes to the server that the replica names, and is read there from then on."""
+        """A write goes to the server that the replica names, and later reads go there too."""
         directory = self.directory()
         await directory.create(QueueObject(pathname="ALPHA\\orders"))
         self.assertIn(self.name_of("orders"), self.master.records)

@@ -17,7 +17,7 @@ from msmq.testing.clock import ManualClock
 
 
 class SettingsTests(SynchronousTestCase):
-    """What a description says, and what is wrong with it."""
+    """Descriptions of an LDAP directory, and their errors."""
 
     def test_everything(self) -> None:
         """A description and its keys."""

@@ -20,7 +20,7 @@ def configuration(*, routing: bytes = b"TRUE", identifier: bytes | None = OWN) -
 
 
 def held(site: str, *, services: bytes = b"1") -> list[Entry]:
-    """What there is in a site in which all is as it has to be, with this mSMQServices."""
+    """The entries of a site in which everything is correct, with this mSMQServices."""
     servers, server, settings = settings_places("ALPHA", site)
     values = {
         "objectclass": (b"top", b"mSMQSettings"),
@@ -75,7 +75,7 @@ class SettingsTests(SynchronousTestCase):
         self.assertEqual(changes, [Modify(settings, {"mSMQServices": (b"1",)})])
 
     def test_moved(self) -> None:
-        """In a site that the queue manager has left there is none any more."""
+        """The mSMQSettings in a site that the queue manager has left is deleted."""
         changes = settings_changes(configuration(), [PARIS], held(LONDON)[2:])
         self.assertEqual(changes[0], Delete(settings_places("ALPHA", LONDON)[2]))
         self.assertEqual([change.name for change in changes[1:]], list(settings_places("ALPHA", PARIS)))

@@ -1,4 +1,4 @@
-"""A directory on several real servers, of which some are away."""
+"""A directory on several real servers, some of which are down."""
 
 from __future__ import annotations
 
@@ -93,7 +93,9 @@ class SeveralServersTests(SeveralServersTestCase):
         self.assertEqual(await self.asked(directory), "FIRST")
 
     async def test_lost_in_the_middle(self) -> None:
-        """What was to be read is read from another server; what was to be written may have been."""
+        """An interrupted read is repeated on another server; an interrupted write is reported as possibly
+        done.
+        """
         directory = self.directory([*self.first.servers, *self.second.servers])
         self.assertEqual(await self.asked(directory), "FIRST")
         self.first.freeze()
@@ -178,7 +180,7 @@ class ServersThatAreLookedForTests(SeveralServersTestCase):
         self.assertEqual(await self.asked(directory), "FIRST")
 
     async def test_no_server(self) -> None:
-        """Without any server the directory is unreachable, whatever the result of the search."""
+        """Without any server the directory is unreachable, for any result of the discovery."""
         directory = self.looking()
         for is_possible, told in ((True, "no directory server is known"), (False, "no network")):
             asked = directory.read(QueueManagerObject)
@@ -199,7 +201,7 @@ class ServersThatAreLookedForTests(SeveralServersTestCase):
         self.assertEqual(self.forsaken, self.answers)
 
     def test_many_names(self) -> None:
-        """Of the names in answers a limited number is remembered; configured ones stay."""
+        """The number of discovered server names is limited; configured ones stay."""
         directory = self.looking()
         directory.add_servers([f"dc{number}" for number in range(1000)])
         self.assertEqual(len(directory.servers), 100)

@@ -171,7 +171,7 @@ class RangedTests(TestCase):
 
 
 class ValueListTests(SynchronousTestCase):
-    """What a server answers that breaks the rules."""
+    """Answers of a server that violate the rules of ranges."""
 
     def answer(self, option: str, count: int) -> Entry:
         return Entry("CN=x", {option: tuple(b"%d" % number for number in range(count))})

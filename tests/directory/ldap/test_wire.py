@@ -13,7 +13,7 @@ GUID = UUID("f00dface-8081-82ff-9c5c-2a28295c0000")
 
 
 class EncodingTests(SynchronousTestCase):
-    """What goes to a server."""
+    """Encoded requests."""
 
     def test_binary_filter(self) -> None:
         """The sixteen bytes of a GUID go out as they are, whichever they are."""

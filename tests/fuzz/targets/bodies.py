@@ -1,4 +1,4 @@
-"""What applications have put into messages, as C{receive --decode} reads it."""
+"""Message bodies of applications, as C{receive --decode} decodes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BODY_TYPES: Final = (0, 768, 8, 31, 72, 2, 3, 4, 5, 11, 13, 0x1013)
 
 
 def bodies(data: bytes) -> None:
-    """Whatever a body holds, plain data comes of it, or a sentence why not.
+    """Any body is decoded to plain data or to a sentence with the reason.
 
     Three bytes say which decoder reads it, which type it has, and how much of the rest is the extension.
     """

@@ -1,4 +1,4 @@
-"""Whatever C{msmq decode} is given."""
+"""Any input of C{msmq decode}."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ KINDS: Final = (
 
 
 def directory(data: bytes) -> None:
-    """What is accepted is read again as it is written; the first byte chooses the structure."""
+    """Accepted values round-trip; the first byte selects the structure."""
     if not data:
         return
     if data[0] == 255:

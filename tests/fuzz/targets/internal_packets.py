@@ -17,7 +17,7 @@ SIZES = (572, 32, 36)
 
 
 def internal_packets(data: bytes) -> None:
-    """Each is read by at most one kind, which gives it back; C{classify} is of the same opinion.
+    """At most one kind accepts a packet and round-trips it; C{classify} agrees.
 
     The first byte says whether the rest gets a BaseHeader that fits, and of which size.
     """

@@ -1,4 +1,4 @@
-"""What an LDAP server sends on a connection, in messages or in anything else."""
+"""Data of an LDAP server on a connection: messages, or any bytes."""
 
 from __future__ import annotations
 

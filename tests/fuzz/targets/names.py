@@ -62,7 +62,7 @@ READERS: tuple[Callable[[str, bool], None], ...] = (_format_names, _several, _wi
 
 
 def names(data: bytes) -> None:
-    """What is accepted is read again as it is written; what is not has the status that says so.
+    """Accepted names round-trip; rejected ones have their status.
 
     The first byte chooses the reader and its leniency; the rest is text, in which lone surrogates occur.
     """

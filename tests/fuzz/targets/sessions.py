@@ -135,7 +135,7 @@ class _Fuzzed:
         expect(False, "timers come to rest")
 
     def send(self, count: int, is_recoverable: bool) -> None:
-        """An application sends, as much as there is room for."""
+        """An application sends, as far as the window allows."""
         count = min(count, self.session.capacity)
         packet = RECOVERABLE_PACKET if is_recoverable else PACKET
         messages = [_Ours(packet, is_recoverable) for _ in range(count)]
@@ -143,7 +143,7 @@ class _Fuzzed:
         self.perform(self.session.send(messages, self.now))
 
     def check(self) -> None:
-        """What holds at any time."""
+        """The invariants that hold at any time."""
         statistics = self.session.statistics
         expect(0 <= statistics.unacknowledged <= 32767, "the window holds")
         expect(self.session.capacity >= 0, "there is room or none")
@@ -161,7 +161,7 @@ def _steps(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def sessions(data: bytes) -> None:
-    """Only effects come of it, and every message of ours is acknowledged or returned, once.
+    """The result is effects only, and every sent message is acknowledged or returned, once.
 
     The first byte says which side dialled, and whether the handshake is good; the rest is steps.
     """

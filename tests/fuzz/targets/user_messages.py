@@ -137,7 +137,7 @@ def _ask(view: UserMessageView, message: UserMessage | None) -> None:
 
 
 def _secure(view: UserMessageView) -> None:
-    """What signatures are made over, and what decryption leaves, can be had of every packet."""
+    """The input of a signature, and the result of decryption, exist for every packet."""
     for signature_input in (signature_input_1_0, signature_input_2_0, signature_input_3_0):
         signature_input(view)
     is_encrypted(view)
@@ -153,7 +153,7 @@ def _secure(view: UserMessageView) -> None:
 
 
 def _patch(view: UserMessageView) -> None:
-    """What a hop changes leaves a packet that is one; the input chooses the change that is read again."""
+    """Every patch of a hop leaves a valid packet; the input selects the patch that is verified."""
     packet = view.packet
     if len(packet) > int.from_bytes(packet[8:12], "little"):
         return

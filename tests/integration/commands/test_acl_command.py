@@ -47,7 +47,7 @@ class AclCommandTests(command.CommandTestCase):
         )
 
     async def test_change(self) -> None:
-        """What is allowed and denied holds at once, and stays; the output is that of C{show}."""
+        """Allowed and denied rights take effect at once, and persist; the output is that of C{show}."""
         ended = await self.msmq("acl", "deny", "anonymous", ORDERS, "send", "receive", "--json")
         self.assertEqual((ended.status, ended.errors), (0, ""))
         [found] = ended.objects

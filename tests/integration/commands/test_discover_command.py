@@ -92,7 +92,7 @@ class DiscoverCommandTests(TestCase):
         self.assertEqual(list(server.addresses), [])
 
     async def test_wrong_usage(self) -> None:
-        """What cannot be asked is refused before anything is sent."""
+        """Invalid arguments are refused before anything is sent."""
         for arguments, status, part in (
             (["--address", "nowhere"], 2, "'nowhere' is not an IPv4 address"),
             (["--site", "x"], 2, "--site"),

@@ -27,7 +27,7 @@ class DurableTestCase(command.CommandTestCase):
         await self.service.create_queue(TX, transactional=True)
 
     async def objects(self, *arguments: str) -> list[Any]:
-        """What a command that succeeds prints."""
+        """The JSON objects that a successful command prints."""
         ended = await self.msmq(*arguments, "--json")
         self.assertEqual((ended.status, ended.errors), (0, ""), arguments)
         return ended.objects
@@ -104,7 +104,7 @@ class TransactionTests(DurableTestCase):
         self.assertEqual(await self.lengths(TX), [2])
 
     async def test_refusals(self) -> None:
-        """What is refused is named, with status 1; nothing in time is status 3."""
+        """A refusal is named, with status 1; a time-out is status 3."""
         await self.refused(1, "MQ_ERROR_TRANSACTION_USAGE", "send", ORDERS, "--transactional")
         await self.refused(1, "MQ_ERROR_TRANSACTION_USAGE", "send", TX, "--recoverable")
         await self.refused(1, "MQ_ERROR_TRANSACTION_USAGE", "receive", ORDERS, "--transactional")
@@ -115,7 +115,7 @@ class TransactionTests(DurableTestCase):
 
 
 class MessageTests(DurableTestCase):
-    """Single messages, and what becomes of them."""
+    """Single messages, and their history."""
 
     async def test_move(self) -> None:
         """A message moves to a subqueue, where it is received, and then there is no subqueue."""
@@ -160,7 +160,7 @@ class MessageTests(DurableTestCase):
         self.assertEqual((received["id"], received["body"]), (requeued, "again"))
 
     async def test_journal(self) -> None:
-        """What was received from a queue with a journal is read there."""
+        """Messages received from a queue with a journal are read there."""
         await self.objects("queue", "set", ORDERS, "--journal")
         await self.objects("send", ORDERS, "--recoverable", "--body", "x", "--count", "2")
         await self.objects("receive", ORDERS)

@@ -1,4 +1,4 @@
-"""What was exported is sent again through a running server, each message once."""
+"""Exported messages are sent again through a running server, each once."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class ThereAndBackTests(ImportTestCase):
             self.assertEqual(files_in([path]), parts)
 
     async def test_a_clock_that_was_set_back(self) -> None:
-        """What came later is sent later, though its date is that of the day before."""
+        """Later messages are sent later, even with the date of the day before."""
         for date, first in (("2026-01-02", 1), ("2026-01-01", 3), ("2026-01-02", 5)):
             name = f"private-logged-log-0123456789ab-{first:020}-{first + 1:020}.parquet"
             self.write(f"date={date}/{name}", *self.numbered(first, first + 1), first=first)
@@ -205,7 +205,7 @@ class ThereAndBackTests(ImportTestCase):
         self.assertEqual(await self.everything(LOGGED), [b"late"])
 
     async def test_refusals(self) -> None:
-        """What cannot be done is one line, and nothing is sent."""
+        """An error is one line, and no message is sent."""
         good = self.write("good.parquet", *self.numbered(1))
         event = event_batch([StoredEvent(1, AppendEvent(1.0, b"", "expired"))])
         pyarrow.parquet.write_table(pyarrow.Table.from_batches([event]), self.directory / "events.parquet")
@@ -356,7 +356,7 @@ class ResumedTests(ImportTestCase):
 
 
 class RecordTests(ImportTestCase):
-    """What becomes of one packet."""
+    """The conversion of one packet."""
 
     async def test_queues_that_are_none(self) -> None:
         """An unusable name of a response queue keeps no message from being sent."""

@@ -1,4 +1,4 @@
-"""What the command makes of input that is not quite what it wants: a pipe, a short name, an empty queue."""
+"""Lenient input of the command: a pipe, a short name, an empty queue."""
 
 from __future__ import annotations
 

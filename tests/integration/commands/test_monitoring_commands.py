@@ -48,7 +48,7 @@ class MonitoringTests(CommandTestCase):
         self.assertIn("msmq top", bare.errors)
 
     async def test_events(self) -> None:
-        """What an operator did is printed; Ctrl-C ends what follows, with what came."""
+        """Changes of operators are printed; Ctrl-C ends C{--follow} after the last entries."""
         await self.msmq("queue", "purge", ORDERS)
         [event] = (await self.msmq("events", "--where", "event == 'administered'", "--json")).objects
         self.assertIn("queue purge", event["reason"])

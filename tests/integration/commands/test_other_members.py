@@ -124,7 +124,7 @@ class OtherMemberTests(TestCase):
         return Ended(status, written.getvalue().decode(), errors.getvalue())
 
     async def on(self, *arguments: str, name: str = "HQ") -> list[Any]:
-        """What a verb prints of another member."""
+        """The output of a verb for another member."""
         ended = await self.msmq("--on", name, *arguments, token=self.token)
         self.assertEqual((ended.status, ended.errors), (0, ""))
         return ended.objects
@@ -221,7 +221,7 @@ class OtherMemberTests(TestCase):
         await self.refused(2, "--on HQ", "requires a token", "--token-file", name="HQ", token=None)
 
     async def test_verbs_without_a_server(self) -> None:
-        """What runs on this computer alone cannot run on another, before the verb and behind it."""
+        """Verbs that need no server cannot run on another member, with the option before or after the verb."""
         for arguments in (
             ("ping", "--on", "HQ", "127.0.0.1"),
             ("--on", "HQ", "decode", "-"),

@@ -12,7 +12,7 @@ class QueueCommandTests(command.CommandTestCase):
     """C{msmq queue set} and C{msmq queue purge}."""
 
     async def test_set(self) -> None:
-        """What the options name changes, and C{none} takes a limit away; the queue is printed."""
+        """The given properties change, and C{none} removes a limit; the queue is printed."""
         options = ("--label", "Orders", "--quota", "10", "--journal", "--privacy", "none")
         ended = await self.msmq("queue", "set", ORDERS, "--json", *options)
         self.assertEqual((ended.status, ended.errors), (0, ""))
@@ -48,7 +48,7 @@ class WildcardCommandTests(command.CommandTestCase):
     """Several queues at once, by a pattern."""
 
     async def test_purge_and_delete(self) -> None:
-        """What would be removed can be listed; without a terminal it has to be confirmed."""
+        """C{--dry-run} lists what would be removed; without a terminal the removal has to be confirmed."""
         for name in ("q1", "q2"):
             await self.service.create_queue(f".\\private$\\{name}")
             await self.service.send(f".\\private$\\{name}", [Message(body=b"x")])

@@ -29,7 +29,7 @@ decoder = Reversed()
 
 class ReceiveDecodeTests(CommandTestCase):
     async def decoded(self, *arguments: str, **environment: str) -> list[tuple[Any, Any]]:
-        """What is said of each message in the queue."""
+        """The decoded values of each message in the queue."""
         ended = await self.msmq(
             "receive",
             ORDERS,

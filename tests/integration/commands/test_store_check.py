@@ -23,7 +23,7 @@ BODY = b"rotten" * 100
 
 
 def contents(count: int = 20) -> Sequence[Sequence[Change]]:
-    """A queue with messages, one of which is to be damaged, an entry of its log and a value."""
+    """Create a queue with messages, one of them to be damaged, a log entry and a state value."""
     return [
         [PutQueue(ORDERS), PutState("stream", b"\1")],
         [PutMessage(ORDERS.identifier, number, b"%03d" % number * 100, 1.7e9) for number in range(count)],

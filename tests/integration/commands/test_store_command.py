@@ -52,7 +52,7 @@ class StoreCommandTests(TestCase):
         return await spawn(["store", *arguments, "--data", str(self.data)], {}, self.directory).ended
 
     async def refused(self, *arguments: str) -> str:
-        """What a command says that is refused in one line."""
+        """The error line of a refused command."""
         ended = await self.store(*arguments)
         self.assertEqual((ended.status, ended.output, ended.errors.count("\n")), (1, b"", 1), ended)
         return ended.errors
@@ -95,7 +95,7 @@ class StoreCommandTests(TestCase):
         self.assertRegex(lines[1], "queues +2 ")
 
     async def test_refusals(self) -> None:
-        """What cannot be moved is named in one line."""
+        """The reason of a refusal is one line."""
         self.assertIn("there is no such data directory", await self.refused("migrate", "--to", "log"))
         self.data.mkdir()
         self.assertIn("there is no other store", await self.refused("migrate", "--to", "log"))

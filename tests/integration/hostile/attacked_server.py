@@ -36,7 +36,7 @@ def of_type(packet: bytes, kind: int) -> bytes:
 
 
 class HealthySession:
-    """A peer that behaves, and that notices whatever the others do to it."""
+    """A well-behaved peer that detects effects of the others."""
 
     def __init__(self, test: SynchronousTestCase, server: ServerProcess) -> None:
         self._test = test
@@ -77,5 +77,5 @@ class HostilePeersTestCase(SynchronousTestCase):
 
     @property
     def establish_answer(self) -> bytes:
-        """What answers an introduction."""
+        """The answer to an EstablishConnection packet."""
         return established(ALPHA, self.server.identifier)

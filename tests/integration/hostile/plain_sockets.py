@@ -114,7 +114,7 @@ class ServerProcess:
             return sum(text in line for line in self._lines)
 
     def wait_for(self, text: str, count: int = 1) -> None:
-        """Wait until so many lines of its log hold this text."""
+        """Wait until this number of lines of its log contain the text."""
         with self._grown:
             self._grown.wait_for(
                 lambda: self._ended or sum(text in line for line in self._lines) >= count, DEADLINE
@@ -156,7 +156,7 @@ class ServerProcess:
         return list(self.client.send([StreamRecord(header, body) for body in bodies]))
 
     def receive(self, count: int = 1, queue: str = ORDERS) -> list[Delivered]:
-        """Take so many messages out of a queue, waiting for them."""
+        """Receive this number of messages from a queue, waiting for them."""
         found: list[Delivered] = []
         with self.client.receive(queue, count=count, timeout=DEADLINE) as stream:
             for item in stream:
@@ -168,7 +168,7 @@ class ServerProcess:
         return found
 
     def bodies(self, count: int = 1, queue: str = ORDERS) -> list[bytes]:
-        """The bodies of so many messages, taken out of a queue."""
+        """The bodies of this number of messages, received from a queue."""
         return [message.body for message in self.receive(count, queue)]
 
     def outgoing(self) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class PlainPeer:
             pass
 
     def read(self, size: int) -> bytes:
-        """Exactly so many bytes, or those before the end."""
+        """Exactly this number of bytes, or those before the end."""
         data = bytearray()
         while len(data) < size:
             chunk = self._receive(size - len(data))
@@ -217,7 +217,7 @@ class PlainPeer:
         return bytes(data)
 
     def read_to_end(self) -> bytes:
-        """What comes until the other end closes."""
+        """All data until the other end closes the connection."""
         data = bytearray()
         while chunk := self._receive(65536):
             data += chunk

@@ -1,4 +1,4 @@
-"""Two servers, one of which does not take what the other sends, as the operators of both see it."""
+"""Refusals between two servers, as the operators of both see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the log of a server gets when peers do everything that they can."""
+"""Log lines of a server under hostile peers."""
 
 from __future__ import annotations
 

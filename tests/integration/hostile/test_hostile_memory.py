@@ -1,4 +1,4 @@
-"""What peers can make a real server keep in memory."""
+"""Memory of a real server under hostile peers."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class ThousandConnectionsTests(HostilePeersTestCase):
         ]
 
     def attack(self, count: int, attacks: itertools.cycle[tuple[bool, bytes]]) -> None:
-        """So many connections; some of them are still open and silent while the next ones come."""
+        """Open this number of connections; some are still open and silent while the next ones are made."""
         for number, (opened, data) in zip(range(count), attacks, strict=False):
             # Everyone claims to be somebody else.
             peer = self.server.open(client=UUID(int=number + 1)) if opened else self.server.connect()

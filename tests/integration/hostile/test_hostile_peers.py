@@ -66,7 +66,7 @@ class ClosingTests(HostilePeersTestCase):
         self.assertEqual(self.server.client.queue(ORDERS)["messages"], 0)
 
     def test_acknowledgements_that_cannot_be(self) -> None:
-        """Of what was never sent, and with counts that are not those of the session."""
+        """Acknowledgements of messages never sent, and with counts of another session."""
         for counts, reason in (
             (session_header(received=1), "acknowledgement of unsent messages"),
             (session_header(sent=1), "message counts differ"),
@@ -74,7 +74,7 @@ class ClosingTests(HostilePeersTestCase):
             self.assert_closes(session_ack(counts), opened=True, reason=reason)
 
     def test_lengths_beyond_the_end(self) -> None:
-        """After a good handshake, whatever a length field inside a message claims."""
+        """Any length field of a message that exceeds it, after a valid handshake."""
         good = numbered_packet(b"body", destination=self.server.name(), label="label")
         properties = len(good) - 56 - 12 - 4
         for position, value in (
@@ -113,7 +113,7 @@ class ClosingTests(HostilePeersTestCase):
         self.assertEqual(self.server.bodies(), [b"whole"])
 
     def test_silence_in_a_handshake(self) -> None:
-        """Nothing at all, half an introduction, or no parameters: all end with the initialization timer."""
+        """No data, half an EstablishConnection, or no parameters: all end with the initialization timer."""
         reason = "handshake not finished in time"
         self.assert_closes(reason=reason)
         self.assert_closes(establish(ALPHA)[:500], reason=reason)
@@ -183,12 +183,12 @@ class IdleTests(HostilePeersTestCase):
 
 
 class CrowdTests(HostilePeersTestCase):
-    """With room for ten handshakes at once, and all the time in the world for each."""
+    """A server with a limit of ten handshakes, and an unlimited time for each."""
 
     configuration = "[limits]\nmax_handshakes = 10\n"
 
     def test_silent_connections_do_not_lock_out_others(self) -> None:
-        """Of many silent connections the oldest are closed; a peer that sends is served."""
+        """The oldest of many silent connections are closed; a peer that sends is served."""
         silent = [self.server.connect() for _ in range(50)]
         peer = self.server.open(window_size=2)
         peer.send(numbered_packet(b"heard", destination=self.server.name()))

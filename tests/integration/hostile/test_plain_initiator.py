@@ -107,7 +107,7 @@ class PlainInitiatorTests(SynchronousTestCase):
             self.assertEqual(self.ping(request), expected)
 
     def test_introduction_has_the_identifier(self) -> None:
-        """A null ServerGuid or the right one; TimeStamp and SE come back whatever they are."""
+        """ServerGuid is null or the right one; any TimeStamp and SE are repeated."""
         own = self.server.identifier
         for server_guid, time_stamp, system, answered in (
             (UUID(int=0), 0, 0x0110, 0x0110),
@@ -265,7 +265,7 @@ class PlainAcceptorTests(SynchronousTestCase):
         return peer
 
     def packet(self, number: int, body: bytes) -> Callable[[bytes], bytes]:
-        """What has to arrive for this message; SentTime is taken from what did.
+        """The expected packet of this message; SentTime is taken from the received one.
 
         It has four days to reach its queue.
         """
@@ -296,7 +296,7 @@ class PlainAcceptorTests(SynchronousTestCase):
         self.assertEqual(history[: len(expected)], list(expected))
 
     def wait_until_empty(self, left: int = 0) -> None:
-        """Ask until no more than so many messages wait to be sent, or to be acknowledged."""
+        """Wait until at most this number of messages are pending or unacknowledged."""
         for _ in range(10000):
             if self.server.outgoing()["messages"] == left:
                 return
@@ -419,7 +419,7 @@ class PlainAcceptorTests(SynchronousTestCase):
         self.assert_dials_again(number, "another queue manager answered", "InProcess", "InProcess")
 
     def test_rubbish_is_no_answer(self) -> None:
-        """A packet at the wrong time, or the beginning of a message before the handshake, is none either."""
+        """A packet at the wrong time, and the beginning of a message before the handshake, are not accepted."""
         [number] = self.send(b"kept")
         for answer in (
             b"HTTP/1.1 400 Bad Request\r\n\r\n",
@@ -435,7 +435,7 @@ class PlainAcceptorTests(SynchronousTestCase):
         self.assert_dials_again(number, "unexpected packet", "InProcess", "InProcess")
 
     def test_a_cut_connection_loses_no_message(self) -> None:
-        """What was not acknowledged is sent again, whole and under the same number."""
+        """Unacknowledged messages are sent again, complete and under the same number."""
         first, second = self.send(b"first", b"second")
         peer = self.opened()
         self.assert_sends(peer, first, b"first")

@@ -55,7 +55,7 @@ SHOWN: Final = {
 
 
 def classes() -> Iterator[type[attrs.AttrsInstance]]:
-    """Every class of the project with fields, but for those that need Spark."""
+    """Every class of the project with fields, except those that need Spark."""
     for module in pkgutil.walk_packages(msmq.__path__, "msmq."):
         if ".spark" in module.name or module.name.endswith("__main__"):
             continue
@@ -73,7 +73,7 @@ class FieldTests(SynchronousTestCase):
     """Objects that hold secrets."""
 
     def test_no_field_shows_a_secret(self) -> None:
-        """Whatever is called a password, a token or a key, and is text or bytes, is not printed."""
+        """No password, token or key, as text or bytes, is printed."""
         shown, seen = [], 0
         for owner in classes():
             for field in attrs.fields(owner):

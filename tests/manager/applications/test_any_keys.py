@@ -134,7 +134,7 @@ class AnyKeysTests(ManagerTestCase):
         }
 
     def is_in(self, identifiers: Sequence[MessageIdentifier], keys: Sequence[str]) -> None:
-        """What was confirmed in a transaction stays true in it, and for others if it commits."""
+        """A result confirmed in a transaction stays valid in it, and for others if it commits."""
         for key, identifier in zip(keys, identifiers, strict=True):
             self.assertEqual(self.sent_in.setdefault(key, identifier), identifier)
 

@@ -20,7 +20,7 @@ class DeletionTests(ManagerTestCase):
     limits = {"packet_memory": 0}  # noqa: RUF012
 
     def fill(self, count: int = MANY) -> None:
-        """Have so many messages in the queue, half of them express."""
+        """Send this number of messages to the queue, half of them express."""
         bodies = [b"%d" % number for number in range(count // 2)]
         self.put(self.orders, *bodies, acknowledge=ASK_ALL)
         self.put(self.orders, *bodies, acknowledge=ASK_ALL, delivery=Delivery.EXPRESS)
@@ -105,7 +105,7 @@ class DeletionTests(ManagerTestCase):
         self.assertEqual(len(self.events()), MANY)
 
     def test_what_readers_have(self) -> None:
-        """It is deleted as well, with one event, whatever they decide."""
+        """Messages that readers hold are deleted too, with one event, confirmed or released."""
         self.put(self.orders, b"1", b"2", b"3", acknowledge=ASK_ALL)
         held = [self.run_to_end(self.service.reserve(self.orders, timeout=0)) for _ in range(2)]
         self.answers()

@@ -47,7 +47,7 @@ class JournalTests(ManagerTestCase):
         self.assertEqual(self.count(self.journal), 0)
 
     def test_a_subqueue(self) -> None:
-        """What is received from a subqueue is in the journal of its queue."""
+        """Messages received from a subqueue are in the journal of its queue."""
         [moved] = self.put(self.kept, b"1")
         self.run_to_end(self.service.move(moved, f"{self.kept};aside"))
         self.receive(f"{self.kept};aside")
@@ -75,7 +75,7 @@ class JournalTests(ManagerTestCase):
         )
 
     def test_a_store_without_space(self) -> None:
-        """Receiving makes space, so it goes on; what has no room are the copies."""
+        """Receiving continues since it frees space; only the copies are not made."""
         self.put(self.kept, b"1", b"2")
         self.store.break_down(FULL)
         failing = self.service.send(self.kept, [])
@@ -196,7 +196,7 @@ class SentHereTests(ManagerTestCase):
             self.put(both, b"1", journal=True, transactional=True)
 
     def test_the_store_fails(self) -> None:
-        """What was not stored was not sent, and there is no copy of it."""
+        """A message that was not stored was not sent, and has no copy."""
         self.store.break_down(BROKEN)
         for queue in (self.orders, self.payments):
             message = Message(
@@ -218,7 +218,7 @@ class SentHereTests(ManagerTestCase):
 
 
 class FullMachineJournalTests(ManagerTestCase):
-    """The machine has no room for journals."""
+    """The machine journal is full."""
 
     limits = {"journal_quota": 0}  # noqa: RUF012
 

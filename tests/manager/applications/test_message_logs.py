@@ -71,7 +71,7 @@ class PrivacyTests(MessageLogTestCase):
 
 
 class KeepingTests(MessageLogTestCase):
-    """What a log holds."""
+    """Content of a message log."""
 
     def test_whatever_becomes_of_them(self) -> None:
         """Entries stay when their messages leave, express ones and transactional ones too."""
@@ -85,7 +85,7 @@ class KeepingTests(MessageLogTestCase):
         self.assertEqual(self.replay(), [b"1", b"2", b"3"])
 
     def test_transactions(self) -> None:
-        """What was committed is in the log; what was not is not."""
+        """Committed messages are in the log; uncommitted ones are not."""
         self.logged = self.queue(self.alpha, "both", log=True, transactional=True)
         self.put(self.logged, b"1", transactional=True)
         self.store.fail_commit(1)
@@ -116,7 +116,7 @@ class KeepingTests(MessageLogTestCase):
         self.assertEqual(extent.last, 20)
 
     def test_switched_off(self) -> None:
-        """What was kept stays by its limits; nothing more is kept."""
+        """Existing entries stay within the limits; no further ones are added."""
         self.put(self.logged, b"1")
         self.run_to_end(self.service.set_queue(self.logged, {"log": False, "log_age": 100}))
         self.put(self.logged, b"2")
@@ -174,7 +174,7 @@ class ReplayTests(MessageLogTestCase):
         self.assertEqual(self.service.inspection.transactions(), [])
 
     def test_from_a_transactional_queue(self) -> None:
-        """What was transactional is an ordinary recoverable message where others are not taken."""
+        """A transactional message is replayed as a recoverable one to a queue that is not transactional."""
         self.logged = self.queue(self.alpha, "both", log=True, transactional=True)
         self.put(self.logged, b"1", transactional=True)
         self.run_to_end(self.service.replay(self.logged, self.again))
@@ -208,7 +208,7 @@ class ReplayTests(MessageLogTestCase):
         self.assertEqual((self.bodies(self.alpha, self.again), self.answers()), ([b"1"], []))
 
     def test_refused(self) -> None:
-        """What cannot be sent is not; what was sent before stays sent."""
+        """A message that cannot be sent is refused; those sent before stay sent."""
         self.put(self.logged, *(b"%d" % number for number in range(450)))
         nowhere = self.service.replay(self.logged, ".\\private$\\nowhere")
         self.refused(nowhere, Status.MQ_ERROR_QUEUE_NOT_FOUND)

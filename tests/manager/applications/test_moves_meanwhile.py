@@ -29,7 +29,7 @@ class MovesMeanwhileTests(ManagerTestCase):
         return transaction
 
     def told(self, identifier: MessageIdentifier) -> list[str]:
-        """What the event log has of a message."""
+        """The events of a message."""
         return [event.event for event in self.run_to_end(self.service.inspection.explain(identifier)).events]
 
     def crash_after(self, transaction: TransactionHandle) -> None:

@@ -37,7 +37,7 @@ class PoisonTests(PoisonTestCase):
         self.assertEqual([message.aborts for message in self.messages(self.payments)], [2])
 
     def test_moved_aside(self) -> None:
-        """The third abort moves it to the subqueue; what lies behind it is received next."""
+        """The third abort moves it to the subqueue; the next message in the queue is received then."""
         self.put(self.payments, b"bad", b"good")
         for _ in range(3):
             self.fail_once()

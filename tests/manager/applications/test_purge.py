@@ -29,7 +29,7 @@ class PurgeTests(ManagerTestCase):
         self.assertEqual(self.seen(self.orders), [])
 
     def test_the_first_caller_cancels(self) -> None:
-        """What the first purge had begun is stored before the second answers."""
+        """The removal begun by the first purge is stored before the second answers."""
         self.put(self.orders, b"1", b"2")
         self.store.is_slow = True
         first = self.deferred(self.service.purge_queue(self.orders))
@@ -47,7 +47,9 @@ class PurgeTests(ManagerTestCase):
         self.assertEqual(self.seen(self.orders), [])
 
     def test_a_pending_removal(self) -> None:
-        """What a reader has confirmed is out of the store when the purge answers, and so after a crash."""
+        """A message that a reader has confirmed is removed from the store when the purge answers, also after
+        a crash.
+        """
         self.put(self.orders, b"1")
         reservation = self.run_to_end(self.service.reserve(self.orders, timeout=0))
         self.store.is_slow = True

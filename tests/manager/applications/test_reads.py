@@ -99,7 +99,7 @@ class WaitTests(ManagerTestCase):
 
 
 class ConfirmTests(ManagerTestCase):
-    """What follows a reservation."""
+    """Confirming and releasing reservations."""
 
     def test_the_store_fails(self) -> None:
         """The messages are back at their positions, for all readers."""
@@ -186,7 +186,7 @@ class StopTests(ManagerTestCase):
         self.assertEqual(self.count(self.orders), 2)
 
     def test_no_timer_is_left(self) -> None:
-        """Whatever waits for its time is forgotten."""
+        """No pending timer remains."""
         self.put(self.orders, b"1", time_to_be_received=1000)
         self.put("DIRECT=TCP:127.0.0.4\\private$\\orders", b"2", time_to_reach_queue=1000)
         self.store.break_down()

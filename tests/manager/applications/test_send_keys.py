@@ -24,7 +24,7 @@ ELSEWHERE = "DIRECT=TCP:127.0.0.3\\private$\\orders"
 
 
 class SendKeysTests(SynchronousTestCase):
-    """What is remembered, and for how long."""
+    """Stored keys, and their lifetime."""
 
     def setUp(self) -> None:
         self.clock = ManualClock()
@@ -41,7 +41,7 @@ class SendKeysTests(SynchronousTestCase):
         keys.stored(page, self.clock.now())
 
     def loaded(self, **settings: Any) -> SendKeys:
-        """What another life finds."""
+        """The keys after a restart."""
         keys = SendKeys(**settings)
         keys.load(self.state, self.clock.now())
         return keys
@@ -72,7 +72,7 @@ class SendKeysTests(SynchronousTestCase):
         self.assertEqual(sorted(self.state), [f"{PREFIX}2", f"{PREFIX}3"])
 
     def test_bounded(self) -> None:
-        """Of too many keys the oldest are forgotten, in memory and in the store."""
+        """Beyond the limit the oldest keys are removed, in memory and in the store."""
         keys = SendKeys(limit=10)
         for number in range(100):
             self.keep(keys, {f"key {number}": number})
@@ -92,7 +92,9 @@ class SendKeysTests(SynchronousTestCase):
         self.assertEqual((len(again), len(self.state)), (10, 11))
 
     def test_not_stored(self) -> None:
-        """What could not be stored is not remembered, and what was to go with it goes with the next."""
+        """A message that could not be stored has no key, and a change that waited for it goes with the next
+        commit.
+        """
         keys = SendKeys(lifetime=100)
         self.keep(keys, {"a": 1})
         self.clock.advance(200)
@@ -125,7 +127,7 @@ class SendKeysTests(SynchronousTestCase):
             self.assertIn(name, str(self.assertRaises(StateError, self.loaded)))
 
     def test_same_key_elsewhere(self) -> None:
-        """A key belongs to where it is sent; the order of several destinations is none."""
+        """A key belongs to its destinations; the order of several ones does not matter."""
         self.assertEqual(digest_of("k", ["a", "b"]), digest_of("k", ["b", "a"]))
         digests = {digest_of("k", ["a"]), digest_of("k", ["a", "b"]), digest_of("l", ["a"])}
         digests |= {digest_of("k", ["ab"]), digest_of("k\0a", ["b"])}
@@ -185,7 +187,7 @@ class SendTests(KeyedTestCase):
             self.assertEqual(self.seen(queue), [b"1", b"2", b"3", b"4", b"5"])
 
     def test_twice_in_one_call(self) -> None:
-        """Of several messages of one call with one key the first is sent."""
+        """Only the first of several messages of one call with one key is sent."""
         numbers = self.keyed(self.orders, ("a", b"1"), ("a", b"2"), ("b", b"3"), ("a", b"4"))
         self.assertEqual(numbers, [numbers[0], numbers[0], numbers[0] + 1, numbers[0]])
         self.assertEqual(self.seen(self.orders), [b"1", b"3"])
@@ -213,7 +215,7 @@ class SendTests(KeyedTestCase):
         self.assertEqual(self.seen(self.orders), [b"1"])
 
     def test_both_deliveries_in_one_call(self) -> None:
-        """Of one call the keys of recoverable messages survive a restart, those of express ones do not."""
+        """Keys of recoverable messages survive a restart, those of express messages of the same call do not."""
         messages = [
             Message(body=b"1", delivery=Delivery.EXPRESS),
             Message(body=b"2", delivery=Delivery.RECOVERABLE),
@@ -228,7 +230,7 @@ class SendTests(KeyedTestCase):
         self.assertEqual(sorted(self.seen(self.orders)), [b"1", b"2"])
 
     def test_destinations(self) -> None:
-        """A key belongs to its destination, in whatever words that is named, and goes with its queue."""
+        """A key belongs to its destination under any of its names, and is removed with its queue."""
         numbers = self.keyed(self.orders, ("a", b"1"))
         name = str(self.service.inspection.queue(self.orders).format_name)
         self.assertEqual(self.keyed(name, ("a", b"1")), numbers)
@@ -264,7 +266,7 @@ class SendTests(KeyedTestCase):
         self.assertEqual(sorted(self.seen(self.orders)), [b"1", b"2", b"3"])
 
     def test_failing_disk(self) -> None:
-        """What could not be stored was not sent: waiting callers send it, and so does a repetition."""
+        """A message that could not be stored was not sent: waiting callers send it, and so does a repetition."""
         for queue in (self.orders, self.payments):
             self.store.is_slow = True
             self.store.fail_commit(1)
@@ -296,7 +298,7 @@ class SendTests(KeyedTestCase):
         self.assertEqual(self.seen(self.orders), [b"1", b"2"])
 
     def test_over_a_quota(self) -> None:
-        """What was refused was not sent."""
+        """A refused message was not sent."""
         self.run_to_end(self.service.set_queue(self.orders, {"quota": 1}))
         refused = self.sending(self.orders, ("a", bytes(2000)))
         self.failed(refused, Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
@@ -328,7 +330,7 @@ class SendTests(KeyedTestCase):
         self.assertNotIn(RemoveState, changes)
 
     def test_wrong_keys(self) -> None:
-        """A key that is none, and too few or too many keys, send nothing."""
+        """An invalid key, and too few or too many keys, send no message."""
         message = Message(body=b"1")
         for keys, status in (
             ([""], Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE),
@@ -359,7 +361,7 @@ class TransactionTests(KeyedTestCase):
         self.assertEqual(self.seen(self.payments), [b"1", b"2"])
 
     def test_aborted(self) -> None:
-        """A key of a transaction that was aborted, by whatever, may be sent by others."""
+        """The key of an aborted transaction can be used by other callers."""
         for end in ("abort", "crash"):
             transaction = self.service.begin()
             self.keyed(self.payments, (end, b"lost"), transaction=transaction)

@@ -245,7 +245,7 @@ class LifeTests(SubqueueTestCase):
         self.assertEqual(self.subqueues(self.orders), [])
 
     def test_its_quota_is_that_of_its_queue(self) -> None:
-        """What is moved aside counts still."""
+        """Moved messages still count towards the quota."""
         small = self.queue(self.alpha, "small", quota=1)
         [identifier] = self.put(small, bytes(600))
         self.move(identifier, f"{small};aside")
@@ -255,7 +255,7 @@ class LifeTests(SubqueueTestCase):
         self.put(small, bytes(600))
 
     def test_unreadable_after_a_restart(self) -> None:
-        """A message that was moved before it was ever read is read where it lies now."""
+        """A message that was moved before it was first read is read at its new location."""
         [identifier] = self.put(self.orders, b"1")
         self.restart(crash=True)
         self.move(identifier, self.aside)

@@ -1,4 +1,4 @@
-"""Transactions of applications: all of it or nothing, whatever happens in between."""
+"""Transactions of applications: all or nothing, under any concurrent event."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ class AbortTests(TransactionTestCase):
     """L{TransactionHandle.abort}."""
 
     def test_everything_is_back(self) -> None:
-        """What it received is at its position, counted as aborted; what it sent was never there."""
+        """Received messages are back at their positions, with an abort counted; sent ones never existed."""
         self.put(self.payments, b"1", b"2", b"3")
         transaction = self.service.begin()
         self.take_in(transaction, self.payments)
@@ -400,7 +400,7 @@ class UnreadPacketTests(TransactionTestCase):
         self.assertEqual(self.seen(self.payments), [b"1"])
 
     def test_the_transaction_ends_meanwhile(self) -> None:
-        """What an abort has returned is not held by a read that was loading it."""
+        """A message returned by an abort is not held by a read that was loading it."""
         self.put(self.payments, b"1")
         transaction = self.service.begin()
         self.store.is_slow = True
@@ -486,7 +486,7 @@ class StopTests(TransactionTestCase):
         self.assertEqual((self.seen(self.payments), self.seen(self.refunds)), ([b"1"], []))
 
     def test_a_pending_commit(self) -> None:
-        """What is being stored is completed before the store closes."""
+        """A commit in progress is completed before the store closes."""
         self.put(self.payments, b"1")
         transaction = self.service.begin()
         self.take_in(transaction, self.payments)

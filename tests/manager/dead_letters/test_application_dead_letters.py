@@ -101,7 +101,7 @@ class ApplicationDeadLetterTests(ManagerTestCase):
         self.assertEqual((self.seen(self.failed), self.seen(DEADLETTER)), ([], []))
 
     def test_no_name(self) -> None:
-        """What is not a path is refused when the message is made."""
+        """An invalid path is refused when the message is created."""
         with self.assertRaises(MQError) as refusal:
             Message(dead_letter_queue="a\\b\\c\\d")
         self.assertEqual(refusal.exception.status, Status.MQ_ERROR_ILLEGAL_QUEUE_PATHNAME)
@@ -164,7 +164,7 @@ class SentElsewhereTests(NodesTestCase):
         self.payments = self.queue(self.beta, "payments", transactional=True)
 
     def test_the_packet_of_any_other_message(self) -> None:
-        """Nothing but the packet goes to another queue manager."""
+        """Only the packet is sent to another queue manager."""
         for count in range(3):
             self.send(
                 self.alpha,

@@ -69,7 +69,7 @@ class BurialTests(DeadLetterTestCase):
         self.assertEqual(self.service.inspection.outgoing()[0].messages, 0)
 
     def test_by_hand(self) -> None:
-        """What an administrator removes is not mourned."""
+        """A message that an administrator removes leaves no dead letter."""
         self.put(self.orders, b"1", b"2", dead_letter=True)
         self.run_to_end(self.service.purge_queue(self.orders))
         self.put(self.orders, b"3", dead_letter=True)
@@ -208,7 +208,7 @@ class RequeueTests(DeadLetterTestCase):
         self.assertEqual(events[-1].reason, f"sent again as {again}")
 
     def test_to_another_queue_manager(self) -> None:
-        """What did not get away waits again."""
+        """A dead letter of an unsent message is pending again."""
         [identifier] = self.put(NOWHERE, b"1", dead_letter=True, time_to_reach_queue=10)
         self.clock.advance(LATER)
         self.run_to_end(self.service.requeue(identifier))
@@ -285,7 +285,7 @@ class ListTests(DeadLetterTestCase):
     limits = {"packet_memory": 0}  # noqa: RUF012
 
     def test_list(self) -> None:
-        """Both queues, the first so many of each."""
+        """The list has the first messages of both queues, up to the limit for each."""
         self.let_expire(self.orders, b"1", b"2", b"3")
         self.let_expire(self.payments, b"4", b"5")
         places = self.run_to_end(self.service.inspection.dead_letters(2))

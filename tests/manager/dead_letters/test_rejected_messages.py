@@ -52,7 +52,7 @@ class RejectTests(ManagerTestCase):
         self.assertEqual([event.event for event in self.events()], ["purged", "deleted"])
 
     def test_a_transaction_decides(self) -> None:
-        """What was received in a transaction, or only looked at, is not rejected."""
+        """Messages received in a transaction, or only peeked at, cannot be rejected."""
         self.put(self.payments, b"1")
         transaction = self.service.begin()
         taken = self.run_to_end(self.service.reserve(self.payments, timeout=0, transaction=transaction))

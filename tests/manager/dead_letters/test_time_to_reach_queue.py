@@ -15,7 +15,7 @@ class DefaultTests(ManagerTestCase):
     """A queue manager without a directory."""
 
     def test_four_days(self) -> None:
-        """MQDMPR-3.1.1.12-39: such a message says 0x54600 seconds, and leaves when they are over."""
+        """MQDMPR-3.1.1.12-39: such a message has a limit of 0x54600 seconds, and expires after it."""
         self.put(NOWHERE, b"default", dead_letter=True, acknowledge=ASK_ALL)
         self.put(NOWHERE, b"patient", time_to_reach_queue=INFINITE)
         waiting = self.service.open_queue(NOWHERE, QueueAccessType.PEEK_ADMIN)

@@ -42,7 +42,7 @@ class CertificateTests(SigningTestCase):
         return held
 
     def test_internal_certificates(self) -> None:
-        """A user has one at most, of which the server has the key; another start still has it.
+        """A user has at most one, whose key the server holds; it survives a restart.
 
         MQDMPR-3.1.1.1-40, MQDMPR-3.1.1.19-01.
         """
@@ -62,7 +62,7 @@ class CertificateTests(SigningTestCase):
         self.assertEqual([each.valid for each in self.alpha.service.access.certificates()], [True, False])
 
     def test_wrong_wishes(self) -> None:
-        """What cannot be is refused by its name."""
+        """An impossible request is refused with its name."""
         service = self.alpha.service
         for wish in ({"sid": "alice"}, {"days": 0}, {"name": "x" * 65}, {"name": "a\nb"}):
             self.assertEqual(
@@ -109,7 +109,7 @@ class CertificateTests(SigningTestCase):
         self.assertEqual(entry.certificate, made.certificate)
 
     def test_two_at_one_time(self) -> None:
-        """Of two concurrent publications neither overwrites the other."""
+        """Two concurrent publications do not overwrite each other."""
         directory = self.directory
         assert directory is not None
         mine = self.create()
@@ -166,7 +166,7 @@ class CertificateTests(SigningTestCase):
         self.assertEqual(left.certificate, made[-1].certificate)
 
     def test_too_many(self) -> None:
-        """What a directory has no capacity for is not sent to it ([MS-ADA2] 2.587)."""
+        """A value over the limit of the directory is not sent to it ([MS-ADA2] 2.587)."""
         self.create()
         self.patch(certificate_publishing, "MOST_BYTES", 100)
         error: MQError = self.failureResultOf(
@@ -201,7 +201,7 @@ class CertificateTests(SigningTestCase):
         )
 
     def test_one_that_expired(self) -> None:
-        """Of two, the one that is valid signs; two that are made at once are one."""
+        """The valid one of two certificates signs; concurrent requests create one."""
         self.create(days=1)
         lasting = self.signing.create("lasting", 0, 1e11)
         assert lasting.private_key is not None

@@ -1,4 +1,4 @@
-"""Whatever a message says of its encryption, it is taken in clear or refused; nothing else comes of it."""
+"""Encrypted messages with any security header are accepted in clear or refused."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def message(body: bytes, level: int, algorithm: int, key: bytes) -> UserMessageV
 
 
 def outcome(view: UserMessageView, decryption: Decryption | None = None) -> Accepted | Refused:
-    """What the step makes of it."""
+    """The result of the step."""
     step = decryption or Decryption(ManualClock().reactor, ManualClock(), ciphers(), Preferences(weak=True))
     return step.check(NOBODY, NOWHERE, Accepted(view, view.security()))
 
@@ -112,7 +112,7 @@ class DecryptionTests(SynchronousTestCase):
             self.assertTrue(isinstance(changed, Refused) or bytes(changed.view.body) != BODY)
 
     def test_what_is_not_encrypted(self) -> None:
-        """It is left alone, whatever PrivacyLevel says."""
+        """A message without encryption passes unchanged, with any PrivacyLevel."""
         view = UserMessageView(user_packet(BODY))
         given = Accepted(view, None)
         step = Decryption(ManualClock().reactor, ManualClock(), ciphers(), Preferences())

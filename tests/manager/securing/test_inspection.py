@@ -102,7 +102,7 @@ class ArrivalTests(ReceiverTestCase):
         self.assertEqual(self.peer.order_acks[-1], (X, 2, 1))
 
     def test_the_session_waits_in_order(self) -> None:
-        """What comes behind a message that waits is neither shown nor acknowledged before it."""
+        """Messages after a waiting one are neither delivered nor acknowledged before it."""
         waiting: Deferred[Accepted] = Deferred()
         self.step.everything = True
         self.step.answers[b"1"] = waiting
@@ -117,7 +117,7 @@ class ArrivalTests(ReceiverTestCase):
         self.check_counts()
 
     def test_a_queue_that_is_made_meanwhile(self) -> None:
-        """What was not asked about does not slip into it, while another message is waited for."""
+        """A message that was not inspected does not enter a queue created while another message waits."""
         waiting: Deferred[Accepted] = Deferred()
         self.step.everything = True
         self.step.answers[b"1"] = waiting
@@ -149,7 +149,7 @@ class ArrivalTests(ReceiverTestCase):
         self.check_counts()
 
     def test_errors_are_refusals(self) -> None:
-        """Whatever a step raises, at once or later, the message is refused and the session goes on."""
+        """If a step raises, at once or later, the message is refused and the session continues."""
         self.step.everything = True
         self.step.answers[b"1"] = ValueError("a secret")
         self.step.answers[b"2"] = fail(KeyError("another"))

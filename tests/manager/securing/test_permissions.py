@@ -71,7 +71,7 @@ class PermissionsTests(NodesTestCase):
         return found.sddl
 
     def test_attributes_of_a_queue(self) -> None:
-        """What a descriptor says of its queue decides where a condition asks for it, and is shown."""
+        """The resource attributes in a descriptor decide conditions, and are shown."""
         for number, granted in ((1, True), (0, False)):
             path = f".\\private$\\open{number}"
             condition = "(XA;;0x4;;;WD;(@Resource.Open == 1))"
@@ -123,7 +123,7 @@ class PermissionsTests(NodesTestCase):
         self.assertIn("(D;;0xa;;;AN)", self.sddl())
 
     def test_the_queue_manager(self) -> None:
-        """What it is changed to is there after a restart (MQDMPR-3.1.1.1-23)."""
+        """A changed descriptor survives a restart (MQDMPR-3.1.1.1-23)."""
         before = self.sddl(".")
         self.assertEqual(before, f"O:{TEXT}G:{TEXT}D:(A;;0x20020;;;WD)(A;;0xf00f7;;;{TEXT})")
         self.run_to_end(self.beta.service.access.allow(".", "everyone", ["create-queue"]))
@@ -188,7 +188,7 @@ class PermissionsTests(NodesTestCase):
         self.assertIn("(D;;0x4;;;AN)", self.sddl("."))
 
     def test_what_could_not_be_read_again(self) -> None:
-        """It does not become the descriptor of a queue, whatever the directory stores as a SID."""
+        """An owner with a malformed SID from the directory does not get into the descriptor of a queue."""
         self.access.add(Account(b"rubbish", "mallory"))
         before = self.sddl()
         status, _ = self.status_of(self.beta.service.access.allow(QUEUE, "mallory", ["send"]))
@@ -196,7 +196,7 @@ class PermissionsTests(NodesTestCase):
         self.assertEqual(self.sddl(), before)
 
     def test_what_is_refused(self) -> None:
-        """Nothing of it changes anything."""
+        """A refused change has no effect."""
         self.queue(self.beta, "ruled")
         access = self.beta.service.access
         for asked, status, words in (

@@ -168,7 +168,7 @@ class BothTests(PublicListTestCase):
         )
 
     def test_a_command_restores_its_entry(self) -> None:
-        """What is allowed again is in the directory again, though the queue's list still has it."""
+        """An entry that is allowed again is written to the directory again, even if the local list has it."""
         self.create(security="D:(A;;0x4;;;BU)")
         self.write(f"D:{CLASS}{may(PEEK, 'BU')}")
         self.run_to_end(self.service.access.acl(ORDERS))
@@ -279,7 +279,7 @@ class BothTests(PublicListTestCase):
         self.assertEqual(found.sddl, "O:ANG:AND:(A;;0xf003f;;;WD)(A;;0x20020;;;S-1-5-21-1-2-3-1501)")
 
     def test_no_list_of_a_queue(self) -> None:
-        """Nothing, what is malformed, no list, and lists without a right to messages say nothing."""
+        """Missing and malformed lists, and lists without rights on messages, are ignored."""
         for security in (b"", b"rubbish", SecurityDescriptor(ALICE).to_bytes()):
             self.assertIsNone(published_list(security))
         self.assertIsNone(published_list(parse_sddl(f"D:{CLASS}").to_bytes()))

@@ -79,7 +79,7 @@ class AdmissionTestCase(ReceiverTestCase):
 
 
 class GateTests(AdmissionTestCase):
-    """By default what nothing verifies is taken from this machine alone."""
+    """By default unauthenticated messages are accepted only from this machine."""
 
     def stranger(self) -> None:
         """From now on the peer sends from elsewhere."""
@@ -272,7 +272,7 @@ class AccessTests(AdmissionTestCase):
         self.assertEqual(self.classes(), [0x8004] * 3)
 
     def test_an_unauthenticated_sender_is_anonymous(self) -> None:
-        """Whatever its header says; so it belongs to Everyone, and not to the authenticated users.
+        """With any header it belongs to Everyone, and not to Authenticated Users.
 
         MQQB-3.1.5.8.3-21: a sender without a header belongs to Everyone, which may be denied.
         """
@@ -378,7 +378,7 @@ class AccessTests(AdmissionTestCase):
         self.assertEqual(self.bodies(self.beta, self.plain), [b"2"])
 
     def test_a_descriptor_that_is_none(self) -> None:
-        """MQDMPR-3.1.1.2-14: one that has rights that are none is refused, and there is no queue."""
+        """MQDMPR-3.1.1.2-14: a descriptor with unknown rights is refused, and the queue is not created."""
         for sddl, words in (
             ("D:(A;;0x40;;;WD)", "entry 1 of the DACL, about S-1-1-0, has 0x00000040 in its mask"),
             ("D:(A", "expected O:, G:, D: or S:"),

@@ -51,7 +51,7 @@ class ReplyTests(NodesTestCase):
         return [view.message_class for view in self.take(node or self.beta, path)]
 
     def test_a_queue_of_ours_that_is_closed(self) -> None:
-        """A sender without the right to write gets nothing into it by its requests, by whatever name."""
+        """A sender without the right to write cannot get acknowledgements into it, under any name."""
         queue = self.beta.model.find(parse_path_name(CLOSED))
         assert queue is not None
         for name in (

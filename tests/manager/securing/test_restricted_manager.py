@@ -168,7 +168,7 @@ class ActingTests(NodesTestCase):
         self.gate(".", "take-ownership", lambda bob: bob.take_ownership("."), take)
 
     def test_what_one_makes_is_ones_own(self) -> None:
-        """A queue that bob makes is his, and he may do everything with it."""
+        """A user owns the queues that it creates, and has full control of them."""
         self.run_to_end(self.service.access.allow(".", "bob", ["create-queue"]))
         path = ".\\private$\\mine"
         self.run_to_end(self.bob.create_queue(path))

@@ -97,7 +97,7 @@ class KeytabBindTests(TestCase):
         return path
 
     def kerberos(self, kdc: str, lifetime: str = "10h") -> None:
-        """Have the process find the domain controller there, whatever the system's own krb5.conf says."""
+        """Let the process find the domain controller there, independent of the system's krb5.conf."""
         text = f"[libdefaults]\ndns_lookup_kdc = false\nticket_lifetime = {lifetime}\n"
         text += f"[realms]\n{samba.REALM} = {{\n kdc = {kdc}\n}}\n"
         path = self.written("krb5.conf", text.encode())
@@ -196,7 +196,7 @@ class KeytabBindTests(TestCase):
                 self.assertTrue(problem.endswith(part), problem)
 
     def problems(self, principal: str) -> list[str]:
-        """What is wrong with the table of the directory."""
+        """The problems of the table of the directory."""
         text = f"""
 [directory]
 backend = "ldaps://{samba.ADDRESS}/{samba.DOMAIN}"

@@ -18,12 +18,12 @@ from msmq.directory.ldap.transport.wire import Result
 
 
 def result(code: int, token: bytes = b"", message: str = "") -> Result:
-    """What a server answers to a step."""
+    """The answer of a server to a step."""
     return Result(code, message, credentials=token)
 
 
 class BindExchangeTests(SynchronousTestCase):
-    """What the client sends, and when the bind is done."""
+    """The requests of the client, and the end of the bind."""
 
     def test_one_step(self) -> None:
         """The server accepts the first token and proves its identity with its own."""

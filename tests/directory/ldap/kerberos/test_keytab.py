@@ -1,4 +1,4 @@
-"""What a keytab has is known before a domain controller is asked."""
+"""The content of a keytab is checked before a domain controller is queried."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class KeytabTests(SynchronousTestCase):
     """Principals of a keytab, and which one is used."""
 
     def test_principals(self) -> None:
-        """Each principal counts once, whatever the number of its keys; deleted entries do not count."""
+        """Each principal is listed once, for any number of keys; deleted entries are skipped."""
         hole = struct.pack(">i", -7) + b"deleted"
         data = keytab(keytab_entry(ALPHA), keytab_entry(ALPHA, version=2), hole, keytab_entry(HOST))
         self.assertEqual(principals_of(data), (ALPHA, HOST))
@@ -83,7 +83,7 @@ class KeytabTests(SynchronousTestCase):
 
     @given(st.binary(max_size=200))
     def test_any_bytes(self, data: bytes) -> None:
-        """Whatever a file has, it is read or refused as a keytab."""
+        """Any file is read or refused as a keytab."""
         for each in (data, b"\x05\x02" + data):
             try:
                 principals_of(each)

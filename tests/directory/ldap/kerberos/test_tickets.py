@@ -1,4 +1,4 @@
-"""What is known of an account with a keytab before and between its connections."""
+"""State of an account with a keytab before and between its connections."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class TicketTests(SynchronousTestCase):
 
 
 class LoadingTests(TestCase):
-    """What is loaded for Kerberos, and where."""
+    """Modules loaded for Kerberos, and the thread that loads them."""
 
     async def test_in_a_thread(self) -> None:
         """The package gssapi and the keytab, which take long to load, do not occupy the reactor."""
