@@ -130,7 +130,9 @@ class DirectoryContract(_Base):
         return await self.add(QueueObject(pathname=f"ALPHA\\{name}", **attributes))
 
     def assert_holds(self, read: Any, added: DirectoryObject, *without: str) -> None:
-        """Assert that an object has the values that were added, except those that a directory decides itself."""
+        """Assert that an object has the values that were added, except those that a directory
+        decides itself.
+        """
         for name in sorted(directory_attributes(type(added)) - {*_OF_THE_DIRECTORY, *without}):
             expected = getattr(added, name)
             value = read[name]

@@ -26,7 +26,9 @@ class CaptureTests(SynchronousTestCase):
     """Capture files."""
 
     def test_session(self) -> None:
-        """Only the message of a session is returned, without SessionHeader, with the time of its last frame."""
+        """Only the message of a session is returned, without SessionHeader, with the time of its
+        last frame.
+        """
         [found] = captured_messages(pcap([link(1, packet) for packet in session()]))
         self.assertEqual(UserMessageView(found.packet).body, UserMessageView(packets(USER_MESSAGE)[0]).body)
         self.assertEqual(found.time, 1_000_000_000.007)

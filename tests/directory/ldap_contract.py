@@ -343,7 +343,9 @@ class LdapDirectoryContract(WritableDirectoryContract):
         """Have a computer join the domain, where there is one."""
 
     async def test_enrollment(self) -> None:
-        """C{msmq enterprise} creates a complete queue manager, idempotently; removing it leaves no entries."""
+        """C{msmq enterprise} creates a complete queue manager, idempotently; removing it leaves
+        no entries.
+        """
         directory = await self.opened()
         london, paris = await self.sites("london", "paris")
         root = await self.operations.root()

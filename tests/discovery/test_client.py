@@ -124,7 +124,9 @@ class BeginTests(SynchronousTestCase):
         self.assertFalse(discovery.is_running)
 
     def test_second_call_after_success(self) -> None:
-        """MQSD-3.1.4.1-06 MQSD-3.1.3-02: the first run queries, for any configuration; the next one need not."""
+        """MQSD-3.1.4.1-06 MQSD-3.1.3-02: the first run queries, for any configuration; the next
+        one need not.
+        """
         discovery = client()
         self.assertEqual(sent_on(begin(discovery, FIRST)), [FIRST.address])
         discovery.receive(own(), FIRST.address, START)

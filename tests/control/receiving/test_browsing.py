@@ -150,7 +150,9 @@ class FilterTests(BrowsingTestCase):
         self.assertIn("contains()", end["reason"])
 
     def test_expressions_that_cost_too_much(self) -> None:
-        """Expressions that are too deep, too long, of unbounded cost, or call unknown functions are refused."""
+        """Expressions that are too deep, too long, of unbounded cost, or call unknown functions
+        are refused.
+        """
         for where, words in (
             ("|".join(["[@,@]"] * 12), "more than 1000 values"),
             ("!" * 1900 + "label", "levels"),

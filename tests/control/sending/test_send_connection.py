@@ -98,7 +98,9 @@ class QuickProducerTests(SynchronousTestCase):
     """A producer that always has the next message."""
 
     def records(self, outstanding: int, count: int, seconds: float) -> list[int]:
-        """The number of messages in each record, for a producer that takes this many seconds for a message."""
+        """The number of messages in each record, for a producer that takes this many seconds for
+        a message.
+        """
         ours, server = socket.socketpair()
         self.addCleanup(ours.close)
         self.addCleanup(server.close)

@@ -77,7 +77,9 @@ class TransactionTests(ControlTestCase):
         self.assertEqual((shown["sent"], len(shown["messages"])), (1501, 1000))
 
     def test_message_in_a_transaction(self) -> None:
-        """A message in a transaction cannot be moved by other callers, and C{explain} names the transaction."""
+        """A message in a transaction cannot be moved by other callers, and C{explain} names the
+        transaction.
+        """
         answer = self.post(resource("messages", self.first, "move"), {"queue": self.tx + ";sub"})
         self.assert_refused(answer, 409, "MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION", self.first)
         [place] = self.call("GET", resource("messages", self.first)).json["places"]

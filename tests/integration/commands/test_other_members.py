@@ -221,7 +221,9 @@ class OtherMemberTests(TestCase):
         await self.refused(2, "--on HQ", "requires a token", "--token-file", name="HQ", token=None)
 
     async def test_verbs_without_a_server(self) -> None:
-        """Verbs that need no server cannot run on another member, with the option before or after the verb."""
+        """Verbs that need no server cannot run on another member, with the option before or
+        after the verb.
+        """
         for arguments in (
             ("ping", "--on", "HQ", "127.0.0.1"),
             ("--on", "HQ", "decode", "-"),

@@ -419,7 +419,9 @@ class PlainAcceptorTests(SynchronousTestCase):
         self.assert_dials_again(number, "another queue manager answered", "InProcess", "InProcess")
 
     def test_rubbish_is_no_answer(self) -> None:
-        """A packet at the wrong time, and the beginning of a message before the handshake, are not accepted."""
+        """A packet at the wrong time, and the beginning of a message before the handshake, are
+        not accepted.
+        """
         [number] = self.send(b"kept")
         for answer in (
             b"HTTP/1.1 400 Bad Request\r\n\r\n",

@@ -215,7 +215,9 @@ class SendTests(KeyedTestCase):
         self.assertEqual(self.seen(self.orders), [b"1"])
 
     def test_both_deliveries_in_one_call(self) -> None:
-        """Keys of recoverable messages survive a restart, those of express messages of the same call do not."""
+        """Keys of recoverable messages survive a restart, those of express messages of the same
+        call do not.
+        """
         messages = [
             Message(body=b"1", delivery=Delivery.EXPRESS),
             Message(body=b"2", delivery=Delivery.RECOVERABLE),
@@ -266,7 +268,9 @@ class SendTests(KeyedTestCase):
         self.assertEqual(sorted(self.seen(self.orders)), [b"1", b"2", b"3"])
 
     def test_failing_disk(self) -> None:
-        """A message that could not be stored was not sent: waiting callers send it, and so does a repetition."""
+        """A message that could not be stored was not sent: waiting callers send it, and so does
+        a repetition.
+        """
         for queue in (self.orders, self.payments):
             self.store.is_slow = True
             self.store.fail_commit(1)
