@@ -5,11 +5,11 @@ from __future__ import annotations
 import attrs
 
 from msmq.manager.assembly import Parts
-from msmq.manager.securing.authentication import SigningPolicy
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.queues.model import ModelLimits
 from msmq.settings import SessionSettings
 from msmq.transfer.security.cipher_choice import Preferences
+from msmq.transfer.security.signature_rules import SigningPolicy
 
 
 @attrs.frozen(kw_only=True)

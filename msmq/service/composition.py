@@ -33,7 +33,6 @@ from msmq.interfaces.tls import ITls
 from msmq.manager.applications.send_keys import SendKeys
 from msmq.manager.live_settings import LiveSettings
 from msmq.manager.manager_settings import EnterpriseSettings, ManagerRuntime, ManagerSecurity, TransferPolicy
-from msmq.manager.securing.authentication import HASH_NAMES, VERSION_NAMES, SigningPolicy
 from msmq.manager.securing.message_security import SecurityProviders
 from msmq.manager.securing.security_descriptors import AccessPolicy, DefaultDescriptor
 from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
@@ -63,6 +62,7 @@ from msmq.session.connection_limits import ConnectionRefusal
 from msmq.session.descriptor_shares import DescriptorShares
 from msmq.structures.algorithms import EncryptionAlgorithm
 from msmq.transfer.security.cipher_choice import Preferences
+from msmq.transfer.security.signature_rules import HASH_NAMES, VERSION_NAMES, SigningPolicy
 from msmq.transfer.source_journaling import SourceJournaling
 from msmq.windows.well_known_sids import user_sid
 from msmq.wire.addresses import AddressSet

@@ -8,7 +8,6 @@ from uuid import UUID
 
 from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces.signing import Credentials, ISigning
-from msmq.manager.securing.authentication import SigningPolicy
 from msmq.manager.securing.message_security import SecurityProviders
 from msmq.membership.objects import EnterpriseObject, UserObject
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
@@ -16,6 +15,7 @@ from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSign
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.clock import START
 from msmq.testing.signing import MemoryCertificateStore, MemorySigning
+from msmq.transfer.security.signature_rules import SigningPolicy
 from tests.builders import GAMMA
 from tests.contracts.signing import OTHER_SID, SID
 from tests.nodes.scripted import ScriptedTestCase

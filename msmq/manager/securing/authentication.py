@@ -6,9 +6,7 @@ user with the SID in the message has to have exactly this certificate there.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from types import MappingProxyType
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -29,8 +27,7 @@ from msmq.membership.queries import AttributeFilter, equals
 from msmq.membership.requests import Outcome as DirectoryOutcome
 from msmq.moment import Moment
 from msmq.queues.queue import Queue
-from msmq.quoting import quoted
-from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
+from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.directory.user_sign_certs import digest_of
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.security_header import SecurityHeader, SenderIdType
@@ -38,47 +35,16 @@ from msmq.structures.packet.signature_input import SIGNATURE_INPUTS
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.token_bucket import TokenBucket
 from msmq.transfer.security.certificate_cache import UserCertCache
+from msmq.transfer.security.signature_rules import (
+    SigningPolicy,
+    certificate_fault,
+    certificate_text,
+    method_fault,
+    version_fault,
+)
 from msmq.transfer.security.unproven_senders import UnprovenSenders
 from msmq.wire.guid import format_guid, guid_from_bytes
 from msmq.wire.sid import format_sid
-
-HASH_NAMES: Final[Mapping[HashAlgorithm, str]] = MappingProxyType(
-    {
-        HashAlgorithm.MD2: "md2",
-        HashAlgorithm.MD4: "md4",
-        HashAlgorithm.MD5: "md5",
-        HashAlgorithm.SHA_1: "sha1",
-        HashAlgorithm.SHA_256: "sha256",
-        HashAlgorithm.SHA_512: "sha512",
-    }
-)
-"""The names of hash algorithms in C{[security] hashes}."""
-
-VERSION_NAMES: Final[Mapping[AuthenticationLevel, str]] = MappingProxyType(
-    {
-        AuthenticationLevel.SIG_1_0: "1.0",
-        AuthenticationLevel.SIG_2_0: "2.0",
-        AuthenticationLevel.SIG_3_0: "3.0",
-    }
-)
-"""The names of versions in C{[security] signatures}."""
-
-STRONG_HASHES: Final = frozenset({HashAlgorithm.SHA_256, HashAlgorithm.SHA_512})
-
-SMALLEST_KEY: Final = 1024
-"""Bits of the shortest key that is accepted by default; every Windows generates keys of at least this."""
-
-PROVIDERS: Final = frozenset(
-    {
-        "Microsoft Base Cryptographic Provider v1.0",
-        "Microsoft Enhanced Cryptographic Provider v1.0",
-        "Microsoft Strong Cryptographic Provider",
-        "Microsoft Enhanced RSA and AES Cryptographic Provider",
-        "Microsoft Enhanced RSA and AES Cryptographic Provider (Prototype)",
-        "Microsoft AES Cryptographic Provider",
-    }
-)
-"""The providers of Windows whose signatures are RSA over the hashes above, so that they are equivalent."""
 
 OWNER_READS: Final = 10
 """Directory queries in a second for the owner of a certificate, which only the reason of a refusal needs."""
@@ -87,21 +53,6 @@ ReadDirectory = Callable[
     [type[DirectoryObject], Sequence[AttributeFilter], tuple[str, ...]], Awaitable[DirectoryOutcome]
 ]
 """Read Directory, on behalf of this queue manager. [MS-MQDMPR] 3.1.7.1.20."""
-
-
-@attrs.frozen
-class SigningPolicy:
-    """The signatures that the operator accepts.
-
-    @ivar hashes: the accepted hash algorithms.
-    @ivar smallest_key: bits of the shortest accepted RSA key.
-    @ivar versions: the accepted signature formats.  Each covers concatenated fields, so a signature of 2.0
-    for one queue can be converted into one of 1.0 for any, with a longer body, and sometimes into one of 3.0.
-    """
-
-    hashes: frozenset[HashAlgorithm] = STRONG_HASHES
-    smallest_key: int = SMALLEST_KEY
-    versions: frozenset[AuthenticationLevel] = frozenset(VERSION_NAMES)
 
 
 class Authentication:
@@ -172,58 +123,30 @@ class Authentication:
 
     def _unusable(self, security: SecurityHeader, view: UserMessageView) -> Refused | None:
         """Why a signature is refused without verification."""
-        if not security.sender_cert:
-            return _bad("it is signed without a certificate")
-        if not security.is_default_provider:
-            if security.provider_info is None:
-                return _bad("it was signed by a provider other than the default one, and does not name it")
-            name = security.provider_info.provider_name
-            if name not in PROVIDERS:
-                return Refused(
-                    MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
-                    f"it was signed by the provider {quoted(name[:64])}, which is unknown",
-                )
-        number = view.hash_algorithm
-        try:
-            algorithm = HashAlgorithm(number)
-        except ValueError:
-            return _bad(f"its signature is made with the hash algorithm {number:#06x}, which is unknown")
-        if algorithm not in self._policy.hashes:
-            name = HASH_NAMES[algorithm]
-            return _bad(f'its signature is made with {name}, and [security] hashes does not have "{name}"')
-        facts = self._signing.facts(security.sender_cert)
-        if isinstance(facts, Unusable):
-            return _bad(f"its certificate {facts.reason}")
-        if facts.key_type != "RSA":
-            return _bad(f"its certificate {_shown(facts)} has a key of {facts.key_type}, not of RSA")
-        if facts.key_bits < self._policy.smallest_key:
-            return _bad(
-                f"its certificate {_shown(facts)} has a key of {facts.key_bits} bits,"
-                f" and [security] smallest_key is {self._policy.smallest_key}"
-            )
-        now = self._clock.now().wall
-        if now < facts.not_before:
-            return _bad(f"its certificate {_shown(facts)} is not valid before {_time(facts.not_before)}")
-        if now > facts.not_after:
-            return _bad(f"its certificate {_shown(facts)} expired at {_time(facts.not_after)}")
-        return None
+        info = security.provider_info
+        fault = method_fault(
+            self._policy,
+            has_certificate=bool(security.sender_cert),
+            is_default_provider=security.is_default_provider,
+            provider_name=None if info is None else info.provider_name,
+            hash_algorithm=view.hash_algorithm,
+        )
+        if fault is None:
+            facts = self._signing.facts(security.sender_cert)
+            if isinstance(facts, Unusable):
+                return _bad(f"its certificate {facts.reason}")
+            fault = certificate_fault(facts, self._policy, self._clock.now().wall)
+        return None if fault is None else Refused(fault.message_class, fault.reason)
 
     def _verify(self, security: SecurityHeader, view: UserMessageView) -> AuthenticationLevel | Refused:
         """Verify the signature; the result is the version of its format, if that is accepted."""
         level = version_of(self._signing, security, view)
         if isinstance(level, Unusable):
             return _bad(f"its certificate {level.reason}")
-        if level is None:
-            shown = self._certificate(security.sender_cert)
-            return _bad(
-                f"its signature is not that of its certificate {shown} over the message:"
-                " one of them belongs to another message, or was changed in transit"
-            )
-        if level not in self._policy.versions:
-            name = VERSION_NAMES[level]
-            return _bad(
-                f'its signature is that of MSMQ {name}, and [security] signatures does not have "{name}"'
-            )
+        shown = self._certificate(security.sender_cert) if level is None else ""
+        fault = version_fault(level, shown, self._policy)
+        if level is None or fault is not None:
+            return _bad("" if fault is None else fault.reason)
         return level
 
     def _identify(self, queue: Queue, message: Accepted, security: SecurityHeader) -> Answer:
@@ -364,7 +287,7 @@ class Authentication:
 
     def _certificate(self, certificate: bytes) -> str:
         facts = self._signing.facts(certificate)
-        return "" if isinstance(facts, Unusable) else _shown(facts)
+        return "" if isinstance(facts, Unusable) else certificate_text(facts)
 
 
 def version_of(
@@ -389,15 +312,6 @@ def _bad(reason: str) -> Refused:
 def _key(modulus: int, public_exponent: int) -> bytes:
     """A public key in a comparable form."""
     return f"{modulus:x} {public_exponent:x}".encode("ascii")
-
-
-def _shown(facts: CertificateFacts) -> str:
-    """A certificate as text; a name in it may be of any length."""
-    return f"{quoted(facts.subject[:100])} ({facts.fingerprint[:16]})"
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _unknown(what: str) -> str:

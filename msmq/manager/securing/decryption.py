@@ -13,11 +13,11 @@ from msmq.interfaces.session import ISession
 from msmq.manager.securing.inspection import Accepted, Refused
 from msmq.moment import Moment
 from msmq.queues.queue import Queue
-from msmq.structures.algorithms import EncryptionAlgorithm, PrivacyLevel
+from msmq.structures.algorithms import EncryptionAlgorithm
 from msmq.structures.packet.body_encryption import encryption_input, with_clear_body
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.transfer.security.cipher_choice import PROVIDERS, Preferences, is_padded, why_not_decrypted
+from msmq.transfer.security.cipher_choice import PROVIDERS, Preferences, key_fault, why_not_decrypted
 from msmq.transfer.security.key_cache import CachedSymmetricKey, SymmetricKeyCache
 from msmq.wire.guid import guid_from_bytes
 
@@ -109,14 +109,6 @@ class Decryption:
             key = CachedSymmetricKey(source, provider, algorithm, encrypted_key, found.key, now.monotonic)
             self._cache.add_received(key, now)
             self._timer.set(self._cache.deadline)
-        if (
-            preferences.rejects_40_bits
-            and level == PrivacyLevel.ENHANCED
-            and algorithm == EncryptionAlgorithm.RC2
-            and is_padded(key.key)
-        ):
-            raise CipherError(
-                "its RC2 key has 40 bits where the Enhanced provider has 128, which"
-                " [security] reject_enhanced_rc2_with_40_bit_keys forbids"
-            )
+        if (fault := key_fault(level, algorithm, key.key, preferences)) is not None:
+            raise CipherError(fault)
         return with_clear_body(view, ciphers.decrypt(algorithm, key.key, encryption_input(view)))

@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.signing import ICertificateStore, ISigning
-from msmq.manager.securing.authentication import Authentication, ReadDirectory, SigningPolicy
+from msmq.manager.securing.authentication import Authentication, ReadDirectory
 from msmq.manager.securing.certificate_publication import CertificatePublisher, UserDirectory
 from msmq.manager.securing.certificates import Certificates
 from msmq.manager.securing.decryption import Decryption
@@ -25,6 +25,7 @@ from msmq.manager.securing.signatures import Signer
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.queues.model import QueueManagerModel
 from msmq.transfer.security.certificate_cache import UserCertCache
+from msmq.transfer.security.signature_rules import SigningPolicy
 from msmq.transfer.security.unproven_senders import UnprovenSenders
 from msmq.wire.sid import parse_sid
 

@@ -12,7 +12,7 @@ import attrs
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.signing import ISigning, Unusable
-from msmq.manager.securing.authentication import HASH_NAMES, SigningPolicy, version_of
+from msmq.manager.securing.authentication import version_of
 from msmq.manager.securing.certificates import Certificates
 from msmq.queues.arriving.message import Message
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
@@ -27,6 +27,7 @@ from msmq.structures.packet.user_message_rewrites import (
 )
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
+from msmq.transfer.security.signature_rules import HASH_NAMES, SigningPolicy
 from msmq.wire.sid import format_sid
 
 

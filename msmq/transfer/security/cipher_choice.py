@@ -201,3 +201,18 @@ def why_not_decrypted(level: int, algorithm: int, preferences: Preferences) -> s
 def is_padded(key: bytes) -> bool:
     """[MS-MQQB] 3.1.5.8.3 whether the final 88 bits of a key of 128 are 0, so that it has only 40."""
     return len(key) * 8 == ENHANCED_BITS and not any(key[BASE_BITS // 8 :])
+
+
+def key_fault(level: int, algorithm: int, key: bytes, preferences: Preferences) -> str | None:
+    """Why a session key is refused: an RC2 key of 40 bits from the Enhanced provider. [MS-MQQB] 3.1.5.8.3."""
+    if (
+        preferences.rejects_40_bits
+        and level == PrivacyLevel.ENHANCED
+        and algorithm == EncryptionAlgorithm.RC2
+        and is_padded(key)
+    ):
+        return (
+            "its RC2 key has 40 bits where the Enhanced provider has 128, which"
+            " [security] reject_enhanced_rc2_with_40_bit_keys forbids"
+        )
+    return None

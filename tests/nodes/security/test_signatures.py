@@ -11,7 +11,6 @@ import attrs
 
 from msmq.decoding.message_json import message_json
 from msmq.interfaces.signing import CertificateFacts, Credentials, ISigning
-from msmq.manager.securing.authentication import SigningPolicy
 from msmq.membership.objects import QueueManagerObject
 from msmq.security.signatures import LibrarySigning
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
@@ -22,6 +21,7 @@ from msmq.structures.packet.security_header import ProviderInfo, SecurityHeader,
 from msmq.structures.packet.signature_input import signature_input_2_0
 from msmq.structures.packet.user_message_rewrites import patch_security_header
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.security.signature_rules import SigningPolicy
 from msmq.transfer.security.unproven_senders import LIFETIME
 from msmq.wire.sid import parse_sid
 from tests.builders import GAMMA, user_packet, with_security

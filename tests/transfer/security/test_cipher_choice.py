@@ -21,6 +21,7 @@ from msmq.transfer.security.cipher_choice import (
     Preferences,
     choose,
     is_padded,
+    key_fault,
     public_key_of,
     why_not_decrypted,
 )
@@ -188,3 +189,17 @@ class DecryptingTests(SynchronousTestCase):
         self.assertTrue(is_padded(b"12345" + bytes(11)))
         self.assertFalse(is_padded(b"12345" + bytes(10) + b"\1"))
         self.assertFalse(is_padded(b"12345"))
+
+    def test_keys_that_are_refused(self) -> None:
+        """Only a padded RC2 key of the Enhanced provider, and only if the operator forbids it."""
+        padded, whole = b"12345" + bytes(11), b"12345" + bytes(10) + b"\1"
+        rc2, rc4 = EncryptionAlgorithm.RC2, EncryptionAlgorithm.RC4
+        for level, algorithm, key, rejects, expected in (
+            (ENHANCED, rc2, padded, True, True),
+            (ENHANCED, rc2, padded, False, False),
+            (ENHANCED, rc2, whole, True, False),
+            (ENHANCED, rc4, padded, True, False),
+            (BASE, rc2, padded, True, False),
+        ):
+            fault = key_fault(level, algorithm, key, Preferences(rejects_40_bits=rejects))
+            self.assertIs(fault is not None, expected)
