@@ -222,6 +222,7 @@ class Broker(Service):
     def stopService(self) -> Deferred[None]:
         """Let the messages in process finish, 5 seconds at most, and stop."""
         Service.stopService(self)
+        self.pause()
         self.started.addErrback(lambda _: None)
         self.started.cancel()
         return ensureDeferred(self._stop())

@@ -1,0 +1,192 @@
+"""A broker as a service of an application, on real sockets of loopback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
+from twisted.trial.unittest import TestCase
+from zope.interface import implementer
+
+from msmq import Broker, Delivery, Message, Outcome, ReceivedMessage, accept, load
+from msmq.broker.program import BrokerStartError
+from msmq.errors import LocalProtocolError
+from msmq.interfaces.queue_manager import IQueueManager
+from msmq.storage.memory import MemoryMessageStore
+from tests.servers.own_address import own_address
+
+ORDERS = ".\\private$\\orders"
+
+
+class Collector(Broker):
+    """Accepts every message once C{gate} has fired.
+
+    @ivar arrived: fires with the first message.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(address=own_address(63), name="COLLECTOR", **options)
+        self.arrived: Deferred[ReceivedMessage] = Deferred()
+        self.gate: Deferred[None] = Deferred()
+        self.bodies: list[bytes] = []
+
+    async def message_received(self, message: ReceivedMessage) -> Outcome:
+        """Report it."""
+        if not self.arrived.called:
+            self.arrived.callback(message)
+        await self.gate
+        self.bodies.append(message.body)
+        return accept()
+
+
+class ServiceTests(TestCase):
+    """Start, work, stop, and what the next start finds."""
+
+    def setUp(self) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="msmq-test-"))
+        self.addCleanup(shutil.rmtree, self.home)
+        self.lines: list[str] = []
+
+        @implementer(ILogObserver)
+        def observe(event: LogEvent) -> None:
+            self.lines.append(formatEvent(event))
+
+        globalLogPublisher.addObserver(observe)
+        self.addCleanup(globalLogPublisher.removeObserver, observe)
+
+    async def started(self, **options: Any) -> Collector:
+        """A broker that listens."""
+        broker = Collector(**options)
+        broker.startService()
+        self.addCleanup(broker.stopService)
+        await broker.started
+        return broker
+
+    async def put(self, broker: Broker, *bodies: bytes) -> None:
+        """Send to the queue of a broker."""
+        await broker.manager.send(
+            ORDERS, [Message(body=body, delivery=Delivery.RECOVERABLE) for body in bodies]
+        )
+
+    def identifier(self, broker: Broker) -> UUID:
+        manager: IQueueManager = broker.manager
+        return manager.inspection.status().identifier
+
+    async def test_in_memory(self) -> None:
+        """Without a store it says what is lost with the process, and leaves no file."""
+        broker = await self.started(queues=["orders"])
+        self.assertEqual(next(iter(broker.addresses)), f"TCP {own_address(63)}:1801")
+        broker.gate.callback(None)
+        await self.put(broker, b"1")
+        message = await broker.arrived
+        self.assertEqual((message.queue, message.body, message.attempt), (ORDERS, b"1", 1))
+        [line] = [line for line in self.lines if "has no store" in line]
+        self.assertIn("store=PATH keeps them", line)
+        [line] = [line for line in self.lines if "data directory" in line]
+        directory = line.rpartition("data directory ")[2]
+        await broker.stopService()
+        self.assertFalse(os.path.exists(directory))
+
+    async def restarted(self, **options: Any) -> None:
+        """What waits and what is in process when a broker stops is there when the next one starts."""
+        broker = await self.started(queues=["orders"], **options)
+        await self.put(broker, b"1", b"2")
+        first = await broker.arrived
+        stopping = broker.stopService()
+        await stopping
+        self.assertEqual(broker.bodies, [])
+        again = await self.started(queues=["orders"], **options)
+        second = await again.arrived
+        self.assertEqual((second.identifier, second.body), (first.identifier, b"1"))
+        again.gate.callback(None)
+        await again.stopService()
+        self.assertEqual(again.bodies[:1], [b"1"])
+        self.assertNotIn("has no store", "".join(self.lines))
+
+    def test_a_data_directory(self) -> Deferred[None]:
+        """C{store=} as a path keeps messages, state and identity."""
+        self.patch(__import__("msmq.broker.drain", fromlist=["x"]), "GRACE", 0.01)
+        return ensureDeferred(self.restarted(store=self.home / "data"))
+
+    async def test_a_store_of_ones_own(self) -> None:
+        """C{store=} as an object: the identifier of the queue manager is in it, too."""
+        store = MemoryMessageStore(durable=True)
+        broker = await self.started(store=store)
+        identifier = self.identifier(broker)
+        await broker.stopService()
+        again = await self.started(store=store)
+        self.assertEqual(self.identifier(again), identifier)
+
+    async def test_what_is_in_process_ends_first(self) -> None:
+        """A broker that stops waits for it, and removes what was accepted."""
+        store = MemoryMessageStore(durable=True)
+        broker = await self.started(queues=["orders"], store=store)
+        await self.put(broker, b"1", b"2")
+        await broker.arrived
+        stopping = broker.stopService()
+        broker.gate.callback(None)
+        await stopping
+        self.assertEqual(broker.bodies, [b"1"])
+        again = await self.started(queues=["orders"], store=store)
+        self.assertEqual((await again.arrived).body, b"2")
+        again.gate.callback(None)
+
+    async def test_a_queue_of_the_other_kind(self) -> None:
+        """A declared queue that exists as the other kind is named, and the broker does not start."""
+        store = MemoryMessageStore(durable=True)
+        await (await self.started(queues=["orders"], store=store)).stopService()
+        broker = Collector(queues={"orders": {"transactional": True}}, store=store)
+        broker.startService()
+        try:
+            await broker.started
+        except BrokerStartError as error:
+            self.assertIn(f"queue '{ORDERS}' of the store is not transactional", str(error))
+        else:
+            self.fail("it started")
+        await broker.stopService()
+
+    async def test_queues_that_it_does_not_process(self) -> None:
+        """A queue of the store that is not declared any more is named in the log."""
+        store = MemoryMessageStore(durable=True)
+        await (await self.started(queues=["orders", "payments"], store=store)).stopService()
+        await self.started(queues=["payments"], store=store)
+        [line] = [line for line in self.lines if "does not process" in line]
+        self.assertIn(ORDERS, line)
+
+    def test_before_the_start(self) -> None:
+        """There is no queue manager before a broker has started."""
+        broker = Collector()
+        error = self.assertRaises(LocalProtocolError, lambda: broker.manager)
+        self.assertIn("Collector has not started", str(error))
+        self.assertEqual(list(broker.addresses), [])
+
+
+class ConfiguredTests(TestCase):
+    """A configuration in place of single arguments."""
+
+    async def test_everything_is_configured(self) -> None:
+        """Its data directory, name and endpoints apply."""
+        home = Path(tempfile.mkdtemp(prefix="msmq-test-"))
+        self.addCleanup(shutil.rmtree, home)
+        file = home / "msmq.toml"
+        file.write_text(
+            f'[queue_manager]\nname = "SHOP"\ndata = "{home}/data"\n'
+            '[listen]\nsession = "tcp:0:interface=127.0.0.1"\nping = "off"\n[storage]\nbackend = "memory"\n'
+        )
+
+        class Plain(Broker):
+            async def message_received(self, message: ReceivedMessage) -> Outcome:
+                return accept()
+
+        broker = Plain(configuration=load(file))
+        broker.startService()
+        self.addCleanup(broker.stopService)
+        await broker.started
+        self.assertEqual(broker.manager.inspection.status().name, "SHOP")
+        self.assertEqual(len(broker.addresses), 1)
