@@ -55,7 +55,7 @@ class MessageTests(TroubleTestCase):
             self.assertEqual(error.status, Status.MQ_ERROR_ILLEGAL_FORMATNAME)
 
     def test_the_same_types_again(self) -> None:
-        """What was refused once is refused again."""
+        """Arguments that were refused once are refused again."""
         self.assertEqual(self.refusal(body="a"), self.refusal(body="b"))
 
 

@@ -50,7 +50,7 @@ class ConnectorTestCase(SynchronousTestCase):
         ]
 
     def listen(self, address: str, factory: Factory | None = None) -> SessionFactory | Factory:
-        """A queue manager, or whatever else, at an address."""
+        """Listen at an address, as a queue manager or another server."""
         peer = factory or SessionFactory(BETA, reactor=self.clock.reactor, clock=self.clock, shares=SHARES)
         self.successResultOf(self.network.host(address).server_endpoint(1801).listen(peer))
         return peer

@@ -307,7 +307,7 @@ class RateTests(SynchronousTestCase):
     """Limits that make a server useless for amplification."""
 
     def test_so_many_in_a_second(self) -> None:
-        """What comes beyond that is not answered, and what it asks does not matter."""
+        """Requests over the limit are not answered, whatever they contain."""
         clock = ManualClock()
         host = MemoryNetwork(clock.reactor).host("10.0.1.2")
         server = AcknowledgementBuilder(core(OTHER_SITE, "DS1"), host, clock=clock)
@@ -364,7 +364,7 @@ class TurnsTests(SynchronousTestCase):
         self.assertEqual((self.reactor.opened, self.reactor.closed), (3, 2))
 
     def test_stopped_meanwhile(self) -> None:
-        """Nothing is opened any more."""
+        """No further socket is opened."""
         self.server.datagramReceived(REQUEST, (CLIENT, 4000))
         self.server.stop()
         self.clock.advance(1)

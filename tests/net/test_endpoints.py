@@ -1,4 +1,4 @@
-"""Tests of reading endpoint descriptions, with Twisted as the oracle for those that are its own."""
+"""Endpoint descriptions, with Twisted as the oracle for its own ones."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class StreamEndpointTests(SynchronousTestCase):
         st.lists(st.text(max_size=5), min_size=1, max_size=3), st.dictionaries(st.text(max_size=3), st.text())
     )
     def test_any_arguments_survive_quoting(self, positional: list[str], named: dict[str, str]) -> None:
-        """Whatever stands in a description is read back as it was written."""
+        """Any argument of a description round-trips."""
         self.assertEqual(split_description(join_description(positional, named)), (tuple(positional), named))
 
     @given(st.text("tcp6udsl:=\\0189.interfac", max_size=40))
@@ -134,7 +134,7 @@ class StreamEndpointTests(SynchronousTestCase):
 
 
 class ServerEndpointTests(SynchronousTestCase):
-    """What is listened on."""
+    """Endpoints that servers listen on."""
 
     def listening(self, description: str) -> tuple[int, int, str]:
         """Port, backlog and interface of the socket that a description makes."""
@@ -189,7 +189,7 @@ class DatagramEndpointTests(SynchronousTestCase):
 
 class ControlEndpointTests(SynchronousTestCase):
     def test_puts_the_data_directory_in(self) -> None:
-        """C{{data}} stands for the data directory, whatever characters that has."""
+        """C{{data}} is replaced by the data directory, with any characters in it."""
         for data in ("/var/lib/msmq", "/tmp/a:b=c\\d"):
             self.assertEqual(
                 parse_control_endpoint(substitute_data("unix:{data}/control.sock", Path(data))),

@@ -1,4 +1,4 @@
-"""Tests of the C{[hosts]} table, and of which names and addresses are our own."""
+"""The C{[hosts]} table, and recognition of the server's own names and addresses."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class HostTableTests(SynchronousTestCase):
         self.assertIsNone(table.find("delta"))
 
     def test_finds_addresses_by_value(self) -> None:
-        """An address may lead elsewhere too, in whatever spelling."""
+        """An address may be redirected too, in any notation."""
         table = HostTable.of({"127.0.0.5": "127.0.0.2:1805", "0:0::1": "127.0.0.3"})
         self.assertEqual(table.find("127.0.0.5"), HostEntry("127.0.0.2", 1805))
         self.assertEqual(table.find("[::1]"), HostEntry("127.0.0.3"))

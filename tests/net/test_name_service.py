@@ -1,4 +1,4 @@
-"""Tests of looking up names without waiting for those that have no answer."""
+"""Concurrent name look-ups: those without an answer delay no others."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class NameServiceTests(SynchronousTestCase):
         return receiver
 
     def answer(self) -> None:
-        """Have every lookup end that has begun, and those that begin thereby."""
+        """Finish every look-up that has begun, and those that begin then."""
         while self.threads:
             self.threads.pop(0)()
 
@@ -99,7 +99,7 @@ class NameServiceTests(SynchronousTestCase):
         self.assertEqual(datagram.addresses, [IPv4Address("UDP", "10.0.0.3", 3527)])
 
     def test_one_lookup_a_name(self) -> None:
-        """However many callers ask for a name, in whatever case, it is looked up once at a time."""
+        """A name is looked up once at a time, for any number of callers, case-insensitively."""
         receivers = [self.ask(name) for name in ("beta", "BETA", "beta")]
         self.assertEqual(len(self.threads), 1)
         self.answer()
@@ -190,7 +190,7 @@ class NameServiceTests(SynchronousTestCase):
         self.assertFalse(self.ask("beta").is_complete)
 
     def test_bounds(self) -> None:
-        """So many lookups run, so many names wait; a name beyond is unknown, and none is lost."""
+        """Running look-ups and waiting names are limited; a further name is reported as unknown."""
         receivers = [self.ask(f"name{number}") for number in range(QUESTIONS)]
         self.assertEqual(len(self.threads), AT_ONCE)
         for _ in range(100):
@@ -214,7 +214,7 @@ class NameServiceTests(SynchronousTestCase):
         self.assertEqual(sum(each() is not None for each in left), 1)
 
     def test_not_a_name(self) -> None:
-        """What cannot be a name is refused at once; what the system refuses is unknown."""
+        """An invalid name is refused at once; a name that the system refuses is unknown."""
         self.assertRaises(UnicodeError, self.ask, "a..b")
         self.known = {}
         receiver = self.ask("beta")

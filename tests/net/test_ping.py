@@ -61,7 +61,7 @@ class Recording(PingResponderProtocol):
 
 
 class PingResponderProtocolTests(SynchronousTestCase):
-    """What a host that asks gets from us."""
+    """Responses to pings."""
 
     def setUp(self) -> None:
         self.transport = FakeDatagramTransport()
@@ -271,7 +271,7 @@ class PingerTests(SynchronousTestCase):
         self.assertEqual(self.successResultOf(answer), PingReply(BETA, False, None, False, 1.0))
 
     def test_would_accept_is_the_short_answer(self) -> None:
-        """What an attempt to open a session needs to know."""
+        """The answer that an attempt to open a session needs."""
         self.respond(BETA)
         yes = self.pinger.would_accept(BETA)
         self.clock.advance(0.2)
@@ -325,7 +325,7 @@ class PingerTests(SynchronousTestCase):
         self.assertEqual(self.destinations(), [(BETA, 3527)])
 
     def test_rubbish_is_ignored(self) -> None:
-        """Whatever else comes to the port, the wait goes on."""
+        """Any other datagram is ignored, and the wait continues."""
         answer = self.pinger.ask(BETA)
         [request] = self.network.datagrams
         for source, payload in (

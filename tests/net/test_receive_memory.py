@@ -154,7 +154,7 @@ class PartialPacketsTests(ReceiveMemoryTestCase):
         self.assertEqual(other.session.session.statistics.window, 64)
 
     def test_large_senders_are_not_read(self) -> None:
-        """The kernel makes them wait; those that hold nothing are read as ever."""
+        """The kernel makes them wait; sessions that hold little are read as usual."""
         stalled = [self.peer() for _ in range(20)]
         for peer in stalled:
             peer.send(LARGE[:-1])
@@ -196,7 +196,7 @@ class PartialPacketsTests(ReceiveMemoryTestCase):
         self.assertTrue(all(peer.is_open for peer in honest))
 
     def test_a_host_with_many_sessions_loses_them_first(self) -> None:
-        """However little each of its sessions holds, and whatever address of its network each has."""
+        """The limit counts by host, for sessions of any size and any address of its network."""
         alone = self.peer("192.0.2.7")
         alone.send(LARGE[: 300 * KIB])
         many = [self.peer(f"2001:db8::{number:x}") for number in range(8)]
@@ -225,7 +225,7 @@ class PartialPacketsTests(ReceiveMemoryTestCase):
         self.assertEqual(len(slow.session.arrived), 1)
 
     def test_a_lost_connection_releases_its_memory(self) -> None:
-        """And those that waited go on."""
+        """The waiting sessions continue."""
         first, second, third = self.peer(), self.peer(), self.peer()
         for peer in (first, second, third):
             peer.send(LARGE[:-1])
@@ -272,7 +272,7 @@ class NoMemoryTests(ReceiveMemoryTestCase):
     limit = 0
 
     def test_a_session_that_alone_needs_memory_proceeds(self) -> None:
-        """There is room for one packet in any case, however slowly it comes."""
+        """One packet is always allowed, however slowly it arrives."""
         alone = self.peer()
         for start in range(0, len(LARGE), LARGEST_READ):
             alone.send(LARGE[start : start + LARGEST_READ])

@@ -116,7 +116,7 @@ class HostResolverTests(SynchronousTestCase):
         self.assertEqual(self.names.asked, [])
 
     def test_directory_comes_between_them(self) -> None:
-        """What a directory knows of a computer is asked after C{[hosts]}, and before the name service."""
+        """The directory is queried after C{[hosts]} and before the name service."""
         known = {"beta": "10.0.0.9", "gamma": "[fd00::9]:1802"}
         resolver = attrs.evolve(self.resolver({"gamma": "127.0.0.3"}), address_of=known.get)
         self.assertEqual(self.resolve(resolver, "beta"), ["10.0.0.9:1801"])

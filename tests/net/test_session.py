@@ -100,7 +100,7 @@ class Side:
 
 
 class SessionProtocolTests(SynchronousTestCase):
-    """What peers and brokers see of a session."""
+    """Behaviour of a session towards peers and brokers."""
 
     def setUp(self) -> None:
         self.clock = ManualClock()
@@ -198,7 +198,7 @@ class SessionProtocolTests(SynchronousTestCase):
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
 
     def test_closes_on_rubbish(self) -> None:
-        """What is not a packet ends the connection, without an answer."""
+        """Data that is not a packet ends the connection, without an answer."""
         side, protocol = self.opened()
         side.protocol.dataReceived(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
         self.assertEqual(protocol.events, [("closed", CloseReason.MALFORMED_PACKET, 0)])
@@ -340,7 +340,7 @@ class SessionFactoryTests(SynchronousTestCase):
         self.assertIsNotNone(factory.buildProtocol(IPv4Address("TCP", "127.0.0.9", 1)))
 
     def limited(self, descriptors: int) -> SessionFactory:
-        """A factory of a process that may open so many descriptors."""
+        """A factory of a process with this limit of descriptors."""
         self.clock = ManualClock()
         return SessionFactory(
             BETA, reactor=self.clock.reactor, clock=self.clock, shares=DescriptorShares.of(descriptors)
@@ -396,7 +396,9 @@ class SessionFactoryTests(SynchronousTestCase):
         self.assertEqual((factory.descriptors.incoming, factory.descriptors.evicted), (0, 0))
 
     def test_a_network_of_ipv6_is_one_host(self) -> None:
-        """A host with one of its addresses has all; a connection that ends makes room for another of them."""
+        """All addresses of a /64 network count as one host; a connection that ends frees a slot for another
+        of them.
+        """
         factory = self.make(SessionSettings(max_connections_per_host=2))
         near = [Side(factory, f"2001:db8::{number}") for number in (1, 2)]
         self.assertIsNone(factory.buildProtocol(IPv6Address("TCP", "2001:db8::3", 1)))

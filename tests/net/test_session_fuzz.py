@@ -116,7 +116,7 @@ EVENTS = st.one_of(
 
 @st.composite
 def good_streams(draw: st.DrawFn) -> bytes:
-    """What a peer sends that keeps to the rules."""
+    """Data of a peer that follows the protocol."""
     packets: list[bytes] = []
     count = 0
     for kind in draw(st.lists(st.sampled_from(["message", "message", "carrier", "ack"]), max_size=12)):
@@ -223,7 +223,7 @@ class Fuzzed:
 
 
 class SessionFuzzTests(SynchronousTestCase):
-    """Nothing escapes, nothing is logged as an error, and the session is open, closed or waiting."""
+    """No exception escapes, no error is logged, and the session is open, closed or waiting."""
 
     def run_conversation(self, steps: list[object], *, is_initiator: bool, opened: bool) -> Fuzzed:
         fuzzed = Fuzzed(is_initiator)
@@ -253,7 +253,7 @@ class SessionFuzzTests(SynchronousTestCase):
 
     @given(conversations(st.binary(max_size=2000)), st.booleans(), MOSTLY)
     def test_any_bytes(self, steps: list[object], is_initiator: bool, opened: bool) -> None:
-        """Whatever comes, before the handshake or after it."""
+        """Any data, before the handshake or after it."""
         self.run_conversation(steps, is_initiator=is_initiator, opened=opened)
 
     @settings(max_examples=300)
@@ -264,7 +264,7 @@ class SessionFuzzTests(SynchronousTestCase):
 
     @given(conversations(good_streams()), st.booleans())
     def test_good_streams_arrive_whole(self, steps: list[object], is_initiator: bool) -> None:
-        """The counterpart: what is not damaged is delivered and counted, in whatever chunks it comes."""
+        """Valid data is delivered and counted, in any chunks."""
         steps = [step for step in steps if not isinstance(step, Wait)]
         framer = StreamFramer(measure_user_message)
         frames = framer.feed(b"".join(step for step in steps if isinstance(step, bytes)))

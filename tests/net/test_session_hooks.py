@@ -288,7 +288,7 @@ class AsyncioTests(TestCase):
 
 
 class RefusedResultTests(TroubleTestCase):
-    """What a hook returns by mistake would be lost, so it is an error with the name of the hook."""
+    """A result returned by mistake by a hook would be lost, so it is an error with the name of the hook."""
 
     def assert_refused(self, *words: str) -> None:
         """There is one report, with these words, and no complaint of Python about a forgotten await."""
@@ -401,25 +401,25 @@ class Idle:
     """A broker that does nothing."""
 
     def session_opened(self, session: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def session_progress(self, session: Any, progress: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def messages_acknowledged(self, session: Any, messages: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def room_for_messages(self, session: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def session_closed(self, session: Any, reason: CloseReason, unacknowledged: Any, error: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def connection_lost(self, session: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def reconnect(self, session: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def broker(provider: Idle) -> Any:

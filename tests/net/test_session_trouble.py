@@ -104,7 +104,7 @@ class ClosingOverMessagesTests(TroubleTestCase):
     """A hook that does not want a message closes the session, and the peer keeps its message."""
 
     def test_a_message_over_which_a_session_was_closed_is_not_acknowledged(self) -> None:
-        """Although so many arrived together that an acknowledgement was due."""
+        """Even if an acknowledgement was due by the number of messages."""
 
         class Full(SessionProtocol):
             def messages_arriving(self, messages: Sequence[UserMessageView], first_recoverable: int) -> None:
@@ -199,7 +199,7 @@ class LateHookTests(TroubleTestCase):
 
 
 class LeftoverTests(TroubleTestCase):
-    """What a session leaves behind."""
+    """State after the end of a session."""
 
     def test_a_lost_session_is_gone_at_once(self) -> None:
         """With what it had buffered: nothing waits for the garbage collector."""

@@ -1,4 +1,4 @@
-"""What endpoint descriptions say of TLS."""
+"""TLS arguments of endpoint descriptions."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class EncryptionTestCase(EnterpriseTestCase):
         return node
 
     def more_options(self, name: str) -> dict[str, Any]:
-        """What a queue manager is given besides ciphers."""
+        """Options of a queue manager in addition to ciphers."""
         return {}
 
     def recording(self, *arguments: Any) -> SessionProtocol:
@@ -101,7 +101,7 @@ class EncryptionTestCase(EnterpriseTestCase):
         return found
 
     def explain(self, node: Node, view: UserMessageView) -> list[str]:
-        """What the event log of a queue manager says of a message."""
+        """The events of a message at a queue manager."""
         explanation = self.run_to_end(node.service.inspection.explain(view.identifier))
         return [f"{event.event}: {event.reason}" for event in explanation.events]
 
@@ -119,7 +119,7 @@ class EncryptionTestCase(EnterpriseTestCase):
     def foreign(
         self, *, level: int = 5, algorithm: int = 0x6610, receiver: str = "BETA", number: int = 1
     ) -> bytes:
-        """The same, encrypted, whatever it says of that."""
+        """The same message, encrypted, with any flags."""
         ciphers = self.ciphers["ALPHA"]
         public_key = self.ciphers[receiver].encryption_keys.keys[2].key
         made = ciphers.make_session_key(0x6610, 256, 256, public_key)

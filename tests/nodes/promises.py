@@ -1,4 +1,4 @@
-"""What was promised to the senders of messages, compared with what became of the messages."""
+"""Comparison of the guarantees given to senders with the fate of each message."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ class Judge:
                 letters[number, _CLASSES[fate]] += is_mourned(number) and fate in fates
 
     def _check_queues(self) -> None:
-        """No message is in another queue than its own, on whatever host."""
+        """No message is in another queue than its own, on any host."""
         own = {
             number: (batch.receiver, batch.queue) for batch in self._world.batches for number in batch.numbers
         }

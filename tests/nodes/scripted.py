@@ -149,7 +149,7 @@ class Heard:
 
     @property
     def acknowledged(self) -> tuple[int, int, int]:
-        """Of an OrderAck or a FinalAck: sequence, number and previous number."""
+        """Sequence, number and previous number of an OrderAck or a FinalAck."""
         sequence, number, previous = struct.unpack_from("<QII", self.body)
         return sequence, number, previous
 
@@ -290,7 +290,7 @@ class Peer(Protocol):
 
     @property
     def messages(self) -> list[Heard]:
-        """What came that is not an OrderAck or FinalAck."""
+        """The received messages that are not OrderAcks or FinalAcks."""
         return [each for each in self.heard if not _is_for_order_queue(each)]
 
     @property
@@ -299,7 +299,7 @@ class Peer(Protocol):
 
     @property
     def order_acks(self) -> list[tuple[int, int, int]]:
-        """What the OrderAcks say."""
+        """The content of the OrderAcks."""
         return [
             each.acknowledged
             for each in self.heard

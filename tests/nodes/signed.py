@@ -144,7 +144,7 @@ class SigningTestCase(ScriptedTestCase):
         return packet[:56] + self.number.to_bytes(4, "little") + packet[60:]
 
     def arrived(self, path: str | None = None) -> list[UserMessageView]:
-        """What came into the queue."""
+        """The messages in the queue."""
         return self.take(self.beta, path or self.plain)
 
     def reasons(self, node: Node | None = None) -> list[str]:

@@ -70,7 +70,7 @@ class SlowStore:
             self._reactor.callLater(self._delay, self._work)
 
     def open(self) -> Deferred[Snapshot]:
-        """What earlier lives had finished is there at once."""
+        """Open the store with the batches that earlier instances had committed."""
         self._disk.close()
         return self._disk.open()
 

@@ -121,7 +121,7 @@ class Node:
         )
 
     def deaf(self) -> None:
-        """Accept no more sessions; those that are open stay."""
+        """Accept no more sessions; open ones stay."""
         self._port.stopListening()
 
 

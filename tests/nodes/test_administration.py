@@ -101,7 +101,7 @@ class PurgeTests(ManagingTestCase):
         self.assertEqual(self.bodies(self.alpha, self.path), [b"1", b"2"])
 
     def test_a_purge_that_is_given_up(self) -> None:
-        """Nothing is lost in between."""
+        """No message is lost by a cancelled purge."""
         self.send(self.alpha, self.path, *[b"x"] * 1000)
         purging = self.deferred(self.alpha.service.purge_queue(self.path))
         purging.cancel()
@@ -115,7 +115,7 @@ class SetTests(ManagingTestCase):
     """L{QueueManagerService.set_queue}."""
 
     def test_set(self) -> None:
-        """What is named changes, and is answered; what is not stays."""
+        """The given properties change, and are returned; the others stay."""
         before = self.alpha.service.inspection.queue(self.path)
         after = self.run_to_end(
             self.alpha.service.set_queue(
@@ -177,7 +177,7 @@ class SetTests(ManagingTestCase):
         self.assertEqual(self.bodies(self.alpha, self.path), [b"1"])
 
     def test_refused(self) -> None:
-        """What does not change, what is outside its range, and what is not there; nothing changes then."""
+        """Immutable properties, values out of range, and unknown queues are refused without any change."""
         before = self.alpha.service.inspection.queue(self.path)
         self.refusal(Status.MQ_ERROR_PROPERTY_NOTALLOWED, transactional=True)
         self.refusal(Status.MQ_ERROR_PROPERTY_NOTALLOWED, label="x", path="y")

@@ -62,7 +62,8 @@ class OutgoingTransferTests(SenderTestCase):
         self.assertEqual(info.eod_resend_time, told + 30)
 
     def test_counts(self) -> None:
-        """What waits for which acknowledgement, how many OrderAcks came, and how often it was tried.
+        """The messages waiting for each acknowledgement, the OrderAcks received, and the
+        attempts.
 
         MQDMPR-3.1.1.4-03.
         """
@@ -226,7 +227,8 @@ class InternalEventTests(TransferTestCase):
     )
 
     def test_protocols_cannot_raise_them(self) -> None:
-        """What protocols ask of a queue manager has none of them, and protocols import nothing that has.
+        """The interface for protocols has none of them, and protocols import no module that
+        has.
 
         MQDMPR-3.1.7.3-01.
         """
@@ -283,10 +285,11 @@ class AttributeTests(DirectoryTestCase):
 
 
 class SendingTests(SenderTestCase):
-    """What leaves a queue manager, and what does not."""
+    """Messages that are sent, and those that are not."""
 
     def test_nothing_leaves_before_the_commit(self) -> None:
-        """What a transaction sends is on the wire once it has committed.
+        """Messages of a transaction are sent only after it has
+        committed.
 
         MQQB-1.3.2.1.3-01.
         """
@@ -349,7 +352,8 @@ class SendingTests(SenderTestCase):
         )
 
     def test_identifiers(self) -> None:
-        """Of a thousand messages no two have one identifier, and all have the GUID of their queue manager.
+        """A thousand messages have distinct identifiers with the GUID of their queue
+        manager.
 
         MQMQ-2.2.18.1.3-02.
         """

@@ -1,4 +1,4 @@
-"""Queues in events and in the log are format names that can be pasted, of whatever kind a peer has sent."""
+"""Queues in events and in the log are format names that can be pasted, for any name that a peer has sent."""
 
 from __future__ import annotations
 

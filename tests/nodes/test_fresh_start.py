@@ -1,4 +1,4 @@
-"""What a queue manager does from its start on, and what it never does, as a plain peer sees it."""
+"""A queue manager after its start, as a plain peer sees it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class FreshStartTests(ScriptedTestCase):
         self.assertEqual(self.waiting(self.alpha), 0)
 
     def test_every_window_is_new(self) -> None:
-        """A session begins with the whole window, whatever the one before had left open.
+        """A session begins with the whole window, independent of the previous
+        one.
 
         MQQB-3.1.4.1-01
         """

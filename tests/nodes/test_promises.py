@@ -45,12 +45,12 @@ class PlantedTests(SynchronousTestCase):
             self.world.step(step)
 
     def take(self, host: Host, queue: str) -> UserMessageView:
-        """Receive a message, of which the judge is not notified."""
+        """Receive a message without a record in the ledger."""
         view: UserMessageView = self.world.wait(host.service.receive(queue, timeout=0))
         return view
 
     def put(self, host: Host, queue: str, *tags: int, body: bytes | None = None) -> None:
-        """Send messages like those of the world, of which the judge is not notified."""
+        """Send messages like those of the history without a record in the ledger."""
         messages = [
             Message(
                 body=b"%06d" % tag if body is None else body,
@@ -67,7 +67,7 @@ class PlantedTests(SynchronousTestCase):
             Judge(self.world).judge()
 
     def test_kept(self) -> None:
-        """Nothing was planted: every promise was kept, and there is a copy of each kind to take away."""
+        """Without injected faults every guarantee is kept, and there is a copy of each kind to remove."""
         counts = [
             host.service.inspection.queue(queue).messages
             for host, queue in (

@@ -1,4 +1,4 @@
-"""What is there when a queue manager has started, the states of outgoing queues, and what is forgotten."""
+"""State after the start of a queue manager, states of outgoing queues, and volatile state."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class ReadOnlyTests(StartingTestCase):
 
 
 class VolatileTests(StartingTestCase):
-    """What a restart forgets."""
+    """State that a restart resets."""
 
     def test_flags(self) -> None:
         """Throttled, DirectoryOffline and ConnectionActive are as at the beginning, and so is the dispatch.

@@ -1,4 +1,4 @@
-"""What a queue manager does before it starts, while it is offline or hardened, and after it stops."""
+"""A queue manager before its start, while it is offline or hardened, and after it stops."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SlowToOpen(MemoryMessageStore):
 
 
 async def later(call: Callable[[], Any]) -> None:
-    """What raises at once and what raises when it is waited for, alike."""
+    """Call a function, so that synchronous and asynchronous errors are handled alike."""
     answer = call()
     if isinstance(answer, Awaitable):
         await answer
@@ -57,7 +57,7 @@ class LifeTests(NodesTestCase):
         self.service = self.gamma.service
 
     def assert_does_nothing(self) -> None:
-        """Whatever is asked for is refused."""
+        """Assert that every request is refused."""
         service = self.service
         identifier = MessageIdentifier(GAMMA, 1)
         calls: list[Callable[[], Any]] = [
@@ -134,7 +134,7 @@ class LifeTests(NodesTestCase):
 
 
 class Dismissed(Protocol):
-    """Sees whether its connection is over."""
+    """Records the end of its connection."""
 
     is_over = False
 
@@ -209,7 +209,7 @@ class OfflineTests(DurableNodesTestCase):
         self.assertEqual(self.bodies(self.beta, self.path), [b"1"])
 
     def test_while_it_waits_to_dial_again(self) -> None:
-        """It does not dial when the wait is over, and does so once it is online."""
+        """It does not connect at the end of the wait, and does so once it is online."""
         self.beta.deaf()
         self.send(self.alpha, TO_BETA, b"1")
         self.clock.advance(2)
@@ -283,7 +283,7 @@ class HardenedTests(DurableNodesTestCase):
         self.assertEqual(self.bodies(self.beta, self.path), [b"1"])
 
     def test_harden_later(self) -> None:
-        """What waits in an outgoing queue from before stays there."""
+        """Messages that were pending in an outgoing queue stay there."""
         self.restart(is_hardened=False)
         self.beta.deaf()
         self.send(self.gamma, TO_BETA, b"1", delivery=Delivery.RECOVERABLE)
@@ -333,7 +333,8 @@ class PauseTests(NodesTestCase):
     """[MS-MQDMPR] 3.1.4.14 and 3.1.4.15: an administrator pauses an outgoing queue, and resumes it."""
 
     def test_pause(self) -> None:
-        """Nothing more is sent from it, while others of the same next hop are; resumed, it is emptied.
+        """No message is sent from it, while others of the same next hop are; after the resume it is
+        emptied.
 
         MQDMPR-3.1.4.14-01, MQDMPR-3.1.4.15-01, MQDMPR-3.1.7.2.3-01, MQDMPR-3.1.7.2.4-01, MQQB-3.1.7.13-04.
         """

@@ -205,7 +205,7 @@ class HopTests(TracingTestCase):
 
 
 class PeerTests(TracingTestCase):
-    """What a peer traces."""
+    """Traced messages of a peer."""
 
     def test_arrivals(self) -> None:
         """Each kind of message, with its hops; a duplicate does not arrive."""
@@ -257,7 +257,7 @@ class PeerTests(TracingTestCase):
         self.assertEqual(self.counts(self.beta), (0, 0))
 
     def test_a_traced_report(self) -> None:
-        """A report draws none, whatever it says of itself (reading 74)."""
+        """A report causes no reports, with any flags (reading 74)."""
         packet = bytearray(trace(transactional(b"1", (0, 1, 0), **EXPRESS)))
         start = 64 + (2 + 2 * len("TCP:127.0.0.3\\private$\\orders\0") + 3 & ~3)
         packet[start + 2] = 1
@@ -271,7 +271,7 @@ class NoQueueTests(TracingTestCase):
     """Reports whose queue cannot be had."""
 
     def make_queues(self) -> None:
-        """There are none."""
+        """Create no queues."""
 
     def test_discarded(self) -> None:
         """The message is delivered, and the reports are counted.

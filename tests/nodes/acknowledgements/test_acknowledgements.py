@@ -18,7 +18,7 @@ TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
 
 
 class AcknowledgementTests(NodesTestCase):
-    """What the administration queue of the sender gets."""
+    """Messages in the administration queue of the sender."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -38,7 +38,7 @@ class AcknowledgementTests(NodesTestCase):
         self.clock.advance(1)
 
     def answers(self) -> list[UserMessageView]:
-        """What is in the administration queue."""
+        """The messages in the administration queue."""
         self.clock.advance(1)
         return self.take(self.alpha, self.admin)
 

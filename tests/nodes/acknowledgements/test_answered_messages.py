@@ -84,7 +84,7 @@ class AnswersTestCase(ScriptedTestCase):
         self.clock.advance(1)
 
     def told(self) -> list[Heard]:
-        """What came to GAMMA, over whatever session."""
+        """The acknowledgements that GAMMA received, on any session."""
         self.clock.advance(1)
         self.peer.acknowledge()
         return [message for peer in (self.peer, *self.peers) for message in peer.messages]
@@ -195,7 +195,7 @@ class DestinationTests(AnswersTestCase):
 
 
 class RemovalTests(AnswersTestCase):
-    """What is said of messages that leave their queue."""
+    """Acknowledgements of messages removed from their queue."""
 
     def test_delivery_mode(self) -> None:
         """An answer is recoverable if its message is.
@@ -246,7 +246,8 @@ class QuietTests(AnswersTestCase):
     """[MS-MQQB] note 62: messages for administration, notification and order queues are not acknowledged."""
 
     def test_acknowledgements(self) -> None:
-        """No acknowledgement is acknowledged, whatever it asks for; other classes are.
+        """An acknowledgement is never acknowledged, even if it requests that; other classes
+        are.
 
         MQQB-3.1.5.8.10-02.
         """

@@ -1,4 +1,4 @@
-"""What a sender knows of a message that it has handed over: C{explain}."""
+"""The sender's records of a message that was handed over: C{explain}."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class DeliveryTests(NodesTestCase):
             self.assertEqual([event.event for event in explanation.events], ["handed_over"])
 
     def test_three_different_answers(self) -> None:
-        """A refused message, an unknown one and a received one are told apart at the sender."""
+        """The sender can distinguish a refused message, an unknown one and a received one."""
         self.queue(self.alpha, "admin")
         [refused] = self.post(Message(body=b"x", delivery=RECOVERABLE), to=NOWHERE)
         [received] = self.post(
@@ -166,7 +166,7 @@ class DeliveryTests(NodesTestCase):
             self.assertIn("was received", self.known(message).summary)
 
     def test_order_acknowledgement_is_stored_at_once(self) -> None:
-        """What an OrderAck says is stored with the removal of the message that follows from it."""
+        """The record of an OrderAck is stored with the removal of the message that it causes."""
         self.queue(self.beta, "exact", transactional=True)
         [message] = self.post(Message(body=b"x", transactional=True), to=THERE.replace("orders", "exact"))
         for _ in range(3000):

@@ -46,7 +46,7 @@ class ForgeryTestCase(ReceiverTestCase):
 
 
 class ForgeryTests(ForgeryTestCase):
-    """What it says of itself takes nothing from GAMMA."""
+    """A forged source identifier does not affect GAMMA."""
 
     def test_positions_of_a_sequence(self) -> None:
         """A forged GAMMA uses up no position of GAMMA's sequence."""
@@ -140,7 +140,7 @@ class ToldTests(ForgeryTestCase):
         self.check_counts(stranger)
 
     def test_it_is_not_answered_without_end(self) -> None:
-        """What it does not take of the answers does not fill the store with more of them."""
+        """Answers that it does not receive do not fill the store."""
         self.patch(final_ack_decision, "MOST_UNVERIFIED", 100)
         stranger = self.dial(host=self.network.host(STRANGER), identifier=NOBODY)
         used = self.beta.service.inspection.status().bytes

@@ -22,7 +22,7 @@ STRANGER = UUID("57a40000-0000-4000-8000-000000000009")
 
 
 class HostileTests(SenderTestCase):
-    """Whatever a peer says, nothing is removed that did not arrive, and nothing is sent twice over."""
+    """No acknowledgement of a peer removes a message that did not arrive, or causes one to be sent twice."""
 
     def test_acknowledgements_of_what_was_never_sent(self) -> None:
         """They take nothing, and say nothing about what is sent afterwards."""

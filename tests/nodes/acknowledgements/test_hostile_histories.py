@@ -1,4 +1,4 @@
-"""A hostile peer next to a healthy pair: whatever it sends, only its own messages suffer."""
+"""A hostile peer next to a healthy pair: it can affect only its own messages."""
 
 from __future__ import annotations
 
@@ -180,7 +180,8 @@ class HostileHistoryTests(ScriptedTestCase):
     @example([step for n in range(1, 15) for step in (("dial", ALPHA, False), ("forge", n, False))])
     @given(st.lists(_STEP, min_size=1, max_size=25))
     def test_other_peers_are_not_harmed(self, steps: list[tuple[Any, ...]]) -> None:
-        """What ALPHA sent to BETA arrives once and in order, is journaled once, and nothing is a dead letter.
+        """Messages from ALPHA to BETA arrive once and in order, are journaled once, and none is a dead
+        letter.
 
         What it sent to the hostile peer is there until that has acknowledged it, or in one of its copies.
         """

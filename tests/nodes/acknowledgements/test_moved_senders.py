@@ -126,7 +126,7 @@ class ByTrustedSessionTests(MovedSenderTestCase):
         self.assertEqual(self.journal(), 3)
 
     def test_after_a_restart_of_the_receiver(self) -> None:
-        """What only the store knows leaves as well."""
+        """Acknowledgements that only the store holds are sent too."""
         count = 100
         self.pay(*[b"x"] * count)
         self.stop(self.alpha)
@@ -241,7 +241,7 @@ class ByDirectoryTests(MovedSenderTestCase):
         self.assertEqual((self.journal(), self.waiting(), self.events()), (2, 0, []))
 
     def test_after_a_restart_of_the_receiver(self) -> None:
-        """What only the store knows leaves as well."""
+        """Acknowledgements that only the store holds are sent too."""
         self.pay(b"1", b"2")
         self.stop(self.alpha)
         self.receive(b"1", b"2")

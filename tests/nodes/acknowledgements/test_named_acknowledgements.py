@@ -63,7 +63,7 @@ class SourceTests(NamedTestCase):
         self.assertEqual((self.waiting(self.alpha), self.refused), (2, {"ACKNOWLEDGEMENT_BY_ANOTHER": 1}))
 
     def test_a_router_brings_it(self) -> None:
-        """By another route than that of the messages, from an address of which nothing is known."""
+        """By another route than that of the messages, from an unknown address."""
         self.put(b"1", b"2")
         self.say(self.other(), order_ack(self.sequence, 2))
         self.assertEqual((self.waiting(self.alpha), self.refused), (0, {}))
@@ -83,7 +83,7 @@ class SourceTests(NamedTestCase):
         self.assertEqual(self.waiting(self.alpha), 0)
 
     def test_nothing_is_lost_with_its_session(self) -> None:
-        """It is sent again until it is stored, whatever other peers acknowledge."""
+        """It is sent again until it is stored, even if other peers acknowledge it."""
         self.peer.is_prompt = False
         self.put(b"1", b"2")
         self.say(self.other(), order_ack(self.sequence, 2))
@@ -167,7 +167,7 @@ class GuessTests(NamedTestCase):
         self.assertEqual(self.there(self.alpha, JOURNAL), [b"1"])
 
     def test_late_ones_are_no_guesses(self) -> None:
-        """A receiver may acknowledge a sequence again that is over."""
+        """A receiver may acknowledge an ended sequence again."""
         self.put(b"1")
         sequence = self.sequence
         far = self.other()
@@ -207,7 +207,7 @@ class AcknowledgersTests(NamedTestCase):
 
 
 class EnterpriseTests(EnterpriseTestCase):
-    """Who may acknowledge for whom according to the directory."""
+    """Accepted acknowledging queue managers, according to the directory."""
 
     def is_answered_for(self, identifier: UUID) -> bool:
         """Whether ALPHA accepts acknowledgements for this queue manager from another one."""

@@ -37,7 +37,7 @@ class JournalTestCase(ScriptedTestCase):
 
 
 class ExpiryTests(JournalTestCase):
-    """TimeToReachQueue is over."""
+    """TimeToReachQueue has expired."""
 
     def expect(self, kind: dict[str, Any]) -> None:
         """A dead letter, in its queue, if one was asked for; none is a success."""
@@ -138,7 +138,8 @@ class SystemQueueTests(JournalTestCase):
     """[MS-MQQB] note 2."""
 
     def test_no_copies(self) -> None:
-        """Nothing is kept of what is for the notification queue of another queue manager.
+        """No copy is kept of a message for the notification queue of another queue
+        manager.
 
         MQQB-3.1.5.5.4-02.
         """
@@ -156,7 +157,7 @@ class SystemQueueTests(JournalTestCase):
 
 
 class SeveralTests(JournalTestCase):
-    """One message to several queues: what becomes of each copy is kept by itself."""
+    """One message to several queues: each copy has its own result."""
 
     def setUp(self) -> None:
         super().setUp()

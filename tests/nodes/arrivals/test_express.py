@@ -19,7 +19,7 @@ TO_ALPHA = "DIRECT=OS:alpha\\private$\\orders"
 
 
 class ExpressTests(NodesTestCase):
-    """What applications on both sides see."""
+    """Express messages as the applications of both sides see them."""
 
     def test_a_message_arrives(self) -> None:
         """Sent here, received there, with everything that its sender gave it (MQMQ-2.2.19.2-08)."""
@@ -199,7 +199,7 @@ class ExpressTests(NodesTestCase):
         self.assertEqual(self.bodies(self.beta, path), [b"1", b"2"])
 
     def test_packet_counts_agree(self) -> None:
-        """What one side says it sent, the other says it received, kind by kind."""
+        """Both sides count the same packets, by kind."""
         self.queue(self.beta)
         self.send(self.alpha, TO_BETA, *[b"%d" % number for number in range(100)])
         self.clock.advance(60)

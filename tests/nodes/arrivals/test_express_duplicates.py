@@ -67,7 +67,7 @@ class ExpressDuplicateTests(DuplicatesTestCase):
         self.assertEqual(self.beta.service.inspection.queue(".\\system$;deadletter").messages, 1)
 
     def test_over_the_quota(self) -> None:
-        """What was not acknowledged because the queue manager is full arrives when it comes again."""
+        """A message not acknowledged because of a quota arrives when it is sent again."""
         big = self.message(1, bytes(6000))
         self.say(big, self.message(2, bytes(6000)))
         self.assertTrue(self.peer.is_lost)
@@ -77,7 +77,9 @@ class ExpressDuplicateTests(DuplicatesTestCase):
         self.assertEqual(len(self.bodies(self.beta, self.path)), 1)
 
     def test_store_failed(self) -> None:
-        """What was withdrawn with recoverable messages that could not be stored comes again, and arrives."""
+        """A message withdrawn with recoverable messages that could not be stored arrives when it is sent
+        again.
+        """
         store = self.beta.store
         assert isinstance(store, FaultyStore)
         store.break_down()
@@ -104,6 +106,6 @@ class StrictTests(DuplicatesTestCase):
     is_strict = True
 
     def test_no_mark(self) -> None:
-        """What is refused there leaves no mark: it is refused each time."""
+        """A refused message is not recorded as received: it is refused each time."""
         self.say(self.message(), self.message())
         self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_ACCESS_DENIED": 2})

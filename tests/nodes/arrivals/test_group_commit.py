@@ -82,7 +82,7 @@ class GatheringTests(ScriptedTestCase):
         self.assertEqual(self.named(self.peer), 2)
 
     def test_express_messages_do_not_overtake(self) -> None:
-        """What need not be stored comes behind what came before it."""
+        """Express messages stay behind earlier messages that are being stored."""
         self.say(message(b"1"))
         self.say(message(b"2", is_recoverable=False))
         self.say(message(b"3"))
@@ -101,7 +101,9 @@ class GatheringTests(ScriptedTestCase):
         self.assertEqual(len(self.stored()), 12)
 
     def test_store_that_fails(self) -> None:
-        """Nothing of what had come is acknowledged or kept; the session ends, and the sender has it all."""
+        """No message of the batch is acknowledged or kept; the session ends, and the sender still has all of
+        them.
+        """
         self.store.trouble = StorageError("the disk is on fire")
         self.say(message(b"1"))
         self.say(message(b"2"))
@@ -112,7 +114,7 @@ class GatheringTests(ScriptedTestCase):
         self.assertEqual(self.beta.model.message_count, 0)
 
     def test_connection_that_ends(self) -> None:
-        """What had come is stored all the same; the sender finds out when it sends it again."""
+        """Received messages are stored all the same; the sender learns that when it sends them again."""
         self.say(message(b"1"))
         self.say(message(b"2"))
         assert self.peer.transport is not None

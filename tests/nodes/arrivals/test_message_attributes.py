@@ -43,7 +43,7 @@ class AcknowledgementsRequestedTests(AttributesCase):
     """
 
     def fates(self) -> dict[str, tuple[str, dict[str, int], Callable[[], object]]]:
-        """What may become of a message: where it is sent, how long it lives, and what is done with it."""
+        """The possible fates of a message: its destination, its time limits, and what is done with it."""
         service = self.beta.service
         return {
             "received": (TO_BETA, {}, lambda: self.take(self.beta, self.orders)),
@@ -53,7 +53,7 @@ class AcknowledgementsRequestedTests(AttributesCase):
         }
 
     def told(self, acknowledge: Acknowledge) -> dict[str, list[str]]:
-        """What the administration queue gets for each fate."""
+        """The messages in the administration queue for each fate."""
         answers: dict[str, list[str]] = {}
         for fate, (destination, lives, happens) in self.fates().items():
             message = Message(
@@ -115,12 +115,13 @@ class ContentTests(AttributesCase):
     """Properties that the application sets, and that no queue manager changes."""
 
     def arrived(self, *messages: Message) -> list[UserMessageView]:
-        """What BETA gets."""
+        """The messages that BETA received."""
         self.tell(self.alpha, TO_BETA, *messages)
         return self.take(self.beta, self.orders)
 
     def test_opaque_values(self) -> None:
-        """What only applications give a meaning to arrives as it was sent, whatever it is.
+        """Properties for applications arrive unchanged, with any
+        value.
 
         MQDMPR-3.1.1.12-28.
         """
@@ -140,7 +141,7 @@ class ContentTests(AttributesCase):
         self.assertEqual((full.correlation_id, full.connector_type), (EVERY_BYTE[-20:], connector))
 
     def test_body_and_extension(self) -> None:
-        """MQDMPR-3.1.1.12-30: every byte of them arrives; by default there are none."""
+        """MQDMPR-3.1.1.12-30: every byte of them arrives; by default they are empty."""
         bodies = (b"", EVERY_BYTE, EVERY_BYTE * 500)
         messages = [
             Message(body=body, extension=extension, delivery=delivery)

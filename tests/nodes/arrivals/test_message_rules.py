@@ -61,34 +61,34 @@ class AskingTests(NodesTestCase):
         return [view.message_class for view in self.take(self.alpha, self.admin)]
 
     def received(self, acknowledge: Acknowledge) -> tuple[list[int], list[int]]:
-        """What is answered to a message that arrives, and then when it is received."""
+        """The acknowledgements of a message that arrives, and then of its receipt."""
         self.ask(acknowledge)
         arrived = self.answers()
         self.run_to_end(self.beta.service.receive(self.orders, timeout=0))
         return arrived, self.answers()
 
     def expired_on_the_way(self, acknowledge: Acknowledge) -> list[int]:
-        """What is answered to a message that cannot be brought to its queue manager in time."""
+        """The acknowledgement of a message that cannot reach its queue manager in time."""
         self.ask(acknowledge, TO_NOBODY, time_to_reach_queue=5)
         self.clock.advance(10)
         return self.answers()
 
     def expired_there(self, acknowledge: Acknowledge) -> list[int]:
-        """What is sent for a message that expires unread, besides its arrival."""
+        """The acknowledgements of a message that expires unread, in addition to that of its arrival."""
         self.ask(acknowledge, time_to_be_received=5)
         self.answers()
         self.clock.advance(10)
         return self.answers()
 
     def purged(self, acknowledge: Acknowledge) -> list[int]:
-        """What is sent for a message that is purged, besides its arrival."""
+        """The acknowledgements of a message that is purged, in addition to that of its arrival."""
         self.ask(acknowledge)
         self.answers()
         self.run_to_end(self.beta.service.purge_queue(self.orders))
         return self.answers()
 
     def fates(self, acknowledge: Acknowledge) -> dict[str, list[int]]:
-        """What is answered in each case."""
+        """The acknowledgements in each case."""
         arrived, received = self.received(acknowledge)
         return {
             "arrived": arrived,
@@ -105,7 +105,8 @@ class AskingTests(NodesTestCase):
         self.assertEqual({name: classes for name, classes in found.items() if classes}, expected)
 
     def test_no_acknowledgement_requested(self) -> None:
-        """A message that requests none, as by default, draws none, whatever its fate.
+        """A message that requests none, as by default, causes none, in any
+        case.
 
         MQDMPR-3.1.1.12-31.
         """
@@ -215,7 +216,7 @@ class IdentityTests(ScriptedTestCase):
 
 
 class OpaqueTests(ScriptedTestCase):
-    """What passes as the sender gave it."""
+    """Values that are passed unchanged."""
 
     def carried(self, **properties: Any) -> UserMessageView:
         """A message as BETA receives it from ALPHA."""
@@ -293,7 +294,7 @@ class AnyContentTests(SynchronousTestCase):
 
 
 class SequenceTests(ScriptedTestCase):
-    """Transactional messages, and those that are not."""
+    """Sequence fields of transactional messages, and of others."""
 
     def setUp(self) -> None:
         super().setUp()

@@ -125,7 +125,7 @@ class ClockTests(OddPeersTestCase):
     """SentTime that is off by more than a minute."""
 
     def at(self, offset: int, source: UUID = GAMMA) -> bytes:
-        """An express message that was sent so many seconds from now."""
+        """An express message sent this number of seconds from now."""
         sent_time = self.clock.now().unix_seconds + offset
         times = (0xFFFFFFFF, 0xFFFFFFFF, sent_time)
         destination = "TCP:127.0.0.3\\private$\\plain"
@@ -154,7 +154,7 @@ class ClockTests(OddPeersTestCase):
         self.assertEqual((self.told, self.shown("127.0.0.4").clock_skew), ([], None))
 
     def test_messages_of_others_say_nothing_about_a_router(self) -> None:
-        """What it brings was sent by another clock."""
+        """Forwarded messages were stamped by another clock."""
         self.say(self.at(3600, source=STRANGER))
         self.assertEqual((self.told, self.shown("127.0.0.4").clock_skew), ([], None))
 
@@ -180,7 +180,7 @@ class AcknowledgementTests(ReceiverTestCase):
         self.assertEqual(again.order_acks, [(X, 1, 0)])
 
     def test_a_router(self) -> None:
-        """What it brought for another is acknowledged on its session."""
+        """A message that it forwarded is acknowledged on its session."""
         number = int(self.beta.service.inspection.queue(self.path).format_name.rpartition("\\")[2], 16)
         self.say(*chain(1, 2, source=STRANGER, queue_manager=BETA, number=number))
         self.clock.advance(1)

@@ -46,7 +46,7 @@ def letters(case: NodesTestCase, node: Node) -> list[tuple[bytes, int]]:
 
 
 def reasons(case: NodesTestCase, node: Node) -> list[str]:
-    """What the event log of a queue manager says, message by message."""
+    """The reasons in the event log of a queue manager, by message."""
     events = case.successResultOf(node.store.read_events(0, 1000))
     return [entry.event.reason for entry in events if entry.event.identity]
 
@@ -103,7 +103,7 @@ class ReasonTests(ArrivalTests):
         self.assertEqual(letters(self, self.beta), [])
 
     def test_expired_on_arrival(self) -> None:
-        """What arrives after its time to reach the queue."""
+        """A message that arrives after its time to reach the queue."""
         self.say(self.message(destination="TCP:127.0.0.3\\private$\\plain", times=(1, 0xFFFFFFFF, 0)))
         self.assertEqual(letters(self, self.beta), [(b"x", MessageClass.NACK_REACH_QUEUE_TIMEOUT)])
 
@@ -113,7 +113,7 @@ class ReasonTests(ArrivalTests):
         self.assertEqual(letters(self, self.beta), [(b"x", MessageClass.NACK_NOT_TRANSACTIONAL_MSG)])
 
     def test_not_for_this_queue_manager(self) -> None:
-        """What a queue manager that is not a routing server gets for another one."""
+        """A message for another queue manager at one that is not a routing server."""
         packet = patch_queue_manager_address(self.message(), ELSEWHERE.bytes_le)
         self.say(packet)
         self.assertEqual(letters(self, self.beta), [(b"x", MessageClass.NACK_BAD_DST_Q)])
@@ -170,7 +170,9 @@ class LimitTests(ArrivalTests):
     limits = {"peer_dead_letters": 1}  # noqa: RUF012
 
     def test_limit(self) -> None:
-        """What is beyond it is refused as ever, counted, and its event says that there was no room."""
+        """Beyond the limit a message is refused as usual and counted, and its event gives the limit as the
+        reason.
+        """
         self.say(*(self.message(b"%d" % number, message_id=number) for number in range(1, 9)))
         kept = letters(self, self.beta)
         size = self.beta.service.inspection.queue(DEADLETTER).bytes
@@ -203,7 +205,7 @@ class OffTests(ArrivalTests):
     limits = {"peer_dead_letters": 0}  # noqa: RUF012
 
     def test_off(self) -> None:
-        """Nothing is kept."""
+        """No dead letter is kept."""
         self.say(self.message())
         self.assertEqual(letters(self, self.beta), [])
 
@@ -278,7 +280,7 @@ class GateTests(EnterpriseTestCase):
         self.send(self.alpha, self.name, body, dead_letter=True, **kwargs)
 
     def test_expired_at_a_gate(self) -> None:
-        """A message that expires at a gate is kept there, whatever its delivery, and not at its sender."""
+        """A message of any delivery that expires at a gate is kept there, and not at its sender."""
         self.stop_the_others()
         self.letter(b"express", time_to_reach_queue=30, delivery=Delivery.EXPRESS)
         self.letter(b"recoverable", time_to_reach_queue=30)
@@ -329,7 +331,7 @@ class GateTests(EnterpriseTestCase):
             self.assertEqual(letters(self, self.nodes[name]), [], name)
 
     def test_too_many_hops(self) -> None:
-        """What has made 29 hops is kept where it may go no further."""
+        """A message with 29 hops is kept at the queue manager that refuses to forward it."""
         self.kill("BETA")
         self.letter(b"tired")
         [queue] = self.alpha.model.outgoing_queues()

@@ -1,4 +1,4 @@
-"""What a plain peer sees of a queue manager that receives: [MS-MQQB] 3.1.5.8 in bytes."""
+"""A receiving queue manager as a plain peer sees it: [MS-MQQB] 3.1.5.8 in bytes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class RecoverableTests(ReceiverTestCase):
         self.check_counts()
 
     def test_still_there_after_a_kill(self) -> None:
-        """What was named as stored is there when the queue manager comes back (MQQB-3.1.5.8.7-04)."""
+        """Messages acknowledged as stored are there after a restart (MQQB-3.1.5.8.7-04)."""
         self.say(*[recoverable(number, b"%d" % number) for number in (1, 2, 3)], *chain(1, 2), seconds=1)
         self.assertEqual(self.named(self.peer), 5)
         self.beta = self.restart(self.beta)

@@ -1,4 +1,4 @@
-"""What becomes of recoverable and transactional messages, without a durable store and with one."""
+"""Recoverable and transactional messages, without a durable store and with one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class WithoutDurableStoreTests(NodesTestCase):
     """The store in memory, which keeps nothing over a restart."""
 
     def test_sending_is_refused(self) -> None:
-        """Nothing is promised that cannot be kept, to whatever destination."""
+        """A guarantee that cannot be kept is refused, for any destination."""
         here = self.queue(self.alpha, "here")
         for message in (RECOVERABLE, TRANSACTIONAL):
             for destination in (here, TO_BETA):

@@ -72,7 +72,7 @@ class RefusedTestCase(ScriptedTestCase):
 
     @property
     def reasons(self) -> list[str]:
-        """What the event log has of the first message."""
+        """The events of the first message."""
         events = self.successResultOf(self.disk.read_events(0, 100, GAMMA.bytes_le + b"\1\0\0\0"))
         return [entry.event.reason for entry in events]
 
@@ -122,7 +122,7 @@ class LetterTests(RefusedTestCase):
         self.assertEqual(self.told(), [OVER_QUOTA])
 
     def test_the_store_fails(self) -> None:
-        """Nothing was, the session closes; the next attempt is kept, once."""
+        """The message is not stored, the session closes; the next attempt is stored, once."""
         self.disk.break_down()
         self.say(self.message(recoverable=True))
         self.assertTrue(self.peer.is_lost)

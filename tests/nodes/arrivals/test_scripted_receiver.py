@@ -44,7 +44,7 @@ class ReceiverTestCase(ScriptedTestCase):
         self.clock.advance(seconds)
 
     def check_counts(self, peer: Peer | None = None) -> None:
-        """What the peer counted is what BETA counted, so the session goes on and acknowledges all of it."""
+        """The counts of the peer and of BETA agree, so the session continues and acknowledges all of them."""
         peer = peer or self.peer
         peer.send(transactional(b"", (0, 0, 0), destination="TCP:127.0.0.3\\private$\\plain", **EXPRESS))
         self.say_header(peer)
@@ -64,7 +64,7 @@ class ReceiverTestCase(ScriptedTestCase):
         )
 
     def named(self, peer: Peer) -> int:
-        """How many recoverable messages were acknowledged, of which none may be named twice."""
+        """The number of recoverable messages that were acknowledged, each of them once."""
         numbers: list[int] = []
         for _, base, flags, *_ in peer.acks:
             numbers += [base + bit for bit in range(32) if flags >> bit & 1]
@@ -73,7 +73,7 @@ class ReceiverTestCase(ScriptedTestCase):
 
 
 class OrderTests(ReceiverTestCase):
-    """What is next is taken, what is not is not."""
+    """Only the next message of a stream is accepted."""
 
     def test_they_are_taken_and_acknowledged(self) -> None:
         """Half a second after the last an OrderAck says how far the sequence is.
@@ -159,7 +159,7 @@ class OrderTests(ReceiverTestCase):
         self.check_counts()
 
     def test_another_sender_has_a_sequence_of_its_own(self) -> None:
-        """What one says does nothing to the messages of another, nor to another name of the queue."""
+        """One sender does not affect the messages of another, nor those to another name of the queue."""
         self.say(*chain(1, 2))
         other = self.dial(host=self.network.host("127.0.0.9"), identifier=ALPHA)
         other.send(*chain(1, 1, X - 5, source=ALPHA))
@@ -202,7 +202,7 @@ class OrderTests(ReceiverTestCase):
         self.assertEqual(other.order_acks, [(X, 2, 1)])
 
     def test_the_address_of_the_peer(self) -> None:
-        """It is that of the socket, whatever the peer says (MQQB-3.1.1.3.1-17)."""
+        """It is the address of the socket, not one that the peer states (MQQB-3.1.1.3.1-17)."""
         [session] = self.beta.service.inspection.sessions()
         self.assertEqual(session.remote_address, "127.0.0.4")
 
@@ -242,7 +242,7 @@ class OrderTests(ReceiverTestCase):
 
 
 class RefusalTests(ReceiverTestCase):
-    """What is not taken is answered, and holds nothing up."""
+    """Refused messages are acknowledged, and do not block later ones."""
 
     def tell_strangers(self) -> None:
         """Switch SendInsecureNacks on."""
@@ -280,7 +280,7 @@ class RefusalTests(ReceiverTestCase):
         self.listen(is_prompt=True)
 
     def told(self) -> list[Any]:
-        """The administration acknowledgements, over whatever session they came."""
+        """The administration acknowledgements, on any session."""
         return [message for peer in (self.peer, *self.peers) for message in peer.messages]
 
     def test_not_a_transactional_queue(self) -> None:
@@ -364,7 +364,7 @@ class RefusalTests(ReceiverTestCase):
 
 
 class FateTests(ReceiverTestCase):
-    """FinalAcks tell what became of a message in its queue."""
+    """FinalAcks report the fate of a message in its queue."""
 
     def test_received(self) -> None:
         """JP, JN or FinalAckRequired: 0x4000 when the application has it, long after the session said so.

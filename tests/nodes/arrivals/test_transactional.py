@@ -44,7 +44,9 @@ class TransferTests(TransferTestCase):
     """No failures."""
 
     def test_they_arrive_in_order_and_are_forgotten(self) -> None:
-        """What transactions sent arrives once, in order, and leaves its sender with the OrderAck."""
+        """Messages of transactions arrive once, in order, and are removed from the sender with the
+        OrderAck.
+        """
         path = self.queue(self.beta, transactional=True)
         expected: list[bytes] = []
         for number in range(20):
@@ -72,7 +74,7 @@ class TransferTests(TransferTestCase):
         )
 
     def test_nothing_of_an_aborted_transaction_leaves(self) -> None:
-        """What was sent in it was never there, and leaves no gap."""
+        """Its messages are not sent, and leave no gap."""
         path = self.queue(self.beta, transactional=True)
         transaction = self.alpha.service.begin()
         self.run_to_end(self.alpha.service.send(TO_BETA, transactional(b"no"), transaction=transaction))
@@ -109,7 +111,7 @@ class LossTests(TransferTestCase):
     """Connections break, and processes die."""
 
     def restart(self, node: Node, name: str) -> Node:
-        """What is left of a queue manager that was killed is its store."""
+        """Start a killed queue manager again on its store."""
         node.deaf()
         node.service.stopService()
         fresh = self.node(name, node.model.identifier, store=node.store)
@@ -144,7 +146,7 @@ class LossTests(TransferTestCase):
         self.check(path, bodies)
 
     def test_the_sender_dies(self) -> None:
-        """What was committed is sent by its next life, and what had arrived is not delivered again."""
+        """Committed messages are sent after a restart, and those that had arrived are not delivered again."""
         path = self.queue(self.beta, transactional=True)
         self.begin(b"1", b"2")
         self.clock.advance(0.1)
@@ -156,7 +158,7 @@ class LossTests(TransferTestCase):
         self.check(path, [b"1", b"2", b"3", b"4"])
 
     def test_the_receiver_dies(self) -> None:
-        """What it had stored is not delivered again, and the rest follows."""
+        """Messages stored before are not delivered again, and the rest follows."""
         path = self.queue(self.beta, transactional=True)
         self.begin(b"1", b"2")
         self.clock.advance(0.1)
@@ -226,7 +228,7 @@ class FateTests(TransferTestCase):
         )
 
     def test_expired_in_transit(self) -> None:
-        """What cannot be sent in time stays here, and what follows is delivered."""
+        """A message that cannot be sent in time stays here, and later ones are delivered."""
         path = self.queue(self.beta, transactional=True)
         self.beta.deaf()
         self.begin(b"late", dead_letter=True, time_to_reach_queue=10)

@@ -24,10 +24,12 @@ from tests.nodes.support import Node
 
 
 class EndOfWaitTests(ReceiverTestCase):
-    """A message waits until a time, and only so many do."""
+    """A message waits until a deadline, and the number of waiting messages is limited."""
 
     def test_late_answers(self) -> None:
-        """What comes after the end of the wait changes nothing; the application has it all the same."""
+        """An acknowledgement after the end of the wait changes nothing; the application gets it all
+        the same.
+        """
         self.ask(self.to, b"1", acknowledge=RECEIPT, dead_letter=True, time_to_be_received=20)
         self.hand_over()
         [message] = self.peer.messages
@@ -89,7 +91,7 @@ class LimitTests(ReceiverTestCase):
         self.verify_nothing_left()
 
     def test_a_batch_beyond_it(self) -> None:
-        """Of a batch that is larger than the limit the first are ended with it."""
+        """The first messages of a batch that exceeds the limit end with it."""
         self.ask(self.to, b"1", b"2", b"3", b"4", dead_letter=True)
         self.hand_over()
         self.assertEqual((self.unproven, self.kept(DEADLETTER)), (3, [(b"1", UNKNOWN)]))

@@ -1,4 +1,4 @@
-"""[queues] journal_on = "acknowledgement": what becomes of messages to real receivers, also beyond gates."""
+"""[queues] journal_on = "acknowledgement": results of messages to real receivers, also beyond gates."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TwoServersTests(ProvenTestCase):
         self.queue(self.beta, "ordered", transactional=True)
 
     def test_half_is_refused(self) -> None:
-        """Of twenty messages of which the receiver refuses ten the journal holds ten, and ten have failed."""
+        """If the receiver refuses ten of twenty messages, the journal has ten, and ten have failed."""
         for delivery in (Delivery.RECOVERABLE, Delivery.EXPRESS):
             for number in range(10):
                 self.ask(TO_BETA, b"%d" % number, delivery=delivery)
@@ -104,7 +104,7 @@ class TwoServersTests(ProvenTestCase):
             self.assertEqual((self.journal, self.unproven), ([b"%d" % number], 0))
 
     def test_transactional(self) -> None:
-        """A transactional message waits for its FinalAck, whatever it asks for."""
+        """A transactional message waits for its FinalAck, with any requested acknowledgements."""
         name, path = TO_BETA.replace("orders", "ordered"), ".\\private$\\ordered"
         self.ask(name, b"1", transactional=True)
         self.clock.advance(5)

@@ -28,7 +28,7 @@ class BeliefTests(ReceiverTestCase):
     """Trusted and untrusted sources of acknowledgements."""
 
     def test_forged_before_the_send(self) -> None:
-        """What another peer says about a message that is about to leave is not believed."""
+        """An acknowledgement by another peer for a message that is not sent yet is not accepted."""
         stranger = self.dial("ALPHA", host=self.network.host("127.0.0.9"), identifier=STRANGER)
         namesake = self.dial("ALPHA", host=self.network.host("127.0.0.8"), identifier=GAMMA)
         self.ask(self.to, b"0")

@@ -68,7 +68,8 @@ class OrderTests(DispatchTestCase):
     SUMS = ("first 3", "second 7", "first 0", "second 3", "third 7", "second 0", "third 3")
 
     def test_sums(self) -> None:
-        """What counts is the sum of the BasePriority of the queue and the priority of the message.
+        """The order depends on the sum of the BasePriority of the queue and the priority of the
+        message.
 
         MQDMPR-3.1.1.2-15, MQDMPR-3.1.1.18-02, MQDMPR-3.1.7.1.28-01, MQDMPR-3.1.7.3.9-02.
         """
@@ -79,7 +80,7 @@ class OrderTests(DispatchTestCase):
         self.assertEqual(self.sent(), list(self.SUMS))
 
     def test_ties(self) -> None:
-        """Of the same sum the oldest comes first, whatever queue it is in (reading 52)."""
+        """Of messages with the same sum the oldest is sent first, from any queue (reading 52)."""
         ties = ["second 6", "first 1", "second 6", "first 1", "first 1", "second 6"]
         for name in ties:
             queue, _, priority = name.partition(" ")
@@ -88,7 +89,8 @@ class OrderTests(DispatchTestCase):
         self.assertEqual(self.sent(), ties)
 
     def test_after_a_restart(self) -> None:
-        """What waits is found in the outgoing queues, and its order with it.
+        """Pending messages and their order are restored from the outgoing
+        queues.
 
         MQDMPR-3.1.1.18-01.
         """
@@ -114,7 +116,8 @@ class OrderTests(DispatchTestCase):
         self.assertEqual(self.sent(), ["second 3", "third 3"])
 
     def test_deleted(self) -> None:
-        """What was taken out of its queue by an administrator is passed over; the next goes.
+        """A message that an administrator has removed is skipped; the next one is
+        sent.
 
         MQDMPR-3.1.7.3.9-02, MQDMPR-3.1.7.1.29-01.
         """
@@ -167,7 +170,8 @@ class OneByOneTests(DispatchTestCase):
         self.assertEqual([queue.messages for queue in self.alpha.service.inspection.outgoing()], [0, 0, 0])
 
     def test_one_that_comes_late(self) -> None:
-        """It goes before those that have waited longer, if its sum is higher.
+        """It is sent before those that have waited longer, if its sum is
+        higher.
 
         MQDMPR-3.1.7.1.28-02.
         """
@@ -236,7 +240,7 @@ class ManyQueuesTests(DispatchTestCase):
 
 
 class AnySumsTests(DispatchTestCase):
-    """Whatever waits."""
+    """Any pending messages."""
 
     @given(st.lists(st.tuples(st.sampled_from(["first", "second", "third"]), st.integers(0, 7)), max_size=40))
     def test_order(self, messages: Sequence[tuple[str, int]]) -> None:

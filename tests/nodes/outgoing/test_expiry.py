@@ -41,7 +41,7 @@ class ExpiryTestCase(NodesTestCase):
         self.send(self.alpha, destination, body, acknowledge=NEGATIVE, admin_queue=ADMIN, **kwargs)
 
     def answers(self) -> list[UserMessageView]:
-        """What is in the administration queue."""
+        """The messages in the administration queue."""
         self.clock.advance(1)
         return self.take(self.alpha, self.admin)
 
@@ -49,7 +49,7 @@ class ExpiryTestCase(NodesTestCase):
         return [view.message_class for view in self.answers()]
 
     def log_lines(self) -> list[str]:
-        """What is logged from now on."""
+        """The log lines from now on."""
         lines: list[str] = []
 
         def take(event: LogEvent) -> None:
@@ -95,7 +95,7 @@ class QueueExpiryTests(ExpiryTestCase):
         self.assertIn("orders", line)
 
     def test_a_message_that_is_read_in_time(self) -> None:
-        """Nothing more comes of it."""
+        """It has no further effect."""
         path = self.queue(self.beta)
         self.ask(b"read", time_to_be_received=10)
         self.clock.advance(9)
@@ -288,7 +288,7 @@ class FailingStore(MemoryMessageStore):
 
 
 class DurableStoreTests(ExpiryTestCase):
-    """What is stored expires in the store too."""
+    """Stored messages expire in the store too."""
 
     def node(self, name: str, identifier: object, **kwargs: object) -> Node:
         self.store = kwargs.pop("store", None) or FailingStore(durable=True)

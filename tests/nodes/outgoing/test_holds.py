@@ -128,7 +128,7 @@ class HoldTests(NodesTestCase):
         self.assertEqual(self.state(OTHER), ("ONHOLD", ["name"]))
 
     def test_next_hop(self) -> None:
-        """What goes to one host is paused, by whatever name, and what goes to others leaves."""
+        """Messages to one host are paused, under any name, and messages to others are sent."""
         gamma = self.receiver("GAMMA", UUID(int=0xC))
         self.run_to_end(gamma.service.create_queue(".\\private$\\orders"))
         for name in (TO_BETA, BY_NAME):
@@ -154,7 +154,7 @@ class HoldTests(NodesTestCase):
         self.assertEqual((self.there(), self.there("other")), (6, 2))
 
     def test_store_fails(self) -> None:
-        """Nothing is paused that the store does not have."""
+        """A pause that cannot be stored has no effect."""
 
         class Broken(MemoryMessageStore):
             trouble: Exception | None = None
@@ -189,7 +189,9 @@ class GateTests(EnterpriseTestCase):
     """ALPHA's messages to ZETA pass a gate of another site."""
 
     def test_gate_is_taken_out(self) -> None:
-        """Nothing is handed to a gate that is paused, by its name or its identifier; then all of it is."""
+        """No message is sent to a paused gate, by its name or its identifier; after the end of the pause all
+        are.
+        """
         path = self.queue(self.zeta)
         name = self.private_name(self.zeta, path)
         gate = str(IDENTIFIERS["BETA"])
@@ -205,10 +207,10 @@ class GateTests(EnterpriseTestCase):
 
 
 class LimitTests(NodesTestCase):
-    """What is kept, and how much."""
+    """Stored pauses, and their limit."""
 
     def test_room(self) -> None:
-        """So many names may be paused, and no more; one that is paused already may be again."""
+        """The number of paused names is limited; a name that is paused already may be paused again."""
         holds = Holds()
         names = [parse_format_name(f"DIRECT=TCP:127.0.0.3\\private$\\q{number}") for number in range(3)]
         for number in range(MOST_HOLDS - 1):

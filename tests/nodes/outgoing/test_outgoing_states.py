@@ -25,7 +25,7 @@ class SharedSessionTests(NodesTestCase):
         self.assertEqual(self.states(), ["CONNECTED", "CONNECTED"])
 
     def test_a_queue_of_the_same_queue_manager_is_connected_at_once(self) -> None:
-        """A session leads to a queue manager, by whatever name it was reached."""
+        """A session leads to a queue manager, for any of its names."""
         self.queue(self.beta, "first")
         self.send(self.alpha, TO_BETA + "first", b"x")
         self.clock.advance(1)

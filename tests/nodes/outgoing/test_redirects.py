@@ -171,7 +171,7 @@ class RedirectTests(MovingTestCase):
 
 
 class KeptRedirectTests(NodesTestCase):
-    """What is kept, and how much."""
+    """Stored redirects, and their limit."""
 
     def test_limit(self) -> None:
         """There is a limit; a name that is redirected already may be redirected elsewhere."""
@@ -200,7 +200,7 @@ class KeptRedirectTests(NodesTestCase):
             self.assertEqual(redirect_address(text).address, host)
 
     def test_store_fails(self) -> None:
-        """Nothing is redirected that the store does not have."""
+        """A redirect that cannot be stored has no effect."""
         self.patch(self.alpha.store, "commit", lambda changes: Deferred.fromCoroutine(_fail()))
         self.failureResultOf(self.alpha.service.redirect_outgoing(TO_BETA, NEW), MQError)
         self.assertEqual(self.alpha.service.inspection.status().redirected_names, 0)

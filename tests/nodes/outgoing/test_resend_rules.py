@@ -26,7 +26,7 @@ from tests.nodes.support import Node
 
 
 class ResendTests(SenderTestCase):
-    """What becomes of messages that were sent when their connection went."""
+    """Messages that were sent before their connection was lost."""
 
     def test_the_previous_number_follows_what_is_left(self) -> None:
         """On the next session each names the nearest before it that is still to be delivered.

@@ -158,7 +158,7 @@ class NumberTests(SenderTestCase):
 
 
 class AcknowledgementTests(SenderTestCase):
-    """What lets a message leave."""
+    """Acknowledgements that remove a message."""
 
     def test_each_kind_leaves_by_its_own_acknowledgement(self) -> None:
         """Express and recoverable ones with that of the session, transactional ones with the OrderAck.
@@ -341,7 +341,9 @@ class ConnectionTests(SenderTestCase):
         self.assertEqual(after.eod_resend_time, int(self.clock.now().wall) + 30)
 
     def test_an_idle_close_does_not_end_it(self) -> None:
-        """What is sent after a session has closed is dialled for (MQQB-3.1.7.12-04, MQQB-3.1.7.3-01)."""
+        """A message sent after a session has closed causes a new connection (MQQB-3.1.7.12-04,
+        MQQB-3.1.7.3-01).
+        """
         self.put(b"1")
         self.tell(order_ack(self.sequence(), 1))
         self.peer.hang_up()
@@ -381,7 +383,7 @@ class ConnectionTests(SenderTestCase):
 
 
 class StoreTests(SenderTestCase):
-    """Nothing is seen before it is stored."""
+    """No message is visible before it is stored."""
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
         if name == "ALPHA":

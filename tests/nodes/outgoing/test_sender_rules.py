@@ -1,4 +1,4 @@
-"""What a plain peer sees of a queue manager that sends: [MS-MQQB] 3.1.5.5 and 3.1.7 in bytes."""
+"""A sending queue manager as a plain peer sees it: [MS-MQQB] 3.1.5.5 and 3.1.7 in bytes."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class WaysTests(ScriptedTestCase):
     """ALPHA sends to BETA and to a plain peer GAMMA."""
 
     def test_each_name_has_its_session(self) -> None:
-        """What is for one host is on the session with that host (MQQB-3.1.5.2.1-01)."""
+        """Messages for one host are sent on the session with that host (MQQB-3.1.5.2.1-01)."""
         self.listen()
         path = self.queue(self.beta)
         self.send(self.alpha, TO_BETA, b"for beta")
@@ -31,7 +31,7 @@ class WaysTests(ScriptedTestCase):
         self.assertEqual(addresses, {"127.0.0.3", "127.0.0.4"})
 
     def test_a_new_session_is_limited_to_its_window(self) -> None:
-        """Of a hundred messages that waited a window is sent at once when it opens (MQQB-3.1.3.2-08)."""
+        """A window of a hundred pending messages is sent at once when it opens (MQQB-3.1.3.2-08)."""
         stop = self.listen()
         self.send(self.alpha, TO_GAMMA, *[b"%d" % number for number in range(100)])
         self.clock.advance(1)

@@ -48,7 +48,7 @@ class SeveralTestCase(NodesTestCase):
         return self.alpha.service
 
     def arrived(self) -> list[list[UserMessageView]]:
-        """What comes to the queue of ALPHA, and to both of BETA."""
+        """The messages in the queue of ALPHA, and in both queues of BETA."""
         self.clock.advance(5)
         return [self.take(self.alpha, self.local), *(self.take(self.beta, path) for path in self.remote)]
 
@@ -133,7 +133,7 @@ class SendTests(SeveralTestCase):
 
 
 class RefusalTests(SeveralTestCase):
-    """Sends for which there is no room."""
+    """Sends that exceed a limit."""
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
         return super().node(name, identifier, quota=20, **kwargs)

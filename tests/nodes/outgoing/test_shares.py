@@ -1,4 +1,4 @@
-"""What one host may cause by the messages that it sends: streams, and queues to dial for."""
+"""Limits on resources that one host can use by its messages: streams, and outgoing queues to dial."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ class StreamTests(SharesTestCase):
         )
 
     def test_one_more_waits_where_it_is(self) -> None:
-        """Its session ends, it is not acknowledged, and the event says why; another host has room."""
+        """Its session ends, it is not acknowledged, and the event gives the reason; another host is not
+        limited.
+        """
         self.begin(self.peer, 1, 2, 3)
         self.clock.advance(5)
         self.assertFalse(self.peer.is_lost)
@@ -147,7 +149,7 @@ class AnswerTests(SharesTestCase):
         self.assertEqual(served - set(self.beta.model.outgoing_queues()), set())
 
     def test_what_is_remembered_has_an_end(self) -> None:
-        """Names of which no queue is made in the end are forgotten."""
+        """Names for which no queue is created are removed after some time."""
         work: Any = self.beta.service._work
         room = work.answer_room
         for number in range(100):

@@ -18,7 +18,9 @@ class ChangingTests(EnterpriseTestCase):
     """Routes that end, and new ones."""
 
     def test_cheaper_gate_is_gone(self) -> None:
-        """What cannot go by Paris goes straight to Rome, and by Paris again when its gate is back."""
+        """Messages that cannot be routed through Paris go directly to Rome, and through Paris again when its
+        gate is back.
+        """
         path = self.queue(self.zeta)
         name = self.private_name(self.zeta, path)
         self.kill("DELTA")
@@ -148,7 +150,7 @@ class ChangingTests(EnterpriseTestCase):
         self.assertEqual(queue.messages, 1)
 
     def test_shared_session(self) -> None:
-        """MQQB-3.1.5.2.1-01: all that goes to one next hop shares a session, whatever it is for."""
+        """MQQB-3.1.5.2.1-01: all messages for one next hop share a session, for any destination."""
         names = []
         for node in ("ZETA", "GAMMA", "EPSILON"):
             path = self.queue(self.nodes[node])

@@ -94,7 +94,7 @@ class ConnectorTests(EnterpriseTestCase):
         self.assertEqual([self.waiting(name) for name in ("ALPHA", "BETA", "DELTA", "EPSILON")], [0] * 4)
 
     def test_rejected(self) -> None:
-        """What the foreign system does not take is rejected, and the sender is notified."""
+        """A message that the foreign system does not accept is rejected, and the sender is notified."""
         self.make()
         self.send_one(b"x")
         self.wait(30)

@@ -1,4 +1,4 @@
-"""What a routing server does with messages of others that it cannot hand on, or should not."""
+"""Messages in transit that a routing server cannot forward, or must not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ForwardingTests(EnterpriseTestCase):
             self.clock.advance(1)
 
     def test_one_queue_for_each_destination(self) -> None:
-        """What passes through to one queue manager shares a queue, whatever it is for there."""
+        """All messages in transit to one queue manager share a queue, for any destination queue."""
         other = self.private_name(self.zeta, self.queue(self.zeta, "others"))
         self.kill("DELTA")
         self.kill("EPSILON")

@@ -172,7 +172,7 @@ class LifeTests(DirectoryTestCase):
         self.assertEqual(self.published().label, "new")
 
     def test_two_of_a_name(self) -> None:
-        """Whatever the case of the name, there is one; a private queue of it is another."""
+        """Names are unique case-insensitively; a private queue of the same name is a different one."""
         self.create()
         self.assertEqual(self.refused(self.service.create_queue(".\\ORDERS")), Status.MQ_ERROR_QUEUE_EXISTS)
         self.queue(self.gamma)
@@ -180,7 +180,7 @@ class LifeTests(DirectoryTestCase):
 
 
 class RefusalTests(DirectoryTestCase):
-    """What does not work out."""
+    """Operations that fail."""
 
     def test_workgroup(self) -> None:
         """Without a directory there are no public queues."""
@@ -201,7 +201,7 @@ class RefusalTests(DirectoryTestCase):
         self.assertEqual(len(self.service.inspection.queues()), 2)
 
     def test_the_store_fails(self) -> None:
-        """What could not be made here does not stay in the directory."""
+        """A queue that could not be created locally is removed from the directory."""
         self.disk.is_broken = True
         status = self.refused(self.service.create_queue(ORDERS))
         self.assertEqual(status, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
@@ -256,7 +256,7 @@ class QueueManagerTests(DirectoryTestCase):
         self.assertEqual(len(self.service.inspection.system_queues()), 3)
 
     def test_its_quota(self) -> None:
-        """What the directory says holds from the next start on."""
+        """The quota in the directory applies from the next start on."""
         self.create()
         self.successResultOf(
             self.directory.write(

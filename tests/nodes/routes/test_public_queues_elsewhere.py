@@ -26,7 +26,7 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         self.name: str = self.zeta.service.inspection.queue("ZETA\\orders").format_name
 
     def forget(self) -> None:
-        """What is known of public queues is too old."""
+        """Let the cached locations of public queues expire."""
         self.clock.advance(FRESH + 1)
 
     def test_open_queue(self) -> None:
@@ -91,7 +91,8 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
             self.assertEqual(view.hop_count, 3)
 
     def test_distribution_list(self) -> None:
-        """MQDMPR-3.1.7.1.5-01: it stands for its members, wherever these are, and for theirs.
+        """MQDMPR-3.1.7.1.5-01: it stands for its members, on any queue manager, and for nested
+        ones.
 
         Ten minutes later its members are asked for again; when the directory is away those that were known
         hold.
@@ -231,7 +232,7 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         self.assertEqual(priorities, {self.name: 7, str(PublicFormatName(other)): -3})
 
     def test_names_of_one_queue(self) -> None:
-        """MQQB-3.1.5.8.5-01 MQQB-3.1.7.4-01: whatever it is called, with its queue manager or without."""
+        """MQQB-3.1.5.8.5-01 MQQB-3.1.7.4-01: under any name, with its queue manager or without."""
         path = self.queue(self.zeta)
         direct = "DIRECT=OS:zeta.example.com\\"
         for number, name in enumerate((self.private_name(self.zeta, path), direct + "private$\\orders")):

@@ -284,7 +284,7 @@ class HopCountTests(EnterpriseTestCase):
     """Messages that have travelled far."""
 
     def arrive(self, hops: int, **properties: Any) -> None:
-        """A message for ZETA that has made so many hops comes to its gate."""
+        """Deliver a message for ZETA with this number of hops to its gate."""
         builder_path = self.queue(self.zeta, transactional=bool(properties.get("transactional")))
         name = self.private_name(self.zeta, builder_path)
         self.run_to_end(self.alpha.service.send(name, [Message(body=b"far", **properties)]))
@@ -337,7 +337,7 @@ class HopCountTests(EnterpriseTestCase):
 
 
 class ManagingTests(EnterpriseTestCase):
-    """What operators see."""
+    """Routing as operators see it."""
 
     def test_route(self) -> None:
         """The route, with its reasons, by names."""

@@ -16,7 +16,7 @@ from tests.nodes.support import ADDRESSES, Node
 
 
 class ReceivingTests(EncryptionTestCase):
-    """What cannot be decrypted is refused, the reason is logged, and no acknowledgement is sent."""
+    """Messages that cannot be decrypted are refused, the reason is logged, and no acknowledgement is sent."""
 
     def refused(self, packet: bytes) -> str:
         """Why BETA does not take a packet."""
@@ -116,7 +116,8 @@ class ReceivingTests(EncryptionTestCase):
         self.assertEqual({is_encrypted(view) for view in answers}, {False})
 
     def test_refusals_tell_no_secret(self) -> None:
-        """What came in encrypted is never sent back in clear, whatever becomes of it here.
+        """The body of an encrypted message is never sent back in
+        clear.
 
         MQQB-3.1.7.15-13.
         """
@@ -143,7 +144,7 @@ class ReceivingTests(EncryptionTestCase):
 
 
 class DemandsTests(EncryptionTestCase):
-    """What a queue takes."""
+    """Privacy requirements of a queue."""
 
     def test_privacy_of_queues(self) -> None:
         """MQDMPR-3.1.1.2-11: none takes what is in clear, optional both, body what is encrypted."""

@@ -32,7 +32,7 @@ from tests.nodes.support import ADDRESSES
 
 
 class SendingTests(EncryptionTestCase):
-    """What leaves is encrypted, and arrives in clear."""
+    """Messages are sent encrypted, and arrive in clear."""
 
     def test_body(self) -> None:
         """MQQB-3.1.7.1.5-01 MQQB-3.1.5.8.3-15: in transit EB is set and the body is encrypted, then it is
@@ -48,7 +48,7 @@ class SendingTests(EncryptionTestCase):
         self.assertEqual(view.privacy_level, ADVANCED)
 
     def test_aes_is_preferred(self) -> None:
-        """MQQB-5.1-01: whatever the level is; the packet says so."""
+        """MQQB-5.1-01: for any level; the packet states the level that was used."""
         for level in (BASE, ENHANCED, ADVANCED):
             self.encrypted(SECRET, level=level)
             self.assertEqual((self.wire[-1].privacy_level, self.wire[-1].encryption_algorithm), (5, 0x6610))
@@ -218,7 +218,9 @@ class CacheTests(EncryptionTestCase):
         self.assertEqual(asked, [(QueueManagerObject, [equals("identifier", IDENTIFIERS["BETA"])])])
 
     def test_directory_takes_its_time(self) -> None:
-        """What waits for it goes back when the session ends meanwhile, and leaves with the next one."""
+        """Messages waiting for it return to the queue when the session ends meanwhile, and are sent on the
+        next one.
+        """
         assert self.directory is not None
         held: Deferred[None] = Deferred()
         read = self.directory.read
@@ -349,7 +351,7 @@ class RealCiphersTests(EncryptionTestCase):
             self.assertEqual(self.wire[-1].privacy_level, level)
 
     def test_for_another(self) -> None:
-        """What was encrypted for one is nothing for another; and nothing but a refusal comes of it."""
+        """A message encrypted for another receiver is refused."""
         public_key = self.real["ALPHA"].encryption_keys.keys[2].key
         real = self.real["ALPHA"]
         made = real.make_session_key(0x6610, 256, 256, public_key)

@@ -169,7 +169,7 @@ class FailingTests(EncryptionTestCase):
         self.assertEqual(entry.status, ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE)
 
     def test_too_large(self) -> None:
-        """A packet of nearly 4 MiB has no room for a key."""
+        """A packet of nearly 4 MiB cannot hold a key in addition."""
         body = bytes(4 * 1024 * 1024 - 300)
         self.send(self.alpha, self.name, body, privacy_level=ADVANCED, dead_letter=True)
         self.clock.advance(10)
@@ -180,7 +180,7 @@ class FailingTests(EncryptionTestCase):
 
 
 class PublishingTests(EncryptionTestCase):
-    """What the directory holds of a queue manager."""
+    """Keys of a queue manager in the directory."""
 
     def published(self, name: str) -> tuple[MqdsPublicKeys, MqdsPublicKeys]:
         """Both lists."""

@@ -51,7 +51,8 @@ class ArrivingTests(SigningTestCase):
         self.assertEqual(self.reasons(), [])
 
     def test_each_covered_field(self) -> None:
-        """A message of which a covered field was changed is refused; one with any other changed is taken.
+        """A message with a changed covered field is refused; one with any other changed field is
+        accepted.
 
         MQMQ-2.5.2-01, MQMQ-2.5.2-02, MQMQ-2.5.3-01, MQMQ-2.5.3-02, MQQB-5.1-03.
         """
@@ -87,7 +88,8 @@ class ArrivingTests(SigningTestCase):
         self.assertEqual(len(self.arrived()), 1)
 
     def test_several_destinations_without_a_signature(self) -> None:
-        """The header that lists them has room for a signature; where there is none, it is not signed.
+        """The header that lists them has a field for a signature; if it is empty, the message is
+        not signed.
 
         So says every message of Windows to several queues, which names its sender, signed or not.
         """
@@ -150,7 +152,7 @@ class ArrivingTests(SigningTestCase):
             self.assertIn(expected, self.refused(self.signed(message, by=made)))
 
     def test_damaged_certificates(self) -> None:
-        """What is not a certificate, and none at all, is refused (MQMQ-2.2.20.6-16)."""
+        """An invalid certificate, and a missing one, are refused (MQMQ-2.2.20.6-16)."""
         message = self.fields()
         self.assertEqual(
             self.refused(message.with_security(SID, b"signature", b"rubbish")),
@@ -229,7 +231,8 @@ class ArrivingTests(SigningTestCase):
         )
 
     def test_signed_by_a_queue_manager(self) -> None:
-        """What a queue manager has signed itself is believed if its key is in the directory.
+        """A signature of a queue manager is accepted if its key is in the
+        directory.
 
         MQMQ-2.2.20.6-14.
         """
@@ -312,7 +315,7 @@ class WeakTests(SigningTestCase):
     policy = SigningPolicy(hashes=frozenset(HashAlgorithm))
 
     def test_hashes(self) -> None:
-        """What is allowed is believed."""
+        """Allowed hash algorithms are accepted."""
         for algorithm in HashAlgorithm:
             self.say(self.signed(self.fields(), algorithm=algorithm))
         self.assertEqual(len(self.arrived()), len(HashAlgorithm))
@@ -331,7 +334,7 @@ class RunTogetherTests(SigningTestCase):
         )
 
     def test_as_1_0(self) -> None:
-        """What was signed as 2.0 for one queue holds as 1.0 for any, with more in the body."""
+        """A message signed as 2.0 for one queue is valid as 1.0 for any, with a longer body."""
         over = self.fields().signed_over(3)
         moved = self.fields(
             body=over[24:], label="", response="", admin="", destination="TCP:127.0.0.3\\private$\\strict"
@@ -408,7 +411,7 @@ class OpensslTests(SigningTestCase):
         return credentials(number)
 
     def test_each_level_and_hash(self) -> None:
-        """They are believed; those that another key has signed are not."""
+        """Each is accepted; a signature by another key is not."""
         facts = self.signing.facts(self.alice.certificate)
         assert isinstance(facts, CertificateFacts)
         self.clock.set_wall(facts.not_before + 1)

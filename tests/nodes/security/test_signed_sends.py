@@ -94,7 +94,8 @@ class SendingTests(SigningTestCase):
         self.assertEqual(signed.at("H", start + 2), len(SID))
 
     def test_several_destinations(self) -> None:
-        """A message to several queues has one signature over all, whatever level was asked for.
+        """A message to several queues has one signature over all of them, for any requested
+        level.
 
         MQQB-3.1.7.1.4-02, MQDMPR-3.1.1.12-27, MQMQ-2.2.20.3-04.
         """
@@ -151,7 +152,7 @@ class SendingTests(SigningTestCase):
         self.assertEqual(error.status, Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED)
 
     def test_both_sides_explain(self) -> None:
-        """Of a signed message that BETA refuses, both tell why in their own words (MQQB-3.1.5.8.3-11)."""
+        """For a signed message that BETA refuses, both sides show the reason (MQQB-3.1.5.8.3-11)."""
         self.register(SID)
         self.send(
             self.alpha,
@@ -282,7 +283,7 @@ class SendingTests(SigningTestCase):
         self.assertEqual([view.sender_id for view in self.take(self.beta, self.plain)], [format_sid(SID)])
 
     def test_a_third_party(self) -> None:
-        """What another peer sends with ALPHA's certificate, which is public, is refused."""
+        """A message from another peer with ALPHA's public certificate is refused."""
         reason = self.refused(self.fields().with_security(SID, b"no signature", self.alice.certificate))
         self.assertIn("its signature is not that of its certificate", reason)
 
