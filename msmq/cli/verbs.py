@@ -36,6 +36,10 @@ VERBS: Final = {
         "msmq.cli.queues.apply",
         "Bring the queues of the server to what FILE says, and print the differences.",
     ),
+    "backup": VerbEntry(
+        "msmq.cli.server.backup",
+        "Back up the data directory into DIR, and verify the backup; the server may run.",
+    ),
     "certificate": VerbEntry(
         "msmq.cli.server.certificate",
         "Create, import, list, publish and delete signing certificates.",
@@ -78,6 +82,9 @@ VERBS: Final = {
         "msmq.cli.files.export",
         "Export the stored messages of each QUEUE to Parquet files; the server may run.",
     ),
+    "identity": VerbEntry(
+        "msmq.cli.server.backup", "Show the identifier of the queue manager, and give a clone one of its own."
+    ),
     "import": VerbEntry(
         "msmq.cli.files.import_files",
         "Send copies of the messages in exported files or directories, and print their number.",
@@ -97,6 +104,7 @@ VERBS: Final = {
     "receive": VerbEntry(
         "msmq.cli.messages.receive", "Receive messages from QUEUE, a path or a format name."
     ),
+    "restore": VerbEntry("msmq.cli.server.backup", "Restore the backup in DIR into a new data directory."),
     "route": VerbEntry(
         "msmq.cli.enterprise.topology",
         "Show the route of a message from SOURCE to DESTINATION, queue managers by name or GUID.",

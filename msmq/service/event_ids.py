@@ -241,6 +241,7 @@ EVENT_WORDS: Final[Mapping[str, str]] = {
     "failed": "a transactional message was not received, or the journal copy of a message was not stored",
     "final_acknowledged": "the final acknowledgement of a transactional message has arrived",
     "handed_over": "a message was handed over to another queue manager",
+    "identity_renewed": "a clone got an identifier of its own; the reason has the former one",
     "loss_accepted": "an operator accepted the loss of messages",
     "migrated": "the store was migrated",
     "moved": "an operator moved a message to another queue",
@@ -251,6 +252,7 @@ EVENT_WORDS: Final[Mapping[str, str]] = {
     "refused": "an arriving message was not accepted",
     "rejected": "a message was rejected by its reader, or could not stay in its queue",
     "requeued": "a dead letter was sent again",
+    "restored": "the store was restored from a backup",
     "unacknowledged": "no acknowledgement arrived for a message whose journal copy waited for it",
     "unencrypted": "a message could not be encrypted for its receiver",
 }

@@ -36,7 +36,7 @@ def check(data: Path, description: str | None) -> StoreReport:
     @param description: as of a configuration; C{None} for the store in the data directory.
     @raise StorageError: there is no store of this version.
     """
-    kind, _, argument = _described(data, description).partition(":")
+    kind, _, argument = described(data, description).partition(":")
     if kind == "sqlite":
         path = data / (argument or FILE_NAME)
         return check_file(path, data / f"{path.name}{MARK_SUFFIX}")
@@ -63,7 +63,7 @@ def repair(data: Path, description: str | None) -> tuple[StoreReport, StoreRepor
     lock = DataLock(data)
     lock.acquire()
     try:
-        chosen = _described(data, description)
+        chosen = described(data, description)
         before = check(data, chosen)
         if before.problems:
             kind, _, argument = chosen.partition(":")
@@ -108,7 +108,7 @@ def _made(data: Path, description: str) -> tuple[IMessageStore, Callable[[], int
     return schema, schema.scrubs
 
 
-def _described(data: Path, description: str | None) -> str:
+def described(data: Path, description: str | None) -> str:
     """The description of the store; the one in the data directory if none is given.
 
     @raise StorageError: there is none, there are several, or the description is invalid.

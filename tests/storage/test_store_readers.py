@@ -28,7 +28,7 @@ from msmq.persistence.changes import (
 from msmq.pipeline.rows import message_row
 from msmq.pipeline.stored_packets import StoredPacket
 from msmq.storage.readers import StoreReader, open_reader
-from msmq.storage.readers.shape import HEAD, LARGE, PAGE_BYTES, PAGE_ROWS, without_body
+from msmq.storage.readers.shape import HEAD, LARGE, PAGE_BYTES, PAGE_ROWS, MomentGone, without_body
 from msmq.storage.sqlite.database import FileDatabase
 from tests.builders import user_packet
 from tests.contracts.store_contract import BILLS, ORDERS
@@ -72,6 +72,21 @@ class BesideContract(_Base):
         second = store.messages(ORDERS.identifier, first.next or 0, 1 << 64, **ANY, bodies=True)
         self.assertEqual([row[0] for row in (*first.rows, *second.rows)], ids)
         self.assertIsNone(second.next)
+
+    def test_rows(self) -> None:
+        """Rows without packets have their sizes and are in pages; a held reader gives the same."""
+        ids = range(PAGE_ROWS + 2)
+        store = self.beside(
+            PutQueue(ORDERS), *(PutMessage(ORDERS.identifier, n, b"m" * (n % 5), 1.0, 7, 2, 3) for n in ids)
+        )
+        for _ in range(2):
+            first = store.message_rows(ORDERS.identifier, 0)
+            second = store.message_rows(ORDERS.identifier, first.next or 0)
+            rows = [*first.rows, *second.rows]
+            self.assertEqual(rows, [(n, 1.0, 2, 3, 7, n % 5) for n in ids])
+            self.assertIsNone(second.next)
+            store.hold()
+        self.assertEqual(store.queues(), [ORDERS])
 
     def test_large_pages(self) -> None:
         """A page has few packets where they are large, and one at least."""
@@ -205,6 +220,15 @@ class SqliteTests(BesideContract, SynchronousTestCase):
     def spoil(self, content: bytes) -> None:
         spoil_file(self.place / "msmq.sqlite", content)
 
+    def test_held(self) -> None:
+        """A held reader shows one moment, and after it was closed the present again."""
+        store = self.beside(PutQueue(ORDERS), PutMessage(ORDERS.identifier, 1, b"m", 1.0))
+        store.hold()
+        write_sqlite(self.place, [PutMessage(ORDERS.identifier, 2, b"m", 1.0)])
+        self.assertEqual(len(store.message_rows(ORDERS.identifier, 0).rows), 1)
+        store.close()
+        self.assertEqual(len(store.message_rows(ORDERS.identifier, 0).rows), 2)
+
     def test_damaged_row(self) -> None:
         """A row with another ArrivalTime is reported too."""
         store = self.beside(PutQueue(ORDERS), PutMessage(ORDERS.identifier, 1, b"m", 1.0))
@@ -330,6 +354,29 @@ class LogTests(BesideContract, LogTestCase):
                 self.assertEqual([row[0] for row in page.rows], [0, number - 1, number])
                 self.assertEqual([page.rows[0][-1], page.rows[-1][-1]], [b"old", packet])
         self.assertGreater(writer.counters.reclaimed, 0)
+        self.done(writer.close())
+
+    def test_held(self) -> None:
+        """A held reader shows one moment, until the server has reused what that moment had."""
+        writer = self.opened(PutQueue(ORDERS), PutMessage(ORDERS.identifier, 1, b"m", 1.0))
+        store = open_reader(str(self.home / "log"))
+        self.addCleanup(store.close)
+        store.hold()
+        self.commit(
+            writer, PutMessage(ORDERS.identifier, 2, b"n", 1.0), RemoveMessages(ORDERS.identifier, (1,))
+        )
+        page = store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=True)
+        self.assertEqual([row[-1] for row in page.rows], [b"m"])
+        number = 2
+        with self.assertRaises(MomentGone):
+            while number < 2000:
+                number += 1
+                self.commit(writer, PutMessage(ORDERS.identifier, number, b"x" * 900, 1.0))
+                self.commit(writer, RemoveMessages(ORDERS.identifier, (number - 1,)))
+                if number % 100 == 0:
+                    store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=True)
+        page = store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=True)
+        self.assertEqual([row[0] for row in page.rows], [number])
         self.done(writer.close())
 
     def test_both_stores(self) -> None:

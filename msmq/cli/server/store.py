@@ -47,7 +47,7 @@ def store_migrate(settings: Settings, target: str, source: str | None, accept_lo
             rows[step] += more
             output.progress(f"{rows['copied']} rows copied, {rows['verified']} verified")
 
-    with _refusing():
+    with refusing():
         summary = migrate(Path(settings.data), source, target, report, accepts_loss=accept_loss)
     output.progress("")
     sections: dict[str, Any] = {
@@ -88,14 +88,14 @@ def store_discard(settings: Settings, description: str, yes: bool) -> None:
     confirm(lambda: f"Delete the store {description} of {settings.data}", yes=yes, is_required=False)
     from msmq.service.store_migration import discard
 
-    with _refusing():
+    with refusing():
         place, size = discard(Path(settings.data), description)
     settings.output.one({"discarded": place, "bytes": size})
     settings.output.flush()
 
 
 @contextmanager
-def _refusing() -> Iterator[None]:
+def refusing() -> Iterator[None]:
     """Convert refusals to errors of one line."""
     from msmq.interfaces.storage import StorageError
     from msmq.service.data_lock import DataDirectoryError
@@ -118,7 +118,7 @@ def store_check(settings: Settings, description: str | None) -> None:
     settings.refuse_on()
     from msmq.service.store_check import check
 
-    with _refusing():
+    with refusing():
         found = check(Path(settings.data), description)
     output = settings.output
     if output.as_json:
@@ -146,7 +146,7 @@ def store_repair(settings: Settings, description: str | None) -> None:
     settings.refuse_on()
     from msmq.service.store_check import repair
 
-    with _refusing():
+    with refusing():
         before, after = repair(Path(settings.data), description)
     output = settings.output
     if output.as_json:

@@ -11,7 +11,7 @@ import attrs
 
 from msmq.persistence.migration_mark import MARK
 from msmq.storage.migration.pages import END
-from msmq.storage.readers.shape import StoreReader
+from msmq.storage.readers.shape import StoreContents
 from msmq.storage.records import definition_record
 
 SECTIONS: Final = ("queues", "messages", "log entries", "events", "values")
@@ -43,7 +43,7 @@ StoreDigest = Mapping[str, SectionDigest]
 """By the names in L{SECTIONS}."""
 
 
-def digest_of(reader: StoreReader, report: Callable[[int], object]) -> StoreDigest:
+def digest_of(reader: StoreContents, report: Callable[[int], object]) -> StoreDigest:
     """Compute the digest of a whole store, without its migration mark.
 
     @param report: called with the number of rows that were read since the last call.
@@ -63,13 +63,13 @@ def digest_of(reader: StoreReader, report: Callable[[int], object]) -> StoreDige
     return found
 
 
-def _queues(reader: StoreReader) -> Section:
+def _queues(reader: StoreContents) -> Section:
     for definition in reader.queues():
         record = definition_record(definition)
         yield 1, len(record), [_LENGTH.pack(len(record)), record]
 
 
-def _messages(reader: StoreReader) -> Section:
+def _messages(reader: StoreContents) -> Section:
     for definition in reader.queues():
         queue = definition.identifier
         yield 0, 0, [queue.bytes]
@@ -84,7 +84,7 @@ def _messages(reader: StoreReader) -> Section:
             begin = page.next
 
 
-def _entries(reader: StoreReader) -> Section:
+def _entries(reader: StoreContents) -> Section:
     yield 0, 0, [_LENGTH.pack(reader.log_end())]
     for definition in reader.queues():
         queue = definition.identifier
@@ -99,7 +99,7 @@ def _entries(reader: StoreReader) -> Section:
             begin = page.next
 
 
-def _events(reader: StoreReader) -> Section:
+def _events(reader: StoreContents) -> Section:
     yield 0, 0, [_NUMBERS.pack(*reader.event_bounds())]
     begin: int | None = 0
     while begin is not None:
@@ -114,7 +114,7 @@ def _events(reader: StoreReader) -> Section:
         yield len(events), 0, pieces
 
 
-def _values(reader: StoreReader) -> Section:
+def _values(reader: StoreContents) -> Section:
     for name, value in sorted(reader.values().items()):
         if name != MARK:
             text = name.encode()

@@ -18,7 +18,7 @@ from msmq.persistence.changes import (
 )
 from msmq.persistence.definition import QueueDefinition
 from msmq.persistence.migration_mark import MARK, CopyPhase, CopyPosition
-from msmq.storage.readers.shape import StoreReader
+from msmq.storage.readers.shape import StoreContents
 
 END: Final = 1 << 64
 """Greater than every LookupIdentifier and every sequence."""
@@ -45,7 +45,7 @@ class CopyPage:
     size: int = 0
 
 
-def copy_pages(reader: StoreReader, start: CopyPosition) -> Iterator[CopyPage]:
+def copy_pages(reader: StoreContents, start: CopyPosition) -> Iterator[CopyPage]:
     """Iterate over the pages after a position; the last page has the phase C{COPIED}.
 
     A page has some megabytes at most, or one large packet.
@@ -70,7 +70,7 @@ def copy_pages(reader: StoreReader, start: CopyPosition) -> Iterator[CopyPage]:
         yield from _values(reader, begin)
 
 
-def _queues(reader: StoreReader, queues: Sequence[QueueDefinition], begin: int) -> Iterator[CopyPage]:
+def _queues(reader: StoreContents, queues: Sequence[QueueDefinition], begin: int) -> Iterator[CopyPage]:
     if not begin:
         numbers = RestoreNumbers(reader.log_end() - 1, reader.event_bounds()[0] - 1)
         yield CopyPage((numbers,), CopyPosition(CopyPhase.QUEUES, 0, 0))
@@ -81,7 +81,7 @@ def _queues(reader: StoreReader, queues: Sequence[QueueDefinition], begin: int) 
 
 
 def _messages(
-    reader: StoreReader, queues: Sequence[QueueDefinition], place: int, begin: int
+    reader: StoreContents, queues: Sequence[QueueDefinition], place: int, begin: int
 ) -> Iterator[CopyPage]:
     for number in range(place, len(queues)):
         queue = queues[number].identifier
@@ -99,7 +99,7 @@ def _messages(
 
 
 def _logs(
-    reader: StoreReader, queues: Sequence[QueueDefinition], place: int, begin: int
+    reader: StoreContents, queues: Sequence[QueueDefinition], place: int, begin: int
 ) -> Iterator[CopyPage]:
     for number in range(place, len(queues)):
         queue = queues[number].identifier
@@ -123,7 +123,7 @@ def _logs(
             first = 1
 
 
-def _events(reader: StoreReader, begin: int) -> Iterator[CopyPage]:
+def _events(reader: StoreContents, begin: int) -> Iterator[CopyPage]:
     following: int | None = begin
     while following is not None:
         events, following = reader.events(following, END)
@@ -133,7 +133,7 @@ def _events(reader: StoreReader, begin: int) -> Iterator[CopyPage]:
             yield CopyPage(changes, CopyPosition(CopyPhase.EVENTS, 0, behind), len(events))
 
 
-def _values(reader: StoreReader, begin: int) -> Iterator[CopyPage]:
+def _values(reader: StoreContents, begin: int) -> Iterator[CopyPage]:
     values = sorted((name, value) for name, value in reader.values().items() if name != MARK)
     changes: list[Change] = []
     size = 0

@@ -21,7 +21,16 @@ from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, OFFSE
 from msmq.storage.log.core.state import KeptQueue
 from msmq.storage.log.failures import failure
 from msmq.storage.log.follower import Follower, SegmentGone
-from msmq.storage.readers.shape import HEAD, LARGE, PAGE_ROWS, Row, RowPage, one_page, without_body
+from msmq.storage.readers.shape import (
+    HEAD,
+    LARGE,
+    PAGE_ROWS,
+    MomentGone,
+    Row,
+    RowPage,
+    one_page,
+    without_body,
+)
 from msmq.wire.guid import format_guid
 
 TRIES: Final = 5
@@ -42,9 +51,15 @@ class LogStoreReader:
         self.bytes_read = 0
         self._directory = directory
         self._follower: Follower | None = None
+        self._is_held = False
 
     def __reduce__(self) -> tuple[type[LogStoreReader], tuple[Path]]:
         return LogStoreReader, (self._directory,)
+
+    def hold(self) -> None:
+        """See L{StoreReader.hold<msmq.storage.readers.shape.StoreReader.hold>}."""
+        self._ask(lambda log: None)
+        self._is_held = True
 
     def identifier(self) -> str:
         """See L{StoreReader.identifier<msmq.storage.readers.shape.StoreReader.identifier>}."""
@@ -79,6 +94,20 @@ class LogStoreReader:
                     packet = self._packet(log, (place[0], place[1], place[2]), bodies)
                     found.append((lookup_id, arrived, aborts, moves, None if due < 0 else due, packet))
             return RowPage(found, rows[count][0] if is_more else None)
+
+        return self._ask(page)
+
+    def message_rows(self, queue: UUID, begin: int) -> RowPage:
+        """See L{StoreReader.message_rows<msmq.storage.readers.shape.StoreReader.message_rows>}."""
+
+        def page(log: Follower) -> RowPage:
+            kept = log.state.queues.get(queue)
+            found: list[Row] = []
+            for lookup_id in islice(log.lookup_ids(kept, begin, 1 << 64), PAGE_ROWS + 1):
+                assert kept is not None
+                _, size, _, arrived, due, aborts, moves, _ = MESSAGE_ROW.unpack(kept.messages[lookup_id])
+                found.append((lookup_id, arrived, aborts, moves, None if due < 0 else due, size))
+            return RowPage(found[:PAGE_ROWS], found[-1][0] if len(found) > PAGE_ROWS else None)
 
         return self._ask(page)
 
@@ -188,6 +217,7 @@ class LogStoreReader:
 
     def close(self) -> None:
         """See L{StoreReader.close<msmq.storage.readers.shape.StoreReader.close>}."""
+        self._is_held = False
         if self._follower is not None:
             self._follower.close()
             self._follower = None
@@ -200,11 +230,17 @@ class LogStoreReader:
                 try:
                     if self._follower is None:
                         self._follower = Follower(self._directory)
-                    self._follower.follow()
+                    if not self._is_held:
+                        self._follower.follow()
                     return ask(self._follower)
                 except SegmentGone:
                     self.bytes_read = before
+                    was_held = self._is_held
                     self.close()
+                    if was_held:
+                        raise MomentGone(
+                            f"{self._directory}: cannot read: the server is faster than the reader, try again"
+                        ) from None
         except (OSError, Malformed, ValueError) as error:
             self.close()
             raise failure(self._directory, "read", error) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
@@ -56,9 +56,23 @@ class PostgresqlStoreReader:
         self.bytes_read = 0
         self._argument = argument
         self._link: PostgresqlConnection | None = None
+        self._held: AbstractContextManager[object] | None = None
 
     def __reduce__(self) -> tuple[type[PostgresqlStoreReader], tuple[str]]:
         return PostgresqlStoreReader, (self._argument,)
+
+    def hold(self) -> None:
+        """See L{StoreReader.hold<msmq.storage.readers.shape.StoreReader.hold>}.
+
+        Meanwhile the database cannot remove rows that are deleted.
+        """
+        with self._reading():
+            pass
+        link = self._link
+        assert link is not None
+        self._held = link.transaction()
+        self._held.__enter__()
+        link.execute(b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 
     def identifier(self) -> str:
         """See L{StoreReader.identifier<msmq.storage.readers.shape.StoreReader.identifier>}."""
@@ -95,6 +109,17 @@ class PostgresqlStoreReader:
             found = self._packets(link, _MESSAGES, queue, sizes[:count], since, until, bodies)
         rows = [(lookup_id_of(signed), *rest) for signed, *rest in found]
         return RowPage(rows, lookup_id_of(sizes[count][0]) if is_more else None)
+
+    def message_rows(self, queue: UUID, begin: int) -> RowPage:
+        """See L{StoreReader.message_rows<msmq.storage.readers.shape.StoreReader.message_rows>}."""
+        with self._reading() as link:
+            found = link.rows(
+                "SELECT lookup_id, arrived, aborts, moves, due, size FROM message"
+                f" WHERE queue = {_QUEUE} AND lookup_id >= $2 ORDER BY lookup_id LIMIT $3",
+                [queue, stored(begin), PAGE_ROWS + 1],
+            )
+        rows = [(lookup_id_of(signed), *rest) for signed, *rest in found]
+        return RowPage(rows[:PAGE_ROWS], rows[-1][0] if len(rows) > PAGE_ROWS else None)
 
     def log(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
@@ -203,6 +228,8 @@ class PostgresqlStoreReader:
     def close(self) -> None:
         """See L{StoreReader.close<msmq.storage.readers.shape.StoreReader.close>}."""
         if self._link is not None:
+            # The transaction of a held reader ends with its connection.
+            self._held = None
             self._link.close()
             self._link = None
 
@@ -268,6 +295,9 @@ class PostgresqlStoreReader:
                     link.close()
                     raise
                 self._link = link
+            if self._held is not None:
+                yield self._link
+                return
             with self._link.transaction():
                 self._link.execute(b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
                 yield self._link

@@ -45,7 +45,43 @@ class RowPage:
     next: int | None
 
 
-class StoreReader(Protocol):
+class StoreContents(Protocol):
+    """Everything that a store holds, for a copy of it; what StoreReader says holds here too."""
+
+    def queues(self) -> list[QueueDefinition]:
+        """See L{StoreReader.queues}."""
+
+    def values(self) -> dict[str, bytes]:
+        """See L{StoreReader.values}."""
+
+    def messages(
+        self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
+    ) -> RowPage:
+        """See L{StoreReader.messages}."""
+
+    def log(
+        self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
+    ) -> RowPage:
+        """See L{StoreReader.log}."""
+
+    def events(self, begin: int, end: int) -> tuple[Sequence[StoredEvent], int | None]:
+        """See L{StoreReader.events}."""
+
+    def log_bounds(self, queue: UUID) -> tuple[int, int]:
+        """See L{StoreReader.log_bounds}."""
+
+    def event_bounds(self) -> tuple[int, int]:
+        """See L{StoreReader.event_bounds}."""
+
+    def log_end(self) -> int:
+        """See L{StoreReader.log_end}."""
+
+
+class MomentGone(StorageError):
+    """The server has reused what a held reader has not read yet; hold the reader again."""
+
+
+class StoreReader(StoreContents, Protocol):
     """Reader of a store, with or without a running server.
 
     C{begin} is the first requested number, C{end} the number after the last.
@@ -58,6 +94,12 @@ class StoreReader(Protocol):
 
     text: str
     bytes_read: int
+
+    def hold(self) -> None:
+        """Let all calls show this moment, until L{close}; afterwards each shows its own again.
+
+        A call raises L{MomentGone} if the server has removed what it needs, and reused its space.
+        """
 
     def identifier(self) -> str:
         """The GUID of the queue manager that it belongs to; empty if none has opened it yet."""
@@ -75,6 +117,9 @@ class StoreReader(Protocol):
 
         @param bodies: whether the bodies are wanted; otherwise that of a large packet may be zeros.
         """
+
+    def message_rows(self, queue: UUID, begin: int) -> RowPage:
+        """The same messages without their packets: the last value of a row is the size of its packet."""
 
     def log(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool

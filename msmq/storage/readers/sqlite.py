@@ -54,9 +54,19 @@ class SqliteStoreReader:
         self._path = path
         self._connection: sqlite3.Connection | None = None
         self._rows: dict[UUID, int | None] = {}
+        self._is_held = False
 
     def __reduce__(self) -> tuple[type[SqliteStoreReader], tuple[Path]]:
         return SqliteStoreReader, (self._path,)
+
+    def hold(self) -> None:
+        """See L{StoreReader.hold<msmq.storage.readers.shape.StoreReader.hold>}.
+
+        Meanwhile the server cannot reuse the space of its write-ahead log.
+        """
+        with self._reading() as connection:
+            connection.execute("SELECT 1 FROM generation").fetchone()
+            self._is_held = True
 
     def identifier(self) -> str:
         """See L{StoreReader.identifier<msmq.storage.readers.shape.StoreReader.identifier>}."""
@@ -93,6 +103,17 @@ class SqliteStoreReader:
             found = self._packets(connection, _MESSAGES, row, sizes[:count], since, until, bodies)
         rows = [(lookup_id_of(signed), *rest) for signed, *rest in found]
         return RowPage(rows, lookup_id_of(sizes[count][0]) if is_more else None)
+
+    def message_rows(self, queue: UUID, begin: int) -> RowPage:
+        """See L{StoreReader.message_rows<msmq.storage.readers.shape.StoreReader.message_rows>}."""
+        with self._reading() as connection:
+            found = connection.execute(
+                "SELECT lookup_id, arrived, aborts, moves, due, size FROM message"
+                " WHERE queue = ? AND lookup_id >= ? ORDER BY lookup_id LIMIT ?",
+                (self._row_of(connection, queue), stored(begin), PAGE_ROWS + 1),
+            ).fetchall()
+        rows = [(lookup_id_of(signed), *rest) for signed, *rest in found]
+        return RowPage(rows[:PAGE_ROWS], rows[-1][0] if len(rows) > PAGE_ROWS else None)
 
     def log(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
@@ -201,6 +222,7 @@ class SqliteStoreReader:
 
     def close(self) -> None:
         """See L{StoreReader.close<msmq.storage.readers.shape.StoreReader.close>}."""
+        self._is_held = False
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -285,11 +307,15 @@ class SqliteStoreReader:
             if self._connection is None:
                 self._connection = _connect(self._path)
             connection = self._connection
+            if self._is_held:
+                yield connection
+                return
             connection.execute("BEGIN")
             try:
                 yield connection
             finally:
-                connection.execute("COMMIT")
+                if not self._is_held:
+                    connection.execute("COMMIT")
         except (sqlite3.Error, OSError, ValueError) as error:
             self.close()
             raise failure(self._path, "read", error) from None

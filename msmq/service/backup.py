@@ -1,0 +1,326 @@
+"""Backs up, restores and renews the data directory of a server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from uuid import UUID, uuid4
+
+import attrs
+
+from msmq.directory.enterprise_copy import COPY_NAME
+from msmq.durable import make_directory, sync, write_durably
+from msmq.interfaces.storage import StorageError
+from msmq.persistence.changes import AppendEvent, Change
+from msmq.persistence.migration_mark import CopyPosition
+from msmq.service.data_lock import DataDirectoryInUse, DataLock
+from msmq.service.host_fingerprint import HOST_NAME, machine_fingerprint
+from msmq.service.identity import has_identity, load_identity
+from msmq.service.store_check import described
+from msmq.storage.backup.backup import BackupSummary, back_up, check_backup
+from msmq.storage.backup.backup_file import BackedUpFile, BackupFacts, BackupFile
+from msmq.storage.backup.new_identity import NewIdentity
+from msmq.storage.migration.digest import SECTIONS, StoreDigest, digest_of
+from msmq.storage.migration.pages import copy_pages
+from msmq.storage.migration.store_locations import StoreLocation, place_of
+from msmq.storage.readers.shape import StoreContents
+from msmq.version import VERSION
+from msmq.wire.guid import NULL_GUID, braced, parse_guid
+
+IDENTITY: Final = "identity.json"
+KEPT: Final = (IDENTITY, COPY_NAME, "keys", "certificates")
+"""Files and directories of a data directory that a backup has, in addition to the store."""
+
+LOCAL_KINDS: Final = ("log", "sqlite")
+"""The stores into which a backup is restored."""
+
+RESTORED: Final = "restored"
+"""The event that says that a store was restored from a backup."""
+
+
+@attrs.frozen
+class RestoreSummary:
+    """Result of a restore or of a new identity.
+
+    @ivar moved: messages to other queue managers that became dead letters, for a new identity.
+    @ivar former: where the former data directory is now; C{None} for a restore.
+    """
+
+    data: Path
+    identifier: UUID
+    sections: StoreDigest
+    moved: int
+    former: Path | None = None
+
+
+def backup(
+    data: Path, description: str | None, directory: Path, report: Callable[[int], object]
+) -> BackupSummary:
+    """Back up a data directory, whose server may run, into a directory; later backups extend the first.
+
+    @param description: the store, as of a configuration; C{None} for the one in the data directory.
+    @raise StorageError: it failed; the previous backup is unchanged.
+    """
+    if not has_identity(data):
+        raise StorageError(f"{data}: not the data directory of a queue manager; {IDENTITY} is missing")
+    if directory.absolute().is_relative_to(data.absolute()):
+        raise StorageError(f"{directory}: a backup cannot be inside the data directory")
+    chosen = described(data, description)
+    place = place_of(chosen, data)
+    own = braced(load_identity(data))
+    _check_directory(directory, own)
+    make_directory(directory)
+
+    def describe(identifier: str, sections: StoreDigest) -> BackupFacts:
+        if identifier and braced(parse_guid(identifier)) != own:
+            raise StorageError(
+                f"{place.text}: the store of another queue manager, {identifier}, not of {own}"
+            )
+        return BackupFacts(
+            identifier=own,
+            created=time.time(),
+            software=VERSION,
+            store=place.text,
+            kind=place.kind,
+            origin=str(data.absolute()),
+            host=machine_fingerprint(),
+            sections=sections,
+        )
+
+    return back_up(place.make_reader(), directory, describe, lambda: list(_kept_files(data)), report)
+
+
+def _check_directory(directory: Path, own: str) -> None:
+    """Refuse to write over the backup of another queue manager."""
+    if not directory.is_dir() or not any(directory.iterdir()):
+        return
+    file = BackupFile.open(directory)
+    try:
+        other = file.facts().identifier
+    finally:
+        file.close()
+    if other != own:
+        raise StorageError(f"{directory}: has the backup of another queue manager, {other}, not of {own}")
+
+
+def _kept_files(data: Path) -> Iterator[BackedUpFile]:
+    try:
+        for name in KEPT:
+            path = data / name
+            for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+                if file.is_file():
+                    text = file.relative_to(data).as_posix()
+                    yield BackedUpFile(text, file.stat().st_mode & 0o777, file.read_bytes())
+    except OSError as error:
+        raise StorageError(f"{error.filename}: cannot be read: {error.strerror}") from error
+
+
+async def restore(
+    directory: Path,
+    data: Path,
+    *,
+    kind: str | None,
+    new_identity: bool,
+    report: Callable[[int], object],
+    make_identifier: Callable[[], UUID] = uuid4,
+) -> RestoreSummary:
+    """Restore a backup into a data directory that does not exist or is empty.
+
+    @param kind: the store to create, of L{LOCAL_KINDS}; C{None} for that of the original.
+    @param new_identity: create another queue manager with its messages, while the original stays.
+    @raise StorageError: the backup is damaged or of another version, the data directory is in use, or the
+        original is running; nothing was changed.
+    """
+    _check_empty(data)
+    facts = check_backup(directory, report)
+    if not new_identity:
+        _check_original(facts)
+    former = parse_guid(facts.identifier)
+    chosen = kind or (facts.kind if facts.kind in LOCAL_KINDS else LOCAL_KINDS[0])
+    file = BackupFile.open(directory)
+    try:
+        with _new_directory(data) as temporary:
+            renewal = NewIdentity(former, make_identifier()) if new_identity else None
+            event = AppendEvent(time.time(), b"", RESTORED, f"from the backup of {_day(facts.created)}")
+            place = place_of(chosen, temporary)
+            if renewal is None:
+                await _fill(place, file, None, [])
+                _compare(place, facts, report)
+            await _fill(place, file if renewal is not None else None, renewal, [event])
+            _write_files(temporary, file.files(), None if renewal is None else renewal.identifier)
+            _publish(temporary, data)
+    finally:
+        file.close()
+    identifier = former if renewal is None else renewal.identifier
+    return RestoreSummary(data, identifier, facts.sections, 0 if renewal is None else renewal.moved)
+
+
+async def renew_identity(
+    data: Path,
+    description: str | None,
+    *,
+    report: Callable[[int], object],
+    make_identifier: Callable[[], UUID] = uuid4,
+) -> RestoreSummary:
+    """Give a stopped queue manager, a clone of another one, an identifier of its own; its messages stay.
+
+    The former data directory is kept under another name.
+
+    @raise StorageError: it failed, and nothing was changed.
+    @raise DataDirectoryError: a server uses the data directory.
+    """
+    if not has_identity(data):
+        raise StorageError(f"{data}: not the data directory of a queue manager; {IDENTITY} is missing")
+    chosen = described(data, description)
+    if chosen.partition(":")[0] not in LOCAL_KINDS or ":" in chosen:
+        raise StorageError(
+            f"{chosen.partition(':')[0]}: only a store in the data directory gets a new identifier; move it "
+            "there with msmq store migrate first"
+        )
+    lock = DataLock(data)
+    lock.acquire()
+    try:
+        former = load_identity(data)
+        renewal = NewIdentity(former, make_identifier())
+        reader = place_of(chosen, data).make_reader()
+        kept = data.with_name(f"{data.name}.{former.hex[:8]}")
+        if kept.exists():
+            raise StorageError(
+                f"{kept}: exists; move it away, since the former data directory gets this name"
+            )
+        try:
+            with _new_directory(data) as temporary:
+                reader.hold()
+                sections = digest_of(reader, report)
+                await _fill(place_of(chosen, temporary), reader, renewal, [])
+                _write_files(temporary, _kept_files(data), renewal.identifier)
+                _copy_others(data, temporary)
+                os.rename(data, kept)
+                _publish(temporary, data)
+        finally:
+            reader.close()
+        return RestoreSummary(data, renewal.identifier, sections, renewal.moved, kept)
+    finally:
+        lock.release()
+
+
+def _check_empty(data: Path) -> None:
+    if not data.exists():
+        return
+    if not data.is_dir():
+        raise StorageError(f"{data}: there is a file of that name")
+    if not any(data.iterdir()):
+        return
+    if (data / "lock").exists():
+        lock = DataLock(data)
+        # Raises DataDirectoryInUse.
+        lock.acquire()
+        lock.release()
+    raise StorageError(f"{data}: is not empty; restore into a new directory, or move this one away")
+
+
+def _check_original(facts: BackupFacts) -> None:
+    """Refuse a second queue manager of one identifier, as far as this computer can tell.
+
+    @raise StorageError: the original is running here.
+    """
+    origin = Path(facts.origin)
+    if not facts.host or facts.host != machine_fingerprint() or not (origin / "lock").exists():
+        return
+    lock = DataLock(origin)
+    try:
+        lock.acquire()
+    except DataDirectoryInUse as error:
+        raise StorageError(
+            f"the original is running: {error}; stop it first, or restore a clone with --new-identity"
+        ) from None
+    lock.release()
+
+
+@contextmanager
+def _new_directory(data: Path) -> Iterator[Path]:
+    """A directory in which a data directory is built; removed unless it was published."""
+    try:
+        make_directory(data.absolute().parent, 0o777)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{data.name}.new-", dir=data.absolute().parent))
+    except OSError as error:
+        raise StorageError(f"{data}: cannot be created: {error.strerror}") from error
+    try:
+        yield temporary
+    except OSError as error:
+        raise StorageError(f"{data}: cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _publish(temporary: Path, data: Path) -> None:
+    sync(temporary)
+    os.rename(temporary, data)
+    sync(data.absolute().parent)
+
+
+async def _fill(
+    place: StoreLocation, contents: StoreContents | None, renewal: NewIdentity | None, last: Sequence[Change]
+) -> None:
+    """Write contents into a new store."""
+    store = place.make_store()
+    await store.open()
+    try:
+        if contents is not None:
+            if renewal is not None:
+                await store.commit(renewal.begin(contents.queues()))
+            for page in copy_pages(contents, CopyPosition()):
+                changes = page.changes if renewal is None else tuple(renewal.convert(page.changes))
+                if changes:
+                    await store.commit(changes)
+        ending = [*([] if renewal is None else renewal.end(time.time())), *last]
+        if ending:
+            await store.commit(ending)
+    finally:
+        await store.close()
+
+
+def _compare(place: StoreLocation, facts: BackupFacts, report: Callable[[int], object]) -> None:
+    reader = place.make_reader()
+    try:
+        found = digest_of(reader, report)
+    finally:
+        reader.close()
+    wrong = [name for name in SECTIONS if found[name] != facts.sections[name]]
+    if wrong:
+        raise StorageError(f"{place.text}: the restored {wrong[0]} are not those of the backup")
+
+
+def _write_files(directory: Path, files: Iterator[BackedUpFile], identifier: UUID | None) -> None:
+    for file in files:
+        path = directory / file.name
+        make_directory(path.parent)
+        if file.name != IDENTITY or identifier is None:
+            write_durably(path, file.content, file.mode)
+    if identifier is not None:
+        assert identifier != NULL_GUID
+        load_identity(directory, lambda: identifier)
+
+
+def _copy_others(data: Path, temporary: Path) -> None:
+    """Copy what an operator keeps in the data directory, a configuration for example."""
+    skipped = ("lock", HOST_NAME, "quarantine")
+    for path in sorted(data.iterdir()):
+        target = temporary / path.name
+        is_store = path.name.startswith(("msmq.log", "msmq.sqlite"))
+        if is_store or path.name in skipped or target.exists():
+            continue
+        if path.is_dir():
+            shutil.copytree(path, target)
+        elif path.is_file():
+            shutil.copy2(path, target)
+
+
+def _day(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -1,0 +1,120 @@
+"""The contents of a store for a queue manager with another identifier.
+
+Messages of local queues stay.  Messages that wait for other queue managers are those of the original, which
+sends them: here they become dead letters, which an operator can requeue or discard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+from uuid import UUID, uuid5
+
+import attrs
+
+from msmq.interfaces.storage import StorageError
+from msmq.persistence.changes import AppendEvent, Change, PutMessage, PutQueue, PutState
+from msmq.persistence.definition import QueueDefinition, QueueType
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_rewrites import patch_dead_letter
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.wire.guid import braced
+
+OWNER: Final = "queue_manager"
+"""The name of the value with the identifier; see L{msmq.manager.ownership}."""
+
+EVENT: Final = "identity_renewed"
+"""The event that says so, and how many messages became dead letters."""
+
+_FORGOTTEN: Final = (
+    "tx/receivers/",
+    "tx/awaiting/",
+    "source/",
+    "deliveries/",
+    "directory.",
+    "public_encryption",
+)
+"""Prefixes of values that describe messages in transit, or objects of the original in a directory."""
+
+_DEADLETTER: Final = "system$;deadletter"
+_DEADXACT: Final = "system$;deadxact"
+_IN_TRANSIT: Final = ("system$;awaiting_final_ack", "system$;awaiting_acknowledgement")
+"""The queues of messages that were sent and are not proven to have arrived: those of the original."""
+
+
+@attrs.define
+class NewIdentity:
+    """Converts the changes of L{copy_pages<msmq.storage.migration.pages.copy_pages>}.
+
+    @ivar moved: messages to other queue managers that became dead letters.
+    """
+
+    former: UUID
+    identifier: UUID
+    moved: int = attrs.field(default=0, init=False)
+    _queues: dict[UUID, UUID | None] = attrs.field(factory=dict, init=False)
+    _outgoing: set[UUID] = attrs.field(factory=set, init=False)
+
+    def begin(self, queues: Sequence[QueueDefinition]) -> list[Change]:
+        """The changes to perform first, for these queues of the original.
+
+        @raise StorageError: there are public queues.
+        """
+        public = [each.path for each in queues if each.type is QueueType.PUBLIC]
+        if public:
+            raise StorageError(
+                f".\\{public[0]} is a public queue, which the directory has for {braced(self.former)}: move "
+                "its messages to a private queue and delete it first, with the directory disconnected"
+            )
+        for each in queues:
+            if each.type is QueueType.OUTGOING:
+                self._outgoing.add(each.identifier)
+            elif each.path in _IN_TRANSIT and each.identifier == uuid5(self.former, each.path):
+                self._queues[each.identifier] = None
+            elif each.parent is None and each.identifier == uuid5(self.former, each.path):
+                self._queues[each.identifier] = uuid5(self.identifier, each.path)
+        known = set(self._queues.values())
+        return [
+            PutQueue(
+                QueueDefinition(identifier, path, type=QueueType.SYSTEM, transactional=path == _DEADXACT)
+            )
+            for path in (_DEADLETTER, _DEADXACT)
+            if (identifier := uuid5(self.identifier, path)) not in known
+        ]
+
+    def convert(self, changes: Sequence[Change]) -> Iterator[Change]:
+        """The changes for the new identifier."""
+        for change in changes:
+            match change:
+                case PutQueue(definition):
+                    identifier = self._queues.get(definition.identifier, definition.identifier)
+                    if identifier is not None and definition.identifier not in self._outgoing:
+                        yield PutQueue(attrs.evolve(definition, identifier=identifier))
+                case PutMessage():
+                    yield from self._message(change)
+                case PutState(name):
+                    if name == OWNER:
+                        yield PutState(OWNER, self.identifier.bytes)
+                    elif not name.startswith(_FORGOTTEN):
+                        yield change
+                case _:
+                    yield change
+
+    def end(self, now: float) -> list[Change]:
+        """The changes to perform last."""
+        reason = f"the identifier was {braced(self.former)} before"
+        if self.moved:
+            reason += f"; {self.moved} message(s) to other queue managers became dead letters"
+        return [AppendEvent(now, b"", EVENT, reason)]
+
+    def _message(self, change: PutMessage) -> Iterator[Change]:
+        if change.queue in self._outgoing:
+            view = UserMessageView(change.packet)
+            target = uuid5(self.identifier, _DEADXACT if view.is_transactional else _DEADLETTER)
+            packet = patch_dead_letter(view, MessageClass.NACK_DELETED)
+            self.moved += 1
+            yield attrs.evolve(change, queue=target, packet=packet, due=None)
+            return
+        identifier = self._queues.get(change.queue, change.queue)
+        if identifier is not None:
+            yield attrs.evolve(change, queue=identifier)

@@ -1,0 +1,308 @@
+"""Backups of data directories, and what is restored from them."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid5
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import TestCase
+
+from msmq.interfaces.storage import IMessageStore, StorageError
+from msmq.persistence.changes import (
+    AppendEvent,
+    AppendLog,
+    Change,
+    PutMessage,
+    PutQueue,
+    PutState,
+    RemoveMessages,
+)
+from msmq.persistence.definition import QueueDefinition, QueueType
+from msmq.service.backup import backup, renew_identity, restore
+from msmq.service.data_lock import DataDirectoryError, DataLock
+from msmq.service.identity import load_identity
+from msmq.storage.backup.backup import back_up, check_backup
+from msmq.storage.backup.backup_file import FILE_NAME, BackupFacts, BackupFile
+from msmq.storage.migration.digest import digest_of
+from msmq.storage.migration.store_locations import place_of
+from msmq.storage.readers.log import LogStoreReader
+from msmq.storage.readers.shape import MomentGone, RowPage
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
+from tests.builders import ALPHA, BETA
+from tests.queues.builders import arriving
+
+ORDERS = UUID(int=1)
+TO_BETA = UUID(int=2)
+DEADLETTER = "system$;deadletter"
+
+
+def message(number: int, queue: UUID = ORDERS, body: bytes = b"body", **properties: Any) -> PutMessage:
+    """A message as a store keeps it."""
+    view = arriving(body, recoverable=True, **properties)
+    return PutMessage(queue, number, view.packet, 1000.0 + number, None)
+
+
+def contents(owner: UUID = ALPHA) -> list[Change]:
+    """Some of everything."""
+    deadletter = uuid5(owner, DEADLETTER)
+    return [
+        PutState("queue_manager", owner.bytes),
+        PutState("tx/awaiting/1", b"old"),
+        PutState("reserved", b"7"),
+        PutQueue(QueueDefinition(ORDERS, "private$\\orders", number=1, log=True)),
+        PutQueue(QueueDefinition(TO_BETA, "DIRECT=OS:BETA\\private$\\x", type=QueueType.OUTGOING)),
+        PutQueue(QueueDefinition(deadletter, DEADLETTER, type=QueueType.SYSTEM)),
+        *(message(number, body=b"b" * number) for number in range(1, 6)),
+        message(8, deadletter),
+        message(9, TO_BETA),
+        message(10, TO_BETA, transactional=True),
+        AppendLog(ORDERS, 1, b"logged packet", 1.0),
+        AppendEvent(5.0, b"", "refused", "r\udc80", 3, "q"),
+    ]
+
+
+class OvertakenReader(LogStoreReader):
+    """A reader that is once overtaken by its server, after the first queue."""
+
+    is_overtaken = False
+
+    def message_rows(self, queue: UUID, begin: int) -> RowPage:
+        if queue != ORDERS and not self.is_overtaken:
+            self.is_overtaken = True
+            raise MomentGone("the server is faster")
+        return super().message_rows(queue, begin)
+
+
+FACTS = BackupFacts("{}", 0.0, "1", "store", "log", "/data", "", {})
+
+
+class BackupTestCase(TestCase):
+    """A data directory with a store, whose server may be running."""
+
+    kind = "log"
+
+    def setUp(self) -> None:
+        self.base = Path(self.mktemp())
+        self.base.mkdir()
+        self.data = self.base / "data"
+        self.data.mkdir()
+        load_identity(self.data, lambda: ALPHA)
+        (self.data / "keys").mkdir()
+        (self.data / "keys" / "encryption.pem").write_bytes(b"a key")
+        self.directory = self.base / "backup"
+        self.target = self.base / "restored"
+
+    async def opened(self) -> IMessageStore:
+        """The store of a server that runs."""
+        store = place_of(self.kind, self.data).make_store()
+        await store.open()
+        self.addCleanup(store.close)
+        return store
+
+    async def stopped(self) -> None:
+        store = place_of(self.kind, self.data).make_store()
+        await store.open()
+        await store.commit(contents())
+        await store.close()
+
+    def back_up(self) -> int:
+        """How many messages were new."""
+        return backup(self.data, None, self.directory, lambda rows: None).new_messages
+
+    async def restored(self, **options: Any) -> Any:
+        given: dict[str, Any] = {"kind": None, "new_identity": False, **options}
+        return await restore(self.directory, self.target, report=lambda rows: None, **given)
+
+    def digest(self, data: Path, kind: str | None = None) -> Any:
+        reader = place_of(kind or self.kind, data).make_reader()
+        try:
+            return digest_of(reader, lambda rows: None)
+        finally:
+            reader.close()
+
+    def messages(self, data: Path, queue: UUID, kind: str | None = None) -> list[tuple[int, bytes]]:
+        reader = place_of(kind or self.kind, data).make_reader()
+        try:
+            page = reader.messages(queue, 0, 1 << 64, since=None, until=None, bodies=True)
+            return [(row[0], bytes(row[-1])) for row in page.rows]
+        finally:
+            reader.close()
+
+    def assert_fails(self, words: str, result: Any) -> None:
+        failure = self.failureResultOf(result, StorageError, DataDirectoryError)
+        self.assertIn(words, str(failure.value))
+        self.assertNotIn("\n", str(failure.value))
+
+
+class LogBackupTests(BackupTestCase):
+    """A record log."""
+
+    async def test_running_server(self) -> None:
+        """The backup of a store in use has all of it, and what is restored from it is the same."""
+        store = await self.opened()
+        await store.commit(contents())
+        self.assertEqual(self.back_up(), 8)
+        before = self.digest(self.data)
+        summary = await self.restored()
+        self.assertEqual((summary.identifier, load_identity(self.target)), (ALPHA, ALPHA))
+        self.assertEqual((self.target / "keys" / "encryption.pem").read_bytes(), b"a key")
+        after = self.digest(self.target)
+        # The restore itself is an event.
+        self.assertEqual({**after, "events": None}, {**before, "events": None})
+        self.assertEqual(after["events"].rows, before["events"].rows + 1)
+
+    async def test_next_backup(self) -> None:
+        """It writes only what is new, and has nothing of what is gone."""
+        store = await self.opened()
+        await store.commit(contents())
+        self.back_up()
+        self.assertEqual(self.back_up(), 0)
+        await store.commit([RemoveMessages(ORDERS, (1, 2)), message(11)])
+        self.assertLess(0, self.back_up())
+        self.assertEqual(check_backup(self.directory, lambda rows: None).sections, self.digest(self.data))
+        with sqlite3.connect(self.directory / FILE_NAME) as file:
+            [(count,)] = file.execute("SELECT count(*) FROM packet WHERE kind = 0").fetchall()
+        file.close()
+        self.assertEqual(count, 7)
+
+    async def test_overtaken_backup(self) -> None:
+        """If the server reuses space before it was read, the backup begins anew, with what it has."""
+        store = await self.opened()
+        await store.commit(contents())
+        summary = back_up(
+            OvertakenReader(self.data / "msmq.log"),
+            Path(self.mktemp()).absolute().parent,
+            lambda identifier, sections: attrs.evolve(FACTS, sections=sections),
+            list,
+            lambda rows: None,
+        )
+        self.assertEqual((summary.facts.sections, summary.new_messages), (self.digest(self.data), 3))
+
+    async def test_interrupted_backup(self) -> None:
+        """A backup that does not end leaves the one before, and a second one at the same time is refused."""
+        store = await self.opened()
+        await store.commit(contents())
+        self.back_up()
+        before = check_backup(self.directory, lambda rows: None)
+        file = BackupFile.begin(self.directory)
+        file.restart()
+        error = self.assertRaises(StorageError, BackupFile.begin, self.directory)
+        self.assertIn("another backup is writing it", str(error))
+        file.close()
+        self.assertEqual(check_backup(self.directory, lambda rows: None), before)
+
+    async def test_damaged_backup(self) -> None:
+        """Whatever byte of its contents is changed, a restore says so and creates nothing."""
+        await self.stopped()
+        self.back_up()
+        for change, words in (
+            ("UPDATE packet SET packet = zeroblob(length(packet)) WHERE number < 0", "checksum of a packet"),
+            ("UPDATE message SET aborts = 7", "checksum of messages"),
+            ("UPDATE value SET value = x'00' WHERE name = CAST('reserved' AS BLOB)", "checksum of values"),
+            ("UPDATE file SET content = x'00'", "checksum of"),
+            ("DELETE FROM meta WHERE name = 'facts'", "facts is missing"),
+            ("PRAGMA user_version = 99", "a newer version (format 99, this one reads 1)"),
+            ("PRAGMA application_id = 5", "not a backup"),
+        ):
+            kept = (self.directory / FILE_NAME).read_bytes()
+            with sqlite3.connect(self.directory / FILE_NAME) as file:
+                file.execute(change)
+            file.close()
+            self.assert_fails(words, self.deferred(self.restored()))
+            self.assertFalse(self.target.exists())
+            (self.directory / FILE_NAME).write_bytes(kept)
+        (self.directory / FILE_NAME).write_bytes(b"rubbish" * 1000)
+        self.assert_fails("not a SQLite database", self.deferred(self.restored()))
+        (self.directory / FILE_NAME).unlink()
+        self.assert_fails("there is no backup", self.deferred(self.restored()))
+        self.assertEqual([path.name for path in self.base.iterdir() if path.name.startswith(".")], [])
+
+    def deferred(self, coroutine: Any) -> Any:
+        return Deferred.fromCoroutine(coroutine)
+
+    async def test_refused_targets(self) -> None:
+        """A data directory that is used, or is not empty, and a second queue manager beside the original."""
+        await self.stopped()
+        self.back_up()
+        lock = DataLock(self.data)
+        lock.acquire()
+        self.addCleanup(lock.release)
+        self.assert_fails("the original is running", self.deferred(self.restored()))
+        elsewhere, self.target = self.target, self.data
+        self.assert_fails("in use by another server", self.deferred(self.restored()))
+        lock.release()
+        self.assert_fails("is not empty", self.deferred(self.restored()))
+        self.target = elsewhere
+        self.assertEqual((await self.restored()).identifier, ALPHA)
+
+    async def test_refused_backups(self) -> None:
+        """Over the backup of another queue manager, inside the data directory, and of no data directory."""
+        await self.stopped()
+        self.back_up()
+        (self.data / "identity.json").unlink()
+        error = self.assertRaises(StorageError, self.back_up)
+        self.assertIn("identity.json is missing", str(error))
+        load_identity(self.data, lambda: BETA)
+        self.assertIn("another queue manager", str(self.assertRaises(StorageError, self.back_up)))
+        self.directory = self.data / "backup"
+        self.assertIn("inside", str(self.assertRaises(StorageError, self.back_up)))
+
+    async def test_new_identity(self) -> None:
+        """Local messages stay, also dead letters; those to others become dead letters of the clone."""
+        await self.stopped()
+        self.back_up()
+        summary = await self.restored(new_identity=True, make_identifier=lambda: BETA)
+        self.assertEqual((load_identity(self.target), summary.moved), (BETA, 2))
+        self.assertEqual(self.messages(self.target, ORDERS), self.messages(self.data, ORDERS))
+        letters = self.messages(self.target, uuid5(BETA, DEADLETTER))
+        self.assertEqual([number for number, _ in letters], [8, 9])
+        self.assertEqual(UserMessageView(letters[1][1]).message_class, MessageClass.NACK_DELETED)
+        self.assertEqual(
+            [number for number, _ in self.messages(self.target, uuid5(BETA, "system$;deadxact"))], [10]
+        )
+        self.assertEqual(self.messages(self.target, TO_BETA), [])
+        reader = place_of(self.kind, self.target).make_reader()
+        values = reader.values()
+        reader.close()
+        self.assertEqual(values["queue_manager"], BETA.bytes)
+        self.assertEqual((values.get("tx/awaiting/1"), values["reserved"]), (None, b"7"))
+
+    async def test_renewed_identity(self) -> None:
+        """A clone gets an identifier of its own; its former directory is kept, a running server refused."""
+        await self.stopped()
+        before = self.messages(self.data, ORDERS)
+        (self.data / "msmq.toml").write_text("# mine")
+        lock = DataLock(self.data)
+        lock.acquire()
+        renewing = self.deferred(renew_identity(self.data, None, report=lambda rows: None))
+        self.assert_fails("in use by another server", renewing)
+        lock.release()
+        summary = await renew_identity(
+            self.data, None, report=lambda rows: None, make_identifier=lambda: BETA
+        )
+        self.assertEqual((load_identity(self.data), summary.moved), (BETA, 2))
+        self.assertEqual(self.messages(self.data, ORDERS), before)
+        self.assertEqual((self.data / "msmq.toml").read_text(), "# mine")
+        assert summary.former is not None
+        self.assertEqual(load_identity(summary.former), ALPHA)
+
+
+class SqliteBackupTests(BackupTestCase):
+    """A store of SQLite."""
+
+    kind = "sqlite"
+
+    async def test_running_server(self) -> None:
+        """One moment of a store in use is backed up, and restored into a store of another kind."""
+        store = await self.opened()
+        await store.commit(contents())
+        self.assertEqual(self.back_up(), 8)
+        self.assertEqual(self.back_up(), 0)
+        await self.restored(kind="log")
+        before, after = self.digest(self.data), self.digest(self.target, "log")
+        self.assertEqual({**after, "events": None}, {**before, "events": None})
