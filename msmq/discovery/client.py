@@ -93,6 +93,7 @@ class DiscoveryClient:
 
     Every call returns effects, which the caller performs in order.
 
+    A reply that comes after discovery has ended is ignored ([MS-MQSD] 4).
     The protocol has no security: any host that receives a request can answer it ([MS-MQSD] 5.1).
 
     @ivar enterprise: Enterprise.Identifier.

@@ -1,4 +1,7 @@
-"""Packets of directory service discovery, one per datagram. [MS-MQSD] 2.2 Message Syntax."""
+"""Packets of directory service discovery, one per datagram. [MS-MQSD] 2.2 Message Syntax.
+
+[MS-MQSD] 1.7 and 1.8: the version in the header is not negotiated, and no field is extensible by vendors.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Directory service discovery server: answers broadcasts for directory servers. [MS-MQSD] 3.2.
 
 The server keeps no state of a request and has no timers (3.2.2); it reports the state of 3.2.1.1.
+
+[MS-MQSD] 1.3 and 1.6: only a queue manager with a directory service answers; it does so whatever its version.
 """
 
 from __future__ import annotations

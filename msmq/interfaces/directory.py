@@ -1,4 +1,8 @@
-"""IDirectory and related interfaces: queue managers, queues, sites and users of an enterprise."""
+"""IDirectory and related interfaces: queue managers, queues, sites and users of an enterprise.
+
+The Directory Service Schema Elements of [MS-MQQB] 2.3, [MS-MQDMPR] 2.3 and [MS-MQSD] 2.3, as objects of
+L{msmq.membership.objects}; the LDAP provider maps them by [MS-MQDSSM] 2.4.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,11 @@ from msmq.structures.status import MQError
 
 
 class ManagerLifecycle:
-    """Opens, starts and stops the parts of one queue manager."""
+    """Opens, starts and stops the parts of one queue manager.
+
+    [MS-MQQB] 3.1.4: Queue Manager Started and Queue Manager Stopped drive the protocol ([MS-MQDMPR] 3.1.4.1
+    and 3.1.4.2).
+    """
 
     log: ClassVar[Logger] = Logger()
 

@@ -1,4 +1,7 @@
-"""Ping Messages over UDP, both sides; thin callers of the two cores in msmq.session. [MS-MQQB] 2.1.2."""
+"""Ping Messages over UDP, both sides; thin callers of the two cores in msmq.session. [MS-MQQB] 2.1.2.
+
+[MS-MQQB] 2.1: a client may probe the availability of a server before it opens a session.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Effects of the queue model, performed in order after the call that returned them."""
+"""Effects of the queue model, performed in order after the call that returned them.
+
+They are the events of [MS-MQDMPR] 3.1.7.2 for the parts that read and send messages.
+"""
 
 from __future__ import annotations
 

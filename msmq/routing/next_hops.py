@@ -2,6 +2,9 @@
 
 L{decide} is the algorithm, the only event of the protocol (3.1.4); it ignores priorities (3.1).
 The decision names the rule that was applied, so that a route can be explained.
+
+[MS-MQBR] 1.3 and 1.3.2: a message is routed if its source and its destination share no site, if the source
+has out-routing servers, or if the destination has in-routing servers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Routing table of a site gate: least-cost routes to all sites. [MS-MQBR] 3.1.1.2 and 3.1.3.1."""
+"""Routing table of a site gate: least-cost routes to all sites. [MS-MQBR] 3.1.1.2 and 3.1.3.1.
+
+[MS-MQBR] 4 has examples.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Builds a topology from directory objects, and reports their problems."""
+"""Builds a topology from directory objects, and reports their problems.
+
+[MS-MQBR] 5.1: routing has no security of its own; the access control of the directory protects it.
+"""
 
 from __future__ import annotations
 

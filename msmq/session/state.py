@@ -48,7 +48,7 @@ def always() -> bool:
 
 @attrs.define(kw_only=True)
 class SessionCore:
-    """The abstract data model elements of one session; the rule groups are functions over it.
+    """The abstract data model elements of one session; the rules are functions over it. [MS-MQQB] 3.1.1.
 
     Counts are unbounded, and truncated to 16 bits only in packets.
     """

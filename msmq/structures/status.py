@@ -1,4 +1,7 @@
-"""Status codes of operations, and the exception that carries one. [MS-MQMQ] 2.4."""
+"""Status codes of operations, and the exception that carries one. [MS-MQMQ] 2.4.
+
+[MS-MQDMPR] 1.8: no code of this implementation's own is among them.
+"""
 
 from __future__ import annotations
 

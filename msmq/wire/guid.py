@@ -1,4 +1,7 @@
-"""GUIDs: 16 wire bytes, the first three fields little-endian. [MS-DTYP] 2.3.4, [MS-MQMQ] 2.2.18.1.1."""
+"""GUIDs: 16 wire bytes, the first three fields little-endian. [MS-DTYP] 2.3.4, [MS-MQMQ] 2.2.18.1.1.
+
+They are the identifiers of the whole data model. [MS-MQDMPR] 2.
+"""
 
 from __future__ import annotations
 

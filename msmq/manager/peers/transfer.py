@@ -52,7 +52,11 @@ from msmq.transfer.decisions.outgoing_states import (
 
 @implementer(IBroker)
 class MessageTransfer:
-    """Broker of the sessions: sends pending messages, and accepts arriving ones."""
+    """Broker of the sessions: sends pending messages, and accepts arriving ones.
+
+    [MS-MQQB] 3.1.7: it gets the events of the queue manager that concern the protocol, such as Message
+    Position Available, Pause Queue and Resume Queue.
+    """
 
     log: ClassVar[Logger] = Logger()
 

@@ -1,4 +1,7 @@
-"""Which signatures and certificates are accepted, by the policy of the operator. [MS-MQQB] 3.1.5.8.3."""
+"""Which signatures and certificates are accepted, by the policy of the operator. [MS-MQQB] 3.1.5.8.3.
+
+[MS-MQDMPR] 5.1 suggests SHA-512; by default SHA-256 is accepted too.
+"""
 
 from __future__ import annotations
 
