@@ -135,7 +135,7 @@ class OperatorDayTests(SynchronousTestCase):
         return file
 
     def test_day(self) -> None:
-        """From creating queues to the restart of a killed server, no message is lost or refused."""
+        """From creating queues to a restore elsewhere, no message is lost, doubled or refused."""
         for site in (self.alpha, self.beta):
             self.start(site)
         self.create_queues()
@@ -144,6 +144,7 @@ class OperatorDayTests(SynchronousTestCase):
         self.search()
         self.reload_under_load()
         self.kill_while_messages_come()
+        self.restore_elsewhere()
 
     def create_queues(self) -> None:
         """The queues of a file are created once."""
@@ -250,12 +251,25 @@ class OperatorDayTests(SynchronousTestCase):
         lines = self.orders("evening.jsonl", MESSAGES, MESSAGES)
         self.msmq(self.alpha, "send", destination, "--json-lines", lines)
         self.until(lambda: self.count(self.beta) > MESSAGES)
+        self.msmq(self.beta, "backup", self.directory / "backup")
         assert self.beta.process is not None
         self.end(self.beta.process, kill=True)
         self.start(self.beta)
         self.msmq(self.alpha, "outgoing", "retry-now", "--all")
         self.until(lambda: self.count(self.beta) >= 2 * MESSAGES)
-        found = self.msmq(self.beta, "receive", ORDERS, "--count", str(3 * MESSAGES), "--timeout", "0")
+
+    def restore_elsewhere(self) -> None:
+        """A backup that was repeated before the server died restores all its messages elsewhere."""
+        self.msmq(self.beta, "backup", self.directory / "backup")
+        assert self.beta.process is not None
+        self.end(self.beta.process, kill=True)
+        shutil.rmtree(self.beta.data)
+        other = _Site("BETA", self.beta.address, self.directory / "elsewhere")
+        other.directory.mkdir()
+        shutil.copy(self.beta.file, other.file)
+        self.msmq(other, "restore", self.directory / "backup")
+        self.start(other)
+        self.assertEqual(self.count(other, ".\\private$\\ledger"), LOST)
+        found = self.msmq(other, "receive", ORDERS, "--count", str(3 * MESSAGES), "--timeout", "0")
         labels = [message["label"] for message in found]
         self.assertEqual(sorted(labels), sorted(f"order {number}" for number in range(2 * MESSAGES)))
-        self.assertEqual(self.count(self.beta, ".\\private$\\ledger"), LOST)
