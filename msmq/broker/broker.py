@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 import attrs
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.reflect import qual
@@ -248,8 +248,14 @@ class Broker(Service):
             )
             self._server.startService()
             await self._server.started
-        except BaseException:
+        except CancelledError:
             self._remove_scratch()
+            raise
+        except BaseException as error:
+            self._remove_scratch()
+            self.log.critical(
+                "{broker} cannot start: {error}", broker=qual(type(self)), error=" ".join(str(error).split())
+            )
             raise
 
     async def _composed(self) -> tuple[Configuration, IMessageStore | None]:

@@ -212,6 +212,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
         "{broker} has no store: messages that it has acknowledged, and what it knows of duplicates and "
         "streams, are lost when the process ends; store=PATH keeps them"
     ): 6010,
+    "{broker} cannot start: {error}": 6011,
 }
 """The number of each line by its format; a format that stands for whole lines has its room before it."""
 

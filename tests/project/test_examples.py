@@ -37,6 +37,8 @@ EXERCISED = {
     *("journal_store/journal_store.py", "journal_store/twisted/plugins/journal_store_plugin.py"),
     *("known_peers/known_peers.py", "known_peers/twisted/plugins/known_peers_plugin.py"),
     *("known_peers/pyproject.toml",),
+    *("orders_broker/orders_broker.py", "orders_broker/orders_service.py", "orders_broker/pyproject.toml"),
+    *("orders_broker/twisted/plugins/orders_broker_plugin.py",),
     *("journal_store/pyproject.toml", "enterprise/enterprise.toml", "enterprise/three_sites.py"),
 }
 TO_THERE = r"DIRECT=TCP:127.0.0.3\private$\echo"
