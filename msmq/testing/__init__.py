@@ -1,1 +1,55 @@
-"""Public doubles for tests of brokers that build on msmq: clock, store, network, builders."""
+"""Test doubles for programs that build on msmq: clock, network, store, accounts, packets, contract tests.
+
+L{msmq.testing.contracts} has the contract tests of stores, directories, routers and access controls.
+The names are imported lazily.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from msmq.directory.memory import MemoryDirectory
+    from msmq.storage.memory import MemoryMessageStore
+    from msmq.testing.access_control import MemoryAccessControl
+    from msmq.testing.ciphers import MemoryCiphers
+    from msmq.testing.clock import ManualClock
+    from msmq.testing.network import Network
+    from msmq.testing.packets import message_packet, message_view
+    from msmq.testing.streams import Conditions
+
+_HOMES = {
+    "Conditions": "msmq.testing.streams",
+    "ManualClock": "msmq.testing.clock",
+    "MemoryAccessControl": "msmq.testing.access_control",
+    "MemoryDirectory": "msmq.directory.memory",
+    "MemoryMessageStore": "msmq.storage.memory",
+    "Network": "msmq.testing.network",
+    "MemoryCiphers": "msmq.testing.ciphers",
+    "message_packet": "msmq.testing.packets",
+    "message_view": "msmq.testing.packets",
+}
+
+__all__ = [
+    "Conditions",
+    "ManualClock",
+    "MemoryAccessControl",
+    "MemoryCiphers",
+    "MemoryDirectory",
+    "MemoryMessageStore",
+    "Network",
+    "message_packet",
+    "message_view",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

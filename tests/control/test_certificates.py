@@ -11,10 +11,10 @@ from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.manager.securing.message_security import SecurityProviders
 from msmq.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore
+from msmq.testing.contracts.signing import OTHER_SID, SID
 from msmq.testing.network import Network
 from msmq.testing.signing import MemoryCertificateStore, MemorySigning
 from tests.builders import ALPHA
-from tests.contracts.signing import OTHER_SID, SID
 from tests.control.support import ORDERS, ControlTestCase
 from tests.nodes.support import Node
 

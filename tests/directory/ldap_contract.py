@@ -47,9 +47,9 @@ from msmq.structures.directory.public_key_blob import PublicKeyBlob
 from msmq.structures.directory.public_keys import MqdsPublicKey, MqdsPublicKeys, ProviderType
 from msmq.structures.names.format_name import DistributionListFormatName, FormatName, PublicFormatName
 from msmq.testing.ciphers import MemoryCiphers
+from msmq.testing.contracts.directory import NOWHERE, SID
+from msmq.testing.contracts.directory_changes import WritableDirectoryContract
 from msmq.windows.sddl import parse_sddl
-from tests.contracts.directory import NOWHERE, SID
-from tests.contracts.directory_changes import WritableDirectoryContract
 
 T = TypeVar("T", bound=DirectoryObject)
 

@@ -31,11 +31,11 @@ from msmq.membership.queries import AttributeFilter, SortOrder, equals
 from msmq.membership.rights_change import to_directory
 from msmq.net.clock import SystemClock
 from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts, digest_of
+from msmq.testing.contracts.directory import CERTIFICATE
 from msmq.windows.sddl import parse_sddl
 from msmq.windows.security_descriptor import SecurityDescriptor
 from msmq.windows.well_known_sids import DOMAIN_USERS, domain_of, with_rid
 from msmq.wire.sid import parse_sid
-from tests.contracts.directory import CERTIFICATE
 from tests.directory.ldap_contract import LdapDirectoryContract
 from tests.servers.samba import ADDRESS, ADMINISTRATOR, DOMAIN, PASSWORD, PORT, shared_server
 

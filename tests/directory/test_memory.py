@@ -17,8 +17,8 @@ from msmq.membership.objects import ConnectedNetworkObject, EnterpriseObject, Qu
 from msmq.membership.queries import equals
 from msmq.structures.names.format_name import DistributionListFormatName, FormatName
 from msmq.testing.clock import ManualClock
-from tests.contracts.directory import SID
-from tests.contracts.directory_changes import WritableDirectoryContract
+from msmq.testing.contracts.directory import SID
+from msmq.testing.contracts.directory_changes import WritableDirectoryContract
 
 T = TypeVar("T", bound=DirectoryObject)
 

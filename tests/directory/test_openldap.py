@@ -21,8 +21,8 @@ from msmq.interfaces.access import Account, IAccounts
 from msmq.membership.enumerations import DirectoryOperationResult, OperatingSystemType
 from msmq.membership.objects import QueueManagerObject, QueueObject, SiteObject
 from msmq.membership.queries import equals
+from msmq.testing.contracts.directory import SID
 from msmq.wire.sid import parse_sid
-from tests.contracts.directory import SID
 from tests.directory.ldap_contract import LdapDirectoryContract
 from tests.servers.slapd import ADMINISTRATOR, PASSWORD, SUFFIX, shared_server
 

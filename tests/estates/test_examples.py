@@ -19,9 +19,9 @@ from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSign
 from msmq.structures.packet.message_class import MessageClass
 from msmq.testing.ciphers import MemoryCiphers
 from msmq.testing.clock import START
+from msmq.testing.contracts.signing import OTHER_SID, SID
 from msmq.testing.signing import MemoryCertificateStore, MemorySigning
 from msmq.transfer.security.cipher_choice import Preferences
-from tests.contracts.signing import OTHER_SID, SID
 from tests.estates.support import MACHINE_JOURNAL, TRANSACTIONAL_DEAD_LETTERS, EstateTestCase
 from tests.nodes.support import ADDRESSES, Node
 

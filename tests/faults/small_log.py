@@ -20,7 +20,7 @@ from msmq.interfaces.storage import IMessageStore
 from msmq.persistence.changes import Change
 from msmq.storage.log import LogMessageStore
 from msmq.storage.log.factory import DIRECTORY_NAME, mark_name
-from tests.contracts.store_history import TurnedReactor
+from msmq.testing.contracts.store_history import TurnedReactor
 from tests.storage.policies import policy_at
 
 SEGMENT = 256 * 1024

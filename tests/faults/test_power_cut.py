@@ -16,7 +16,7 @@ from msmq.control.protocol.records import StreamRecord
 from msmq.interfaces.storage import StorageError
 from msmq.storage.sqlite.database import FileDatabase
 from msmq.storage.sqlite.packet_reader import PacketReader
-from tests.contracts.store_history import TurnedReactor
+from msmq.testing.contracts.store_history import TurnedReactor
 from tests.faults import IS_THOROUGH, tell
 from tests.faults.order import CONFIRM, CONFIRMED, answered_identifiers, mark
 from tests.faults.power import TRACED, Disk

@@ -14,10 +14,10 @@ from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm
 from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.clock import START
+from msmq.testing.contracts.signing import OTHER_SID, SID
 from msmq.testing.signing import MemoryCertificateStore, MemorySigning
 from msmq.transfer.security.signature_rules import SigningPolicy
 from tests.builders import GAMMA
-from tests.contracts.signing import OTHER_SID, SID
 from tests.nodes.scripted import ScriptedTestCase
 from tests.nodes.support import Node
 from tests.signed_messages import Fields

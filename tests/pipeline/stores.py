@@ -18,8 +18,8 @@ from msmq.storage.log import LogMessageStore
 from msmq.storage.log.factory import DIRECTORY_NAME
 from msmq.storage.postgresql.database import ServerDatabase as PostgresqlDatabase
 from msmq.storage.sqlite.database import FileDatabase as SqliteDatabase
+from msmq.testing.contracts.store_history import TurnedReactor
 from tests.builders import ALPHA, BETA, user_packet
-from tests.contracts.store_history import TurnedReactor
 from tests.servers.postgresql import PostgresqlServer
 from tests.storage.policies import policy_of
 from tests.storage.postgresql.postgresql_support import address_of

@@ -24,8 +24,8 @@ from msmq.service.configuration import check
 from msmq.storage.factory import make_store
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.names.format_name import parse_format_name
+from msmq.testing.contracts.message_store import ORDERS, MessageStoreContract, put
 from tests.builders import ALPHA, BETA, GAMMA
-from tests.contracts.message_store import ORDERS, MessageStoreContract, put
 from tests.nodes.support import Node, NodesTestCase
 from tests.project.example_files import EXAMPLES, example
 

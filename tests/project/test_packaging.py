@@ -42,6 +42,21 @@ SPARK_DOOR = "pyspark_msmq/__init__.py"
 
 TWISTD = "import sys; sys.argv[0] = 'twistd'; from twisted.scripts.twistd import run; run()"
 
+CONTRACT_PROGRAM = """
+from twisted.trial.unittest import TestCase
+from msmq.testing import MemoryMessageStore, message_packet, message_view
+from msmq.testing.contracts import AccessControlContract, DirectoryContract
+from msmq.testing.contracts import MessageStoreContract, RouterContract
+
+class OwnStoreTests(MessageStoreContract, TestCase):
+    def make_store(self):
+        return MemoryMessageStore()
+
+    def test_packet(self):
+        self.assertEqual(message_view(message_packet("text")).body_size, 4)
+"""
+"""A test module of a store's author, who has the wheel alone."""
+
 DISTRIBUTIONS = {"Crypto": "pycryptodome", "OpenSSL": "pyopenssl", "zope": "zope.interface"}
 """The distributions that are not named as their top-level import."""
 
@@ -129,8 +144,17 @@ class InstallationTests(SynchronousTestCase):
         self.assertEqual(names, {*files, PLUGIN, SPARK_DOOR})
 
     def test_wheel_works_in_an_empty_directory(self) -> None:
-        """Installed from the wheel, C{twistd} lists the queue manager and the command answers."""
-        self.check(self.install(self.build_wheel()))
+        """Installed from the wheel, C{twistd} lists the queue manager, the command answers, and the contract
+        tests run.
+        """
+        binaries = self.install(self.build_wheel())
+        self.check(binaries)
+        own = self.workshop / "own"
+        own.mkdir()
+        (own / "test_own.py").write_text(CONTRACT_PROGRAM, encoding="utf-8")
+        tests = [f"test_own.OwnStoreTests.{name}" for name in ("test_packet", "test_packets_come_back")]
+        printed = run(binaries / "python", "-m", "twisted.trial", *tests, directory=own, PYTHONPATH=str(own))
+        self.assertIn("PASSED (successes=2)", printed)
 
     def test_editable_checkout_works_in_an_empty_directory(self) -> None:
         """Installed editable in the compatible mode, the plugin is found outside the checkout too."""

@@ -13,6 +13,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 import msmq
 import msmq.interfaces
+import msmq.testing
+import msmq.testing.contracts
 
 MSMQ = [
     "Acknowledge",
@@ -151,6 +153,31 @@ INTERFACES = [
 ]
 
 
+TESTING = [
+    "Conditions",
+    "ManualClock",
+    "MemoryAccessControl",
+    "MemoryCiphers",
+    "MemoryDirectory",
+    "MemoryMessageStore",
+    "Network",
+    "message_packet",
+    "message_view",
+]
+
+CONTRACTS = [
+    "AccessControlContract",
+    "CertificateStoreContract",
+    "CiphersContract",
+    "DirectoryContract",
+    "MessageStoreContract",
+    "RouterContract",
+    "SigningContract",
+    "StoreHistoryContract",
+    "WritableDirectoryContract",
+]
+
+
 class PublicNamesTests(SynchronousTestCase):
     """Each door opens onto exactly its names."""
 
@@ -167,9 +194,14 @@ class PublicNamesTests(SynchronousTestCase):
         """What can be replaced, what is exchanged there, and the errors that a replacement raises."""
         self.check(msmq.interfaces, INTERFACES)
 
+    def test_testing(self) -> None:
+        """The doubles for tests, and the contract tests of what can be replaced."""
+        self.check(msmq.testing, TESTING)
+        self.check(msmq.testing.contracts, CONTRACTS)
+
     def test_unknown_name(self) -> None:
         """A name that is not there is an ordinary error that says so."""
-        for module in (msmq, msmq.interfaces):
+        for module in (msmq, msmq.interfaces, msmq.testing, msmq.testing.contracts):
             error = self.assertRaises(AttributeError, getattr, module, "Massage")
             self.assertIn("has no attribute Massage", str(error))
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from twisted.internet.defer import Deferred, execute, succeed
 from twisted.python.failure import Failure
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface.verify import verifyObject
 
 import msmq.manager.membership.kept_topology
@@ -36,6 +36,7 @@ from msmq.membership.requests import (
 )
 from msmq.persistence.changes import Change, PutState
 from msmq.testing.clock import ManualClock
+from msmq.testing.contracts.router import RouterContract
 from tests.membership.directory_builders import DISCONNECTED, DONE, END, FAILED, Played, found, play, replies
 from tests.routing.builders import guid, guids, name
 
@@ -128,11 +129,14 @@ class DirectoryRouterTests(RouterTestCase):
         for held in ESTATE:
             self.directory.add(held)
 
-    def opened(self, own: str = "gA", in_thread: Any = execute) -> DirectoryRouter:
+    def created(self, own: str = "gA", in_thread: Any = execute) -> DirectoryRouter:
         async def perform(effect: DirectoryEffect) -> None:
             raise AssertionError(f"routing changes nothing: {effect}")
 
-        router = self.router(DirectoryRunner(self.directory, self.clock, perform).run, own, in_thread)
+        return self.router(DirectoryRunner(self.directory, self.clock, perform).run, own, in_thread)
+
+    def opened(self, own: str = "gA", in_thread: Any = execute) -> DirectoryRouter:
+        router = self.created(own, in_thread)
         self.successResultOf(router.open())
         return router
 
@@ -341,6 +345,21 @@ class DirectoryRouterTests(RouterTestCase):
         self.clock.advance(0)
         self.successResultOf(opening)
         self.assertEqual(self.hops(router, "m249"), ["m249"])
+
+
+class DirectoryRouterContractTests(RouterContract, TestCase):
+    """The contract of every router, with the same enterprise."""
+
+    def setUp(self) -> None:
+        self.fixture = DirectoryRouterTests("test_next_hops")
+        self.fixture.setUp()
+        self.addCleanup(self.fixture.doCleanups)
+
+    def make_router(self) -> IRouter:
+        return self.fixture.created()
+
+    def connected_pairs(self) -> list[tuple[UUID, UUID]]:
+        return [(guid("gA"), guid(end)) for end in ("gC", "cA", "cB", "cC")] + [(guid("cB"), guid("cA"))]
 
 
 class GetDirectoryDataTests(RouterTestCase):

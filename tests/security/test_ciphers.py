@@ -16,7 +16,7 @@ from msmq.structures.directory.public_key_blob import PublicKeyBlob
 from msmq.structures.directory.public_keys import AES_PROVIDER, BASE_PROVIDER, ENHANCED_PROVIDER
 from msmq.structures.directory.simple_blob import SessionKeyAlgorithm, SimpleBlob
 from msmq.testing.ciphers import MemoryCiphers
-from tests.contracts.ciphers import CiphersContract
+from msmq.testing.contracts.ciphers import CiphersContract
 from tests.security.openssl import legacy, openssl
 
 KEY = bytes(range(1, 33))

@@ -19,8 +19,15 @@ from msmq.interfaces.signing import (
 from msmq.security.certificate_store import FileCertificateStore
 from msmq.security.signatures import LibrarySigning
 from msmq.structures.algorithms import HashAlgorithm
+from msmq.testing.contracts.signing import (
+    FIRST,
+    LAST,
+    RUBBISH,
+    SID,
+    CertificateStoreContract,
+    SigningContract,
+)
 from msmq.testing.signing import MemoryCertificateStore, MemorySigning
-from tests.contracts.signing import FIRST, LAST, RUBBISH, SID, CertificateStoreContract, SigningContract
 from tests.security.certificates import (
     WITHOUT_OPENSSL,
     certificate_files,

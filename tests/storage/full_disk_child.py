@@ -22,8 +22,8 @@ from msmq.interfaces.storage import StorageFull
 from msmq.persistence.changes import AppendEvent, Change, PutQueue, PutState, TrimEvents
 from msmq.storage.log import LogMessageStore
 from msmq.storage.sqlite import SqliteMessageStore
-from tests.contracts.store_contract import BILLS, ORDERS, put, remove
-from tests.contracts.store_moves import move
+from msmq.testing.contracts.store_contract import BILLS, ORDERS, put, remove
+from msmq.testing.contracts.store_moves import move
 from tests.storage.policies import policy_at, policy_of
 
 LARGE = bytes(100_000)

@@ -18,8 +18,8 @@ from msmq.interfaces import IMessageStore, StorageError
 from msmq.persistence.changes import AppendEvent, Change, PutQueue
 from msmq.storage.log import LogMessageStore
 from msmq.storage.sqlite import SqliteMessageStore
-from tests.contracts.message_store import ORDERS, put
-from tests.contracts.store_contract import remove
+from msmq.testing.contracts.message_store import ORDERS, put
+from msmq.testing.contracts.store_contract import remove
 from tests.storage.policies import policy_at, policy_of
 
 SEGMENT = 1024 * 1024

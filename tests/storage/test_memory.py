@@ -9,9 +9,9 @@ from twisted.trial.unittest import TestCase
 from msmq.interfaces import IMessageStore, LogExtent
 from msmq.persistence.changes import AppendEvent, AppendLog, PutQueue, TrimEvents, TrimLog
 from msmq.storage.memory import MemoryMessageStore
-from tests.contracts.message_store import MessageStoreContract
-from tests.contracts.store_contract import ORDERS, identity, packet_of, put, remove
-from tests.contracts.store_moves import move
+from msmq.testing.contracts.message_store import MessageStoreContract
+from msmq.testing.contracts.store_contract import ORDERS, identity, packet_of, put, remove
+from msmq.testing.contracts.store_moves import move
 
 
 class MemoryMessageStoreTests(MessageStoreContract, TestCase):

@@ -30,8 +30,8 @@ from msmq.pipeline.stored_packets import StoredPacket
 from msmq.storage.readers import StoreReader, open_reader
 from msmq.storage.readers.shape import HEAD, LARGE, PAGE_BYTES, PAGE_ROWS, MomentGone, without_body
 from msmq.storage.sqlite.database import FileDatabase
+from msmq.testing.contracts.store_contract import BILLS, ORDERS
 from tests.builders import user_packet
-from tests.contracts.store_contract import BILLS, ORDERS
 from tests.pipeline.stores import write_postgresql, write_sqlite
 from tests.servers.postgresql import shared_server
 from tests.storage.log.support import LogTestCase

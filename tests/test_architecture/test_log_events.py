@@ -32,8 +32,10 @@ class LogLineTests(SynchronousTestCase):
     def test_words_of_the_event_log(self) -> None:
         """Each word that is appended as a constant is explained."""
         words: set[str] = set()
-        for tree in parsed_package().values():
+        for module, tree in parsed_package().items():
             for node in nodes_of(tree):
+                if module.startswith("msmq.testing."):
+                    continue
                 if isinstance(node, ast.Call) and len(node.args) > 2:
                     name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
                     third = node.args[2]

@@ -30,8 +30,8 @@ from msmq.structures.directory.public_keys import (
     ProviderType,
 )
 from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
+from msmq.testing.contracts.directory import CERTIFICATE
 from msmq.wire.sid import parse_sid
-from tests.contracts.directory import CERTIFICATE
 from tests.servers.slapd import ADMINISTRATOR, PASSWORD, SUFFIX, shared_server
 
 ACCOUNTS = f"cn=Accounts,{SUFFIX}"

@@ -16,8 +16,8 @@ from msmq.membership.objects import UserObject
 from msmq.membership.queries import equals
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.status import MQError
+from msmq.testing.contracts.signing import OTHER_SID, SID
 from msmq.wire.sid import parse_sid
-from tests.contracts.signing import OTHER_SID, SID
 from tests.nodes.signed import DAY, TO_BETA, SigningTestCase
 
 OTHER_TEXT = "S-1-5-21-1-2-3-1002"

@@ -15,9 +15,9 @@ from msmq.structures.names.format_name import FormatName, PrivateFormatName, par
 from msmq.structures.names.path_name import parse_path_name
 from msmq.structures.packet.message_class import MessageClass
 from msmq.testing.access_control import MemoryAccessControl
+from msmq.testing.contracts.signing import SID
 from msmq.wire.guid import NULL_GUID
 from tests.builders import BETA
-from tests.contracts.signing import SID
 from tests.nodes.signed import TO_BETA, SigningTestCase
 from tests.nodes.support import Node, NodesTestCase
 

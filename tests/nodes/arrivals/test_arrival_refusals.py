@@ -13,7 +13,7 @@ from msmq.membership.objects import EnterpriseObject
 from msmq.security.access.control import AccessControl
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_patches import patch_hop_count, patch_queue_manager_address
-from tests.contracts.signing import SID
+from msmq.testing.contracts.signing import SID
 from tests.nodes.security.test_access import FOR_CLERKS, STRANGER
 from tests.nodes.signed import WALL, CountedDirectory, SigningTestCase
 from tests.nodes.support import Node

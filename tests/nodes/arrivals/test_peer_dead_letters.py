@@ -19,7 +19,7 @@ from msmq.structures.packet.user_header import MAXIMUM_HOP_COUNT
 from msmq.structures.packet.user_message_patches import patch_hop_count, patch_queue_manager_address
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
-from tests.contracts.signing import OTHER_SID, SID
+from msmq.testing.contracts.signing import OTHER_SID, SID
 from tests.manager.support import FaultyStore
 from tests.nodes.routes.test_routing import EnterpriseTestCase
 from tests.nodes.scripted import DEADLETTER, NEGATIVE, ScriptedTestCase, transactional

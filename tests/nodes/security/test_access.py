@@ -10,8 +10,8 @@ from msmq.interfaces.access import Account, IAccounts
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.membership.objects import EnterpriseObject
 from msmq.security.access.control import LIFETIME, AccessControl
+from msmq.testing.contracts.signing import OTHER_SID, SID
 from msmq.wire.sid import format_sid, parse_sid
-from tests.contracts.signing import OTHER_SID, SID
 from tests.nodes.signed import CountedDirectory, SigningTestCase
 from tests.nodes.support import Node
 

@@ -13,9 +13,9 @@ from msmq.structures.packet.body_encryption import EncryptedBody, with_encrypted
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.signature_input import signature_input_2_0
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.testing.contracts.signing import SID
 from msmq.transfer.security.cipher_choice import Preferences
 from tests.builders import with_security
-from tests.contracts.signing import SID
 from tests.nodes.scripted import transactional
 from tests.nodes.signed import SigningTestCase
 from tests.nodes.support import Node

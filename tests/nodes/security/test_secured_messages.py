@@ -24,8 +24,8 @@ from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.ciphers import MemoryCiphers
 from msmq.testing.clock import START
+from msmq.testing.contracts.signing import SID
 from msmq.testing.signing import MemoryCertificateStore, MemorySigning
-from tests.contracts.signing import SID
 from tests.nodes.encrypted import ADVANCED, SECRET, EncryptionTestCase
 from tests.nodes.routes.test_routing import IDENTIFIERS
 from tests.nodes.support import Node

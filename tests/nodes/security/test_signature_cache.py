@@ -8,9 +8,9 @@ from twisted.internet.defer import Deferred
 
 from msmq.manager.securing.authentication import OWNER_READS
 from msmq.membership.objects import QueueManagerObject, UserObject
+from msmq.testing.contracts.signing import OTHER_SID, SID
 from msmq.transfer.security.unproven_senders import LIFETIME
 from tests.builders import BETA, GAMMA
-from tests.contracts.signing import OTHER_SID, SID
 from tests.nodes.signed import SigningTestCase
 
 

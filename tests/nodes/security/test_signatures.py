@@ -21,11 +21,11 @@ from msmq.structures.packet.security_header import ProviderInfo, SecurityHeader,
 from msmq.structures.packet.signature_input import signature_input_2_0
 from msmq.structures.packet.user_message_rewrites import patch_security_header
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.testing.contracts.signing import SID
 from msmq.transfer.security.signature_rules import SigningPolicy
 from msmq.transfer.security.unproven_senders import LIFETIME
 from msmq.wire.sid import parse_sid
 from tests.builders import GAMMA, user_packet, with_security
-from tests.contracts.signing import SID
 from tests.nodes.signed import DAY, LEVELS, WALL, SigningTestCase
 from tests.security.certificates import WITHOUT_OPENSSL, certificate_files, credentials, sign
 from tests.signed_messages import CHANGES, COVERED, Fields

@@ -13,8 +13,8 @@ from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from msmq.structures.packet.body_encryption import EncryptedBody, is_encrypted, with_encrypted_body
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.testing.contracts.signing import OTHER_SID, SID
 from msmq.testing.signing import MemoryCertificateStore, MemorySigning
-from tests.contracts.signing import OTHER_SID, SID
 from tests.nodes.encrypted import ADVANCED, SECRET, EncryptionTestCase
 
 DAY = 86400.0

@@ -22,9 +22,9 @@ from msmq.structures.packet.security_header import SenderIdType
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 from msmq.testing.access_control import MemoryAccessControl
+from msmq.testing.contracts.signing import OTHER_SID, SID
 from msmq.wire.sid import format_sid
 from tests.builders import ALPHA
-from tests.contracts.signing import OTHER_SID, SID
 from tests.nodes.signed import DAY, LEVELS, TO_BETA, WALL, SigningTestCase
 
 

@@ -10,8 +10,15 @@ from msmq.security.access import control
 from msmq.security.access.control import LIFETIME, AccessControl
 from msmq.testing.access_control import MemoryAccessControl
 from msmq.testing.clock import ManualClock
+from msmq.testing.contracts.access_control import (
+    ACCOUNTS,
+    ALICE,
+    CLERKS,
+    RULES,
+    STRANGER,
+    AccessControlContract,
+)
 from msmq.windows.well_known_sids import AUTHENTICATED_USERS, EVERYONE
-from tests.contracts.access_control import ACCOUNTS, ALICE, CLERKS, RULES, STRANGER, AccessControlContract
 
 
 class MemoryTests(AccessControlContract, SynchronousTestCase):

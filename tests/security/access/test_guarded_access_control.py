@@ -10,10 +10,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.interfaces.access import AccountUnknown
 from msmq.security.access.guarded_access_control import GuardedAccessControl
 from msmq.testing.access_control import MemoryAccessControl
+from msmq.testing.contracts.access_control import ACCOUNTS, ALICE, RULES, SEND, AccessControlContract
 from msmq.windows.access_masks import QUEUE_KIND
 from msmq.windows.sddl import parse_sddl
 from msmq.windows.well_known_sids import ANONYMOUS
-from tests.contracts.access_control import ACCOUNTS, ALICE, RULES, SEND, AccessControlContract
 
 OPEN = parse_sddl("D:(A;;0x4;;;WD)")
 

@@ -18,7 +18,7 @@ from msmq.persistence.changes import Change
 from msmq.persistence.snapshot import Snapshot
 from msmq.storage.log import LogMessageStore
 from msmq.storage.scrub_policy import SCRUBBING
-from tests.contracts.store_history import TurnedReactor
+from msmq.testing.contracts.store_history import TurnedReactor
 from tests.patience import DEADLINE
 from tests.storage.crash_model import Model
 from tests.storage.policies import policy_at

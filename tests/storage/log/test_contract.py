@@ -9,7 +9,7 @@ from twisted.trial.unittest import TestCase
 
 from msmq.interfaces import IMessageStore
 from msmq.storage.log import LogMessageStore
-from tests.contracts.message_store import MessageStoreContract
+from msmq.testing.contracts.message_store import MessageStoreContract
 from tests.storage.policies import policy_at
 
 SEGMENT = 256 * 1024

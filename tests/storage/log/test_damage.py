@@ -11,9 +11,9 @@ from msmq.interfaces.storage import MessageNotStored, StoreIncomplete
 from msmq.persistence.changes import AppendEvent, AppendLog, PutQueue, PutState
 from msmq.storage.log import LogMessageStore
 from msmq.storage.log.failures import StoreDamaged, failure
-from tests.contracts.store_contract import BILLS, ORDERS, packet_of, put, remove
-from tests.contracts.store_express import SOURCE
-from tests.contracts.store_moves import move
+from msmq.testing.contracts.store_contract import BILLS, ORDERS, packet_of, put, remove
+from msmq.testing.contracts.store_express import SOURCE
+from msmq.testing.contracts.store_moves import move
 from tests.storage.log.support import LogTestCase
 
 

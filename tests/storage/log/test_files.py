@@ -32,7 +32,7 @@ from msmq.storage.log.files import (
     slot_number,
     write_synced,
 )
-from tests.contracts.store_contract import BILLS, ORDERS, put, remove
+from msmq.testing.contracts.store_contract import BILLS, ORDERS, put, remove
 from tests.storage.crash_model import STEP, Model, batch
 from tests.storage.log.support import SEGMENT, LogTestCase
 

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces import IMessageStore
 from msmq.storage.log import LogMessageStore
-from tests.contracts.store_history import StoreHistoryContract, TurnedReactor
+from msmq.testing.contracts.store_history import StoreHistoryContract, TurnedReactor
 from tests.storage.policies import policy_at
 
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 from msmq.persistence.changes import PutQueue
-from tests.contracts.store_contract import ORDERS, put
+from msmq.testing.contracts.store_contract import ORDERS, put
 from tests.patience import DEADLINE
 from tests.storage.log.support import LogTestCase
 from tests.storage.mounts import PROJECT, READ_ONLY, run_mounted

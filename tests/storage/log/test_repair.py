@@ -15,9 +15,9 @@ from msmq.storage.log.core.format import FIRST, GROUP_MAGIC
 from msmq.storage.log.core.records import state_record
 from msmq.storage.log.core.salvage import intact_tables, seed_of
 from msmq.storage.log.core.scan import group_at
-from tests.contracts.store_contract import BILLS, ORDERS, packet_of, put, remove
-from tests.contracts.store_express import SOURCE
-from tests.contracts.store_moves import move
+from msmq.testing.contracts.store_contract import BILLS, ORDERS, packet_of, put, remove
+from msmq.testing.contracts.store_express import SOURCE
+from msmq.testing.contracts.store_moves import move
 from tests.storage.log.model import Machine
 from tests.storage.log.support import LogTestCase
 from tests.storage.policies import NOW

@@ -15,7 +15,7 @@ from msmq.storage.checking.log_repair import rebuild_log
 from msmq.storage.log import LogMessageStore
 from msmq.storage.log.core.format import GROUP_HEADER, GROUP_MAGIC
 from msmq.storage.scrub_policy import ScrubPolicy
-from tests.contracts.store_contract import BILLS, ORDERS, put, remove
+from msmq.testing.contracts.store_contract import BILLS, ORDERS, put, remove
 from tests.faults import IS_THOROUGH, tell
 from tests.storage.log.support import LogTestCase
 from tests.storage.policies import NOW

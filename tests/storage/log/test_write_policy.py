@@ -19,7 +19,7 @@ from msmq.storage.log.core.write_policy import (
     MOST,
     WritePolicy,
 )
-from tests.contracts.store_history import TurnedReactor
+from msmq.testing.contracts.store_history import TurnedReactor
 from tests.storage.log.support import SEGMENT, LogTestCase
 from tests.storage.policies import policy_at
 

@@ -25,8 +25,8 @@ from msmq.persistence.snapshot import Snapshot
 from msmq.storage.migration.digest import StoreDigest, digest_of
 from msmq.storage.migration.migration import Migration, MigrationProgress, MigrationSummary
 from msmq.storage.migration.store_locations import StoreLocation
+from msmq.testing.contracts.store_contract import BILLS, HIGHEST, ORDERS, REMOTE
 from tests.builders import user_packet
-from tests.contracts.store_contract import BILLS, HIGHEST, ORDERS, REMOTE
 
 NOW = 1_700_000_000.0
 MIGRATION = UUID(int=0x3141)

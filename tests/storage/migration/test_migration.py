@@ -15,7 +15,7 @@ from msmq.persistence.migration_mark import MARK
 from msmq.storage.migration.errors import AlreadyMoved, MigrationError, TargetInUse
 from msmq.storage.migration.migration import MigrationProgress, MigrationSummary
 from msmq.storage.migration.store_locations import StoreLocation, place_of
-from tests.contracts.store_contract import HIGHEST, ORDERS
+from msmq.testing.contracts.store_contract import HIGHEST, ORDERS
 from tests.servers.postgresql import shared_server
 from tests.storage.migration.support import (
     NOW,

@@ -19,7 +19,7 @@ from msmq.persistence.changes import AppendEvent, PutQueue
 from msmq.storage.damage import DamagePolicy
 from msmq.storage.postgresql.address import Address, parse_address
 from msmq.storage.postgresql.store import PostgresqlMessageStore
-from tests.contracts.message_store import ORDERS
+from msmq.testing.contracts.message_store import ORDERS
 from tests.servers.postgresql import USER, PostgresqlServer, Proxy
 from tests.storage.policies import policy_of
 

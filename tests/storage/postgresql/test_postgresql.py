@@ -24,7 +24,7 @@ from msmq.persistence.changes import (
 from msmq.persistence.definition import QueueDefinition
 from msmq.storage.postgresql import schema_ownership as opening
 from msmq.storage.postgresql.schema import SCHEMA, ServerSchema
-from tests.contracts.message_store import HIGHEST, ORDERS, MessageStoreContract, put
+from msmq.testing.contracts.message_store import HIGHEST, ORDERS, MessageStoreContract, put
 from tests.servers.postgresql import GUARDED, PASSWORD, shared_server
 from tests.storage.postgresql.postgresql_support import PostgresqlTestCase, event
 

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.persistence.snapshot import Snapshot
 from msmq.storage.postgresql.database import ServerDatabase
 from msmq.storage.postgresql.reader import DatabaseReader
-from tests.contracts.message_store import ORDERS
+from msmq.testing.contracts.message_store import ORDERS
 from tests.servers.postgresql import PostgresqlServer, shared_server
 from tests.storage.crash_model import STEP, Model, batch
 from tests.storage.killing import Victims

@@ -12,8 +12,8 @@ from msmq.interfaces.storage import MessageNotStored, StorageError, StoreIncompl
 from msmq.persistence.changes import AppendEvent, AppendLog, Change, PutQueue, PutState
 from msmq.storage.postgresql.schema import SCHEMA
 from msmq.storage.postgresql.store import PostgresqlMessageStore
-from tests.contracts.message_store import BILLS, ORDERS, put
-from tests.contracts.store_contract import remove
+from msmq.testing.contracts.message_store import BILLS, ORDERS, put
+from msmq.testing.contracts.store_contract import remove
 from tests.faults import IS_THOROUGH, tell
 from tests.servers.postgresql import shared_server
 from tests.storage.postgresql.postgresql_support import PostgresqlTestCase, address_of

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces import IMessageStore
 from msmq.storage.postgresql.store import PostgresqlMessageStore
-from tests.contracts.store_history import StoreHistoryContract, TurnedReactor
+from msmq.testing.contracts.store_history import StoreHistoryContract, TurnedReactor
 from tests.faults import IS_THOROUGH
 from tests.servers.postgresql import shared_server
 from tests.storage.policies import policy_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msmq.interfaces import MessageNotStored, StorageError
 from msmq.persistence.changes import PutMessage, PutQueue, PutState, RemoveMessages
-from tests.contracts.message_store import BILLS, ORDERS, put
+from msmq.testing.contracts.message_store import BILLS, ORDERS, put
 from tests.servers.postgresql import PostgresqlServer, Proxy, shared_server
 from tests.storage.postgresql.postgresql_support import PostgresqlTestCase, event
 

@@ -29,7 +29,7 @@ from msmq.persistence.changes import (
 from msmq.persistence.definition import QueueDefinition
 from msmq.storage.factory import StorageDescriptionError, make_store
 from msmq.storage.sqlite import SqliteMessageStore
-from tests.contracts.message_store import BILLS, HIGHEST, ORDERS, MessageStoreContract, put
+from msmq.testing.contracts.message_store import BILLS, HIGHEST, ORDERS, MessageStoreContract, put
 from tests.storage.policies import policy_of
 
 

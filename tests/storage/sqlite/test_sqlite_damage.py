@@ -20,10 +20,10 @@ from msmq.storage.checking.sqlite_repair import rebuild
 from msmq.storage.scrub_policy import SCRUBBING
 from msmq.storage.sqlite import SqliteMessageStore
 from msmq.storage.sqlite.database import FileDatabase
-from tests.contracts.store_contract import BILLS, ORDERS, packet_of, put, remove
-from tests.contracts.store_express import SOURCE
-from tests.contracts.store_history import TurnedReactor
-from tests.contracts.store_moves import move
+from msmq.testing.contracts.store_contract import BILLS, ORDERS, packet_of, put, remove
+from msmq.testing.contracts.store_express import SOURCE
+from msmq.testing.contracts.store_history import TurnedReactor
+from msmq.testing.contracts.store_moves import move
 from tests.storage.policies import policy_of
 
 Result = TypeVar("Result")

@@ -14,8 +14,8 @@ from twisted.trial.unittest import TestCase
 from msmq.interfaces.storage import StorageError, StorageFull
 from msmq.persistence.changes import AppendEvent, Change, PutAborts, PutQueue, PutState, RemoveMessages
 from msmq.storage.sqlite import SqliteMessageStore
-from tests.contracts.store_contract import BILLS, ORDERS, put
-from tests.contracts.store_moves import move
+from msmq.testing.contracts.store_contract import BILLS, ORDERS, put
+from msmq.testing.contracts.store_moves import move
 from tests.patience import DEADLINE
 from tests.storage.mounts import PROJECT, READ_ONLY, run_mounted
 from tests.storage.policies import policy_of

@@ -19,7 +19,7 @@ from msmq.persistence.snapshot import Snapshot
 from msmq.storage.checksums import queue_checksum
 from msmq.storage.sqlite import SqliteMessageStore
 from msmq.storage.sqlite.schema import SCHEMA, Schema, Step
-from tests.contracts.message_store import BILLS, ORDERS, put
+from msmq.testing.contracts.message_store import BILLS, ORDERS, put
 from tests.storage.policies import policy_of
 
 NEXT = Schema(

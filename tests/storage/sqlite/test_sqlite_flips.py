@@ -14,8 +14,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.interfaces.storage import MessageNotStored, StorageError
 from msmq.persistence.changes import AppendLog, Change, PutQueue, PutState
 from msmq.storage.sqlite import SqliteMessageStore
-from tests.contracts.store_contract import BILLS, ORDERS, put, remove
-from tests.contracts.store_history import TurnedReactor
+from msmq.testing.contracts.store_contract import BILLS, ORDERS, put, remove
+from msmq.testing.contracts.store_history import TurnedReactor
 from tests.faults import IS_THOROUGH, tell
 from tests.storage.policies import policy_of
 

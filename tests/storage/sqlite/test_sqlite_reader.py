@@ -20,7 +20,7 @@ from msmq.persistence.changes import (
     TrimLog,
 )
 from msmq.storage.sqlite import SqliteMessageStore
-from tests.contracts.store_contract import BILLS, HIGHEST, ORDERS, identity, packet_of, put, remove
+from msmq.testing.contracts.store_contract import BILLS, HIGHEST, ORDERS, identity, packet_of, put, remove
 from tests.storage.policies import policy_of
 from tests.storage.sqlite.sqlite_queries import STORED_EVENTS, STORED_LOG, STORED_MESSAGES
 

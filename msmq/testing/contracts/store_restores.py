@@ -13,7 +13,7 @@ from msmq.persistence.changes import (
     RestoreNumbers,
     TrimLog,
 )
-from tests.contracts.store_contract import BILLS, HIGHEST, ORDERS, StoreContract
+from msmq.testing.contracts.store_contract import BILLS, HIGHEST, ORDERS, StoreContract
 
 
 class RestoreContract(StoreContract):

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from msmq.interfaces import MessageNotStored, UnknownQueue
 from msmq.persistence.changes import AppendEvent, Change, MoveMessage, PutAborts, PutQueue, RemoveQueue
-from tests.contracts.store_contract import (
+from msmq.testing.contracts.store_contract import (
     BILLS,
     HIGHEST,
     ORDERS,

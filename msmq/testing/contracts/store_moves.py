@@ -8,7 +8,7 @@ from uuid import UUID
 from msmq.interfaces import IMessageStore, MessageNotStored, UnknownQueue
 from msmq.persistence.changes import MoveMessage, PutAborts, PutQueue, RemoveQueue
 from msmq.persistence.definition import QueueDefinition
-from tests.contracts.store_contract import (
+from msmq.testing.contracts.store_contract import (
     ARRIVED,
     BILLS,
     HIGHEST,
@@ -35,6 +35,7 @@ def move(
     moves: int = 0,
     is_express: bool = False,
 ) -> MoveMessage:
+    """A change that moves a message to another queue."""
     return MoveMessage(
         queue.identifier, lookup_id, target.identifier, new_lookup_id, due, aborts, moves, is_express
     )

@@ -18,12 +18,12 @@ from msmq.persistence.changes import (
     RemoveState,
 )
 from msmq.persistence.definition import QueueDefinition, QueueType
-from tests.contracts.store_contract import ARRIVED, BILLS, HIGHEST, ORDERS, REMOTE, put
-from tests.contracts.store_events import EventContract
-from tests.contracts.store_express import ExpressContract
-from tests.contracts.store_logs import LogContract
-from tests.contracts.store_moves import MoveContract
-from tests.contracts.store_restores import RestoreContract
+from msmq.testing.contracts.store_contract import ARRIVED, BILLS, HIGHEST, ORDERS, REMOTE, put
+from msmq.testing.contracts.store_events import EventContract
+from msmq.testing.contracts.store_express import ExpressContract
+from msmq.testing.contracts.store_logs import LogContract
+from msmq.testing.contracts.store_moves import MoveContract
+from msmq.testing.contracts.store_restores import RestoreContract
 
 __all__ = ["BILLS", "HIGHEST", "ORDERS", "REMOTE", "MessageStoreContract", "put"]
 

@@ -35,11 +35,12 @@ from msmq.persistence.changes import (
 )
 from msmq.persistence.definition import QueueDefinition
 from msmq.storage.memory import MemoryMessageStore
-from tests.patience import DEADLINE
 
 Result = TypeVar("Result")
 
 STEPS = 20
+_PATIENCE = 240.0
+"""Seconds until a reactor that waits for a thread gives up; only a store that hangs reaches it."""
 
 
 @implementer(IReactorFromThreads)
@@ -73,7 +74,7 @@ class TurnedReactor(Clock):
         if any(call.getTime() <= self.seconds() for call in self.getDelayedCalls()):
             self.advance(0)
             return
-        call, args, kwargs = self._calls.get(timeout=DEADLINE)
+        call, args, kwargs = self._calls.get(timeout=_PATIENCE)
         call(*args, **kwargs)
 
 

@@ -51,10 +51,12 @@ def put(
     moves: int = 0,
     is_express: bool = False,
 ) -> PutMessage:
+    """A change that puts a message in a queue."""
     return PutMessage(queue.identifier, lookup_id, packet, ARRIVED, due, aborts, moves, is_express)
 
 
 def remove(*lookup_ids: int, queue: QueueDefinition = ORDERS, is_express: bool = False) -> RemoveMessages:
+    """A change that removes messages from a queue."""
     return RemoveMessages(queue.identifier, lookup_ids, is_express)
 
 
@@ -64,6 +66,7 @@ def packet_of(source: UUID, message_id: int, rest: bytes = b"") -> bytes:
 
 
 def identity(source: UUID, message_id: int) -> bytes:
+    """The bytes of a message identifier: GUID of the source queue manager, and a number."""
     return source.bytes_le + message_id.to_bytes(4, "little")
 
 

@@ -12,7 +12,7 @@ from msmq.membership.enumerations import DirectoryOperationResult
 from msmq.membership.objects import QueueManagerObject, QueueObject, SiteObject, UserObject
 from msmq.membership.queries import equals
 from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
-from tests.contracts.directory import CERTIFICATE, NOWHERE, SID, DirectoryContract
+from msmq.testing.contracts.directory import CERTIFICATE, NOWHERE, SID, DirectoryContract
 
 
 class WritableDirectoryContract(DirectoryContract):

@@ -6,13 +6,14 @@ from uuid import UUID
 
 from msmq.interfaces import IMessageStore, UnknownQueue
 from msmq.persistence.changes import AppendEvent, PutQueue, TrimEvents
-from tests.contracts.store_contract import BILLS, ORDERS, StoreContract, identity, put, remove
+from msmq.testing.contracts.store_contract import BILLS, ORDERS, StoreContract, identity, put, remove
 
 OURS = identity(UUID("11111111-2222-3333-4444-555555555555"), 7)
 THEIRS = identity(UUID("11111111-2222-3333-4444-555555555555"), 8)
 
 
 def event(number: int, owner: bytes = OURS) -> AppendEvent:
+    """A change that appends an entry to the event log."""
     return AppendEvent(float(number), owner, f"event {number}")
 
 

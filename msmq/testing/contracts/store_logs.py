@@ -6,7 +6,7 @@ from msmq.interfaces import IMessageStore, UnknownQueue
 from msmq.interfaces.storage import LogEntry, LogExtent
 from msmq.persistence.changes import AppendLog, Change, PutQueue, RemoveQueue, TrimLog
 from msmq.persistence.definition import QueueDefinition
-from tests.contracts.store_contract import BILLS, HIGHEST, ORDERS, StoreContract, put, remove
+from msmq.testing.contracts.store_contract import BILLS, HIGHEST, ORDERS, StoreContract, put, remove
 
 MEBIBYTE = 1024 * 1024
 
@@ -14,12 +14,14 @@ MEBIBYTE = 1024 * 1024
 def log(
     lookup_id: int, packet: bytes = b"packet", arrived: float = 1.0, *, queue: QueueDefinition = ORDERS
 ) -> AppendLog:
+    """A change that appends a message to the message log of a queue."""
     return AppendLog(queue.identifier, lookup_id, packet, arrived)
 
 
 def trim(
     before: float | None = None, keep_bytes: int | None = None, *, queue: QueueDefinition = ORDERS
 ) -> TrimLog:
+    """A change that trims the message log of a queue."""
     return TrimLog(queue.identifier, before, keep_bytes)
 
 
