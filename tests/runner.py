@@ -95,7 +95,7 @@ def _is_within(name: str, packages: Iterable[str]) -> bool:
 
 @attrs.frozen
 class Workers(WorkerPool):
-    """trial's workers, each of which runs L{tests.worker}."""
+    """Workers of trial, each of which runs L{tests.worker}."""
 
     def _launchWorkerProcesses(self, spawner: Any, protocols: Any, arguments: Any) -> None:
         def spawn(protocol: Any, executable: str, args: list[str], **kwargs: Any) -> None:

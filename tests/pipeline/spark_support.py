@@ -58,5 +58,5 @@ class SparkTestCase(SynchronousTestCase):
         self.spark = shared_session()
 
     def rows(self, frame: Any) -> list[dict[str, Any]]:
-        """What a data frame holds."""
+        """The rows of a data frame."""
         return [row.asDict(recursive=True) for row in frame.collect()]

@@ -84,7 +84,7 @@ class StreamTests(EstateCase):
         self.assertEqual(found, expected)
 
     def test_columns(self) -> None:
-        """The columns are those of the record format, or those that were asked for, in that order."""
+        """The columns are those of the record format, or the requested ones, in that order."""
         self.assertEqual(tuple(self.read().columns), names_of(MESSAGE_COLUMNS))
         self.assertEqual(tuple(self.read(stream="events").columns), names_of(EVENT_COLUMNS))
         self.assertEqual(self.read("label, offset").columns, ["label", "offset"])
@@ -141,7 +141,7 @@ class StreamTests(EstateCase):
         self.assertEqual(self.offsets(subscribePattern="orders"), [])
 
     def test_offsets(self) -> None:
-        """A range has its beginning and not its end, whatever the priorities."""
+        """A range includes its start and excludes its end, for any priorities."""
         some = '{"orders": {"0": 5}}'
         until = r'{".\\private$\\orders": {"0": 9}}'
         for stream in ("queue", "log"):
@@ -170,7 +170,7 @@ class StreamTests(EstateCase):
 
 
 class PushDownTests(EstateCase):
-    """What is not asked for is not read."""
+    """Unselected rows are not read."""
 
     def plan(self, frame: DataFrame) -> str:
         return str(frame._jdf.queryExecution().executedPlan().toString())
@@ -187,7 +187,7 @@ class PushDownTests(EstateCase):
         self.assertEqual(self.read("offset,topic").where("topic in ('a', 'b')").count(), 0)
 
     def test_any_filter_is_right(self) -> None:
-        """Whatever was pushed down, the rows are those that a filter without a source finds."""
+        """With any pushed filters, the rows equal those of a filter in Spark."""
         rows = [
             (row.offset, row.timestamp, row.topic) for row in self.read("offset,timestamp,topic").collect()
         ]
@@ -226,7 +226,7 @@ class PushDownTests(EstateCase):
 
 
 class RefusalTests(EstateCase):
-    """What cannot be read is refused in one line, which names it."""
+    """Unreadable inputs are refused in one line, which names them."""
 
     def test_refusals(self) -> None:
         """Unknown stores, options, streams, queues, columns and offsets."""
@@ -276,7 +276,7 @@ class RefusalTests(EstateCase):
         self.assertIn("written by a newer version of msmq (schema 99, this one knows ", self.refused())
 
     def test_trimmed_log(self) -> None:
-        """What was trimmed is an error if it is asked for by its number, unless that may be."""
+        """Trimmed entries are an error if they are requested by number, unless C{failOnDataLoss} is off."""
         write_log(Path(self.path), [TrimLog(ORDERS.identifier, keep_bytes=3 * len(packet(10)))])
         some = {"stream": "log", "startingOffsets": '{"orders": {"0": 5}}'}
         self.assertIn(

@@ -18,7 +18,7 @@ from tests.project.example_files import example
 
 
 class MeddlerTests(SynchronousTestCase):
-    """What becomes of express messages."""
+    """Faults injected into express messages."""
 
     def setUp(self) -> None:
         self.demo = example("demo_meddler")
@@ -54,13 +54,13 @@ class MeddlerTests(SynchronousTestCase):
 
 
 class EditingTests(SynchronousTestCase):
-    """What becomes of exported records."""
+    """Changes of exported records."""
 
     def setUp(self) -> None:
         self.demo = example("demo_pipeline")
 
     def test_edit(self) -> None:
-        """What was removed, repeated and swapped is reported exactly; offsets rise without a hole."""
+        """Removed, repeated and swapped records are reported exactly; offsets increase without gaps."""
         directory = Path(self.mktemp())
         directory.mkdir()
         names = [f"{number:05}" for number in range(5000)]
@@ -77,7 +77,7 @@ class EditingTests(SynchronousTestCase):
         self.assertTrue(done.removed and done.repeated and done.swapped)
 
     def test_verdict(self) -> None:
-        """What was found and not done, or done and not found, or less often, is wrong."""
+        """Findings without a fault, faults without a finding, and wrong counts are violations."""
         verdict: Any = self.demo.Verdict()
         out = StringIO()
         with redirect_stdout(out):

@@ -134,7 +134,7 @@ class ExportTestCase(CommandTestCase):
 
 
 class ExportTests(ExportTestCase):
-    """What is in the files."""
+    """Content of the files."""
 
     def test_queue(self) -> None:
         """A queue becomes one file a day, with every column, and the packets as they are."""
@@ -211,7 +211,7 @@ class AgainTests(ExportTestCase):
     """An export goes on where the one before it ended."""
 
     def test_log(self) -> None:
-        """What came since is added; what is there is left alone."""
+        """New entries are added; existing files are not changed."""
         for stream, name, entry in ((True, "orders", log), (False, "events", event)):
             self.directory = Path(self.mktemp())
             self.write([entry(number) for number in range(1, 4)])
@@ -225,7 +225,9 @@ class AgainTests(ExportTestCase):
             self.assertEqual(set(before) - set(self.files), set())
 
     def test_queue(self) -> None:
-        """What is in no file is added, be its number higher or lower; what was received stays exported."""
+        """Messages that are in no file are added, with higher or lower numbers; received messages stay
+        exported.
+        """
         self.write([put(1), put(3), put(5, priority=0)])
         self.export("orders")
         self.write(
@@ -341,7 +343,7 @@ class AgainTests(ExportTestCase):
 
 
 class TroubleTests(ExportTestCase):
-    """What cannot be done is named."""
+    """Errors name the problem."""
 
     def test_two_at_once(self) -> None:
         """Two exports never write into one directory together."""
@@ -469,7 +471,7 @@ class CommandTests(ExportTestCase):
         self.assertEqual(json.loads(decoded)["format"], "json")
 
     def test_refusals(self) -> None:
-        """What is wrong is one line."""
+        """An error is one line."""
         output = ("--output", str(self.directory), "--data", str(self.data))
         self.assert_refused(["export", "none", *output], 2, "none")
         self.assert_refused(["export", "orders", *output, "--decode", "rot13"], 2, "--decode", "rot13")

@@ -41,7 +41,7 @@ class FileCase(SparkTestCase):
 
 
 class ExportedTests(FileCase):
-    """What `msmq export` writes."""
+    """Files written by C{msmq export}."""
 
     def export(self, name: str, topic: str, numbers: range, *, is_log: bool = False) -> list[StoredPacket]:
         counts = {} if is_log else {"aborts": 0, "moves": 1}
@@ -57,7 +57,7 @@ class ExportedTests(FileCase):
         return stored
 
     def test_exporter(self) -> None:
-        """What an export of a store writes has every message once, as the store itself has them."""
+        """An export of a store has every message once, with the same values as the store."""
         data = write_log(self.directory / "data", estate())
         directory = self.directory / "files"
         with store_at(str(data)) as store:

@@ -32,7 +32,7 @@ ENTERPRISE = Path(__file__).parent.parent.parent / "examples" / "enterprise" / "
 
 
 def stored(number: int, topic: str, *, is_logged: bool = False, **facts: Any) -> StoredPacket:
-    """A message of ALPHA as it lies somewhere."""
+    """A message of ALPHA in some store."""
     packet = user_packet(b"body", message_id=number, source=ALPHA, sent_time=SENT + number)
     counts = {} if is_logged else {"aborts": 0, "moves": 0}
     return StoredPacket(
@@ -49,7 +49,7 @@ def export(path: Path, *packets: StoredPacket) -> None:
 
 
 class InputTests(SynchronousTestCase):
-    """What C{--input} says."""
+    """Values of C{--input}."""
 
     def test_names(self) -> None:
         """A location with a name, or called by its last part."""
@@ -171,7 +171,7 @@ class CommandTests(SynchronousTestCase):
         self.assertIn(r"no input has that queue; did you mean .\private$\orders?", err)
 
     def test_exceptions(self) -> None:
-        """What NServiceBus wrote into the extension is found in an export, which has the packets."""
+        """Headers of NServiceBus in the extension are read from an export, which has the packets."""
         headers = {"ExceptionType": "Shop.Gone", "Message": "order 17 is gone"}
         infos = "".join(
             f"<HeaderInfo><Key>NServiceBus.ExceptionInfo.{key}</Key><Value>{value}</Value></HeaderInfo>"
@@ -209,7 +209,7 @@ class CommandTests(SynchronousTestCase):
         self.assertIn(complaint, err)
 
     def test_what_is_wrong(self) -> None:
-        """Whatever is wrong is one line that names it."""
+        """An error is one line that names the problem."""
         inputs = self.write_estate()
         output = ("--output", str(self.directory / "out"))
         self.refuse("unrecognized arguments: --nonsense", "loss", *inputs, *output, "--nonsense", status=2)
@@ -231,7 +231,7 @@ class CommandTests(SynchronousTestCase):
         self.assertFalse((self.directory / "out").exists())
 
     def test_files_that_are_none(self) -> None:
-        """What is not an export, or a newer one, is refused by name."""
+        """A file that is not an export, or a newer one, is refused by name."""
         output = ("--output", str(self.directory / "out"))
         rubbish = self.directory / "rubbish.parquet"
         rubbish.write_bytes(b"rubbish")

@@ -85,7 +85,7 @@ class KillTests(SynchronousTestCase):
         self.sent += sum(1 for _ in self.server.client.send(self.messages(part), pipelined=True))
 
     def until_committed(self, process: subprocess.Popen[bytes], batches: int) -> None:
-        """Wait until so many batches are there."""
+        """Wait until this number of batches is committed."""
         while self.batches() < batches:
             self.assertIsNone(process.poll(), (self.home / "log").read_text(errors="replace")[-2000:])
             self.assertLess(time.monotonic(), self.give_up)

@@ -68,7 +68,7 @@ class TextTests(SynchronousTestCase):
         )
 
     def test_cells(self) -> None:
-        """Nothing that a terminal obeys, or that spoils a line, is in a cell; what is unknown is a dash."""
+        """A cell has no control characters and no line breaks; an unknown value is a dash."""
         self.assertEqual(cell_text("a\x1b[2J\nb"), "a\ufffd[2J\ufffdb")
         self.assertEqual(
             [cell_text(cell) for cell in (None, True, 1.5, 1000)], ["-", "yes", "1.500", "1,000"]
@@ -109,7 +109,7 @@ class PageTests(SynchronousTestCase):
 
     @given(st.text(max_size=30))
     def test_any_text(self, text: str) -> None:
-        """The name of a queue, whatever it is, is text in the page."""
+        """The name of a queue, with any characters, is text in the page."""
         table = Table(text, [text], [[text]])
         page = Reader(html_page(report(Section("Fates", text, [table]))))
         self.assertEqual(page.elements.count("table"), 1)

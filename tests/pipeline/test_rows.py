@@ -96,14 +96,14 @@ class MessageRowTests(SynchronousTestCase):
         self.assertEqual((row["value"], row["body"], row["body_base64"]), (b"\0\xff", None, "AP8="))
 
     def test_limits(self) -> None:
-        """A time limit is in seconds, and null if there is none."""
+        """A time limit is in seconds, and null without a limit."""
         self.assertIsNone(row_of(user_packet(b""))["time_to_reach_queue"])
         packet = user_packet(b"")
         row = row_of(packet[:48] + b"\x3c\0\0\0" + packet[52:])
         self.assertEqual(row["time_to_be_received"], 60)
 
     def test_capture(self) -> None:
-        """What was captured has no time of arrival in a queue."""
+        """A captured message has no arrival time."""
         row = row_of(user_packet(b""), arrived=1.0, timestamp_type=0)
         self.assertEqual(
             (row["timestamp"], row["arrived_time"]), (datetime(1970, 1, 1, 0, 0, 1, 0, UTC), None)
@@ -120,7 +120,7 @@ class MessageRowTests(SynchronousTestCase):
 
     @given(user_packets())
     def test_any_packet(self, packet: bytes) -> None:
-        """What a column holds is what the message's JSON says."""
+        """Every column equals the value in the message's JSON."""
         row = row_of(packet)
         record = message_json(UserMessageView(packet))
         self.assertEqual([row[name] for name in SAME], [record[name] for name in SAME])

@@ -43,7 +43,7 @@ class JavaTests(SynchronousTestCase):
         return str(self.assertRaises(SparkUnavailable, find_java))
 
     def test_none(self) -> None:
-        """Where there is none, one line names what is missing and how to get it."""
+        """If Java or pyspark is missing, one line names it and how to install it."""
         said = self.refused()
         self.assertIn(f"no Java at $JAVA_HOME, {self.home}", said)
         self.assertIn("apt-get install openjdk-17-jre-headless", said)

@@ -1,4 +1,6 @@
-"""C{spark.readStream.format("msmq")}: each message once, whatever happens to the query or the log."""
+"""C{spark.readStream.format("msmq")}: each message once, under any failure of the query or
+trim of the log.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,7 @@ class StreamingCase(SparkTestCase):
 
 
 class OnceTests(StreamingCase):
-    """What is read."""
+    """Rows that a stream reads."""
 
     def test_resumes(self) -> None:
         """A query goes on where the one before it ended; a message that is more urgent is not passed over."""
@@ -195,7 +197,7 @@ class LossTests(StreamingCase):
         self.assertIn("the checkpoint is of the queue manager ", self.refused(failOnDataLoss="false"))
 
     def test_refusals(self) -> None:
-        """What has no log cannot be a stream, and offsets beyond the log are named."""
+        """A stream without a log is refused, and offsets beyond the log are named."""
         self.write(PutQueue(BILLS))
         for options, expected in (
             ({"stream": "journal"}, "the stream journal can be read as a batch only: it has no log"),
@@ -211,7 +213,7 @@ class OffsetTests(StreamingCase):
     """Offsets as a checkpoint has them."""
 
     def test_progress(self) -> None:
-        """Offsets only rise, whatever is asked between them, and slices cover each number once."""
+        """Offsets only increase, for any sequence of queries, and slices cover each number once."""
         self.write(*(log(number, priority=number % 8) for number in range(1, 31)))
         options = {"path": str(self.store), "startingOffsets": "earliest", "minPartitions": "2"}
         progress = LogProgress(read_options(options), "queue")

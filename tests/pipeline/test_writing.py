@@ -66,12 +66,12 @@ class WritingCase(SparkTestCase):
 
 
 def records(destination: str = ORDERS, *, key: str = "", transactional: bool | None = None) -> RecordBuilder:
-    """What makes records of rows, with queues of this kind."""
+    """A builder of records for queues of this kind."""
     return RecordBuilder(destination, key, lambda name: transactional)
 
 
 class BatchTests(WritingCase):
-    """What is sent."""
+    """Messages sent from rows."""
 
     def test_messages(self) -> None:
         """A row is a message with the properties that its columns name."""
@@ -116,7 +116,7 @@ class BatchTests(WritingCase):
         self.assertEqual(self.server.client.queue(queue)["messages"], 3)
 
     def test_idempotent_by_key(self) -> None:
-        """What is sent again under its keys is there once; another C{key} makes other messages of it."""
+        """Messages sent again under their keys exist once; another C{key} sends new ones."""
         frame = self.orders(20)
         self.write(frame, destination=ORDERS)
         self.write(frame, destination=ORDERS)
@@ -143,7 +143,7 @@ class BatchTests(WritingCase):
         self.assertEqual(self.server.client.queue(r".\private$\others")["messages"], 1)
 
     def test_dry_run(self) -> None:
-        """Nothing is sent, and what could not be is refused all the same."""
+        """No message is sent, and rows that cannot be sent are refused all the same."""
         self.write(self.orders(5), destination=ORDERS, dryRun="true")
         self.assertEqual(self.bodies(), [])
         wrong = self.orders(5).selectExpr("*", "9 as priority")

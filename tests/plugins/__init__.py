@@ -1,1 +1,1 @@
-"""Plugins: which one is selected, what is reported of those that cannot be used, and what each kind does."""
+"""Plugins: selection, reports of unusable ones, and the contract of each kind."""

@@ -12,7 +12,7 @@ import twisted.plugins
 
 
 class PluginTestCase(SynchronousTestCase):
-    """A test whose only plugins are those that it writes."""
+    """A test with only the plugins that it writes."""
 
     def setUp(self) -> None:
         self.directory = Path(self.mktemp()).resolve()

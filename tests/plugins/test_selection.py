@@ -40,7 +40,7 @@ class SelectionTests(PluginTestCase):
         return str(error)
 
     def test_selected_by_name(self) -> None:
-        """Of several plugins the one with the name is used."""
+        """The plugin with the name is used."""
         self.write("two_stores", "one = Factory('one')\ntwo = Factory('two')\n")
         chosen = select_plugin("two", IStorageFactory, (), kind="store")
         self.assertEqual(chosen.name, "two")
@@ -99,7 +99,7 @@ store = Factory()
             self.assertIn(str(path), said)
 
     def test_store_that_is_none(self) -> None:
-        """What a factory returns is checked too, before a server uses it."""
+        """The result of a factory is checked before a server uses it."""
         self.write("nothing", "store = Factory('nothing')\n")
         error = self.assertRaises(StorageDescriptionError, make_store, "nothing:x", Path())
         self.assertIn("'nothing:x': what the plugin 'nothing' has created cannot be used", str(error))

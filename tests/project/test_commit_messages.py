@@ -19,7 +19,7 @@ class CommitMessageTests(SynchronousTestCase):
     """C{.ci/check-commit-message}."""
 
     def check(self, message: str) -> str:
-        """What it says of a message; nothing if the message is as it should be."""
+        """The output of the check for a message; empty for a valid one."""
         file = Path(self.mktemp())
         file.write_text(message, encoding="utf-8")
         found = subprocess.run([str(CHECK), str(file)], capture_output=True, text=True, check=False)

@@ -132,12 +132,12 @@ class CrashTests(SynchronousTestCase):
         self.assertEqual(self.judge(), [])
 
     def test_lost(self) -> None:
-        """What did not arrive is counted, and the first is named."""
+        """Missing messages are counted, and the first is named."""
         del self.labels[7:9]
         self.assertEqual(self.judge(), ["2 transactional messages never arrived, 0007 the first of them"])
 
     def test_twice(self) -> None:
-        """What arrived again is counted."""
+        """Duplicates are counted."""
         self.labels.insert(3, "0003")
         self.assertEqual(
             self.judge(), ["1 transactional messages arrived more than once, 0003 the first of them"]
@@ -223,5 +223,5 @@ class DemoTests(SynchronousTestCase):
 
 
 def _counted(counts: KindCounts) -> dict[str, int]:
-    """The kinds of which there were any."""
+    """The kinds of packets with a count."""
     return {kind: count for kind, count in attrs.asdict(counts).items() if count}

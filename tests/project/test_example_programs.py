@@ -69,7 +69,7 @@ class ProgramTests(SynchronousTestCase):
         self.assertEqual(process.returncode, 0)
 
     def output(self, program: str, number: int) -> list[str]:
-        """What a program prints that ends by itself."""
+        """The output of a program that ends by itself."""
         process = self.begin(str(EXAMPLES / program), "data", own_address(number))
         output, _ = process.communicate(timeout=DEADLINE)
         self.assertEqual(process.returncode, 0, output)
@@ -201,7 +201,7 @@ routing_server = true
         self.assertEqual(len(list((self.directory / "out").glob("*.json"))), 20)
 
     def answer_to(self, client: UUID) -> bytes:
-        """What the queue manager answers to an introduction."""
+        """The answer of the queue manager to an EstablishConnection packet."""
         with socket.create_connection((own_address(6), 1801), timeout=DEADLINE) as peer:
             peer.sendall(establish(client))
             answer = b""

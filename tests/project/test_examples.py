@@ -78,7 +78,7 @@ class OneNodeTestCase(NodesTestCase):
 
     @property
     def lines(self) -> list[str]:
-        """What the example printed."""
+        """The output lines of the example."""
         return self.output.getvalue().splitlines()
 
     def waiting(self) -> int:
@@ -241,7 +241,7 @@ class JournalStoreTests(MessageStoreContract, TestCase):
         return store
 
     async def test_keeps_what_was_committed(self) -> None:
-        """What was committed is there when the file is opened again."""
+        """Committed changes are there when the file is opened again."""
         store = await self.opened(PutQueue(ORDERS), put(1, b"kept"))
         _, snapshot = await self.reopened(store)
         self.assertEqual([row[0] for row in snapshot.messages[ORDERS.identifier]], [1])

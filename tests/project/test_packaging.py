@@ -1,4 +1,5 @@
-"""What an installation holds, from a wheel and from an editable checkout, and what CI reports.
+"""Content of an installation, from a wheel and from an editable checkout, and the reports
+of CI.
 
 Packages are built from a copy of the project and installed into a new environment, which sees the
 dependencies of this one but nothing of the checkout.
@@ -165,7 +166,7 @@ class MetadataTests(SynchronousTestCase):
     """setup.cfg says what the package needs."""
 
     def test_imports_are_declared(self) -> None:
-        """Whatever the package imports from outside stands in install_requires or in an extra for users."""
+        """Every imported distribution is in install_requires or in an extra for users."""
         configuration = configparser.ConfigParser()
         configuration.read(PROJECT / "setup.cfg", encoding="utf-8")
         lists = [configuration["options"]["install_requires"]]

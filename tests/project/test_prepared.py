@@ -36,7 +36,7 @@ class PreparedTests(SynchronousTestCase):
         self.directory.mkdir(parents=True)
 
     def both(self, *command: str) -> list[tuple[int, str, str]]:
-        """What becomes of a program by itself, and of one that is forked."""
+        """The results of a program by itself, and of a forked one."""
         path = [str(PROGRAMS / command[0]), *command[1:]]
         alone = subprocess.run(path, capture_output=True, text=True, timeout=DEADLINE, cwd=self.directory)
         forked = run(path, timeout=DEADLINE, cwd=self.directory)

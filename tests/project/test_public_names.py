@@ -187,11 +187,11 @@ class PublicNamesTests(SynchronousTestCase):
         self.assertEqual([name for name in names if getattr(module, name, None) is None], [])
 
     def test_front_door(self) -> None:
-        """What an application or a custom broker needs."""
+        """The public names for an application or a custom broker."""
         self.check(msmq, MSMQ)
 
     def test_interfaces(self) -> None:
-        """What can be replaced, what is exchanged there, and the errors that a replacement raises."""
+        """The interfaces of replaceable parts, their values, and the errors that implementations raise."""
         self.check(msmq.interfaces, INTERFACES)
 
     def test_testing(self) -> None:

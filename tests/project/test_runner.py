@@ -22,7 +22,7 @@ STARTS = re.compile(
 
 @attrs.frozen
 class Case:
-    """A test, of which the runner needs no more than its name."""
+    """A test with a name only."""
 
     name: str
 
@@ -69,7 +69,7 @@ class GroupTests(SynchronousTestCase):
 
 
 class TableTests(SynchronousTestCase):
-    """What the runner knows of the suite."""
+    """The runner's table of the suite."""
 
     def test_users_of_servers(self) -> None:
         """Every module that needs Spark or Samba is in the table, so that only one worker starts it."""
@@ -96,7 +96,7 @@ class TableTests(SynchronousTestCase):
 
 
 class WorkerTests(SynchronousTestCase):
-    """What a worker does between two tests."""
+    """A worker between two tests."""
 
     def test_warnings_come_again(self) -> None:
         """A module that has warned warns again in the next test, as trial demands; others are left alone."""

@@ -120,7 +120,7 @@ def leave(alpha: QueueManagerModel, departure: Departure, now: Moment = NOW) -> 
 
 
 def bodies(positions: Iterable[MessagePosition]) -> list[bytes]:
-    """What the messages say."""
+    """The bodies of the messages."""
     return [bytes(position.view.body) for position in positions if position.view is not None]
 
 

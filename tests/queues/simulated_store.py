@@ -22,7 +22,7 @@ class Batch:
 
 
 def nothing() -> None:
-    """What follows when nothing does."""
+    """No consequence."""
 
 
 @attrs.define(eq=False)

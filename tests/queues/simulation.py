@@ -96,7 +96,7 @@ class Alpha:
         return creation.queue
 
     def subqueue(self, queue: Queue, name: str = "sub") -> Queue:
-        """A subqueue, which is made if there is none."""
+        """A subqueue, created if it does not exist."""
         return self.model.collection.subqueue(queue, name, self.now)
 
     def find(self, path: str) -> Queue:
@@ -233,11 +233,11 @@ class Alpha:
         self.perform(self.model.release(positions, self.now))
 
     def bodies(self, queue: Queue) -> list[bytes]:
-        """What a reader would get, in order."""
+        """The bodies that a reader would get, in order."""
         return [self.body(position) for position in queue.peek(1 << 20)]
 
     def body(self, position: MessagePosition) -> bytes:
-        """What a message says, wherever its packet is."""
+        """The body of a message, from memory or the store."""
         return bytes(self.view(position).body)
 
     def view(self, position: MessagePosition) -> UserMessageView:
@@ -405,7 +405,7 @@ class Alpha:
         return [bytes(UserMessageView(kept[number].packet).body) for number in sorted(kept)]
 
     def check(self) -> None:
-        """Check that all counts add up, whatever is pending."""
+        """Check that all counts are consistent, with any pending operations."""
         storage = self.model.storage
         queues = list(self.model.collection.all_queues())
         for queue in queues:

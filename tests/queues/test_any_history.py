@@ -85,7 +85,7 @@ class QueueHistory(RuleBasedStateMachine):
         return seconds != FOREVER and self.now.wall >= position.view.sent_time + seconds
 
     def in_time(self) -> list[int]:
-        """What a reader may get, in order."""
+        """The messages that a reader may get, in order."""
         positions = self.queue.positions
         return sorted(found for found in self.available if not self.is_late(positions[found]))
 
@@ -196,7 +196,7 @@ class QueueHistory(RuleBasedStateMachine):
 
 
 class AnyHistoryTests(SynchronousTestCase):
-    """Nothing is lost, shown twice or out of order, whatever happens in whatever order."""
+    """No message is lost, shown twice or out of order, for any sequence of operations."""
 
     def test_queue(self) -> None:
         """A queue behaves as a sorted set of messages would, over any sequence of calls."""

@@ -67,7 +67,7 @@ class DocumentedTests(SynchronousTestCase):
 
 
 class OwnTests(SynchronousTestCase):
-    """What the document does not have."""
+    """Rules that are not in the document."""
 
     def test_strict(self) -> None:
         """The owner alone, whichever account it is, unless a list is supplied."""

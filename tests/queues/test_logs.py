@@ -1,4 +1,4 @@
-"""What the logs of a queue manager have: every arrival in a message log, every departure in the event log."""
+"""Logs of a queue manager: every arrival in a message log, every removal in the event log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LogCase(SynchronousTestCase):
         self.queue = self.alpha.create(log=True)
 
     def logged(self, queue: Queue | None = None) -> list[bytes]:
-        """What the message log holds."""
+        """The entries of the message log."""
         identifier = (self.queue if queue is None else queue).definition.identifier
         entries = self.alpha.store.contents.logs.get(identifier, ())
         return [bytes(UserMessageView(entry.packet).body) for entry in entries]
@@ -63,7 +63,7 @@ class MessageLogTests(LogCase):
         self.assertEqual(self.alpha.stored(self.queue), [])
 
     def test_it_stays(self) -> None:
-        """Whatever becomes of the message, its entry is there, in the order of arrival."""
+        """The entry of a message stays after the message is removed, in the order of arrival."""
         self.alpha.put(self.queue, b"1", arriving(b"2", priority=7), b"3")
         self.alpha.confirm(self.alpha.receive(self.queue))
         self.alpha.purge(self.queue)
@@ -102,7 +102,7 @@ class MessageLogTests(LogCase):
         self.assertEqual(packets[0::2], packets[1::2], "with their places in the sequence")
 
     def test_moves(self) -> None:
-        """What is moved there has arrived before."""
+        """A moved message has its entry from its arrival."""
         subqueue = self.alpha.subqueue(self.queue)
         self.alpha.put(self.queue, b"1")
         self.alpha.move(self.queue.peek(1)[0], subqueue)

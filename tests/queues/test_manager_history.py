@@ -163,7 +163,7 @@ class ManagerHistory(CursorUse):
         return [*self.alpha.model.queues(), outgoing]
 
     def all_queues(self) -> list[Queue]:
-        """Those that can be read."""
+        """The queues that can be read."""
         return [
             *self.queues(),
             *(each for queue in self.alpha.model.queues() for each in queue.subqueues.values()),
@@ -469,7 +469,7 @@ class ManagerHistory(CursorUse):
 
 
 class ManagerHistoryTests(SynchronousTestCase):
-    """Nothing is lost, nothing is there twice, and everything adds up, whatever happens in whatever order."""
+    """No message is lost or duplicated, and all counts are consistent, for any sequence of operations."""
 
     def test_queue_manager(self) -> None:
         """Over any sequence of calls, failures of the store and crashes."""

@@ -13,7 +13,7 @@ from tests.queues.simulation import Alpha
 
 
 def mortal(body: bytes, seconds: int = 5) -> UserMessageView:
-    """A transactional message that has to be received within so many seconds."""
+    """A transactional message with this TimeToBeReceived in seconds."""
     return arriving(body, transactional=True, time_to_be_received=seconds)
 
 
@@ -39,7 +39,7 @@ class MeanwhileCase(SynchronousTestCase):
         return names
 
     def said(self, position: MessagePosition) -> bytes:
-        """What a message that is gone said."""
+        """The body of a removed message."""
         assert position.view is not None
         return bytes(position.view.body)
 
@@ -91,7 +91,7 @@ class DeletedTests(MeanwhileCase):
         self.assertEqual(len(self.alpha.events), 2)
 
     def test_a_removal_that_is_stored(self) -> None:
-        """A message that is just being removed was received, whatever becomes of its queue."""
+        """A message whose removal is being stored counts as received, also if its queue is deleted."""
         held = self.alpha.receive(self.queue)
         self.store.is_slow = True
         self.alpha.confirm(held)
@@ -264,7 +264,8 @@ class PurgedTests(MeanwhileCase):
         return [*received, *moved]
 
     def test_committed(self) -> None:
-        """What was received counts as received; what was to be moved leaves as purged; sends survive.
+        """Received messages count as received; messages to be moved are removed as purged; sent
+        ones stay.
 
         MQDMPR-3.1.1.11-04
         """
@@ -287,7 +288,7 @@ class PurgedTests(MeanwhileCase):
         self.assertEqual(self.queue.positions, {})
 
     def test_a_commit_that_is_not_stored(self) -> None:
-        """What was purged is not forgotten by it: an abort then lets both leave, another commit the one."""
+        """A failed commit does not cancel the purge: an abort removes both messages, another commit one."""
         held = self.take()
         self.store.fails = 1
         self.alpha.commit(self.transaction)
@@ -386,7 +387,8 @@ class ExpiredTests(MeanwhileCase):
         return self.queue
 
     def test_received_and_committed(self) -> None:
-        """A message that a transaction has when its time is over is received all the same.
+        """A message held by a transaction at its expiry is received all the
+        same.
 
         MQDMPR-3.1.7.2.7-01 (reading 32: there is no operation for it, it waits for what its reader decides)
         """
@@ -406,7 +408,7 @@ class ExpiredTests(MeanwhileCase):
         self.assertNotIn(waits, self.alpha.reads)
 
     def test_moved(self) -> None:
-        """Its time goes on in the subqueue, and if it is over by then it leaves from there."""
+        """Its time limit continues in the subqueue, from where it is removed when it has expired."""
         for seconds, told in ((2, []), (9, [("NACK_RECEIVE_TIMEOUT", b"5")])):
             target = self.alpha.subqueue(self.queue)
             transaction = self.alpha.begin()

@@ -1,4 +1,4 @@
-"""What memory holds of messages: express ones up to a limit, and copies of stored packets up to another."""
+"""Memory of messages: express ones up to a limit, and copies of stored packets up to another."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ class OverflowCase(SynchronousTestCase):
 
 
 class OverflowTests(OverflowCase):
-    """Express messages for which memory has no room."""
+    """Express messages beyond the memory limit."""
 
     def test_beyond_the_limit(self) -> None:
-        """What does not fit goes to the store as express, the rest does not; all are there in order."""
+        """Messages beyond the limit go to the store as express ones; all are there in order."""
         admission = self.alpha.put(self.queue, *(express(b"%d" % number) for number in range(4)))
         self.assertEqual(
             self.kept(),
@@ -126,7 +126,7 @@ class OverflowTests(OverflowCase):
             self.assertEqual(self.in_store(), 0)
 
     def test_a_store_that_fails(self) -> None:
-        """Then memory keeps them all the same, whatever has happened to them meanwhile."""
+        """Memory keeps the messages then, after any operations on them meanwhile."""
         self.store.is_slow = True
         self.alpha.put(self.queue, *(express(b"%d" % number) for number in range(6)))
         first = self.alpha.receive(self.queue, 3)
@@ -306,7 +306,7 @@ class PacketMemoryTests(SynchronousTestCase):
         self.queue = self.alpha.create()
 
     def put(self, count: int) -> None:
-        """Let so many recoverable messages come in."""
+        """Admit this number of recoverable messages."""
         self.alpha.put(self.queue, *(arriving(b"x" * 300, recoverable=True) for _ in range(count)))
 
     def cached(self) -> list[bool]:
@@ -318,14 +318,14 @@ class PacketMemoryTests(SynchronousTestCase):
         self.alpha.check_store()
 
     def test_the_first_have_room(self) -> None:
-        """Those that are received first keep their room, the others are read when they are wanted."""
+        """The packets that are received first stay cached, the others are read on demand."""
         self.put(2)
         self.put(2)
         self.assertEqual(self.cached(), [True, True, False, False])
         self.assertEqual(self.alpha.model.storage.cached, 2 * SIZE)
 
     def test_room_comes_back(self) -> None:
-        """What leaves gives its room to what comes after it."""
+        """The cache space of removed messages is used for later ones."""
         self.put(3)
         self.alpha.confirm(self.alpha.receive(self.queue, 2))
         self.assertEqual(self.alpha.model.storage.cached, 0)
@@ -374,7 +374,7 @@ class PacketMemoryTests(SynchronousTestCase):
         self.assertEqual(self.cached(), [True, False, False])
 
     def test_sent_in_a_transaction(self) -> None:
-        """What is committed counts as well."""
+        """Committed messages count towards the limit too."""
         queue = self.alpha.create("t", transactional=True)
         transaction = self.alpha.begin()
         self.alpha.send_in(transaction, queue, *(b"x" * 300 for _ in range(3)))

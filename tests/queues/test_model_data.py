@@ -85,7 +85,8 @@ class QueueTests(SynchronousTestCase):
     """[MS-MQDMPR] 3.1.1.2."""
 
     def test_defaults(self) -> None:
-        """What was not said of a queue: no limits, no journal, any message.
+        """A queue with default properties has no limits, no journal, and accepts any
+        message.
 
         MQDMPR-3.1.7.1.33-02
         """
@@ -96,7 +97,8 @@ class QueueTests(SynchronousTestCase):
         self.assertEqual(definition.privacy, QueuePrivacy.OPTIONAL)
 
     def test_properties_survive(self) -> None:
-        """Every property of a private queue is there again after a restart.
+        """Every property of a private queue is the same after a
+        restart.
 
         MQDMPR-3.1.1.2-04: Type, whatever it is, changes nothing.
         """
@@ -246,7 +248,8 @@ class MessageTests(SynchronousTestCase):
     """[MS-MQDMPR] 3.1.1.12."""
 
     def test_defaults(self) -> None:
-        """Of no class, express, untraced, with no queues for answers, and asking for nothing.
+        """A message with default properties is of class normal, express, untraced, without administration and
+        response queues, and requests nothing.
 
         MQDMPR-3.1.1.12-18 MQDMPR-3.1.1.12-24
         """

@@ -39,7 +39,7 @@ class OrderTests(SynchronousTestCase):
         self.assertEqual(bodies(receive(self.model, self.queue, count=16)), expected)
 
     def test_transactional_messages_have_no_priority(self) -> None:
-        """A transactional message lies behind all others, whatever its sender said."""
+        """A transactional message is behind all others, for any priority of its sender."""
         put(
             self.model, self.queue, arriving(b"t", priority=7, transactional=True), arriving(b"e", priority=0)
         )
@@ -86,7 +86,7 @@ class OrderTests(SynchronousTestCase):
         self.assertEqual(bodies(receive(self.model, self.queue, count=9)), peek_order(b"023567"))
 
     def test_late_commit_keeps_its_position(self) -> None:
-        """A message whose storing took longer still precedes those that came after it."""
+        """A message that took longer to store still precedes those that arrived after it."""
         slow = self.model.admit([(self.queue, arriving(b"slow", recoverable=True))], NOW)
         put(self.model, self.queue, b"quick", b"quick too")
         self.model.commit(slow, NOW)
@@ -116,7 +116,7 @@ class OrderTests(SynchronousTestCase):
         st.lists(st.tuples(st.integers(0, 7), st.booleans()), max_size=30), st.randoms(use_true_random=False)
     )
     def test_any_order_of_releases(self, sent: list[tuple[int, bool]], chance: random.Random) -> None:
-        """Whatever is held and returned in between, the order of a queue does not change."""
+        """Locking and releasing messages in any order does not change the order of a queue."""
         alpha, queue = fresh()
         for number, (priority, _) in enumerate(sent):
             put(alpha, queue, arriving(b"%d" % number, priority=priority))
@@ -133,7 +133,7 @@ class ManyMessagesTests(SynchronousTestCase):
     """The length of a queue costs its readers nothing."""
 
     def test_many_locked_in_front(self) -> None:
-        """Taking and giving back one message passes over none of the ten thousand that are held."""
+        """Locking and releasing one message does not traverse the ten thousand that are locked."""
         alpha, queue = fresh()
         put(alpha, queue, *[arriving(b"x")] * 10_100)
         receive(alpha, queue, count=10_000)

@@ -44,7 +44,9 @@ class OrderedPositionsTests(SynchronousTestCase):
     def test_it_is_a_sorted_list(
         self, steps: list[tuple[str, int]], length: int, place: int, mark: int
     ) -> None:
-        """Whatever is inserted and removed: the rest is in order, and is found from any position."""
+        """After any insertions and removals it is equal to a sorted list, and searches from any position
+        agree.
+        """
         self.patch(ordered, "CHUNK_LENGTH", length)
         line: OrderedPositions[MessagePosition] = OrderedPositions()
         there: dict[int, MessagePosition] = {}

@@ -61,7 +61,7 @@ class PackedPositionTests(SynchronousTestCase):
     @given(STEPS, st.booleans())
     @settings(max_examples=150, deadline=None)
     def test_any_steps(self, steps: list[tuple[str, int]], is_restored: bool) -> None:
-        """Whatever is done, the queue finds what a sorted list finds, and messages expire in time."""
+        """After any operations, the queue finds what a sorted list finds, and messages expire in time."""
         rows = [(*row[:3], row[0] % 7 or None, *row[4:]) for row in messages()] if is_restored else []
         queue, _ = restored(rows)
         deadlines = queue.deadlines
@@ -156,7 +156,7 @@ class PackedPositionTests(SynchronousTestCase):
         )
 
     def test_few_objects(self) -> None:
-        """What is not looked at stays packed: a read makes objects of one chunk, and so does a look-up."""
+        """Unused chunks stay packed: a read creates objects of one chunk, and so does a look-up."""
         queue, _ = restored(messages())
         before = len(queue.positions.loaded())
         queue.peek(3)
@@ -194,7 +194,7 @@ class PackedPositionTests(SynchronousTestCase):
         self.assertIsNone(before.current())
 
     def test_apart(self) -> None:
-        """What a purge had marked is returned and cannot be received."""
+        """A message that a purge has marked is removed when it is returned, and cannot be received."""
         apart = {LEVELS[0] << 56 | 5}
         queue, objects = restored(messages(), apart)
         self.assertLessEqual(apart, {one.lookup_id for one in objects})

@@ -121,7 +121,7 @@ class FindTests(SynchronousTestCase):
                     self.assertTrue(self.model.is_local(name))
 
     def test_every_queue_has_a_name(self) -> None:
-        """By the name that a queue is known by it is found, whatever its kind."""
+        """A queue of any kind is found by its name."""
         self.model.restore(Snapshot(queues=[PUBLIC]), NOW)
         board = self.model.find(PublicFormatName(GAMMA))
         assert board is not None
@@ -163,7 +163,7 @@ class ArrivalTests(SynchronousTestCase):
         self.queue = create(self.model, "Orders")
 
     def test_host_of_a_direct_name_does_not_count(self) -> None:
-        """A message that was sent to us by whatever name of ours is for the queue that its path names."""
+        """A message sent to any of our names is for the queue in the path."""
         for text in (
             "DIRECT=OS:alpha\\private$\\orders",
             "DIRECT=OS:nickname\\PRIVATE$\\orders",

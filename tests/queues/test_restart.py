@@ -1,4 +1,4 @@
-"""What a queue manager has again when it is started again."""
+"""State of a queue manager after a restart."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class RestartTests(SynchronousTestCase):
         self.assertEqual(position.packet, arriving(b"1").packet)
 
     def test_removed_messages_stay_away(self) -> None:
-        """What was received and removed does not come back; what was only held does."""
+        """Received messages do not return; locked ones do."""
         self.create()
         self.put(b"1", b"2")
         queue = self.model.find(PATH)

@@ -20,7 +20,7 @@ def guids(names: str | Iterable[str]) -> tuple[UUID, ...]:
 
 
 def name(identifier: UUID) -> str:
-    """The name of which C{identifier} was made."""
+    """The name from which C{identifier} was derived."""
     return identifier.bytes.rstrip(b"\0").decode()
 
 
@@ -77,7 +77,7 @@ class Estate(TopologyBuilder):
 
     @property
     def topology(self) -> Topology:
-        """What is well formed in it."""
+        """The valid part of an enterprise."""
         return self.build().topology
 
     def sound(self) -> Topology:

@@ -13,7 +13,7 @@ from msmq.routing.topology_builder import TopologyBuilder
 
 @attrs.frozen
 class Plan:
-    """What a directory holds, in its order."""
+    """The contents of a directory, in order."""
 
     sites: tuple[Site, ...]
     links: tuple[RoutingLink, ...]
@@ -111,7 +111,7 @@ def well_kept(draw: st.DrawFn, *, one_site: bool = False) -> Plan:
 
 @st.composite
 def neglected(draw: st.DrawFn) -> Plan:
-    """Anything that a directory may hold: sites that nothing leads to, gates that are none, whatever."""
+    """Any contents of a directory, with unreachable sites, invalid gates and other faults."""
     identifiers = _identifiers(draw, draw(st.integers(0, 5)), 0xA)
     known = st.sampled_from([*identifiers, UUID(int=0xA << 64 | 99)])
     numbers = _identifiers(draw, draw(st.integers(0, 7)), 0xB)

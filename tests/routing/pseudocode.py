@@ -192,7 +192,7 @@ class Pseudocode:
 
 
 def cheapest_by_trying(graph: networkx.Graph[UUID], start: UUID, end: UUID) -> int | None:
-    """The cost of the best of all paths, each of which is tried."""
+    """The cost of the best of all paths, by exhaustive search."""
     others = [site for site in graph if site not in (start, end)]
     costs = []
     for length in range(len(others) + 1):

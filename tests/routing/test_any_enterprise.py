@@ -81,7 +81,7 @@ class AgreementTests(SynchronousTestCase):
             self.check_member(gate, naive.get_site_gate_for_site(site))
 
     def check_searched_rows(self, topology: Topology, own: UUID, table: RoutingTable) -> None:
-        """What is computed for one message is what the table has."""
+        """Assert that the rows computed for one message equal those of the table."""
         for site in [*(site.identifier for site in topology.sites), NOBODY]:
             found = table_towards(topology, own, [site])
             self.assertEqual(found.own_sites, table.own_sites)
@@ -106,12 +106,14 @@ class AgreementTests(SynchronousTestCase):
     @given(plan=neglected())
     @any_enterprise
     def test_neglected(self, plan: Plan) -> None:
-        """Whatever a directory holds, only a missing route raises, and the rest is still routed."""
+        """With any contents of a directory, only a missing route raises, and other messages are
+        still routed.
+        """
         self.check(plan.builder().build().topology)
 
 
 class DeliveryTests(SynchronousTestCase):
-    """What becomes of a message when each queue manager does what its own GetNextHops says."""
+    """The path of a message when each queue manager applies its own GetNextHops."""
 
     def ways(self, topology: Topology, source: UUID, destination: UUID) -> list[list[UUID]]:
         """Every route that a message can take, by any candidate of each hop.

@@ -38,7 +38,9 @@ class ExampleTests(SynchronousTestCase):
         )
 
     def test_equally_far(self) -> None:
-        """Of two that are as far, one waits for the other; where no lower cost helps a higher one does."""
+        """Of two at the same distance, one waits for the other; where no lower cost helps, a higher
+        one does.
+        """
         [first, *_] = problems("A-B 1, B-C 1, C-D 1, D-E 1, E-A 1")
         self.assertEqual(
             first,

@@ -88,7 +88,7 @@ class RouterTestCase(SynchronousTestCase):
         self.kept = KeptTopology(self.store, execute)
 
     def store(self, changes: Sequence[Change], what: str) -> None:
-        """What the store of a queue manager would keep."""
+        """The state that the store of a queue manager would hold."""
         for change in changes:
             assert isinstance(change, PutState)
             self.state[change.name] = change.value
@@ -174,7 +174,7 @@ class DirectoryRouterTests(RouterTestCase):
         self.assertEqual(self.hops(self.opened(), "cB"), ["hB"])
 
     def test_another_source(self) -> None:
-        """What another queue manager would do can be asked as well."""
+        """The next hops of another queue manager can be computed too."""
         router = self.opened()
         self.assertEqual(self.hops(router, "cC", source="gB"), ["gA"])
         self.assertEqual(self.hops(router, "cC", source="cB"), ["gB"])
@@ -283,7 +283,7 @@ class DirectoryRouterTests(RouterTestCase):
         self.assertNotIn(b"gA.example.com", self.state[TOPOLOGY], "it is compressed")
 
     def test_damaged(self) -> None:
-        """What cannot be read of the store is logged and not used."""
+        """A damaged stored topology is logged and not used."""
         self.opened()
         self.directory.is_connected = False
         whole = dict(self.state)
@@ -314,7 +314,7 @@ class DirectoryRouterTests(RouterTestCase):
         self.assertIn("link A - {58000000-0000-0000-0000-000000000000}", refused.detail)
 
     def test_failing_thread(self) -> None:
-        """What goes wrong in making a table is logged, and counts as a reading that failed."""
+        """An error in computing a table is logged, and counts as a failed read."""
         failing = False
 
         def in_thread(function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
@@ -366,7 +366,7 @@ class GetDirectoryDataTests(RouterTestCase):
     """[MS-MQBR] 3.1.5.9, with a directory that answers what a test says."""
 
     def read(self, *outcomes: Outcome) -> tuple[DirectoryRouter, list[DirectoryRequest]]:
-        """What a router asks for when it opens, if these are the answers; it finds nothing after them."""
+        """The queries of a router at its start, with these answers and no others."""
         played = Played()
         reply = replies(*outcomes, *[FAILED] * 10)
 

@@ -1,4 +1,5 @@
-"""Alternates while queue managers are down: no message circles, in any enterprise, whatever each believes.
+"""Alternates while queue managers are down: no routing loop, in any enterprise, with any
+beliefs.
 
 C{MSMQ_SOAK} is the number of enterprises of each kind where it shall be another than usual.
 """
@@ -69,7 +70,7 @@ class ExampleTests(SynchronousTestCase):
         self.assertEqual(hops(topology, "gA", "cD", "gC"), ["gE"])
 
     def test_equally_near(self) -> None:
-        """Of two that are equally near, one may use the other: that of the greater identifier."""
+        """Of two at the same distance, one may use the other: the one with the greater identifier."""
         topology = Estate("A-X 1, X-Z 1, B-Y 1, Y-Z 1, A-B 1").sound()
         self.assertEqual(hops(topology, "gB", "cZ", "gY"), ["gA"])
         self.assertEqual(hops(topology, "gA", "cZ", "gX"), ["gX"])
@@ -86,7 +87,7 @@ class ExampleTests(SynchronousTestCase):
         self.assertEqual(hops(topology, "rA", "cB", "gA", "hA"), ["gA", "hA"])
 
     def test_listed_servers(self) -> None:
-        """Of in- and out-routing servers those are taken that can be reached, and no others."""
+        """Of in- and out-routing servers those that can be reached are used, and no others."""
         estate = Estate("A-B 1")
         for server in ("rA", "sA"):
             estate.machine(server, "A", routing_server=True)
@@ -123,7 +124,7 @@ class ExampleTests(SynchronousTestCase):
 
 
 class AnyEnterpriseTests(SynchronousTestCase):
-    """What holds for all."""
+    """Properties of any enterprise."""
 
     def follow(self, topology: Topology, data: st.DataObject) -> None:
         """A message goes from hop to hop, by the state that each queue manager has when it has the message.
@@ -155,7 +156,7 @@ class AnyEnterpriseTests(SynchronousTestCase):
     @given(plan=well_kept(), data=st.data())
     @any_enterprise
     def test_no_second_visit(self, plan: Plan, data: st.DataObject) -> None:
-        """A message visits no queue manager twice, whatever each believes, and whenever that changes."""
+        """A message visits no queue manager twice, with any beliefs that change at any time."""
         self.follow(plan.builder().build().topology, data)
 
     @given(plan=neglected(), data=st.data())
@@ -167,7 +168,7 @@ class AnyEnterpriseTests(SynchronousTestCase):
     @given(plan=well_kept(), data=st.data())
     @any_enterprise
     def test_waits_or_arrives(self, plan: Plan, data: st.DataObject) -> None:
-        """With some queue managers down, of which each learns when it dials, a message arrives or waits for
+        """With some queue managers down, which others detect when they dial, a message arrives or waits for
         one of them; when they are back it arrives from where it is.
         """
         topology = plan.builder().build().topology

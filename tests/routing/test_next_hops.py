@@ -138,7 +138,7 @@ class RoutingServerTests(SynchronousTestCase):
         self.assertEqual(hops(estate.sound(), "router", "far"), ["far"])
 
     def test_in_routing_servers(self) -> None:
-        """MQBR-3.1.5.2-03: one that is not an in-routing server hands over to those that are."""
+        """MQBR-3.1.5.2-03: a router that is not an in-routing server forwards to one that is."""
         estate = self.estate()
         estate.machine("second", "A", routing_server=True)
         estate.machine("near", "A", into="second gA")
@@ -210,7 +210,7 @@ class SiteGateTests(SynchronousTestCase):
         self.assertEqual(hops(estate.sound(), "gA", "far"), ["far"])
 
     def test_in_routing_servers(self) -> None:
-        """MQBR-3.1.5.3-02: one that is not an in-routing server hands over to those that are."""
+        """MQBR-3.1.5.3-02: a router that is not an in-routing server forwards to one that is."""
         estate = self.estate()
         estate.machine("router", "A", routing_server=True)
         estate.machine("near", "A", into="router")

@@ -84,7 +84,7 @@ class RouteTests(SynchronousTestCase):
         )
 
     def test_long_route(self) -> None:
-        """Of a route through many sites the text leaves out the middle."""
+        """The text about a long route omits its middle."""
         letters = "ABCDEFGHIJKLMNOP"
         chain = ", ".join(f"{one}-{two} 1" for one, two in pairwise(letters))
         found = self.route(Estate(chain).sound(), "gA", "gP")

@@ -81,7 +81,7 @@ class RoutingTableTests(SynchronousTestCase):
         self.assertEqual((next_sites(table)["F"], table.rows[guid("F")].is_tied), ("B", True))
 
     def test_parallel_links(self) -> None:
-        """Of several links between two sites the cheapest counts, and its gates are used."""
+        """Of several links between two sites the cheapest one is used, with its gates."""
         estate = Estate("A-B 5 gA gB, B-A 2 gA b0, A-B 3 gA gB")
         estate.machine("b0", "B", routing_server=True)
         topology = estate.sound()

@@ -1,4 +1,4 @@
-"""What a topology answers about one queue manager."""
+"""Queries of a topology about one queue manager."""
 
 from __future__ import annotations
 

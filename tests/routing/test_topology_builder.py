@@ -1,4 +1,4 @@
-"""What is wrong with an enterprise is said by name, and left out."""
+"""Faults of an enterprise are reported by name, and left out."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class FaultTests(SynchronousTestCase):
         )
 
     def test_duplicate_identifiers(self) -> None:
-        """Of two sites or queue managers with one identifier the first counts."""
+        """Of two sites or queue managers with one identifier the first is used."""
         estate = Estate("A-B 1")
         estate.add_site(guid("A"), "again", where="estate.toml:3")
         estate.machine("gA", "B")
@@ -87,7 +87,7 @@ class FaultTests(SynchronousTestCase):
         )
 
     def test_empty_lists(self) -> None:
-        """An enterprise without sites, queue managers, or links where there are several sites, is none."""
+        """An enterprise without sites, queue managers, or links between several sites, is a fault."""
         self.assert_fault(
             Estate(),
             ProblemKind.NOTHING,
@@ -117,7 +117,7 @@ class FaultTests(SynchronousTestCase):
         )
 
     def test_long_cycle(self) -> None:
-        """Of a cycle of many queue managers the middle is left out of the words."""
+        """The report of a long cycle omits its middle."""
         estate = Estate(sites="A")
         for number in range(2000):
             estate.machine(f"r{number}", "A", routing_server=True, out=f"r{(number + 1) % 2000}")
@@ -140,7 +140,7 @@ class FaultTests(SynchronousTestCase):
         self.assertEqual(names(next_hops(estate.topology, guid("one"), guid("two"))), ["gA"])
 
     def test_unreadable(self) -> None:
-        """What a directory cannot even hand over is a fault as well."""
+        """An object that a directory cannot return is a fault too."""
         estate = Estate("A-B 1")
         estate.report("link A - C", "cost 'cheap' is not a number", "estate.toml:9")
         self.assert_fault(
@@ -148,7 +148,9 @@ class FaultTests(SynchronousTestCase):
         )
 
     def test_bound(self) -> None:
-        """Of very many problems the first are kept, faults rather than others, and the number of the rest."""
+        """Only the first of very many problems are stored, faults rather than notices, with the number of the
+        rest.
+        """
         estate = Estate(sites="A")
         for number in range(MAXIMUM_PROBLEMS + 5):
             estate.machine(f"m{number}", "")
@@ -255,7 +257,7 @@ class CheckTests(SynchronousTestCase):
         )
 
     def test_parallel_links(self) -> None:
-        """Of two links between the same sites the dearer one is named."""
+        """Of two links between the same sites the more expensive one is reported."""
         self.assert_notice(
             Estate("A-B 1, B-A 2"),
             ProblemKind.PARALLEL_LINKS,
@@ -283,7 +285,7 @@ class CheckTests(SynchronousTestCase):
         )
 
     def test_duplicate_names(self) -> None:
-        """Two of one name are named, in whatever case."""
+        """Two objects with one name are reported, case-insensitively."""
         estate = Estate("A-B 1")
         estate.add_queue_manager(guid("other"), "GA", sites=[guid("B")])
         self.assert_notice(
@@ -294,7 +296,7 @@ class CheckTests(SynchronousTestCase):
         )
 
     def test_one_address_for_two(self) -> None:
-        """Two queue managers with one address, or one name, cannot be told apart by dialling."""
+        """Two queue managers with one address, or one name, are reported."""
         estate = Estate("A-B 1")
         for name, host, address in (
             ("one", "one.example.com", "10.0.0.1"),

@@ -36,7 +36,7 @@ class DescribingTests(SynchronousTestCase):
         self.assertFalse(answer["problem"])
 
     def test_ends(self) -> None:
-        """By name whatever its case, or by GUID; an unknown one is named."""
+        """A queue manager is found by name, case-insensitively, or by GUID; an unknown one is named."""
         self.assertEqual(find_ends(self.topology, "CA", str(guid("cC"))), (guid("cA"), guid("cC")))
         for ends in (("nobody", "cA"), ("cA", "nobody")):
             refused = self.assertRaises(NoRoute, find_ends, self.topology, *ends)

@@ -117,7 +117,7 @@ class RoutingCoreTests(SynchronousTestCase):
         self.assertEqual((core.refused, self.hops(core)), (None, ["gB"]))
 
     def test_several_faults(self) -> None:
-        """Of several faults the first is named, and the number of the others."""
+        """The first of several faults is named, with the number of the others."""
         refused = self.read(self.running(), "A-B 0, B-C 0, A-A 1", 3600)
         assert isinstance(refused, TopologyRefused)
         self.assertTrue(refused.detail.endswith("left out, and 2 more"), refused.detail)
@@ -150,7 +150,7 @@ class RoutingCoreTests(SynchronousTestCase):
         self.assertIsInstance(self.read(core, FAULTY, 10800), TopologyRefused)
 
     def test_notices(self) -> None:
-        """What is only likely not meant is taken."""
+        """A topology with notices only is used."""
         core = self.running()
         self.assertIsInstance(self.read(core, "A-B 3 gA, A-C 1", 3600), TopologyTaken)
 

@@ -1,1 +1,1 @@
-"""What secures messages: keys, ciphers, signatures, certificates, access."""
+"""Security of messages: keys, ciphers, signatures, certificates, access."""

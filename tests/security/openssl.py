@@ -16,7 +16,8 @@ LEGACY: Final = ("-provider", "legacy", "-provider", "default")
 
 
 def openssl(*arguments: str, data: bytes = b"") -> bytes:
-    """What openssl answers.
+    """The output of
+    openssl.
 
     @raise SkipTest: it is not installed.
     """

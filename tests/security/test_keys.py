@@ -94,7 +94,7 @@ class KeyRingTests(SynchronousTestCase):
         self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
 
     def test_weak_keys_come_and_go_with_their_setting(self) -> None:
-        """They are published only while they are allowed; those that were made stay for the next time."""
+        """They are published only while they are allowed; existing ones are kept."""
         strong = self.ring()
         self.assertEqual(len(strong.encryption_keys.keys), 1)
         weak = self.ring(weak=True)
@@ -144,14 +144,14 @@ class KeyRingTests(SynchronousTestCase):
             self.ring()
 
     def test_a_write_that_was_cut_off(self) -> None:
-        """What is left of it is no key."""
+        """The remainder of an interrupted write is not used as a key."""
         self.directory.mkdir()
         (self.directory / "encryption-aes.pem.new").write_bytes(b"half a k")
         self.ring()
         self.assertFalse((self.directory / "encryption-aes.pem.new").exists())
 
     def test_lengths_under_rsa(self) -> None:
-        """What is not as long as the modulus was made for another key."""
+        """Data of another length than the modulus was encrypted for another key."""
         ring = self.ring()
         for size in (0, 1, 127, 129, 256):
             with self.assertRaises(CipherError) as caught:

@@ -71,7 +71,8 @@ class SigningTests(SigningContract, SynchronousTestCase):
         return credentials(number)
 
     def test_openssl_signs(self) -> None:
-        """What openssl has signed is found right, with each hash that it knows.
+        """Signatures by openssl verify, with each hash that it
+        supports.
 
         MQMQ-2.2.19.3-18.
         """
@@ -84,7 +85,7 @@ class SigningTests(SigningContract, SynchronousTestCase):
             self.assertIsNone(self.make().verify(encoded, signature[::-1], algorithm, [data]))
 
     def test_openssl_verifies(self) -> None:
-        """What we have signed is found right by openssl, and is the same to the bit."""
+        """openssl verifies our signatures, and produces identical ones."""
         certificate, private = certificate_files()
         data = b"some data"
         for algorithm, name in DIGESTS.items():
@@ -174,7 +175,7 @@ class SigningTests(SigningContract, SynchronousTestCase):
         self.assertEqual(self.make().verify(encoded, signature, HashAlgorithm.SHA_512, [b"data"]), 0)
 
     def test_keys_that_are_none(self) -> None:
-        """Nothing of a damaged key is shown."""
+        """The error about a damaged key shows nothing of it."""
         made = self.credentials()
         assert made.private_key is not None
         for private in (*RUBBISH, made.private_key[:-1], credentials(2, "ec").private_key):
@@ -271,7 +272,7 @@ class FileCertificateStoreTests(CertificateStoreContract, SynchronousTestCase):
         self.assertIn("no certificate of a queue manager is called so", str(error))
 
     def test_no_room(self) -> None:
-        """What cannot be written is an error that names the file."""
+        """The error about a failed write names the file."""
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         self.directory.write_bytes(b"")
         error = self.assertRaises(CertificateStoreError, self.put)

@@ -116,7 +116,9 @@ class TlsServerTests(TestCase):
         self.assertEqual(beta.inspection.status().sessions_refused, {})
 
     async def refused(self, host: str, pins: str | None, *, counted_by: str, because: str) -> None:
-        """Nothing arrives; one side counts it and says why; the message waits, and arrives when it may."""
+        """Assert that no message arrives, one side counts the refusal with its reason, and the message
+        arrives once it is allowed.
+        """
         beta = await self.beta(self.listening(pins))
         alpha = await self.alpha(host)
         side, address = (beta, ALPHA_ADDRESS) if counted_by == "BETA" else (alpha, BETA_ADDRESS)
@@ -186,7 +188,7 @@ class TlsServerTests(TestCase):
         self.assertEqual(beta.inspection.sessions(), [])
 
     async def test_silent_connections_do_not_lock_out_others(self) -> None:
-        """Connections that never begin TLS are closed for those that send; no message is lost."""
+        """Connections that never begin TLS are closed in favour of those that send; no message is lost."""
         beta = await self.beta(self.listening(self.alpha_files.pin), "[limits]\nmax_handshakes = 3\n")
         silent = [socket.create_connection((BETA_ADDRESS, self.port)) for _ in range(10)]
         for connection in silent:

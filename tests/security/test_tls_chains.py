@@ -118,12 +118,12 @@ class ChainTests(SynchronousTestCase):
         raise AssertionError("the server said something")
 
     def test_pinned(self) -> None:
-        """A pinned certificate passes, whatever its issuer."""
+        """A pinned certificate is accepted, from any issuer."""
         self.assertTrue(self.connect(self.chain[0].fingerprint(hashes.SHA256()).hex()))
         self.assertEqual(self.refused, [])
 
     def test_pinned_in_the_chain(self) -> None:
-        """It has to be his own."""
+        """Only the peer's own certificate can be pinned."""
         for certificate in (self.chain[1], self.chain[-1]):
             self.assertFalse(self.connect(certificate.fingerprint(hashes.SHA256()).hex()))
         self.assertEqual(len(self.refused), 2)

@@ -30,7 +30,7 @@ class TlsFiles:
 
     @classmethod
     def make(cls, directory: Path, name: str, *, days: int = 30, passphrase: bytes | None = None) -> TlsFiles:
-        """Make one that is valid for so many days; negative if it has expired."""
+        """Create a certificate that is valid for this number of days; negative if it has expired."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         end = datetime.now(UTC) + timedelta(days=days)

@@ -110,7 +110,7 @@ class EmulatedDirectory:
         )
 
     def found(self, request: Any) -> list[Record] | None:
-        """What a search finds; C{None} if its base is not there."""
+        """The entries that a search finds; C{None} if its base does not exist."""
         base, scope = request.baseObject.decode(), request.scope
         if not base and scope == 0:
             return [self.root()]

@@ -38,7 +38,8 @@ _USERS: Final = ("postgres", "nobody")
 
 
 def programs() -> Path:
-    """Where the programs of the newest PostgreSQL are.
+    """The directory of the programs of the newest
+    PostgreSQL.
 
     @raise SkipTest: there is none, or none that can be run.
     """
@@ -87,7 +88,7 @@ class PostgresqlServer:
         return self.directory / ".s.PGSQL.5432"
 
     def url(self, *options: str, user: str = USER) -> str:
-        """Of its database C{postgres}."""
+        """The URL of its database C{postgres}."""
         return f"postgresql://{user}@/postgres?{'&'.join((f'host={self.directory}', *options))}"
 
     def connect(self) -> psycopg.Connection[tuple[object, ...]]:
@@ -159,7 +160,7 @@ class PostgresqlServer:
                 process.suspend()
 
     def thaw(self) -> None:
-        """Let them go on."""
+        """Resume the stopped processes."""
         for process in self._processes():
             with suppress(psutil.NoSuchProcess):
                 process.resume()
@@ -226,7 +227,7 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def url(self, *options: str, user: str = USER) -> str:
-        """Of the server's database C{postgres}, through the proxy."""
+        """The URL of the server's database C{postgres}, through the proxy."""
         return f"postgresql://{user}@127.0.0.1:{self.port}/postgres?{'&'.join(options)}"
 
     def hold(self, what: Literal["requests", "answers"]) -> None:

@@ -76,7 +76,7 @@ class PreparedProcess(subprocess.Popen[Any]):
 
 
 class _PreparedTransport(twisted_process.Process):
-    """What C{reactor.spawnProcess} gives."""
+    """The transport that C{reactor.spawnProcess} returns."""
 
     def _fork(
         self, path: str, uid: None, gid: None, executable: str, args: Any, environment: Any, **kwargs: Any

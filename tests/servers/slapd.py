@@ -171,7 +171,7 @@ class SlapdServer:
                 time.sleep(0.001)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Resume the stopped process."""
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
 

@@ -21,6 +21,6 @@ class CollectorTests(SynchronousTestCase):
     """L{msmq.service.collector}, in a process of its own."""
 
     def test_settled(self) -> None:
-        """What the start has made is not looked at again, and collections are rare; they do not end."""
+        """Objects of the start are excluded from collections, which are rare but continue."""
         said = subprocess.check_output([sys.executable, "-c", PROGRAM], text=True)
         self.assertEqual(said.strip(), f"True {THRESHOLDS} True")

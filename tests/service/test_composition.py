@@ -69,7 +69,7 @@ def omitted(function: ast.FunctionDef) -> Iterator[tuple[str, str]]:
 
 
 class CompositionTests(SynchronousTestCase):
-    """What C{compose} and its helpers construct."""
+    """Objects that C{compose} and its helpers construct."""
 
     def test_every_argument_is_given(self) -> None:
         """Each constructor gets every argument: a setting that is forgotten here would be one without effect.
@@ -142,7 +142,7 @@ class DirectoryTests(SynchronousTestCase):
         return parts, made
 
     def test_servers_that_were_found(self) -> None:
-        """A directory without servers of its own begins with those that discovery found."""
+        """A directory without configured servers uses those that discovery has found."""
         _, [directory] = self.compose("[directory]\nbackend = 'ldap:///DC=example'\n", ("ds.example",))
         self.assertIsInstance(directory, LdapDirectory)
         self.assertEqual(directory.servers, ("ds.example",))

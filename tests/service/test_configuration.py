@@ -92,7 +92,7 @@ class ReadingTestCase(SynchronousTestCase):
 
 class LoadTests(ReadingTestCase):
     def test_reads_every_table(self) -> None:
-        """What the file says is what the server does."""
+        """Every table of the file takes effect."""
         configuration = load(self.write(WHOLE))
         queue_manager = configuration.queue_manager
         self.assertEqual(
@@ -131,7 +131,8 @@ class LoadTests(ReadingTestCase):
         )
 
     def test_starts_without_a_file(self) -> None:
-        """Nothing has to be configured: everything is on loopback and kept in C{./msmq-data}.
+        """No configuration is required: the server listens on loopback and uses
+        C{./msmq-data}.
 
         MQQB-1.9-01: it listens on the assigned port, and dials it.
         """
@@ -353,7 +354,7 @@ class LoadTests(ReadingTestCase):
 
     @given(st.text(st.sampled_from("[]{}=\"'.,# \n0123456789abcdefghilmoqrstu_"), max_size=60))
     def test_any_text_is_loaded_or_refused(self, text: str) -> None:
-        """Whatever stands in the file, the answer is a configuration or the list of its problems."""
+        """Any text results in a configuration or in a list of its problems."""
         try:
             load(self.write(text))
         except ConfigurationError as error:
@@ -408,7 +409,7 @@ class DocumentationTests(SynchronousTestCase):
         self.assertTrue(all(len(cells) == 5 and cells[4] for cells in rows.values()))
 
     def test_every_session_setting_has_a_key(self) -> None:
-        """Nothing that [MS-MQQB] leaves to configuration is out of the operator's reach."""
+        """Every setting that [MS-MQQB] leaves to configuration has a key."""
         keys = {key for table in ("queue_manager", "limits", "timers", "security") for key in TABLES[table]}
         self.assertEqual(set(attrs.fields_dict(SessionSettings)) - keys, set())
 

@@ -104,10 +104,10 @@ class SourceTests(SynchronousTestCase):
 
 
 class MachineTests(SynchronousTestCase):
-    """What config check finds that the text alone does not show."""
+    """Problems that config check finds on the machine, not in the text."""
 
     def problems(self, text: str) -> list[str]:
-        """What is wrong with a file, without its name."""
+        """The problems of a file, without its name."""
         path = Path(self.mktemp())
         path.write_text(text)
         return [str(problem).removeprefix(f"{path}:") for problem in check(path)]

@@ -11,7 +11,7 @@ from msmq.session.descriptor_shares import DescriptorShares
 
 
 class DescriptorLimitTests(SynchronousTestCase):
-    """What C{twistd msmq} does with the limit at start."""
+    """The limit of open files at the start of C{twistd msmq}."""
 
     def test_the_soft_limit_becomes_the_hard_one(self) -> None:
         """A process that was started with a small soft limit may open as many files as it is allowed to."""

@@ -118,7 +118,7 @@ class EnterpriseServerTests(TestCase):
         raise AssertionError("it has started")
 
     async def test_first_start(self) -> None:
-        """It has the identifier in the file, by its name whatever the case of that, and keeps it."""
+        """It takes its identifier from the file, by its name case-insensitively, and keeps it."""
         server = await self.started("alpha")
         assert server.parts is not None
         self.assertEqual(server.parts.manager.model.identifier, ALPHA)

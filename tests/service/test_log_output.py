@@ -73,7 +73,7 @@ class LogOutputTests(SynchronousTestCase):
         return LogPublisher(self.output)
 
     def test_levels(self) -> None:
-        """What is less important than the level is left out; a room may have a level of its own."""
+        """Lines below the level are omitted; a room may have a level of its own."""
         publisher = self.publisher(LogSettings(level="warn", levels={"net": "debug", "directory": "error"}))
         for room in ("net", "manager", "directory"):
             log = Logger(namespace=f"msmq.{room}.somewhere", observer=publisher)
@@ -93,7 +93,7 @@ class LogOutputTests(SynchronousTestCase):
         self.assertNotIn("not any more", self.stream.getvalue())
 
     def test_json(self) -> None:
-        """Each line is an object, whatever its fields are, with the traceback of a failure."""
+        """Each line is an object, with any fields, and with the traceback of a failure."""
         publisher = self.publisher(LogSettings(format="json"))
         log = Logger(namespace="msmq.net.session", observer=publisher)
         log.info("peer {peer}\nsaid {data}", peer=UUID(int=7), data=b"\xff")

@@ -26,7 +26,7 @@ class ReactorTurnTests(SynchronousTestCase):
         self.addCleanup(globalLogPublisher.removeObserver, observer)
 
     def lines(self) -> list[str]:
-        """What the log got."""
+        """The lines in the log."""
         return [str(formatEvent(event)) for event in self.events]
 
     def test_a_busy_reactor_shows(self) -> None:

@@ -71,7 +71,7 @@ encryption_key_bits = 1024
         )
 
     def test_trusted_peers_that_are_denied(self) -> None:
-        """A peer that is denied whatever it sends cannot be trusted."""
+        """C{peers} cannot be combined with C{unauthenticated = "deny"}."""
         text = '[security]\nunauthenticated = "deny"\npeers = ["192.0.2.7"]\n'
         self.assertEqual(
             self.problems(text),

@@ -199,7 +199,7 @@ class ServerTests(TestCase):
             await server.stopService()
 
     async def test_security_settings_apply(self) -> None:
-        """What C{[security]} says of trusted peers, owners, new queues and rules holds."""
+        """The settings of C{[security]} for trusted peers, owners, new queues and rules apply."""
         rules = self.data.parent / f"{self.data.name}.rules"
         rules.write_text("[names]\nclerks = 'S-1-5-21-1-2-3-2001'\n[[queue]]\npath = '*ruled'\n")
         server = await self.started(

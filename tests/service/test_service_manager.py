@@ -30,7 +30,7 @@ class ServiceManagerTests(SynchronousTestCase):
         self.clock = Clock()
 
     def heard(self) -> list[str]:
-        """What was sent since the last call."""
+        """The notifications since the last call."""
         found: list[str] = []
         while True:
             try:

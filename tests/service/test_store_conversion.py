@@ -117,7 +117,7 @@ class ConversionTests(ConversionTestCase):
         self.assertEqual(await self.convert(storage="sqlite"), "")
 
     async def test_two_stores(self) -> None:
-        """Two stores of which none was made from the other are not guessed at."""
+        """With two unrelated stores the server refuses to choose one."""
         await filled(place_of("sqlite", self.data))
         await filled(place_of("log", self.data))
         error = await self.assertFailure(Deferred.fromCoroutine(self.convert()), StorageError)

@@ -160,7 +160,7 @@ class TwistdServiceTests(SynchronousTestCase):
         self.assertTrue(self.reactor.hasStopped)
 
     def test_a_surprise_is_logged_in_full(self) -> None:
-        """What is not a refusal of ours is a defect, and the log has its traceback."""
+        """An unexpected exception is logged with its traceback."""
         _, server = self.late()
         server.started.errback(ZeroDivisionError("surprise"))
         self.assertEqual(self.stderr.getvalue(), "msmq cannot start: surprise\n")

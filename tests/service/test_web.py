@@ -118,13 +118,13 @@ class ConfigurationTests(SynchronousTestCase):
     """Which endpoints are accepted."""
 
     def problems(self, text: str) -> list[str]:
-        """What is wrong with a file."""
+        """The problems of a file."""
         path = Path(self.mktemp())
         path.write_text(text)
         return [str(problem).partition(": ")[2] for problem in check(path)]
 
     def loaded(self, text: str) -> Configuration:
-        """What a file says; its certificates are not looked at."""
+        """The configuration in a file, without reading its certificates."""
         path = Path(self.mktemp())
         path.write_text(text)
         return load(path)

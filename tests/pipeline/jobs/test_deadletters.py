@@ -1,4 +1,4 @@
-"""What failed, in clusters."""
+"""Clusters of failed messages."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def naive(held: list[Row]) -> list[tuple[Any, ...]]:
 
 
 class DeadLetterTests(SynchronousTestCase):
-    """What failed alike."""
+    """Messages that failed for the same reason."""
 
     def check(self, held: list[Row]) -> list[tuple[Any, ...]]:
         found = rows(clusters(failures(messages(*held))), NAMES)
@@ -124,7 +124,9 @@ class DeadLetterTests(SynchronousTestCase):
         )
 
     def test_a_body_that_is_an_exception(self) -> None:
-        """An object of .NET, with what it says of itself; others are none, and headers go before it."""
+        """A .NET exception object is used with its text; other objects are not, and headers take
+        precedence.
+        """
         thrown = {"$type": "Shop.Gone", "ClassName": "Shop.Gone", "Message": "Order 17 is gone"}
         held = [
             message(1, "queue", decoded=json.dumps({"format": "nrbf", "value": thrown})),
@@ -146,7 +148,7 @@ class DeadLetterTests(SynchronousTestCase):
         )
 
     def test_a_fault_of_a_service(self) -> None:
-        """Of SOAP 1.2 and of SOAP 1.1."""
+        """Faults of SOAP 1.2 and of SOAP 1.1."""
         reason = {"Text": {"@lang": "en", "#text": "no order 7"}}
         faults = ({"Code": {"Value": "s:Sender"}, "Reason": reason}, {"faultcode": "a", "faultstring": "b 8"})
         held = [
@@ -169,7 +171,7 @@ class DeadLetterTests(SynchronousTestCase):
     @FEW
     @given(st.data())
     def test_any_failures(self, data: st.DataObject) -> None:
-        """Whatever failed, the clusters are those of the naive calculation."""
+        """For any failures, the clusters are those of the naive calculation."""
         texts = st.text("ab '\"17:\r\n{}Ä", max_size=12) | st.sampled_from(
             ["My.Exception: 7", "", " ", "Error"]
         )

@@ -88,7 +88,7 @@ class LatencyTests(SynchronousTestCase):
     """How long messages take."""
 
     def check(self, held: list[Row]) -> None:
-        """What is found is what the naive calculation finds."""
+        """Assert that the result equals that of the naive calculation."""
         delayed = delays(messages(*held), {}).cache()
         skewed = skews(delayed)
         skew, bound = naive(held)
@@ -173,7 +173,7 @@ class LatencyTests(SynchronousTestCase):
     @FEW
     @given(st.data())
     def test_any_clocks(self, data: st.DataObject) -> None:
-        """Whatever the clocks say, the bounds are those of the naive calculation."""
+        """For any clocks, the bounds are those of the naive calculation."""
         held = []
         times = st.none() | st.integers(SENT - 3 * SECOND, SENT + 3 * SECOND) | st.just(0)
         for number in range(data.draw(st.integers(0, 25))):

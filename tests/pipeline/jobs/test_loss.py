@@ -118,7 +118,7 @@ HAPPENED = [
 
 
 class FateTests(SynchronousTestCase):
-    """What became of a message."""
+    """Fate of a message."""
 
     def test_no_messages(self) -> None:
         """Without messages there is no loss."""
@@ -153,7 +153,7 @@ class FateTests(SynchronousTestCase):
     @FEW
     @given(st.data())
     def test_any_estate(self, data: st.DataObject) -> None:
-        """Whatever lies where, each message has the fate that the naive calculation finds."""
+        """For any estate, each message has the fate of the naive calculation."""
         places = ("queue", "log", "journal", "source_journal", "wire", *DEAD)
         held = []
         for position in range(data.draw(st.integers(0, 40))):

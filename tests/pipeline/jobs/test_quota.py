@@ -51,7 +51,7 @@ def naive(held: list[Row], quotas: list[Row]) -> dict[tuple[str, str], tuple[Any
 
 
 class QuotaTests(SynchronousTestCase):
-    """What fills, and when it is full."""
+    """Growth of queues, and the time when they are full."""
 
     def check(self, held: list[Row], quotas: list[Row]) -> dict[tuple[str, str], Any]:
         forecasts = forecast(growth(messages(*held)), table(quotas, QUOTAS)).collect()
@@ -73,7 +73,9 @@ class QuotaTests(SynchronousTestCase):
         return found
 
     def test_forecast(self) -> None:
-        """What grows by a kilobyte an hour has filled its quota when that is reached; without one never."""
+        """A queue that grows by a kilobyte an hour is full when its quota is reached; without a quota it
+        never is.
+        """
         held = [
             message(hour, place, size=1024, arrived=BEGIN + hour * HOUR + 5)
             for hour in range(5)
@@ -93,7 +95,7 @@ class QuotaTests(SynchronousTestCase):
         self.assertAlmostEqual(found["BETA", "queue"]["messages_an_hour"], 1.0)
 
     def test_refusals(self) -> None:
-        """What was refused over a quota is counted for each destination; other refusals are not."""
+        """Refusals over quota are counted for each destination; other refusals are not."""
         refused = [event(number, "refused", **{"class": 0x8003, "queue": QUEUE}) for number in range(3)]
         refused.append(event(9, "refused", **{"class": 0x8004, "queue": QUEUE}))
         found = rows(refusals(table(refused, EVENTS)), ("store", "queue", "messages", "first", "last"))
@@ -108,7 +110,7 @@ class QuotaTests(SynchronousTestCase):
         self.assertAlmostEqual(row["filled"], 0.9953, 4)
 
     def test_quota_of_every_store(self) -> None:
-        """A quota that an option names replaces those that stores say; that of one store only its own."""
+        """A quota in an option replaces those of all stores; one for a store only that store's."""
         known: list[Quota] = [("A", QUEUE, "queue", 10, None), ("B", QUEUE, "queue", 20, None)]
         one: Quota = ("B", QUEUE.upper(), "queue", 30, 5)
         every: Quota = (None, QUEUE, "queue", 40, None)
@@ -138,7 +140,7 @@ class QuotaTests(SynchronousTestCase):
     @FEW
     @given(st.data())
     def test_any_growth(self, data: st.DataObject) -> None:
-        """Whatever lies where, the forecasts are those of the naive calculation."""
+        """For any messages, the forecasts are those of the naive calculation."""
         places = ("queue", "journal", "log", "source_journal", "dead_letter", "wire")
         held = [
             message(

@@ -28,7 +28,7 @@ def row(number: int, second: float | None, topic: str = QUEUE, **facts: Any) -> 
 
 
 def naive(held: list[Row], queues: list[str], since: int | None, until: int | None) -> list[tuple[Any, ...]]:
-    """The identifiers and queues of those that are sent, in their order."""
+    """The identifiers and queues of the messages to send, in order."""
 
     def place(one: Row) -> tuple[Any, ...]:
         # What has no time comes first.
@@ -53,7 +53,7 @@ def naive(held: list[Row], queues: list[str], since: int | None, until: int | No
 
 
 class ReplayTests(SynchronousTestCase):
-    """What is sent again, and how."""
+    """Selection of messages to send again, and their properties."""
 
     def check(
         self, held: list[Row], queues: list[str], since: int | None = None, until: int | None = None
@@ -98,7 +98,7 @@ class ReplayTests(SynchronousTestCase):
     @FEW
     @given(st.data())
     def test_any_messages(self, data: st.DataObject) -> None:
-        """Whatever came, those are chosen that the naive choice chooses."""
+        """For any messages, the selection is that of the naive calculation."""
         held = [
             row(
                 number,

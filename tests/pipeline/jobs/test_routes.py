@@ -21,7 +21,7 @@ REPORTS = r".\private$\reports"
 
 
 def report(traced: int, source: UUID, reporter: UUID, hops: int, next_hop: str | None, turn: int = 0) -> Row:
-    """What a queue manager reports of one step, in the words of the documents."""
+    """The report of a queue manager about one hop, in the format of the documents."""
     name = str(source).upper()
     lines = [f"<MESSAGE ID>{traced:08X}</MESSAGE ID>", "<TARGET QUEUE>PUBLIC=X</TARGET QUEUE>"]
     if next_hop is not None:

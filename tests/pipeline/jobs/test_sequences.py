@@ -37,7 +37,7 @@ def stream(sequence: int, *numbers: tuple[int, int] | int) -> list[Row]:
 
 
 def naive(held: list[Row]) -> tuple[list[Finding], dict[int | None, tuple[int, int, int]]]:
-    """What is wrong with each stream, and how many messages it has and of what numbers."""
+    """The violations of each stream, its number of messages and their sequence numbers."""
     wrong: list[Finding] = []
     streams: dict[tuple[Any, ...], list[Row]] = {}
     for row in held:
@@ -85,7 +85,7 @@ def naive(held: list[Row]) -> tuple[list[Finding], dict[int | None, tuple[int, i
 
 
 def check(test: SynchronousTestCase, held: list[Row]) -> tuple[list[Finding], DataFrame]:
-    """What is found is what the naive calculation finds; the findings, and the audit."""
+    """Assert that findings and audit equal those of the naive calculation."""
     placed = numbered(messages(*held)).cache()
     found = findings(placed)
     table = rows(found, ("sequence_id", "kind", "id", "missing"))
@@ -100,7 +100,7 @@ def check(test: SynchronousTestCase, held: list[Row]) -> tuple[list[Finding], Da
 
 
 class SequenceTests(SynchronousTestCase):
-    """What is wrong with streams."""
+    """Violations in streams."""
 
     def test_each_finding(self) -> None:
         """Gaps, duplicates and reordering are found, and what expired or is older is not one of them."""
@@ -157,7 +157,7 @@ class SequenceTests(SynchronousTestCase):
     @FEW
     @given(st.data())
     def test_any_streams(self, data: st.DataObject) -> None:
-        """Whatever arrived, the findings are those of the naive calculation."""
+        """For any arrivals, the findings are those of the naive calculation."""
         held: list[Row] = []
         for sequence in range(1, data.draw(st.integers(0, 12)) + 1):
             first = data.draw(st.sampled_from([1, 1, 7, LAST - 3]))

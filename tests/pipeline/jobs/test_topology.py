@@ -53,7 +53,7 @@ def naive(topology: Topology) -> Ways:
 
 
 def effect(before: tuple[int, UUID] | None, after: tuple[int, UUID] | None) -> str | None:
-    """What is different for a pair of sites."""
+    """The difference for a pair of sites."""
     if before is None or after is None:
         return None if before is after else ("reachable" if before is None else "unreachable")
     if before[0] != after[0]:

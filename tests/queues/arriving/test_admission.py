@@ -103,7 +103,7 @@ class VisibilityTests(SynchronousTestCase):
         self.assertEqual(admit(self.model, self.queue, *[b"x"] * 100).changes, [])
 
     def test_withdrawn(self) -> None:
-        """What could not be stored was never there."""
+        """A message that could not be stored never existed."""
         admission = admit(self.model, self.queue, arriving(b"1", recoverable=True), b"2")
         self.model.withdraw(admission)
         self.assertEqual((self.queue.message_count, self.queue.total_bytes), (0, 0))
@@ -323,15 +323,15 @@ class QuotaTests(SynchronousTestCase):
 
 
 class DeletedQueueTests(SynchronousTestCase):
-    """A queue is deleted, whatever is pending."""
+    """Deletion of a queue during any pending operation."""
 
     def setUp(self) -> None:
         self.model = model()
         self.queue = create(self.model)
 
     def test_messages_go_with_it(self) -> None:
-        """Every message of a deleted queue has an event, in the order of arrival, those that readers
-        hold included.
+        """Every message of a deleted queue has an event, in the order of arrival, including those held by
+        readers.
         """
         put(self.model, self.queue, b"1", b"2", arriving(b"3", priority=7))
         receive(self.model, self.queue)

@@ -237,7 +237,7 @@ class CodeTests(SynchronousTestCase):
         self.assertEqual({int(member) for member in MessageClass}, set(CLASSES))
 
     def test_classes_without_a_name(self) -> None:
-        """Others pass through, those that only some documents know among them."""
+        """Unknown classes pass, including those that only other documents define."""
         for number in (0x800C, 0xC003, 0x0100):
             self.assertEqual(with_class(number).message_class, number)
 
@@ -309,7 +309,7 @@ class CodeTests(SynchronousTestCase):
 
 
 class RoundTripTests(SynchronousTestCase):
-    """What is put into a packet comes out of it."""
+    """Values of a packet round-trip."""
 
     @given(messages(), st.integers(0, 0xFFFFFFFF), st.integers(0, 0xFFFFFFFF))
     def test_any_message(self, message: Message, message_id: int, sent_time: int) -> None:

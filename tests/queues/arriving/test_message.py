@@ -1,4 +1,4 @@
-"""What an application may say of a message."""
+"""Properties of a message that an application can set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msmq.structures.status import MQError, Status
 
 
 class DefaultTests(SynchronousTestCase):
-    """A message of which nothing was said."""
+    """A message with default properties."""
 
     def test_defaults(self) -> None:
         """It is express, of priority 3, of no class, does not expire in its queue and asks for nothing."""
@@ -32,7 +32,7 @@ class DefaultTests(SynchronousTestCase):
         self.assertTrue(Message(delivery=Delivery.RECOVERABLE).is_recoverable)
 
     def test_body_is_not_printed(self) -> None:
-        """What is printed of a message, into a log for example, holds neither body nor extension."""
+        """The printed form of a message, in a log for example, has neither body nor extension."""
         text = repr(Message(body=b"secret", extension=b"hidden"))
         self.assertNotIn("secret", text)
         self.assertNotIn("hidden", text)
@@ -137,7 +137,7 @@ class QueueDefinitionTests(SynchronousTestCase):
                 self.assertIn(name.replace("_", " "), caught.exception.detail)
 
     def test_defaults(self) -> None:
-        """MQDMPR-3.1.7.1.33-02: nothing limits a queue of which nothing was said."""
+        """MQDMPR-3.1.7.1.33-02: a queue with default properties has no limits."""
         definition = QueueDefinition(UUID(int=1), "private$\\q")
         self.assertEqual((definition.quota, definition.journal_quota), (0xFFFFFFFF, UNLIMITED))
 

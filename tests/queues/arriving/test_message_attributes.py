@@ -41,7 +41,7 @@ class AllowPeekWhenLockedTests(HandleTestCase):
         self.assertEqual((self.peek(), self.peek(self.cursor())), (EMPTY, EMPTY))
 
     def test_received_in_a_transaction(self) -> None:
-        """What a transaction has received is not seen either, until that aborts."""
+        """A message received in a transaction is not visible, unless the transaction aborts."""
         self.put(b"1")
         transacting = self.model.transacting
         transaction = transacting.transactions.create(ALPHA, 0.0)

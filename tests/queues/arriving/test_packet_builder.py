@@ -213,7 +213,7 @@ class EquivalenceTests(SynchronousTestCase):
 
     @given(st.lists(messages(), max_size=6))
     def test_one_builder_for_many(self, sent: list[Message]) -> None:
-        """What a builder remembers of one message does not get into the next."""
+        """Cached values of one message do not get into the next."""
         builder = PacketBuilder(PrivateFormatName(BETA, 0x10), source=ALPHA)
         for number, message in enumerate(sent):
             packet = builder.build(message, message_id=number, sent_time=number)
@@ -267,7 +267,7 @@ class SeveralDestinationsTests(SynchronousTestCase):
         self.assertEqual(caught.exception.status, Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
 
     def test_more_destinations_than_a_list_has(self) -> None:
-        """A message goes to so many queues at once, and to no more."""
+        """The number of destinations of a message is limited."""
         names = [PrivateFormatName(BETA, number) for number in range(MAXIMUM_ELEMENTS + 1)]
         list_of_destinations(names[1:])
         with self.assertRaises(MQError) as caught:
@@ -276,7 +276,7 @@ class SeveralDestinationsTests(SynchronousTestCase):
 
 
 class FieldTests(SynchronousTestCase):
-    """What stands in the packet."""
+    """Fields of the packet."""
 
     def packet(self, destination: FormatName = DIRECT, **values: Any) -> UserMessage:
         message = Message(**values)
@@ -345,7 +345,7 @@ class FieldTests(SynchronousTestCase):
 
 
 class RefusalTests(SynchronousTestCase):
-    """What no packet can say."""
+    """Values that no packet can hold."""
 
     def refused(self, status: Status, destination: FormatName = DIRECT, **values: Any) -> str:
         with self.assertRaises(MQError) as caught:

@@ -137,7 +137,7 @@ class TextTests(SynchronousTestCase):
             self.assertIsNone(report(view, NOW, queue_manager=BETA))
 
     def test_never_asks(self) -> None:
-        """Nothing comes of a report: no acknowledgement, no journal, no other report."""
+        """A report causes no acknowledgement, no journal copy and no other report."""
         message = reported(traced()).message
         self.assertEqual(
             message,

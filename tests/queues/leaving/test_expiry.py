@@ -41,12 +41,12 @@ BETA_ORDERS = parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\orders")
 
 
 def mortal(body: bytes = b"", seconds: int = 5, *, recoverable: bool = False) -> UserMessageView:
-    """A message that has to be received within so many seconds."""
+    """A message with this TimeToBeReceived in seconds."""
     return arriving(body, time_to_be_received=seconds, recoverable=recoverable)
 
 
 def gone(effects: Sequence[Effect]) -> list[tuple[MessageClass, list[bytes]]]:
-    """What leaves, and why."""
+    """The removed messages, and the reasons."""
     return [
         (effect.message_class, bodies(effect.positions))
         for effect in effects
@@ -67,7 +67,7 @@ class QueueExpiryTests(SynchronousTestCase):
         self.queue = create(self.model)
 
     def look(self, now: Moment) -> list[bytes]:
-        """What a reader would see."""
+        """The messages that a reader would see."""
         found = self.model.receive(self.queue, tag="look", now=now, peek=True, count=99, deadline=0)
         return [body for _, names in completions(found) for body in names]
 
@@ -135,14 +135,15 @@ class QueueExpiryTests(SynchronousTestCase):
         self.assertEqual(gone(self.model.commit(admission, SENT.later(5))), timed_out(b"late"))
 
     def test_sent_by_a_clock_ahead_of_ours(self) -> None:
-        """What seems to be sent in the future is fresh."""
+        """A message with a SentTime in the future has not expired."""
         early = Moment(NOW.monotonic, NOW.wall - 1000)
         put(self.model, self.queue, mortal(b"fresh"), now=early)
         self.assertEqual(self.model.expire(early.later(500)), [])
         self.assertEqual(self.look(early.later(500)), [b"fresh"])
 
     def test_received_in_time(self) -> None:
-        """Nothing happens when the time of a received message would be over.
+        """A received message does not expire
+        later.
 
         MQDMPR-3.1.2.4-03.
         """
@@ -202,7 +203,7 @@ class QueueExpiryTests(SynchronousTestCase):
         self.assertEqual(gone(self.model.expire(set_forward)), timed_out(b"day"))
 
     def test_reads_and_messages_have_clocks_of_their_own(self) -> None:
-        """A read ends by the monotonic clock whatever happens to the other."""
+        """A read ends by the monotonic clock, independent of the wall clock."""
         put(self.model, self.queue, mortal(b"10", 10))
         other = create(self.model, "other")
         self.model.receive(other, tag="waits", now=SENT, deadline=SENT.monotonic + 3)
@@ -235,7 +236,7 @@ class QueueExpiryTests(SynchronousTestCase):
         self.assertEqual(len(completions(effects)), 1)
 
     def test_a_deleted_queue(self) -> None:
-        """What went with its queue does not leave a second time."""
+        """Messages removed with their queue are not removed a second time."""
         put(self.model, self.queue, mortal(b"in"))
         admission = admit(self.model, self.queue, mortal(b"coming"))
         deletion = self.model.delete_queue(self.queue)
@@ -246,7 +247,8 @@ class QueueExpiryTests(SynchronousTestCase):
         self.assertIsNone(self.model.deadline(SENT))
 
     def test_restored_messages(self) -> None:
-        """The store has the expiry of each, so they leave although they are not read.
+        """The store has the expiry of each message, so they expire without being
+        read.
 
         Those that expired before the start leave with the first look at the clock.
         """
@@ -291,7 +293,7 @@ class OutgoingExpiryTests(SynchronousTestCase):
         self.assertEqual(put(self.model, self.queue, *views, now=SENT), [OutgoingReady(self.queue)])
 
     def take(self, now: Moment) -> list[MessagePosition]:
-        """What may be sent."""
+        """The messages that may be sent."""
         return self.model.take(self.queue, 9, "session", now)[0]
 
     def late(self, *names: bytes) -> list[tuple[MessageClass, list[bytes]]]:
@@ -346,7 +348,7 @@ class OutgoingExpiryTests(SynchronousTestCase):
         self.assertEqual((self.queue.message_count, self.model.storage.used), (0, 0))
 
     def test_a_session_ends_too_late(self) -> None:
-        """What comes back from a lost session after its time is not sent again."""
+        """A message that returns from a lost session after its expiry is not sent again."""
         self.put(b"1", b"2")
         sent = self.take(SENT)
         effects = self.model.release(sent, SENT.later(11))

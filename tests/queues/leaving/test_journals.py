@@ -105,7 +105,7 @@ class JournalTests(CopyCase):
         self.assertEqual(self.alpha.bodies(plain.journal), [])
 
     def test_switched_on_and_off(self) -> None:
-        """What counts is the property at the time of the receive."""
+        """The value of the property at the time of the receive decides."""
         alter, altered = self.alpha.model.alter_queue, self.alpha.model.altered
         self.alpha.put(self.queue, b"1", b"2", b"3")
         for is_on in (False, True, False):
@@ -167,7 +167,7 @@ class JournalTests(CopyCase):
         self.assertEqual(self.alpha.bodies(self.journal), [])
 
     def test_a_journal_has_no_journal(self) -> None:
-        """What is received from a journal, or from a queue of the system, is gone."""
+        """Messages received from a journal, or from a system queue, leave no copy."""
         self.alpha.put(self.queue, b"1")
         self.receive()
         self.receive(self.journal)
@@ -175,7 +175,7 @@ class JournalTests(CopyCase):
         self.assertEqual(self.alpha.model.storage.used, 0)
 
     def test_subqueues(self) -> None:
-        """What is received from a subqueue is in the journal of its parent."""
+        """Messages received from a subqueue are in the journal of its parent."""
         subqueue = self.alpha.subqueue(self.queue)
         self.assertIsNone(subqueue.journal)
         self.alpha.put(self.queue, b"1")
@@ -184,7 +184,8 @@ class JournalTests(CopyCase):
         self.assertEqual(self.alpha.bodies(self.journal), [b"1"])
 
     def test_quota(self) -> None:
-        """A copy for which the journal has no room is not made; the receive succeeds.
+        """A copy that exceeds the journal quota is not made; the receive
+        succeeds.
 
         MQDMPR-3.1.1.2-09.
         """
@@ -342,7 +343,7 @@ class DeadLetterTests(CopyCase):
         self.assertEqual([event for event, _ in self.alpha.events], ["purged", "purged", "deleted"])
 
     def test_received_and_given_back_too_late(self) -> None:
-        """Whatever fails first, there is one dead letter."""
+        """There is one dead letter, whichever operation fails first."""
         self.alpha.put(self.queue, asking(b"1"))
         held = self.alpha.receive(self.queue)
         self.alpha.later(SECONDS)
@@ -373,7 +374,7 @@ class DeadLetterTests(CopyCase):
         )
 
     def test_queue_deleted_before_the_commit(self) -> None:
-        """What the transaction sent to it becomes a dead letter with the commit, which the event says."""
+        """Messages that the transaction sent to it become dead letters with the commit, with that event."""
         queue = self.alpha.create("t", transactional=True)
         transaction = self.alpha.begin()
         self.alpha.send_in(transaction, queue, asking(b"1", transactional=True, source=ALPHA))

@@ -78,7 +78,8 @@ class MoveTests(MoveCase):
         self.assertEqual((self.first().lookup_id, self.first().moves), (number, 3))
 
     def test_order_in_the_target(self) -> None:
-        """What is moved lies by priority and age there, whenever it was moved.
+        """Moved messages are ordered by priority and age, independent of the time of the
+        move.
 
         MQDMPR-3.1.7.1.16-03.
         """
@@ -145,7 +146,7 @@ class MoveTests(MoveCase):
         self.assertIs(self.first(self.subqueue).kept, PacketHolder.MEMORY)
 
     def test_locked(self) -> None:
-        """What a reader has, or what is not in the queue any more, cannot be moved."""
+        """A message that a reader holds, or that is not in the queue any more, cannot be moved."""
         self.alpha.put(self.queue, b"1", b"2")
         held = self.alpha.receive(self.queue)
         status = Status.MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION
@@ -178,7 +179,7 @@ class MoveTests(MoveCase):
         self.assertEqual(self.alpha.bodies(self.deadletter), [b"1"])
 
     def test_a_queue_that_is_gone(self) -> None:
-        """Nothing moves to or from it."""
+        """No message moves to or from it."""
         self.alpha.put(self.queue, b"1")
         position = self.first()
         self.alpha.delete(self.subqueue)
@@ -251,7 +252,7 @@ class TransactionalMoveTests(MoveCase):
         self.assertEqual(self.transaction.operations, [])
 
     def test_received_and_moved(self) -> None:
-        """What a reader has, it may move."""
+        """The reader that holds a message may move it."""
         held = self.alpha.receive(self.queue)
         self.alpha.model.transacting.move(self.transaction, held[0], self.subqueue)
         self.alpha.commit(self.transaction)
@@ -396,7 +397,7 @@ class SubqueueTests(MoveCase):
         self.assertEqual(self.alpha.events, [("deleted", "private$\\orders;sub")])
 
     def test_made_again_while_it_is_deleted(self) -> None:
-        """What is in a new subqueue of the same name stays, although the old one is still going."""
+        """Messages in a new subqueue of the same name stay while the old one is being deleted."""
         self.alpha.put(self.queue, b"1", b"2", b"3", b"4")
         for _ in range(3):
             self.alpha.move(self.first(), self.subqueue)
@@ -409,7 +410,7 @@ class SubqueueTests(MoveCase):
         self.assertEqual(self.alpha.stored(again), [b"4"])
 
     def test_made_again_while_it_is_deleted_and_then_a_crash(self) -> None:
-        """What was not deleted yet is there again, and so is what was moved since."""
+        """Undeleted messages are there again, with those moved since."""
         self.alpha.put(self.queue, b"1", b"2", b"3", b"4")
         for _ in range(3):
             self.alpha.move(self.first(), self.subqueue)

@@ -64,7 +64,7 @@ class OutgoingQueueTests(SynchronousTestCase):
         self.assertEqual([position.is_recoverable for position in sent], [False, True])
 
     def test_history_has_an_end(self) -> None:
-        """Of very many attempts to connect the newest are remembered."""
+        """The history has the latest attempts to connect, up to a limit."""
         for number in range(HISTORY_LENGTH + 10):
             entry = ConnectionHistoryEntry(
                 ConnectionStatus.PING_FAILURE, time=number, addresses=("IP=127.0.0.3",)

@@ -44,7 +44,7 @@ class PurgeTests(SynchronousTestCase):
         return names
 
     def left(self, effects: list[Effect]) -> list[bytes]:
-        """What leaves for having been purged."""
+        """The messages removed by a purge."""
         departures = [effect for effect in effects if isinstance(effect, Departure)]
         self.assertEqual({each.message_class for each in departures} - {MessageClass.NACK_Q_PURGED}, set())
         return [name for each in departures for name in bodies(each.positions)]
@@ -60,7 +60,7 @@ class PurgeTests(SynchronousTestCase):
         self.assertEqual(self.purge(), [])
 
     def test_it_leaves_the_store(self) -> None:
-        """What is recoverable is forgotten by the store first."""
+        """Recoverable messages are removed from the store first."""
         put(self.model, self.queue, arriving(b"r", recoverable=True), b"e")
         departure = self.model.purge(self.queue, self.model.last_sequential, 9)
         assert departure is not None
@@ -110,7 +110,7 @@ class PurgeTests(SynchronousTestCase):
         self.assertEqual(self.model.release(held, NOW), [])
 
     def test_a_message_that_is_being_stored(self) -> None:
-        """What has not come in yet survives."""
+        """A message whose arrival is not stored yet is not purged."""
         admission = admit(self.model, self.queue, b"coming")
         self.purge()
         self.model.commit(admission, NOW)

@@ -126,7 +126,7 @@ class PrepareTests(TransactionCase):
             self.assertEqual(self.alpha.bodies(self.queue), expected)
 
     def test_a_commit_that_is_not_stored(self) -> None:
-        """What was prepared is still prepared then, and what was not is not."""
+        """A failed commit leaves each transaction in its previous state, prepared or not."""
         for is_prepared, state in ((True, TransactionState.PREPARED), (False, TransactionState.ACTIVE)):
             transaction = self.alpha.begin()
             self.alpha.send_in(transaction, self.queue, b"1")
@@ -184,7 +184,7 @@ class SendTests(TransactionCase):
         self.assertEqual(self.alpha.bodies(small), [b"before"])
 
     def test_a_throttled_queue_manager(self) -> None:
-        """Nothing comes in, in no transaction either."""
+        """No message is accepted, in transactions either."""
         self.alpha.model.storage.throttled = True
         [refusal] = self.alpha.send_in(self.alpha.begin(), self.queue, b"1")
         self.assertEqual(refusal.status, EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED)
@@ -201,7 +201,7 @@ class SendTests(TransactionCase):
         self.assertEqual(self.alpha.bodies(self.queue), [b"1", b"2", b"3"])
 
     def test_priority_counts_as_0(self) -> None:
-        """A transactional message lies behind every other, whatever its Priority says."""
+        """A transactional message is behind every other, for any Priority."""
         transaction = self.alpha.begin()
         self.alpha.send_in(transaction, self.queue, arriving(b"t", transactional=True, priority=7))
         self.alpha.commit(transaction)

@@ -70,7 +70,8 @@ class DequeueEndTests(HandleTestCase):
             self.assertEqual(end, DequeueEnd(Status.MQ_ERROR_QUEUE_NOT_AVAILABLE))
 
     def test_twice(self) -> None:
-        """What was returned is not held any more, and what was deleted is not there (reading 36).
+        """A second end finds a returned message unlocked, and a deleted one missing (reading
+        36).
 
         MQDMPR-3.1.7.1.12-02
         """
@@ -97,7 +98,7 @@ class DequeueEndTests(HandleTestCase):
         self.assertIs(position.state, PositionState.LOCKED_READER)
 
     def test_in_a_transaction(self) -> None:
-        """MQDMPR-3.1.7.1.12-03: the end changes nothing; what becomes of the transaction decides."""
+        """MQDMPR-3.1.7.1.12-03: the end changes nothing; the transaction decides."""
         self.put(b"1")
         transacting = self.model.transacting
         transaction = transacting.transactions.create(ALPHA, 0.0)

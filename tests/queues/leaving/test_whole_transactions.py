@@ -212,7 +212,7 @@ class AbortCountTests(TransactionCase):
         self.assertEqual([(each.aborts, each.moves) for each in poison.peek(9)], [(3, 1)])
 
     def test_not_moved_aside_twice(self) -> None:
-        """In a subqueue it stays, however often it is received in vain."""
+        """A message in a subqueue stays there, after any number of aborts."""
         self.put(b"bad")
         for _ in range(3):
             self.in_vain()
@@ -224,7 +224,7 @@ class AbortCountTests(TransactionCase):
         self.assertEqual([position.aborts for position in poison.peek(9)], [7])
 
     def test_a_store_that_fails(self) -> None:
-        """What cannot be moved aside is back in its queue, and is tried again the next time."""
+        """A message whose move fails is back in its queue, and is moved at the next abort."""
         self.put(b"bad")
         self.in_vain()
         self.in_vain()
@@ -236,7 +236,7 @@ class AbortCountTests(TransactionCase):
         self.assertEqual(self.alpha.bodies(self.alpha.find(".\\private$\\orders;poison")), [b"bad"])
 
     def test_switched_off(self) -> None:
-        """With 0 a message may be received in vain for ever."""
+        """With 0 a message is never moved."""
         self.alpha = Alpha()
         self.queue = self.alpha.create(transactional=True)
         self.put(b"1")

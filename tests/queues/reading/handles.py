@@ -64,7 +64,7 @@ class HandleTestCase(SynchronousTestCase):
         return completions(self.model.release(positions, self.now))
 
     def outcome(self, effects: Sequence[Effect], tag: Hashable, *, is_peek: bool = False) -> Outcome:
-        """What a read comes to by these effects."""
+        """The result of a read from these effects."""
         for effect in effects:
             if isinstance(effect, ReadFailed) and effect.tag == tag:
                 return effect.status

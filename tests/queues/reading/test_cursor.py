@@ -56,7 +56,7 @@ class OpenCursorTests(HandleTestCase):
             self.assertEqual(read(cursor), Status.MQ_ERROR_QUEUE_NOT_AVAILABLE)
 
     def test_only_readers_have_cursors(self) -> None:
-        """There is none on a queue that is open for sending, nor on a handle that is closed."""
+        """A queue that is open for sending, and a closed handle, have no cursors."""
         sender = self.open(QueueAccessType.SEND)
         with self.assertRaises(MQError) as caught:
             self.descriptors.open_cursor(sender)
@@ -188,7 +188,8 @@ class PeekNextTests(HandleTestCase):
     """[MS-MQDMPR] 3.2.7.3 and 3.1.7.1.14."""
 
     def test_before_the_first_look(self) -> None:
-        """There is nothing yet of which it could be the next.
+        """A new cursor has no current message, so no next
+        one.
 
         MQDMPR-3.2.7.3-01 MQDMPR-3.1.7.1.14-03
         """
@@ -275,7 +276,8 @@ class PeekNextTests(HandleTestCase):
         self.assertEqual((reader.is_peek, reader.cursor), (True, cursor))
 
     def test_nothing_comes(self) -> None:
-        """It has moved to the end all the same, and finds what comes later wherever it lies (reading 40).
+        """The cursor has moved to the end, and finds later messages at any position (reading
+        40).
 
         MQDMPR-3.1.7.1.14-06 MQDMPR-3.1.1.2-25
         """
@@ -330,7 +332,8 @@ class ReceiveTests(HandleTestCase):
         self.assertEqual((reader.is_peek, reader.tag, reader.cursor), (False, self.last_tag, cursor))
 
     def test_what_comes_while_it_waits(self) -> None:
-        """It is taken, wherever it lies, and the cursor stands where it was.
+        """An arriving message is received, at any position, and the cursor stays where it
+        was.
 
         MQDMPR-3.1.7.1.10-08 MQDMPR-3.2.7.5-01
         """
@@ -362,7 +365,8 @@ class ReceiveTests(HandleTestCase):
         self.assertEqual(self.give_back(held), [(self.last_tag, [b"1"])])
 
     def test_nothing_comes(self) -> None:
-        """It stands at the end, from where it finds what comes later, wherever that lies (reading 41).
+        """The cursor is at the end, and finds later messages at any position (reading
+        41).
 
         MQDMPR-3.2.7.6-01 MQDMPR-3.1.7.1.10-09
         """

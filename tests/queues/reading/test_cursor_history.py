@@ -40,7 +40,8 @@ ILLEGAL = Status.MQ_ERROR_ILLEGAL_CURSOR_ACTION
 
 @attrs.define(eq=False)
 class Naive:
-    """What is expected of a cursor.
+    """Naive model of a
+    cursor.
 
     @ivar since: at the end, what became available since it came there.
     """
@@ -100,7 +101,7 @@ class CursorHistory(RuleBasedStateMachine):
         return {each for each, due in dues if due is None or due > self.now.wall}
 
     def visible(self, *, is_peek: bool) -> set[int]:
-        """What a read may find."""
+        """The messages that a read may find."""
         found = set(self.available)
         if is_peek:
             for held in self.held:
@@ -115,7 +116,7 @@ class CursorHistory(RuleBasedStateMachine):
         return min((each for each in self.visible(is_peek=is_peek) if each > naive.place), default=None)
 
     def expected(self, naive: Naive, ask: str, waits: bool) -> int | Status | None:
-        """What a cursor has to answer, and its state from then on."""
+        """The expected answer of a cursor, and its next state."""
         is_peek = ask != "receive"
         if naive.state in (WAIT_PEEK, WAIT_RECEIVE) or (ask == "peek next" and naive.state is UNREAD):
             return ILLEGAL
@@ -415,7 +416,7 @@ class CursorHistory(RuleBasedStateMachine):
 
 
 class CursorHistoryTests(SynchronousTestCase):
-    """Nothing is lost, shown twice or passed over, whatever happens in whatever order."""
+    """No message is lost, shown twice or skipped, for any sequence of operations."""
 
     def test_cursors(self) -> None:
         """Cursors and waits find what a naive search would find, over any sequence of calls."""

@@ -51,7 +51,7 @@ class ExpiringTests(HandleTestCase):
     """Cursors among expired messages."""
 
     def test_what_is_late_is_not_found(self) -> None:
-        """It leaves when a cursor comes upon it, and the cursor finds what lies behind it."""
+        """An expired message is removed when a cursor reaches it, and the cursor finds the next one."""
         self.put(b"1", *(arriving(b"late", time_to_be_received=5) for _ in range(3)), b"2")
         cursor = self.cursor()
         self.peek(cursor)

@@ -99,7 +99,7 @@ class ShareTests(DescriptorTestCase):
         self.assertEqual(len(self.descriptors), len(handles))
 
     def test_other_queues(self) -> None:
-        """What is denied is denied for one queue."""
+        """A share mode applies to one queue only."""
         create(self.model, "other")
         self.open(RECEIVE, DENY_RECEIVE)
         self.assertIsNone(self.refused("DIRECT=OS:.\\private$\\other", RECEIVE, DENY_RECEIVE))

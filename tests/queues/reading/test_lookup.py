@@ -31,7 +31,7 @@ class LookupTestCase(HandleTestCase):
         self.put(b"3", arriving(b"1", priority=7), b"4", arriving(b"2", priority=7), b"5")
 
     def see(self, action: MessageSeekAction, body: bytes = b"") -> Outcome:
-        """What a peek finds from a message."""
+        """The result of a peek relative to a message."""
         return self.lookup(action, self.find(body).lookup_id if body else UNKNOWN, peek=True)
 
 
@@ -106,7 +106,7 @@ class SeekTests(LookupTestCase):
         self.assertEqual([self.see(CURRENT, b"3"), self.see(NEXT, b"2")], [LOCKED, b"4"])
 
     def test_peek_of_many_with_locked_ones(self) -> None:
-        """Those that may be looked at lie among the others, in order."""
+        """Locked messages that may be peeked are at their positions among the others."""
         self.hold(b"2", allow_peek=True)
         self.hold(b"4", allow_peek=True)
         self.hold(b"5")

@@ -89,7 +89,7 @@ class WaitingReaderTests(SynchronousTestCase):
         self.assertEqual(self.put(b"1", b"2", b"3"), [("a", [b"1", b"2", b"3"])])
 
     def test_readers_of_many_share(self) -> None:
-        """Of a batch every waiting reader gets one message before any gets a second, and then a like part."""
+        """Every waiting reader gets one message of a batch before any gets a second, then equal shares."""
         self.wait("a", count=10)
         self.wait("b", count=2)
         self.wait("c", count=10)
@@ -105,7 +105,7 @@ class WaitingReaderTests(SynchronousTestCase):
         self.assertEqual(completions(effects), [("a", [b"1"])])
 
     def test_urgent_message_first(self) -> None:
-        """Of a batch that arrives, a waiting reader gets the most urgent message."""
+        """A waiting reader gets the message of the highest priority in a batch."""
         self.wait("a")
         effects = put(self.model, self.queue, arriving(b"1", priority=1), arriving(b"7", priority=7))
         self.assertEqual(completions(effects), [("a", [b"7"])])
@@ -126,7 +126,8 @@ class WaitingReaderTests(SynchronousTestCase):
         self.assertEqual(self.put(b"1"), [])
 
     def test_time_runs_out(self) -> None:
-        """A wait ends when its time is over, and not before; one without a limit does not end.
+        """A wait ends at its deadline, and not before; one without a limit does not
+        end.
 
         MQDMPR-3.1.2.3-01 MQDMPR-3.1.2.3-02 MQDMPR-3.1.6.3-01 MQDMPR-3.1.7.1.15-07 MQDMPR-3.1.7.3.4-01
         """

@@ -117,7 +117,7 @@ class DequeueTests(HandleTestCase):
         self.assertEqual(self.wait(1), [(self.last_tag, late)])
 
     def test_a_queue_that_is_gone(self) -> None:
-        """MQDMPR-3.1.7.3.1-01 MQDMPR-3.1.7.1.11-01: a read does not wait there, whatever its time limit."""
+        """MQDMPR-3.1.7.3.1-01 MQDMPR-3.1.7.1.11-01: a read of it does not wait, with any time limit."""
         self.model.delete_queue(self.queue)
         self.assertEqual(self.receive(seconds=None), Status.MQ_ERROR_QUEUE_NOT_AVAILABLE)
         self.assertEqual((len(self.handle.waiting), len(self.queue.readers)), (0, 0))
@@ -134,7 +134,8 @@ class DequeueTests(HandleTestCase):
         self.assertEqual(failures(readers.read_by_lookup_identifier(reader, 0, first, self.now)), gone)
 
     def test_waiters(self) -> None:
-        """What is known of each while it waits; the cursor only of one that has one.
+        """The properties of each waiting read; a cursor only if it has
+        one.
 
         MQDMPR-3.1.7.3.1-03 MQDMPR-3.1.1.10-03 MQDMPR-3.1.7.1.10-11
         """
