@@ -68,7 +68,7 @@ session_headers = st.builds(SessionHeader, u16s, u16s, u32s, u16s, u16s, st.inte
 
 @st.composite
 def base_headers(draw: DrawFn) -> BaseHeader:
-    """Of any packet."""
+    """BaseHeaders of any packet."""
     if draw(st.booleans()):
         return BaseHeader(
             draw(st.sampled_from(BaseHeader.INTERNAL_PACKET_SIZES)),
@@ -121,7 +121,7 @@ ADMIN_KINDS = (
 
 @st.composite
 def user_headers(draw: DrawFn, *, is_transactional: bool | None = None) -> UserHeader:
-    """Of any message; by default its flags announce other headers as they like."""
+    """UserHeaders of any message; by default with arbitrary flags for other headers."""
     destination_kind = draw(st.sampled_from(DESTINATION_KINDS))
     admin_kind = draw(st.sampled_from(ADMIN_KINDS))
     response_kind = draw(st.sampled_from(list(QueueNameKind)))
@@ -196,7 +196,7 @@ labels = texts.filter(lambda text: len(text.encode("utf-16-le")) <= 2 * 249) | s
 
 @st.composite
 def message_properties_headers(draw: DrawFn, *, acknowledged: bool | None = None) -> MessagePropertiesHeader:
-    """Of any message."""
+    """MessagePropertiesHeaders of any message."""
     body = draw(st.binary(max_size=40))
     return MessagePropertiesHeader(
         message_body=body,

@@ -22,7 +22,7 @@ class DeadlineTimerTests(SynchronousTestCase):
         self.expired.append(now.monotonic - self.begin)
 
     def set(self, seconds: float) -> None:
-        """A deadline so many seconds after the beginning."""
+        """A deadline this number of seconds after the beginning."""
         self.timer.set(self.begin + seconds)
 
     def test_expires_once(self) -> None:
@@ -88,7 +88,7 @@ class DeadlineTimerTests(SynchronousTestCase):
         self.assertEqual(self.expired, [2, 4, 6])
 
     def test_stopped(self) -> None:
-        """After stop nothing expires, whatever is set."""
+        """After stop no deadline expires."""
         self.set(5)
         self.timer.stop()
         self.set(6)

@@ -71,7 +71,7 @@ class EncryptedConnection(Connection):
 
 
 class DirectWriteTests(SynchronousTestCase):
-    """What a connection and the reactor are asked for."""
+    """Calls of the connection and the reactor."""
 
     def setUp(self) -> None:
         self.reactor = PollSet()
@@ -80,14 +80,14 @@ class DirectWriteTests(SynchronousTestCase):
         return Connection(self.reactor, space)
 
     def test_accepted_at_once(self) -> None:
-        """What the kernel accepts whole costs one call, and no change of what is polled."""
+        """A write that the kernel accepts completely costs one call, and no change of the poll set."""
         connection = self.connection()
         write_now(connection, b"answer")
         self.assertEqual(connection.accepted, [b"answer"])
         self.assertEqual(self.reactor.changes, 0)
 
     def test_rest(self) -> None:
-        """What the kernel does not accept is written by the reactor, in order and once."""
+        """The rest that the kernel does not accept is written by the reactor, in order and once."""
         connection = self.connection(4)
         write_now(connection, b"answer")
         self.assertEqual(self.reactor.writers, {connection})
@@ -97,7 +97,7 @@ class DirectWriteTests(SynchronousTestCase):
         self.assertEqual(self.reactor.writers, set())
 
     def test_order(self) -> None:
-        """Nothing overtakes what was written before and is still buffered."""
+        """Buffered data is written before later data."""
         connection = self.connection()
         connection.write(b"first ")
         write_now(connection, b"second")
@@ -121,7 +121,7 @@ class DirectWriteTests(SynchronousTestCase):
         self.assertIsInstance(connection.doWrite(), ConnectionLost)
 
     def test_closed_connection(self) -> None:
-        """Nothing is written to a connection that is closed, or is being closed."""
+        """No data is written to a connection that is closed, or is being closed."""
         for name in ("connected", "disconnecting", "_writeDisconnected"):
             connection = self.connection()
             setattr(connection, name, 0 if name == "connected" else 1)
@@ -129,7 +129,7 @@ class DirectWriteTests(SynchronousTestCase):
             self.assertEqual(connection.accepted, [], name)
 
     def test_encrypted_connection(self) -> None:
-        """What is written to a connection that encrypts never reaches the kernel in clear."""
+        """Data for an encrypting connection never reaches the kernel in clear."""
         connection = EncryptedConnection(self.reactor, 1000)
         write_now(connection, b"secret")
         self.assertEqual((connection.hidden, b"".join(connection.accepted)), ([b"secret"], b""))

@@ -33,7 +33,7 @@ class ShownTests(SynchronousTestCase):
             self.assertEqual(shown(text), expected)
 
     def test_limit_of_the_caller(self) -> None:
-        """A caller may ask for more than the usual limit, of which escaped characters count too."""
+        """A caller may set a higher limit, towards which escaped characters count too."""
         self.assertEqual(len(shown("x" * 5000, 1000)), 1003)
         self.assertEqual(shown("\0\ud800\u00fc", 1000), "\\x00\\ud800\u00fc")
         self.assertEqual(len(shown("\0" * 5000, 1000)), 1003)

@@ -1,4 +1,4 @@
-"""Queue managers in memory, of which BETA is a broker."""
+"""Queue managers in memory, one of which, BETA, is a broker."""
 
 from __future__ import annotations
 

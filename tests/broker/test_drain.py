@@ -1,4 +1,6 @@
-"""What a broker passes to its coroutine: once, in order, so many at a time, and again if it has to be."""
+"""Messages that a broker passes to its coroutine: once, in order, a limited number at a time, and again if
+necessary.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +123,7 @@ class BrokerTestCase(NodesTestCase):
 
 
 class OutcomeTests(BrokerTestCase):
-    """What becomes of a message."""
+    """Results of a message."""
 
     def test_accepted(self) -> None:
         """It leaves its queue, and its sender is sent the acknowledgement of receipt that it requested."""
@@ -259,7 +261,7 @@ class ConcurrencyTests(BrokerTestCase):
     options = {"concurrency": 3}  # noqa: RUF012
 
     def test_one_queue_is_processed_in_order(self) -> None:
-        """A queue whose messages are not transactional has one at a time, others run beside it."""
+        """Messages of a transactional queue are processed one at a time, others concurrently."""
         reactor = self.clock.reactor
 
         async def process(message: ReceivedMessage) -> Outcome:
@@ -276,7 +278,7 @@ class ConcurrencyTests(BrokerTestCase):
             self.assertEqual(mine, [b"a%d" % number, b"b%d" % number])
 
     def test_a_lane_of_ones_own(self) -> None:
-        """A subclass says which messages are in order; without one there is none."""
+        """A subclass defines which messages are processed in order; by default none are."""
 
         class Keyed(Scripted):
             def lane(self, message: ReceivedMessage) -> Hashable | None:

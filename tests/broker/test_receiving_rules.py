@@ -21,7 +21,7 @@ class BrokerLossTests(BrokerMixin, test_transactional.LossTests):
 
 
 class BrokerFateTests(BrokerMixin, test_transactional.FateTests):
-    """A FinalAck says what became of a message."""
+    """FinalAcks report the fate of a message."""
 
     def test_the_queue_is_not_there(self) -> None:
         """A broker for every queue creates it, of the kind that its first message needs."""
@@ -47,7 +47,7 @@ class BrokerRecoverableTests(BrokerMixin, test_receiver_rules.RecoverableTests):
 
 
 class BrokerRefusalTests(BrokerMixin, test_scripted_receiver.RefusalTests):
-    """What a broker refuses, and how it says so."""
+    """Refusals of a broker, and their acknowledgements."""
 
     creates = False
 

@@ -85,7 +85,7 @@ class SigningTests(SigningContract, SynchronousTestCase):
             self.assertIsNone(self.make().verify(encoded, signature[::-1], algorithm, [data]))
 
     def test_openssl_verifies(self) -> None:
-        """openssl verifies our signatures, and produces identical ones."""
+        """The signatures verify with openssl, and equal its own."""
         certificate, private = certificate_files()
         data = b"some data"
         for algorithm, name in DIGESTS.items():

@@ -80,12 +80,12 @@ class Driven:
         self.perform(self.session.send([OutgoingPacket(packet) for packet in packets], self.now))
 
     def take_written(self) -> bytes:
-        """What was written since the last time."""
+        """The bytes written since the last call."""
         written, self.written = self.written, b""
         return written
 
     def take(self, kind: type[Effect]) -> list[Effect]:
-        """Take the effects of one kind out of those that were asked for."""
+        """Remove the effects of one type from the recorded ones, and return them."""
         taken = [effect for effect in self.effects if isinstance(effect, kind)]
         self.effects = [effect for effect in self.effects if not isinstance(effect, kind)]
         return taken

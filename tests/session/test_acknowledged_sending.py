@@ -113,7 +113,7 @@ class SendingTests(SynchronousTestCase):
         self.assertEqual(driven.session.capacity, 64)
 
     def test_an_acknowledgement_opens_the_window(self) -> None:
-        """Room for exactly as many as were acknowledged (MQQB-3.1.5.5.1-04)."""
+        """The window admits exactly as many as were acknowledged (MQQB-3.1.5.5.1-04)."""
         driven = open_initiator(window_size=2)
         driven.send(user_packet(), user_packet())
         driven.receive(session_ack(session_header(received=1, window_size=2)))
@@ -165,7 +165,7 @@ class SendingTests(SynchronousTestCase):
         self.assertEqual([ack[-1] for ack in acks(driven.take_written())], [1])
 
     def test_memory_is_short_after_the_end(self) -> None:
-        """A session that is over says nothing."""
+        """A closed session sends nothing."""
         driven = open_acceptor()
         driven.perform(driven.session.close(CloseReason.STOPPED, driven.now))
         driven.take_written()
@@ -289,7 +289,7 @@ class AckWaitTests(SynchronousTestCase):
         self.assertEqual(driven.close_reason, CloseReason.ACK_TIMEOUT)
 
     def test_any_packet_buys_one_more_period(self) -> None:
-        """What the peer sends proves that it lives, for one period (MQQB-3.1.6.3-03, MQQB-3.1.5.1-01)."""
+        """Any packet of the peer proves that it lives, for one period (MQQB-3.1.6.3-03, MQQB-3.1.5.1-01)."""
         driven = open_initiator(direct=False)
         driven.send(user_packet())
         driven.advance(10)
@@ -317,7 +317,7 @@ class AckWaitTests(SynchronousTestCase):
         self.assertEqual(driven.close_reason, CloseReason.ACK_TIMEOUT)
 
     def test_a_complete_acknowledgement_ends_the_wait(self) -> None:
-        """Nothing is unacknowledged any more: silence closes nothing."""
+        """Without unacknowledged messages, silence does not close the session."""
         driven = open_initiator(direct=False)
         driven.send(user_packet(), user_packet())
         driven.advance(15)

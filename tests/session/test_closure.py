@@ -55,7 +55,7 @@ class ClosingTests(SynchronousTestCase):
         self.assertEqual(driven.written, b"")
 
     def test_unacknowledged_messages_come_back_in_order(self) -> None:
-        """What the peer may not have is sent again, in the old order."""
+        """Unacknowledged messages are sent again, in the original order."""
         driven = open_initiator()
         driven.send(user_packet(b"1"), user_packet(b"2", recoverable=True), user_packet(b"3"))
         driven.receive(session_ack(session_header(received=2)))
@@ -86,7 +86,7 @@ class ClosingTests(SynchronousTestCase):
         self.assertEqual(driven.take(Reconnect), [Reconnect()])
 
     def test_an_initiator_without_messages_stays_closed(self) -> None:
-        """Nothing left to send, no new connection (MQQB-3.1.5.9-05)."""
+        """Without pending messages there is no new connection (MQQB-3.1.5.9-05)."""
         driven = open_initiator()
         driven.perform(driven.session.connection_lost(driven.now))
         self.assertEqual(driven.session.state, SessionState.CLOSED)
@@ -193,7 +193,8 @@ class CleanupTests(SynchronousTestCase):
     """[MS-MQQB] 3.1.6.2: idle sessions close."""
 
     def test_an_idle_session_closes_after_five_minutes(self) -> None:
-        """Nothing passed at all: closed at the first expiry.
+        """Without any packet the session is closed at the first
+        expiry.
 
         MQQB-3.1.2.2-02, MQQB-3.1.6.2-01, MQQB-3.1.3.2-04, MQQB-3.1.3.2-10.
         """

@@ -66,7 +66,7 @@ class CongestionTests(SynchronousTestCase):
         self.assertEqual(acks(session.take_written()), [(1, 0, 0, 0, 0, 64)])
 
     def test_a_closed_session_owes_no_acknowledgement(self) -> None:
-        """What was owed when it closed is owed no more."""
+        """A pending acknowledgement is dropped when the session closes."""
         session = open_acceptor(window_size=2)
         session.session.congested()
         session.receive(user_packet() + b"rubbish that is long enough")

@@ -20,11 +20,11 @@ PEER = "192.0.2.7"
 
 class DoorkeeperTests(SynchronousTestCase):
     def let_in(self, door: ConnectionLimits, times: int, host: str = PEER, now: Moment = NOW) -> int:
-        """How many of so many connections may come in."""
+        """The number of connections that are accepted, of this number."""
         return sum(door.judge(host, 0, now) is None for _ in range(times))
 
     def test_a_host_has_its_rate(self) -> None:
-        """So many at once, then so many in each second; another host has its own."""
+        """A burst is accepted, then a fixed number each second; another host has a limit of its own."""
         door = ConnectionLimits(200, 1000)
         self.assertEqual(self.let_in(door, 1000), 200)
         self.assertIs(door.judge(PEER, 0, NOW), ConnectionRefusal.RATE)
@@ -47,7 +47,7 @@ class DoorkeeperTests(SynchronousTestCase):
         self.assertEqual(self.let_in(door, 150) + self.let_in(door, 150, f"::ffff:{PEER}"), 200)
 
     def test_loopback_has_none(self) -> None:
-        """Connections from this machine are not limited, by whatever address."""
+        """Connections from this machine are not limited, from any loopback address."""
         door = ConnectionLimits(1, 1000)
         for host in ("127.0.0.1", "127.200.0.9", "::1", "::ffff:127.0.0.1", ""):
             self.assertEqual(self.let_in(door, 500, host), 500, host)

@@ -135,7 +135,7 @@ class AcceptorTests(SynchronousTestCase):
         self.assertEqual(silent.session.state, SessionState.CLOSED)
 
     def test_closed_is_the_end(self) -> None:
-        """Whatever is left, no connection is opened from here (MQQB-3.1.1.1.1.2-03)."""
+        """With any pending messages, this side opens no further connection (MQQB-3.1.1.1.1.2-03)."""
         driven = open_acceptor(backlog=True)
         driven.send(user_packet())
         driven.perform(driven.session.connection_lost(driven.now))

@@ -394,7 +394,7 @@ class InitiatorTests(SynchronousTestCase):
             self.assertEqual((statistics.sent, statistics.unacknowledged), (1, 1))
 
     def test_two_sessions_count_separately(self) -> None:
-        """What one session sends is nothing to another (MQQB-3.1.1.3.1-01)."""
+        """Counts of one session do not affect another (MQQB-3.1.1.3.1-01)."""
         one, other = open_initiator(), open_initiator()
         one.send(user_packet())
         self.assertEqual((one.session.statistics.sent, other.session.statistics.sent), (1, 0))

@@ -100,7 +100,7 @@ def run(driven: Driven, step: str, argument: object) -> None:
 
 
 class MachineTests(SynchronousTestCase):
-    """Nothing that a peer, a timer or the network does makes a session raise."""
+    """No packet, timer or network event makes a session raise."""
 
     def test_is_total(self) -> None:
         """Every input has a transition in every state (MQQB-3.1.1.3.1-16)."""

@@ -53,7 +53,8 @@ class CountTests(SynchronousTestCase):
         self.assertEqual(acks(driven.take_written()), [(2, 0, 0, 3, 2, 64)])
 
     def test_what_is_acknowledged(self) -> None:
-        """All that came, and of the recoverable ones those that are stored and were not named before.
+        """All received messages are counted, and stored recoverable ones acknowledged once
+        each.
 
         MQMQ-2.2.20.4-05, MQMQ-2.2.20.4-06.
         """

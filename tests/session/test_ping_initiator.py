@@ -41,7 +41,7 @@ def initiator(*, ping_cookie: int = 0, is_server: bool = False) -> PingInitiator
 
 
 class RequestTests(SynchronousTestCase):
-    """What an initiator sends."""
+    """Requests of an initiator."""
 
     def test_request_is_the_packet_of_the_documents(self) -> None:
         """MQQB-2.2.7-06: flags, signature, cookie and own GUID, byte for byte."""
@@ -172,7 +172,7 @@ class WaitingTests(SynchronousTestCase):
 
 
 class IgnoringTests(SynchronousTestCase):
-    """What is not a response of the newest request changes nothing."""
+    """Datagrams other than a response to the newest request change nothing."""
 
     def assert_still_waiting(self, pings: PingInitiator) -> None:
         self.assertEqual(pings.deadline(), START.monotonic + 1.0)
@@ -229,7 +229,7 @@ class IgnoringTests(SynchronousTestCase):
 
     @given(st.binary(max_size=64))
     def test_any_datagram_is_survived(self, datagram: bytes) -> None:
-        """Whatever arrives, the wait goes on or ends; nothing is raised."""
+        """After any datagram the wait continues or ends; nothing raises."""
         pings = initiator()
         pings.ask(HOST, START)
         pings.receive(datagram, HOST, START)

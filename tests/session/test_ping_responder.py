@@ -37,7 +37,7 @@ def responder(pings_per_second: int = 100, identifier: UUID = OURS) -> PingRespo
 
 
 class AnswerTests(SynchronousTestCase):
-    """What a request gets."""
+    """Responses to a request."""
 
     def answer(self, datagram: bytes, *, refuses: bool = False) -> Ping:
         outcome = responder().answer(datagram, HOST, PORT, START, refuses=refuses)
@@ -62,7 +62,7 @@ class AnswerTests(SynchronousTestCase):
         self.assertFalse(self.answer(request(is_workstation=False)).is_workstation)
 
     def test_cookie_is_copied(self) -> None:
-        """MQQB-2.2.7-08: whatever the request's cookie is, it comes back."""
+        """MQQB-2.2.7-08: any cookie of the request is repeated."""
         for cookie in (0, 4, 0xFFFFFFFF):
             self.assertEqual(self.answer(request(cookie)).cookie, cookie)
 
@@ -93,7 +93,7 @@ class AnswerTests(SynchronousTestCase):
 
 
 class IgnoredTests(SynchronousTestCase):
-    """What gets no answer."""
+    """Datagrams without a response."""
 
     def ignored(self, datagram: bytes, host: str = HOST, port: int = PORT) -> Ignored:
         pings = responder()
@@ -123,7 +123,7 @@ class IgnoredTests(SynchronousTestCase):
 
     @given(st.binary(max_size=64), st.text(max_size=8), st.integers(0, 65535))
     def test_any_datagram_is_survived(self, datagram: bytes, host: str, port: int) -> None:
-        """Whatever arrives from wherever is answered or ignored; nothing is raised."""
+        """Any datagram from any address is answered or ignored; nothing raises."""
         responder().answer(datagram, host, port, START)
 
 
@@ -177,7 +177,7 @@ class RateTests(SynchronousTestCase):
         self.assertEqual(self.count(pings, [HOST] * 30, START.later(3600.0), 100), 5)
 
     def test_none_are_answered_at_a_rate_of_zero(self) -> None:
-        """Zero pings in a second are none."""
+        """At a rate of zero no ping is answered."""
         self.assertEqual(self.count(responder(0), [HOST] * 3, START), 0)
 
     def test_one_is_answered_at_a_rate_of_one(self) -> None:

@@ -29,7 +29,7 @@ def acknowledged(driven: Driven) -> list[bytes]:
 
 
 class AcknowledgingTests(SynchronousTestCase):
-    """What the receiver of messages says, and when."""
+    """Acknowledgements of a receiver, and their time."""
 
     def test_acknowledges_one_message_when_the_timer_expires(self) -> None:
         """A single express message is acknowledged at half the AckTimeout, once.
@@ -129,7 +129,7 @@ class AcknowledgingTests(SynchronousTestCase):
         self.assertEqual(acks(driven.take_written()), [(200, 97, 0xF, 0, 0, 500)])
 
     def test_the_rest_is_named_when_nothing_follows(self) -> None:
-        """What is less than 32 waits for ten milliseconds without another commit, not for half a second."""
+        """Fewer than 32 wait ten milliseconds without another commit, not half a second."""
         driven = open_acceptor(settings=SessionSettings(window_size=256), window_size=256)
         driven.receive(b"".join(user_packet(recoverable=True) for _ in range(40)))
         driven.perform(driven.session.persisted(40, driven.now))

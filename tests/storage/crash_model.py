@@ -1,4 +1,4 @@
-"""What the process that is killed does, step by step, and what a store must hold after any step."""
+"""The steps of the process that is killed, and the expected content of a store after each."""
 
 from __future__ import annotations
 

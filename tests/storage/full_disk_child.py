@@ -126,7 +126,7 @@ async def fills_it(disk: Disk) -> None:
 
 
 async def somebody_else_fills_it(disk: Disk) -> None:
-    """Nothing is kept while it is full; as soon as it is not, the store goes on."""
+    """Another program fills the disk: commits fail until there is space, then the store continues."""
     store = await opened(disk)
     for number in range(20):
         await store.commit([put(number, LARGE)])
@@ -151,7 +151,7 @@ async def somebody_else_fills_it(disk: Disk) -> None:
 
 
 async def starts_on_it(disk: Disk) -> None:
-    """A start on a full disk finds everything, and lets it go."""
+    """A start on a full disk finds everything, and can delete it."""
     store = await opened(disk)
     for number in range(20):
         await store.commit([put(number, LARGE)])

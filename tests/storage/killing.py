@@ -30,7 +30,8 @@ class Victims:
         )
 
     def run_and_kill(self, description: str, step: int, lines: int) -> tuple[int, int]:
-        """Let one say so many lines; gives the last step that was handed over, and the last one done.
+        """Run a process for this number of lines; returns the last submitted step, and the last completed
+        one.
 
         @param description: of the store.
         @param step: the last one that the store has.

@@ -100,7 +100,7 @@ async def lose_express(store: IMessageStore) -> dict[str, object]:
 
 
 async def outcome(asked: Deferred[Any]) -> str:
-    """What the error says, if there is one."""
+    """The text of the error, if there is one."""
     try:
         await asked
     except StorageError as error:

@@ -1,4 +1,4 @@
-"""What stores of tests do about damage and loss."""
+"""Handling of damage and loss for stores in tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOW = 1_700_000_000.0
 
 
 def policy_of(path: Path, *, accepts_loss: bool = False) -> DamagePolicy:
-    """The policy of a store in a file, or in a schema of this name, whose mark lies beside it."""
+    """The policy of a store in a file, or in a schema of this name, with its mark in the same directory."""
     return policy_at(path.with_name(f"{path.name}-mark"), accepts_loss=accepts_loss)
 
 

@@ -45,7 +45,7 @@ PLUGIN = dedent(
 
 
 class BuiltInTests(SynchronousTestCase):
-    """What comes with the package."""
+    """Built-in stores."""
 
     def test_memory(self) -> None:
         """C{memory} is the store that keeps nothing."""

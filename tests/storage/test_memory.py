@@ -39,10 +39,10 @@ class DurableMemoryMessageStoreTests(MessageStoreContract, TestCase):
 
 
 class LargeMemoryMessageStoreTests(TestCase):
-    """What is found without looking at everything."""
+    """Look-ups that do not scan all messages."""
 
     async def test_log_that_loses_its_beginning(self) -> None:
-        """Whatever was trimmed before, entries are found by their numbers, and their bytes are counted."""
+        """After any trims, entries are found by their numbers, and their bytes are counted."""
         store = MemoryMessageStore()
         await store.open()
         await store.commit([PutQueue(ORDERS)])
@@ -69,7 +69,7 @@ class LargeMemoryMessageStoreTests(TestCase):
         self.assertEqual(len(await store.read_events(0, 1000, bytes([1]) * 20)), 23)
 
     async def test_copies_of_one_message(self) -> None:
-        """Of several messages with one identity each is found until it is gone, moved or replaced."""
+        """Each of several messages with one identity is found until it is removed, moved or replaced."""
         store = MemoryMessageStore()
         await store.open()
         await store.commit([PutQueue(ORDERS)])

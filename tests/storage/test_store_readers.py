@@ -57,7 +57,7 @@ else:
 
 
 class BesideContract(_Base):
-    """What both stores answer."""
+    """Contract of readers, for every store."""
 
     def beside(self, *changes: Any) -> StoreReader:
         """A store with these changes."""
@@ -98,7 +98,7 @@ class BesideContract(_Base):
         self.assertEqual((len(page.rows), page.next), (1, 1))
 
     def test_unwanted_bodies(self) -> None:
-        """Of a large message only the beginning is read, and its headers are what they are."""
+        """Only the beginning of a large message is read, with the correct headers."""
         packets = [user_packet(bytes(400_000), label=f"large {n}", message_id=n) for n in range(10)]
         changes = [PutMessage(ORDERS.identifier, n, packet, 1.0) for n, packet in enumerate(packets)]
         logs = [AppendLog(ORDERS.identifier, n, packet, 1.0) for n, packet in enumerate(packets)]
@@ -159,7 +159,7 @@ class BesideContract(_Base):
             self.assertNotIn("\n", str(error))
 
     def test_times(self) -> None:
-        """What arrived earlier or later is left out, of every stream."""
+        """Entries outside the time range are left out, in every stream."""
         changes = [PutMessage(ORDERS.identifier, n, b"m", float(n)) for n in range(1, 9)]
         logs = [AppendLog(ORDERS.identifier, n, b"m", float(n)) for n in range(1, 9)]
         events = [AppendEvent(float(n), b"", "e") for n in range(1, 9)]
@@ -307,7 +307,7 @@ class SqliteTests(BesideContract, SynchronousTestCase):
         self.assertGreater((directory / "msmq.sqlite-wal").stat().st_size, 32 * 1024 * 1024)
 
     def test_foreign_files(self) -> None:
-        """What is not a store of ours is refused by its name."""
+        """A file of another program is refused by name."""
         directory = self.workshop()
         path = directory / "msmq.sqlite"
         with closing(sqlite3.connect(path)) as connection:
@@ -408,7 +408,7 @@ class PostgresqlTests(BesideContract, SynchronousTestCase):
 
 
 class WithoutBodyTests(SynchronousTestCase):
-    """A packet of which only the beginning is there."""
+    """A packet of which only the beginning was read."""
 
     @given(user_packets(), st.integers(0, 400))
     @settings(max_examples=200)

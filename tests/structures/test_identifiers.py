@@ -157,7 +157,7 @@ class OtherIdentifierTests(SynchronousTestCase):
         | strategies.multicast_identifiers
     )
     def test_every_identifier_comes_back(self, identifier: Structure) -> None:
-        """Whole, from no part of it, and with rubbish behind."""
+        """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, identifier)
 
     @given(st.binary(max_size=40))

@@ -50,7 +50,7 @@ class PublicKeyBlobTests(SynchronousTestCase):
 
     @given(public_key_blobs())
     def test_any_key_is_read_back(self, blob: PublicKeyBlob) -> None:
-        """Of whatever length."""
+        """Keys of any length round-trip."""
         self.assertEqual(PublicKeyBlob.from_bytes(blob.to_bytes()), blob)
 
     @given(st.binary(max_size=60) | st.binary(max_size=30).map(lambda tail: BLOB.to_bytes()[:12] + tail))
@@ -90,7 +90,7 @@ class PublicKeyBlobTests(SynchronousTestCase):
         self.assertRaises(RemoteProtocolError, PublicKeyBlob.from_bytes, bytes(data))
 
     def test_the_reserved_bytes_mean_nothing(self) -> None:
-        """Whatever they are, the key is the same."""
+        """Reserved bytes do not affect the key."""
         data = BLOB.to_bytes()
         self.assertEqual(PublicKeyBlob.from_bytes(data[:2] + b"\xab\xcd" + data[4:]), BLOB)
 
@@ -146,7 +146,7 @@ class SimpleBlobTests(SynchronousTestCase):
         self.assertEqual(key.decrypt(blob.encrypted_key, PKCS1v15()), b"a session key of 32 bytes length")
 
     def test_the_encrypted_key_is_as_long_as_the_modulus(self) -> None:
-        """MQQB-2.4.2-04: 140 bytes for a key of 1024 bits, and whatever the confining length leaves."""
+        """MQQB-2.4.2-04: 140 bytes for a key of 1024 bits, and up to the confining length."""
         encrypted = private_key().public_key().encrypt(bytes(16), PKCS1v15())
         data = SimpleBlob(SessionKeyAlgorithm.RC4, encrypted).to_bytes()
         self.assertEqual(len(data), 140)

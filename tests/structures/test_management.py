@@ -55,7 +55,7 @@ class TransactionalTests(SynchronousTestCase):
     """L{ManagementTransactional}."""
 
     def test_is_yes_no_or_unknown(self) -> None:
-        """MQMQ-2.3.12.5-01: both kinds of local queue, and a remote one of which it is not known."""
+        """MQMQ-2.3.12.5-01: both kinds of local queue, and an unknown remote one."""
         self.assertEqual(ManagementTransactional.of(True).value, "YES")
         self.assertEqual(ManagementTransactional.of(False).value, "NO")
         self.assertEqual(ManagementTransactional.of(None).value, "UNKNOWN")

@@ -40,7 +40,7 @@ class PropVariantTests(SynchronousTestCase):
 
     @given(prop_variants())
     def test_any_value_is_read_back(self, variant: PropVariant) -> None:
-        """Of whatever type, vectors of variants included."""
+        """Values of any type round-trip, vectors of variants included."""
         self.assertEqual(PropVariant.from_bytes(variant.to_bytes()), variant)
 
     @given(st.binary(max_size=100))
@@ -135,7 +135,7 @@ class PropVariantTests(SynchronousTestCase):
 
     @given(st.binary(min_size=6, max_size=6))
     def test_the_reserved_members_mean_nothing(self, reserved: bytes) -> None:
-        """MQMQ-2.2.13.1-01: whatever they are, the value is the same; other types are malformed."""
+        """MQMQ-2.2.13.1-01: reserved members do not affect the value; other types are malformed."""
         data = PropVariant(19, 7).to_bytes()
         self.assertEqual(data[2:8], bytes(6))
         self.assertEqual(PropVariant.from_bytes(data[:2] + reserved + data[8:]), PropVariant(19, 7))

@@ -23,7 +23,7 @@ class SequenceInfoTests(SynchronousTestCase):
 
     @given(st.integers(-(1 << 63), (1 << 63) - 1), st.integers(0, 0xFFFFFFFF), st.integers(0, 0xFFFFFFFF))
     def test_any_sequence_is_read_back(self, seq_id: int, seq_no: int, prev_no: int) -> None:
-        """Whatever the numbers."""
+        """Any numbers round-trip."""
         info = SequenceInfo(seq_id, seq_no, prev_no)
         self.assertEqual(SequenceInfo.read(Reader(info.to_bytes())), info)
 

@@ -191,7 +191,7 @@ class MQErrorTests(SynchronousTestCase):
     """L{MQError}."""
 
     def test_reads_as_the_status_and_the_detail(self) -> None:
-        """What a script looks for stands before what a person reads."""
+        """The name for scripts precedes the text for people."""
         error = MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, "there is no queue private$\\orders")
         self.assertEqual(str(error), "MQ_ERROR_QUEUE_NOT_FOUND: there is no queue private$\\orders")
         self.assertEqual(error.status, Status.MQ_ERROR_QUEUE_NOT_FOUND)

@@ -1,4 +1,4 @@
-"""Feed a structure to its parser whole, in part, and with rubbish behind it."""
+"""Parse a structure from its whole bytes, from every prefix, and with trailing bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msmq.wire.writer import Writer
 
 
 class Structure(Protocol):
-    """What every structure can do."""
+    """Common interface of structures."""
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
@@ -31,7 +31,7 @@ def written(value: Structure) -> bytes:
 
 
 def assert_read_three_ways(case: SynchronousTestCase, value: Structure) -> None:
-    """C{value} is read from its bytes, from no strict prefix, and without what lies behind."""
+    """Assert that C{value} is read from its bytes, from no strict prefix, and without trailing bytes."""
     data = written(value)
     reader = Reader(data + b"\xff" * 9)
     case.assertEqual(type(value).read(reader), value)

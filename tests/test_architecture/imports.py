@@ -1,4 +1,4 @@
-"""The imports of a module, those that break the tables, and circles of imports."""
+"""Imports of a module, violations of the tables, and import cycles."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def imports_of(module: str, tree: ast.Module, *, is_package: bool = False) -> li
 
 
 def import_offences(module: str, tree: ast.Module, *, is_package: bool = False) -> Iterator[str]:
-    """What a module of that dotted name imports against the tables."""
+    """The imports of a module of that dotted name that violate the tables."""
     room = room_of(module)
     row = ROOMS[room]
     for needed in imports_of(module, tree, is_package=is_package):

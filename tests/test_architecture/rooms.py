@@ -171,7 +171,7 @@ IMPORT_CIRCLES: frozenset[frozenset[str]] = frozenset()
 
 
 def room_of(name: str) -> str:
-    """The room that a dotted name below C{msmq} lies in; C{msmq} for the package's own names."""
+    """The room of a dotted name below C{msmq}; C{msmq} for the package's own names."""
     parts = [*name.split("."), ""]
     return parts[1] if parts[1] in ROOMS else "msmq"
 

@@ -36,5 +36,5 @@ def nodes_of(tree: ast.Module) -> tuple[ast.AST, ...]:
 
 @cache
 def vocabulary() -> Vocabulary:
-    """What the package says about its attributes."""
+    """The attributes that the classes of the package annotate."""
     return Vocabulary.of(parsed_package().values())

@@ -26,7 +26,7 @@ def ignore_offences(source: str) -> Iterator[str]:
 
 
 def path_offences(path: Path) -> Iterator[str]:
-    """What is wrong with the place or the name of a file, given from the project's directory."""
+    """Violations in the path or name of a file, given from the project's directory."""
     if path.name == "__init__.py" and path.parts[0] == "twisted":
         yield f"{path}: hides Twisted itself"
     for part in (*path.parts[:-1], path.stem):
@@ -47,7 +47,7 @@ class FileTests(SynchronousTestCase):
         self.assertEqual(offences, {})
 
     def test_paths_are_sound(self) -> None:
-        """Nothing shadows Twisted, and there is no room for odds and ends."""
+        """No file shadows Twisted, and no package is a collection of unrelated helpers."""
         files = python_files("msmq", "tests", "examples", "bench", "twisted")
         offences = [offence for path in files for offence in path_offences(path.relative_to(PROJECT))]
         self.assertEqual(offences, [])

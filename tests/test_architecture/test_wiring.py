@@ -25,7 +25,7 @@ class WiringTests(SynchronousTestCase):
     """Collaborators arrive in constructors, so that leaving one out is a type error."""
 
     def offences(self, source: str) -> list[str]:
-        """What is wrong with a module, given what the package says."""
+        """The violations in a module, given the vocabulary of the package."""
         return [str(each) for each in vocabulary().offences(ast.parse(source))]
 
     def test_nothing_is_assigned_afterwards(self) -> None:

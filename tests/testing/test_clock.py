@@ -12,7 +12,7 @@ from msmq.testing.clock import START, ManualClock
 
 
 class ManualClockTests(SynchronousTestCase):
-    """What a test does with it."""
+    """Use of the clock in a test."""
 
     def test_provides_the_interface(self) -> None:
         """It stands in for the clocks of the machine."""

@@ -53,7 +53,7 @@ def turnstile(*, is_total: bool = True) -> TypeMachine[Turnstile, list[str]]:
 
 
 class ReadMachineTests(SynchronousTestCase):
-    """What is read from a machine."""
+    """Properties read from a machine."""
 
     def read(self, machine: TypeMachine[Any, Any]) -> None:
         self.machine = read_machine("turnstile", machine)
@@ -131,7 +131,7 @@ class ProjectTests(SynchronousTestCase):
     """The machines of the project."""
 
     def test_every_machine_is_total(self) -> None:
-        """Whatever a peer sends, and whenever, has an answer."""
+        """Every input is handled in every state."""
         for machine in find_machines():
             self.assertEqual(machine.missing, [], machine.name)
 

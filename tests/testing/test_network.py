@@ -262,7 +262,9 @@ class ConnectionTests(NetworkTestCase):
         self.assertEqual(accepted.built, [])
 
     def test_partition(self) -> None:
-        """Nothing passes and no end is notified; new connections time out; healed, the stream goes on."""
+        """No data passes and no end is notified; new connections time out; after the repair the stream
+        continues.
+        """
         near, far = self.connect()
         assert near.transport is not None
         heard = self.listen(self.beta).heard
@@ -300,7 +302,7 @@ class ConnectionTests(NetworkTestCase):
         self.failureResultOf(answer, ConnectionRefusedError)
 
     def test_crash_of_a_closing_connection(self) -> None:
-        """What the other end wrote before it closed never arrives at a dead host, nor does the end."""
+        """Data and close that were in transit never arrive at a dead host."""
         for is_begun_here in (False, True):
             near, far = self.connect()
             closing = near.transport if is_begun_here else far.transport

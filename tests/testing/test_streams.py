@@ -98,7 +98,7 @@ class DeliveryTests(StreamTestCase):
         self.assertEqual(self.far.data, b"hello")
 
     def test_delay(self) -> None:
-        """What is written at one second arrives so many seconds later."""
+        """Written data arrives after the delay."""
         self.join(conditions=Conditions(delay=0.25))
         self.link.acceptor.write(b"hello")
         self.clock.advance(0.24)
@@ -134,7 +134,7 @@ class DeliveryTests(StreamTestCase):
     def test_bytes_come_whole_and_in_order(
         self, pieces: list[bytes], largest: int | None, jitter: float, seed: int
     ) -> None:
-        """Whatever the delays, a stream loses nothing, keeps its order, and reports what was written."""
+        """With any delays, a stream loses no data, keeps its order, and reports the written data."""
         self.join(conditions=Conditions(delay=0.1, jitter=jitter, largest_chunk=largest), seed=seed)
         for piece in pieces:
             self.link.initiator.write(piece)
@@ -187,7 +187,7 @@ class EndTests(StreamTestCase):
         self.assertEqual((self.near.lost, self.far.lost), ([ConnectionAborted], [ConnectionLost]))
 
     def test_cut(self) -> None:
-        """Both ends lose the connection; it is reported once, whatever is called afterwards."""
+        """Both ends lose the connection; it is reported once, for any later calls."""
         self.link.initiator.write(b"lost")
         self.link.cut()
         self.link.cut()

@@ -158,7 +158,7 @@ class LocateTests(SynchronousTestCase):
 
     @given(st.text(st.sampled_from("ab.=[]{}\"'#,\\ \n1"), max_size=30))
     def test_agrees_on_short_texts(self, text: str) -> None:
-        """Whatever short text C{tomllib} accepts is located in full."""
+        """Every short text that C{tomllib} accepts is located completely."""
         parsed = _parsed(text)
         if parsed is not None:
             self.assertEqual(set(locate(text)), set(dict(_paths(parsed))))

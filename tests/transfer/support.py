@@ -155,7 +155,7 @@ class Sender:
             self.streams.reserved(change)
 
     def send(self, limit: int = 64) -> list[OutgoingMessage]:
-        """What is due is sent."""
+        """Send the messages that are due."""
         transmission = self.transmit(*self.stream.due(limit))
         assert not transmission.held
         return list(transmission.outgoing)
@@ -189,7 +189,7 @@ class Sender:
         self.stream.removed(positions)
 
     def expire(self, *positions: Position) -> None:
-        """These leave the queue because their time is over."""
+        """Remove expired messages from the queue."""
         self.stream.left(positions)
         self.remove(positions)
 
@@ -251,7 +251,7 @@ class Receiver:
         self.in_turn: tuple[list[StateChange], list[bytes]] | None = None
 
     def judge(self, *packets: bytes, address: str = "TCP:10.0.0.9") -> list[Verdict]:
-        """Messages arrive; those that are next are waiting for the store now."""
+        """Deliver messages; accepted ones wait for the store then."""
         views = [UserMessageView(packet) for packet in packets]
         verdicts = self.streams.judge(views, address, self.now)
         for view, verdict in zip(views, verdicts, strict=True):

@@ -54,7 +54,7 @@ class OrderQueueTests(SynchronousTestCase):
         self.assertEqual(str(order_queue("TCP:fe80::1")), "DIRECT=TCP:fe80::1\\private$\\order_queue$")
 
     def test_no_address(self) -> None:
-        """Nothing is made of it."""
+        """No acknowledgement is created."""
         self.assertRaises(MQError, order_queue, "nonsense")
 
 
@@ -173,7 +173,7 @@ class RecognitionTests(SynchronousTestCase):
 
     @given(st.data())
     def test_damage_is_read_or_refused(self, data: st.DataObject) -> None:
-        """Whatever a peer sends to the order queue, nothing but the one error comes out."""
+        """Any packet to the order queue is parsed or raises the one error."""
         packet = bytearray(
             order_ack(OwedOrderAck(ALPHA, X, 3, ALPHA), source=BETA, message_id=1, sent_time=2).to_bytes()
         )

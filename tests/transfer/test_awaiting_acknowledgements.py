@@ -91,7 +91,7 @@ class ProofTable:
                 self.state[name] = value
 
     def hand_over(self, *messages: AwaitedMessage) -> None:
-        """The session acknowledges them, and all that follows is stored; each lies under its number."""
+        """The session acknowledges them, and the consequences are stored; each has its number."""
         value = self.begin(*messages)
         if value is not None:
             self.settle(self.core.stored(value))
@@ -129,7 +129,7 @@ class ProofTable:
         self.settle(self.core.answered_before())
 
     def verify_empty(self, case: SynchronousTestCase) -> None:
-        """Nothing waits, and the store holds nothing."""
+        """Assert that no message waits, and the store holds no value."""
         self.apply(self.core.take_changes())
         case.assertEqual((len(self.core), self.kept, self.state, self.core.due), (0, set(), {}, None))
 
@@ -142,7 +142,7 @@ class RuleTests(SynchronousTestCase):
         return UserMessageView(packet)
 
     def test_messages_that_wait(self) -> None:
-        """Those that ask for a copy and for a positive acknowledgement, outside a transaction."""
+        """Those that request a copy and a positive acknowledgement, outside a transaction."""
         plain: dict[str, Any] = {"is_transactional": False}
         self.assertTrue(asks_for_proof(self.packet(Acknowledge.POSITIVE_ARRIVAL, **plain)))
         self.assertTrue(asks_for_proof(self.packet(Acknowledge.POSITIVE_RECEIVE, **plain)))
@@ -238,7 +238,7 @@ class MeetingTests(SynchronousTestCase):
         self.assertEqual({name for name, _ in table.core.take_changes()}, {f"{ANSWERS}1", f"{MESSAGES}1"})
 
     def test_the_first_that_decides(self) -> None:
-        """What comes after it, or says too little, changes nothing."""
+        """Later acknowledgements, and those that do not decide, change nothing."""
         table = self.table
         table.say(answer(1), answer(1, PURGED), answer(1, RECEIVED))
         table.hand_over(message(1, AWAITS_RECEIPT))
@@ -254,7 +254,7 @@ class MeetingTests(SynchronousTestCase):
         self.assertEqual((table.ends, len(table.core)), ([], 1))
 
     def test_destinations(self) -> None:
-        """One message to two queues waits for each by itself, in whatever case their names come back."""
+        """One message to two queues waits for each separately, case-insensitively."""
         other = "PRIVATE=be7a0000-0000-4000-8000-000000000002\\00000010"
         table = self.table
         table.hand_over(message(1))
@@ -275,7 +275,7 @@ class MeetingTests(SynchronousTestCase):
         table.verify_empty(self)
 
     def test_foreign_sites(self) -> None:
-        """Of the queue managers of a foreign site others say that it arrived."""
+        """Other queue managers report arrivals for those of a foreign site."""
         self.table.foreign = True
         self.table.hand_over(message(1, owner=GAMMA))
         self.table.say(answer(1))
@@ -283,7 +283,7 @@ class MeetingTests(SynchronousTestCase):
 
 
 class BoundTests(SynchronousTestCase):
-    """What peers and applications can have kept."""
+    """Limits on the state that peers and applications can cause."""
 
     def test_early_answers(self) -> None:
         """As many as messages are in the outgoing queue; of more than these the latest."""
@@ -346,7 +346,7 @@ class WaitTests(SynchronousTestCase):
     """Waits end."""
 
     def test_in_order(self) -> None:
-        """The earliest first, so many at once, and never before their second."""
+        """The earliest first, a limited number at a time, and never before their second."""
         table = ProofTable()
         table.hand_over(message(1, due=NOW + 20), message(2, due=NOW + 10), message(3, due=NOW + 20))
         self.assertEqual(table.core.due, NOW + 10)
@@ -376,7 +376,7 @@ class WaitTests(SynchronousTestCase):
 
 
 class StoredTests(SynchronousTestCase):
-    """What the store holds."""
+    """Content of the store."""
 
     def test_everything_comes_back(self) -> None:
         """Messages with all that is known of them, and answers."""
@@ -416,7 +416,7 @@ class StoredTests(SynchronousTestCase):
         table.verify_empty(self)
 
     def test_express(self) -> None:
-        """Of express messages the store gets nothing."""
+        """Nothing is stored for express messages."""
         table = ProofTable()
         table.hand_over(message(1, is_recoverable=False))
         table.say(answer(2, is_recoverable=False))
@@ -426,7 +426,7 @@ class StoredTests(SynchronousTestCase):
         self.assertEqual(len(table.ends), 2)
 
     def test_names_are_not_used_twice(self) -> None:
-        """Values that are added after a start follow those that are there."""
+        """Values added after a start continue the existing numbers."""
         table = ProofTable()
         table.hand_over(message(1))
         table.say(answer(9))

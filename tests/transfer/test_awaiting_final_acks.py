@@ -108,7 +108,7 @@ class FinalAckTests(SynchronousTestCase):
         self.assertEqual(settled, [SettledMessage(10, REFUSED, Disposal.DEAD_LETTER)])
 
     def test_it_leaves_in_every_case(self) -> None:
-        """MQQB-3.1.5.7-05: whatever was wanted and whatever came; a second one has no effect."""
+        """MQQB-3.1.5.7-05: for any request and any result; a second one has no effect."""
         for wanted, message_class in (
             (WANTS_JOURNAL, REFUSED),
             (WANTS_DEAD_LETTER, RECEIVED),

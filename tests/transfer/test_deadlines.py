@@ -18,7 +18,7 @@ steps = st.one_of(
 class DeadlineTests(SynchronousTestCase):
     @given(st.lists(steps, max_size=60))
     def test_it_is_a_dictionary_with_a_minimum(self, history: list[tuple[str, int, int]]) -> None:
-        """Whatever is set, moved, cleared and expired, it agrees with a plain dictionary."""
+        """After any operations it agrees with a plain dictionary."""
         deadlines: Deadlines[int] = Deadlines()
         model: dict[int, float] = {}
         for step, thing, when in history:

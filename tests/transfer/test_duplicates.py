@@ -250,7 +250,7 @@ class RestartTests(SynchronousTestCase):
 
     @given(st.lists(st.lists(st.integers(0, 30), max_size=6), max_size=20), st.data())
     def test_no_message_is_stored_twice(self, batches: list[list[int]], data: st.DataObject) -> None:
-        """Whatever comes again, however often the store fails or the process dies in between."""
+        """For any duplicates, failures of the store, and crashes in between."""
         history = History()
         delivered: list[int] = []
         for batch in batches:

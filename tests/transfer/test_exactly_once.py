@@ -1,4 +1,5 @@
-"""[MS-MQQB] 1.3.2.1.3: exactly once and in order, whatever happens in between.
+"""[MS-MQQB] 1.3.2.1.3: exactly once and in order, under any
+failures.
 
 Two nodes of the cores and nothing else, a network that may deliver anything that was ever sent, at any time
 and as often as it likes, and stores that fail, or are cut off in the middle of what they were asked for.
@@ -35,7 +36,7 @@ REFUSED_EVERY = 7
 
 @attrs.define
 class Commit:
-    """What the sender's store was asked for, and what follows when it is done or not."""
+    """A request to the sender's store, and its consequences."""
 
     apply: Callable[[], object]
     done: Callable[[], object]
@@ -134,7 +135,7 @@ class SendingNode:
         self.commits.append(commit)
 
     def leave(self, outcome: AckOutcome[Position]) -> None:
-        """What the receiver said makes these leave."""
+        """Remove the messages that the receiver has acknowledged."""
         gone = [*outcome.delivered, *(settlement.message for settlement in outcome.settled)]
         if gone:
             self.remove(gone)
@@ -150,7 +151,7 @@ class SendingNode:
         return number
 
     def pump(self, limit: int) -> list[bytes]:
-        """What is due is sent, so much of it as the session takes."""
+        """Send the messages that are due, as many as the session accepts."""
         due = self.stream.due(limit)
         assert self.locked.isdisjoint(due)
         for position in due:
@@ -367,11 +368,11 @@ class ExactlyOnceTests(SynchronousTestCase):
 
     @given(histories)
     def test_every_message_once_and_in_order(self, history: list[tuple[str, int]]) -> None:
-        """Whatever was cut off, both stores hold what they have to."""
+        """After any interruption, both stores hold the expected messages."""
         self.live_through(history)
 
     def test_long_lives(self) -> None:
-        """The same for longer histories, in each of which some things happen often and others never."""
+        """The same for longer histories, in each of which some steps are frequent and others never occur."""
         for seed in range(500):
             chance = Random(seed)
             weights = [chance.random() * (chance.random() < 0.8) for _ in STEPS]

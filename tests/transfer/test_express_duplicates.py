@@ -60,7 +60,7 @@ class ExpressDuplicatesTests(SynchronousTestCase):
         self.core = ExpressDuplicates(settings)
 
     def judge(self, *views: UserMessageView, peer: UUID | None = ALPHA) -> list[bool]:
-        """Of each message whether it came before."""
+        """For each message whether it is a duplicate."""
         source = None if peer is None else peer.bytes_le
         found: Container[UserMessageView] = self.core.judge(views, OWN, source, self.now)
         return [view in found for view in views]
@@ -103,7 +103,7 @@ class ExpressDuplicatesTests(SynchronousTestCase):
         self.assertEqual(self.judge(handed_on, peer=GAMMA), [True])
 
     def test_taken_back(self) -> None:
-        """What was not acknowledged may come again."""
+        """A message that was not acknowledged is accepted again."""
         self.judge(express(1), express(2))
         self.core.take_back([express(1), express(3, recoverable=True)])
         self.assertEqual(self.judge(express(1), express(2)), [False, True])

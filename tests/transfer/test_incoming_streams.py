@@ -43,7 +43,7 @@ class AcceptanceTests(SynchronousTestCase):
             self.assertEqual(receiver.take(message(number, previous)), [verdict])
 
     def test_the_first_message_of_a_sequence(self) -> None:
-        """MQQB-3.1.5.8.6-03: of a later one, and after 0; an earlier one is over."""
+        """MQQB-3.1.5.8.6-03: of a later one, and after 0; an earlier one has ended."""
         for sequence, number, previous, verdict in (
             (Y, 1, 0, ACCEPTED),
             (Y, 7, 0, ACCEPTED),
@@ -117,7 +117,7 @@ class AcceptanceTests(SynchronousTestCase):
         self.assertEqual(len(receiver.streams), 1)
 
     def test_a_peer_that_spells_it_ever_differently(self) -> None:
-        """Costs no memory: so many spellings are remembered, then they are learnt anew."""
+        """The memory for different spellings of a name is limited."""
         receiver = Receiver()
         name = "abcdefghijklmn"
         for start in range(0, 12_000, 100):
@@ -281,7 +281,7 @@ class TurnTests(SynchronousTestCase):
         self.assertEqual(receiver.queue, [b"1", b"2", b"3"])
 
     def test_a_failure_takes_new_streams_back(self) -> None:
-        """Of a stream of which nothing was stored nothing is known."""
+        """A stream without stored messages is removed after a failed commit."""
         receiver = Receiver()
         receiver.judge(message(1))
         receiver.begin()
@@ -327,7 +327,7 @@ class TakeBackTests(SynchronousTestCase):
         self.assertEqual(receiver.restart().take(message(2), message(3)), [DUPLICATE, ACCEPTED])
 
     def test_a_new_stream_is_taken_back(self) -> None:
-        """Nothing of it is left to be stored."""
+        """No state of it is left to be stored."""
         receiver = Receiver()
         receiver.judge(message(1))
         receiver.streams.take_back()
@@ -367,7 +367,7 @@ class LoadTests(SynchronousTestCase):
 
     @given(st.integers(0, (1 << 64) - 1), st.integers(1, 0xFFFFFFFF))
     def test_any_position_is_restored(self, sequence: int, number: int) -> None:
-        """What was stored is what is known after a restart."""
+        """After a restart the state is the stored one."""
         receiver = Receiver()
         receiver.take(message(number, 0, sequence))
         (info,) = receiver.restart().streams.infos()

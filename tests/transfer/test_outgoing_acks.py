@@ -58,7 +58,7 @@ class OrderAckTests(SynchronousTestCase):
         self.assertEqual(list(outcome.delivered), positions[4:])
 
     def test_unverified_acknowledgement_after_a_restart(self) -> None:
-        """Messages that were not sent again yet are, whatever the number."""
+        """Messages that were not sent again yet are sent, for any number."""
         sender = Sender()
         sender.put(3)
         sender.send()
@@ -119,7 +119,7 @@ class OrderAckTests(SynchronousTestCase):
         self.assertEqual(sender.stream.info().eod_next_seq, SequenceInfo(FIRST + 1, 1, 0))
 
     def test_messages_between_two_attempts_leave_too(self) -> None:
-        """What is due again is not sent again once it is acknowledged."""
+        """A message that is due again is not sent again once it is acknowledged."""
         sender = Sender()
         sender.put(3)
         sender.send()
@@ -216,7 +216,7 @@ class InfoTests(SynchronousTestCase):
         self.assertEqual((info.eod_resend_time, info.eod_resend_interval), (START.unix_seconds + 31, 30))
 
     def test_the_next_position(self) -> None:
-        """The number after those that were assigned, or the first of the next sequence."""
+        """The number after the assigned ones, or the first of the next sequence."""
         sender = Sender()
         self.assertEqual(sender.stream.info().eod_next_seq, SequenceInfo(FIRST, 1, 0))
         sender.put(3)
@@ -350,7 +350,7 @@ class RestoreTests(SynchronousTestCase):
         self.assertEqual(sender.sent(), [(1, 0)])
 
     def test_an_old_gap_is_bridged_at_the_second_attempt(self) -> None:
-        """What lay before an old message is known only when everything was sent once."""
+        """The predecessor of an old message is known only when all were sent once."""
         sender = Sender()
         first, _, third, _ = sender.put(4)
         sender.expire(first, third)
@@ -360,7 +360,7 @@ class RestoreTests(SynchronousTestCase):
         self.assertEqual(sender.sent(), [(2, 0), (4, 2)])
 
     def test_old_messages_may_lie_in_a_wrong_order(self) -> None:
-        """The receiver refuses those that are too early, and takes all when they are sent again."""
+        """The receiver refuses those that are too early, and accepts all when they are sent again."""
         sender = Sender()
         sender.put(3)
         sender.queue.reverse()

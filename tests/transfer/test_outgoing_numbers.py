@@ -116,7 +116,7 @@ class NumberTests(SynchronousTestCase):
         self.assertEqual([place_in(message.packet) for message in sender.send()], [(FIRST + 1, 1, 0)])
 
     def test_a_sequence_ends_when_its_messages_have_expired(self) -> None:
-        """Nothing is left of it then, whatever removed the last message."""
+        """The sequence ends when its last message is removed, for any reason."""
         sender = Sender()
         sender.expire(*sender.put(2))
         self.assertTrue(sender.stream.is_empty)
@@ -146,7 +146,7 @@ class NumberTests(SynchronousTestCase):
         self.assertEqual(sender.stream.unacknowledged, 1)
 
     def test_a_number_is_never_given_twice(self) -> None:
-        """What could not be stored leaves a gap, and what follows is sent across it."""
+        """A message that could not be stored leaves a gap, and later ones are sent across it."""
         sender = Sender()
         sender.put()
         failed = sender.stream.assign(2)
@@ -236,7 +236,7 @@ class TombstoneTests(SynchronousTestCase):
         self.assertEqual(sender.sent(100), expected)
 
     def test_what_was_sent(self) -> None:
-        """Nor do those that expire after they were sent, or whose FinalAcks come."""
+        """Nor do those that expire after they were sent, or whose FinalAcks arrive."""
         sender = Sender()
         (first,) = sender.put()
         for _ in range(30):
@@ -250,7 +250,7 @@ class TombstoneTests(SynchronousTestCase):
 
 class LargeNumberTests(SynchronousTestCase):
     def test_the_last_number_of_a_sequence(self) -> None:
-        """0xFFFFFFFF is given; the next sequence begins behind it, and is held until this one is over."""
+        """0xFFFFFFFF is assigned; the next sequence is held until this one has ended."""
         sender = Sender()
         sender.put()
         sender.send()
@@ -286,7 +286,7 @@ class LargeNumberTests(SynchronousTestCase):
         self.assertFalse(identifiers.is_ours(6 << 32 | 0xFFFFFFFF))
 
     def test_the_last_identifier_of_all(self) -> None:
-        """After it there are none, and the caller gets an error."""
+        """After the last identifier the caller gets an error."""
         identifiers = SequenceIdentifiers(0xFFFFFFFF, 0xFFFFFFFE)
         self.assertEqual(identifiers.take(), 0xFFFFFFFFFFFFFFFF)
         self.assertRaises(LocalProtocolError, identifiers.take)

@@ -38,7 +38,7 @@ class ReceiversTests(SynchronousTestCase):
     """The queue managers that got messages, over a restart."""
 
     def stored(self, receivers: Receivers, *introduced: tuple[str, Receiver]) -> dict[str, bytes]:
-        """What the store keeps after these have been introduced."""
+        """The stored values after these have been introduced."""
         state: dict[str, bytes] = {}
         for name, value in (change for to, who in introduced for change in receivers.introduce(to, [who])):
             if value is None:
@@ -48,7 +48,7 @@ class ReceiversTests(SynchronousTestCase):
         return state
 
     def test_destinations_have_an_end(self) -> None:
-        """Those that were used longest ago are forgotten, in the store as well."""
+        """The least recently used destinations are removed, in the store as well."""
         receivers = Receivers(Redirects(), trusts=False)
         here = Receiver(BETA, "10.0.0.1")
         names = [f"{ORDERS}{number}" for number in range(MOST_DESTINATIONS + 10)]
@@ -120,7 +120,9 @@ class ReceiversTests(SynchronousTestCase):
         self.assertEqual(kept - set(range(1000, 1020)), stays)
 
     def test_receivers_without_an_address(self) -> None:
-        """Of other names than direct ones the queue manager is known, not where it is; also when loaded."""
+        """For names other than direct ones the queue manager is known without an address, also after a
+        restart.
+        """
         receivers = Receivers(Redirects(), trusts=False)
         receivers.sent(7, Receiver(BETA, ANYWHERE))
         receivers.sent(8, Receiver(BETA, "10.0.0.1"))

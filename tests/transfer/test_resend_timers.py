@@ -118,7 +118,7 @@ class ResendTests(SynchronousTestCase):
         self.assertEqual(sender.streams.deadline, sender.now.monotonic + 30)
 
     def test_nothing_is_sent_again_while_there_is_no_connection(self) -> None:
-        """What expires meanwhile is not sent at all."""
+        """Messages that expire meanwhile are not sent at all."""
         sender = Sender()
         first, _ = sender.put(2)
         sender.send()

@@ -1,4 +1,4 @@
-"""Peers that are scripted packet by packet, some of which follow the document where it breaks."""
+"""Peers scripted packet by packet, some of which follow the document where it is faulty."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def order_body(sequence: int, number: int, tail: bytes = bytes(20)) -> bytes:
 
 
 def hear(packet: bytes) -> OrderAck | FinalAck:
-    """What ALPHA understands."""
+    """The packets that ALPHA has received, parsed."""
     ack = read_acknowledgement(packet, ALPHA)
     assert ack is not None
     return ack

@@ -50,11 +50,11 @@ class WebTestCase(NodesTestCase):
         return super().node(name, identifier, **kwargs)
 
     def token_check(self) -> CheckToken | None:
-        """What checks tokens; C{None} on loopback."""
+        """The check of tokens; C{None} on loopback."""
         return None
 
     def options(self) -> Mapping[str, Any]:
-        """Of ALPHA."""
+        """Options of ALPHA."""
         return {}
 
     def run_now(self, coroutine: Coroutine[Deferred[object], Any, T]) -> T:

@@ -1,4 +1,4 @@
-"""What /health and the endpoint itself answer."""
+"""Answers of /health and of the endpoint itself."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ class HealthTests(WebTestCase):
         self.assertIn("the store is full", answer["reasons"][0])
 
     def test_an_offline_server_is_degraded(self) -> None:
-        """What an operator has taken offline serves its applications, so it is ready with a reason."""
+        """A server that an operator has taken offline serves its applications, so it is ready with
+        a reason.
+        """
         self.alpha.service.take_offline()
         status, answer = self.ready()
         self.assertEqual((status, answer["status"]), (200, "degraded"))
@@ -76,14 +78,14 @@ class AccessTests(WebTestCase):
     """Access to metrics and health on loopback."""
 
     def test_other_paths(self) -> None:
-        """What is not there is 404 in words, whatever its path."""
+        """An unknown path is answered with 404."""
         for path in ("/", "/health", "/nothing", "/health/live/x", "/metricsx"):
             answer = self.get(path)
             self.assertEqual(answer.status, 404, path)
             self.assertIn("/health/ready", answer.json["detail"])
 
     def test_other_methods(self) -> None:
-        """Nothing can be changed here."""
+        """Methods other than GET and HEAD are refused."""
         for path in ("/metrics", "/health/live", "/health/ready"):
             answer = self.get(path, "POST")
             self.assertEqual((answer.status, answer.headers["Allow"]), (405, "GET, HEAD"))

@@ -1,4 +1,4 @@
-"""What /metrics exports."""
+"""Metrics of /metrics."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class SessionMetricsTests(WebTestCase):
     """Sessions and outgoing queues."""
 
     def test_counters_survive_sessions(self) -> None:
-        """What a session sent stays counted after the session has ended."""
+        """Counters include ended sessions."""
         self.make_queue(node=self.beta)
         self.put(BETA_ORDERS, b"1", b"2")
         self.put(BETA_ORDERS, b"3", delivery=Delivery.RECOVERABLE)
@@ -155,7 +155,7 @@ class SessionMetricsTests(WebTestCase):
         self.assertGreater(found["msmq_session_bytes_total"][(("direction", "received"),)], 500)
 
     def test_both_directions_are_counted(self) -> None:
-        """What a peer sends is counted by kind, and what acknowledges it."""
+        """Messages and acknowledgements of a peer are counted by kind."""
         self.make_queue()
         target = f"DIRECT=TCP:{ADDRESSES['ALPHA']}\\private$\\orders"
         self.put(target, b"1", b"2", node=self.beta, delivery=Delivery.RECOVERABLE)

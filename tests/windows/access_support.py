@@ -91,7 +91,7 @@ class Row:
 
     @property
     def descriptor(self) -> SecurityDescriptor:
-        """What is asked about."""
+        """The descriptor of the request."""
         return parse_sddl(self.sddl, DOMAIN)
 
 
@@ -119,7 +119,8 @@ def question(descriptor: SecurityDescriptor, who: Token, asked: int) -> dict[str
 
 
 def ask_samba(questions: Sequence[dict[str, Any]]) -> list[Any]:
-    """What Samba says to these.
+    """The answers of Samba to these
+    requests.
 
     @raise SkipTest: it is not installed.
     """

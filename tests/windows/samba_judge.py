@@ -34,7 +34,7 @@ def mapped(mask: int) -> int:
 
 
 def check(samba: Any, asked: dict[str, Any]) -> int | None:
-    """What Samba grants."""
+    """The rights that Samba grants."""
     descriptor = samba.unpack(samba.security.descriptor, bytes.fromhex(asked["descriptor"]))
     if descriptor.dacl is not None:
         acl = descriptor.dacl
@@ -57,7 +57,7 @@ def check(samba: Any, asked: dict[str, Any]) -> int | None:
 
 
 class Samba:
-    """What is needed of it."""
+    """The functions of Samba that are used."""
 
     def __init__(self) -> None:
         ndr = import_module("samba.ndr")
@@ -68,7 +68,7 @@ class Samba:
 
 
 def main() -> None:
-    """Judge whatever comes."""
+    """Answer requests until the end of the input."""
     samba: Any = Samba()
     for line in sys.stdin:
         asked = json.loads(line)

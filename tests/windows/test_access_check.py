@@ -159,7 +159,7 @@ class OwnWayTests(SynchronousTestCase):
         self.assertIn("the DACL is empty", decision.why())
 
     def test_entries_about_parts_decide_nothing(self) -> None:
-        """There is no object tree, so neither kind finds its part; Samba heeds those that deny."""
+        """Without an object tree neither kind applies; Samba applies those that deny."""
         part = UUID("06bd3202-df3e-11d1-9c86-006008764d0e")
         for object_type in (part, None):
             for kind, asked in ((AceType.ACCESS_DENIED_OBJECT, 2), (AceType.ACCESS_ALLOWED_OBJECT, 4)):

@@ -146,7 +146,7 @@ class MaskTests(SynchronousTestCase):
         self.assertEqual(self.generic(CONNECTED_NETWORK_KIND), [0x20020, 0x20020, 0, 0xF0031])
 
     def test_a_mask_in_words(self) -> None:
-        """A composite where it says it all, and else one right after the other; what is none is a number."""
+        """A composite name if it covers the bits, otherwise single rights; unknown bits are a number."""
         for mask, words in (
             (0x6, "MQSEC_PEEK_MESSAGE | MQSEC_WRITE_MESSAGE"),
             (0x80000000, "MQSEC_QUEUE_GENERIC_READ"),

@@ -178,7 +178,7 @@ class EvaluationTests(SynchronousTestCase):
         )
 
     def test_logic(self) -> None:
-        """Of three values."""
+        """The operators on TRUE, FALSE and UNKNOWN."""
         yes, no, unknown = "Member_of{SID(BU)}", "Member_of{SID(BA)}", "@User.nothing == 1"
         self.check(True, f"({yes} || {unknown})", f"({unknown} || {yes})", f"(!({no}))", f"(! ! {yes})")
         self.check(False, f"({no} && {unknown})", f"({unknown} && {no})", f"(!{yes})", f"({no} || {no})")
@@ -191,13 +191,13 @@ class EvaluationTests(SynchronousTestCase):
         self.check(None, f"(@User.badge || {yes})", f"(@User.boss && {yes})", "(Title)")
 
     def test_whether_there_is_one(self) -> None:
-        """Of local and resource attributes; one without values is none."""
+        """Exists, for local and resource attributes; an attribute without values is missing."""
         self.check(True, "(Exists Title)", "(Exists @Resource.dept)", "(Not_Exists none)", "(Not_Exists x)")
         self.check(False, "(Not_exists title)", "(Exists @Resource.x)", "(Exists none)")
         self.check(None, "(Exists @User.clearance)", "(Not_Exists @Device.managed)")
 
     def test_what_does_not_fit(self) -> None:
-        """Makes all of it UNKNOWN, whatever the rest says."""
+        """Unsuitable operands make the whole expression UNKNOWN."""
         yes = "Member_of{SID(BU)}"
         for condition in (
             '(@User.clearance == "5")',
@@ -287,7 +287,7 @@ class BytesTests(SynchronousTestCase):
 
     @given(st.binary(max_size=200))
     def test_rubbish(self, data: bytes) -> None:
-        """Nothing breaks on any bytes, and what has a text means the same when that is read."""
+        """Any bytes are handled, and the text of an expression has the same meaning."""
         for condition in (data, b"artx" + data):
             found = evaluate(condition, KNOWN)
             self.assertIn(found, (True, False, None))
@@ -444,12 +444,12 @@ class ClaimTests(SynchronousTestCase):
 
     @given(st.binary(max_size=100))
     def test_rubbish(self, data: bytes) -> None:
-        """Nothing breaks."""
+        """Any bytes are handled."""
         read_claim(data)
         read_claim(pack("<IHHII", 20, 3, 0, 0, 1) + data)
 
     def test_of_a_resource(self) -> None:
-        """What its SACL says for itself, the first of a name; one that cannot be read hides all."""
+        """The attributes in the SACL, the first of a name; a malformed one hides all."""
         aces = [
             Ace(
                 AceType.SYSTEM_RESOURCE_ATTRIBUTE,

@@ -62,12 +62,12 @@ class SddlTests(SynchronousTestCase):
     """Texts that are read and written."""
 
     def test_what_is_read_is_written(self) -> None:
-        """In the order of the document, with letters where there are any."""
+        """Parsed text is written in the order of the document, with abbreviations."""
         for text in TEXTS:
             self.assertEqual(format_sddl(parse_sddl(text)), text)
 
     def test_other_notations(self) -> None:
-        """Numbers in any base, rights of files and of directories by their letters, parts in any order."""
+        """Numbers in any base, rights of files and directories by their letters, parts in any order."""
         for text, same in (
             ("D:(A;;4;;;WD)", "D:(A;;0x4;;;WD)"),
             ("D:(A;;0x0004;;;S-1-1-0)", "D:(A;;0x4;;;WD)"),
@@ -82,14 +82,14 @@ class SddlTests(SynchronousTestCase):
             self.assertEqual(format_sddl(parse_sddl(text)), same)
 
     def test_accounts_of_a_domain(self) -> None:
-        """Their letters mean something where a domain is given."""
+        """Abbreviations of domain accounts are resolved with the SID of a domain."""
         for letters, rid in SDDL_DOMAIN_RIDS.items():
             self.assertEqual(parse_sddl(f"O:{letters}", DOMAIN), parse_sddl(f"O:{format_sid(DOMAIN)}-{rid}"))
             error = self.assertRaises(RemoteProtocolError, parse_sddl, f"O:{letters}")
             self.assertIn(f"{letters} is an account of a domain, and no domain is given", str(error))
 
     def test_samba_reads_the_same(self) -> None:
-        """Every text of the table, and every letter."""
+        """Samba parses every text of the table, and every abbreviation, to the same result."""
         texts = {row.sddl for row in rows()} | set(TEXTS[1:])
         texts |= {f"O:{letters}" for letters in (*SDDL_SIDS, *SDDL_DOMAIN_RIDS)}
         asked = sorted(text for text in texts if "NO_ACCESS_CONTROL" not in text)
@@ -108,7 +108,7 @@ class SddlTests(SynchronousTestCase):
 
     @given(DESCRIPTORS)
     def test_any_descriptor(self, descriptor: SecurityDescriptor) -> None:
-        """What has a text is the same after it, apart from bits that no text has."""
+        """A descriptor with a text form round-trips, except bits without one."""
         try:
             text = format_sddl(descriptor)
         except LocalProtocolError:
@@ -194,7 +194,7 @@ class SddlTests(SynchronousTestCase):
             self.assertIn(words, str(self.assertRaises(RemoteProtocolError, parse_sddl, text)))
 
     def test_what_has_no_text(self) -> None:
-        """What is not a condition or no attribute, unknown types and unknown flags."""
+        """Invalid conditions and attributes, unknown types and unknown flags have no text form."""
         attribute = ResourceAttribute("a", ClaimKind.STRING, ("x",)).to_bytes()
         aces: tuple[AnyAce, ...] = (
             Ace(AceType.SYSTEM_RESOURCE_ATTRIBUTE, 0, EVERYONE, data=bytes(16)),
@@ -236,7 +236,7 @@ class SddlTests(SynchronousTestCase):
 
     @given(st.data())
     def test_any_attribute(self, data: st.DataObject) -> None:
-        """What has a text says the same after it."""
+        """An attribute with a text form round-trips."""
         kind = data.draw(st.sampled_from(ClaimKind))
         texts = st.characters(exclude_characters='"\0', exclude_categories=())
         values: dict[ClaimKind, st.SearchStrategy[Any]] = {

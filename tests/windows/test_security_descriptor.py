@@ -100,7 +100,7 @@ class BytesTests(SynchronousTestCase):
     """Descriptors that are read and written."""
 
     def test_a_descriptor_of_windows(self) -> None:
-        """What stands where in it."""
+        """The fields of a descriptor of Windows are at their offsets."""
         self.assertEqual(SecurityDescriptor.from_bytes(PLAIN), DESCRIPTION)
         self.assertEqual(SecurityDescriptor.from_bytes(bytearray(PLAIN)), DESCRIPTION)
         self.assertEqual(SecurityDescriptor.from_bytes(memoryview(PLAIN)), DESCRIPTION)
@@ -123,7 +123,7 @@ class BytesTests(SynchronousTestCase):
 
     @given(DESCRIPTORS)
     def test_what_is_written_is_read(self, descriptor: SecurityDescriptor) -> None:
-        """Whatever entries it has, those of unknown types too; and every beginning of it is refused."""
+        """Every descriptor round-trips, with entries of unknown types; every prefix of it is refused."""
         data = descriptor.to_bytes()
         self.assertEqual(SecurityDescriptor.from_bytes(data), descriptor)
         self.assertEqual(SecurityDescriptor.from_bytes(data + b"rubbish behind it"), descriptor)
@@ -188,7 +188,7 @@ class BytesTests(SynchronousTestCase):
         )
 
     def test_what_does_not_fit_is_refused_by_name(self) -> None:
-        """Of our own making."""
+        """Invalid values of our own are refused with the name of the field."""
         self.assertRaises(LocalProtocolError, Ace, AceType.ACCESS_ALLOWED, 4, EVERYONE, data=b"abc")
         guid = parse_sddl("D:(OA;;4;06bd3202-df3e-11d1-9c86-006008764d0e;;WD)").dacl
         assert guid is not None
@@ -233,7 +233,7 @@ class EntryTests(SynchronousTestCase):
     """Entries that are put in, and taken out."""
 
     def test_entries_stand_in_their_order(self) -> None:
-        """What denies comes before what allows, and what was inherited comes last."""
+        """Denying entries precede allowing ones, and inherited entries are last."""
         descriptor = parse_sddl("D:(D;;0x1;;;AN)(A;;0x2;;;WD)(D;ID;0x4;;;WD)(A;ID;0x4;;;AU)")
         for ace in (deny(ADMINISTRATORS, 8), allow(ADMINISTRATORS, 4)):
             descriptor = with_entry(descriptor, ace)
@@ -264,7 +264,7 @@ class EntryTests(SynchronousTestCase):
         self.assertEqual(denied, parse_sddl("O:BAD:(D;;0x4;;;AN)(A;;GA;;;WD)"))
 
     def test_all_of_one(self) -> None:
-        """Whatever he may and may not."""
+        """All entries of one account are removed, allowing and denying."""
         descriptor = parse_sddl(
             "D:(XD;;0x1;;;AN;(a))(D;;0x1;;;AN)(A;;0x2;;;WD)(A;IO;0x4;;;AN)(AU;SA;0x4;;;AN)(XA;;0x1;;;AN;(a))"
         )
@@ -274,13 +274,13 @@ class EntryTests(SynchronousTestCase):
         self.assertEqual(without_entries_of(SecurityDescriptor(), ANONYMOUS), SecurityDescriptor())
 
     def test_flags_keep_entries_apart(self) -> None:
-        """An entry for children is none for the object."""
+        """An inherit-only entry is not merged with one for the object."""
         descriptor = with_entry(parse_sddl("D:(A;IO;0x2;;;AN)"), allow(ANONYMOUS, 4))
         self.assertEqual(descriptor, parse_sddl("D:(A;IO;0x2;;;AN)(A;;0x4;;;AN)"))
         self.assertTrue(AceFlags.INHERIT_ONLY)
 
     def test_what_is_said_holds(self) -> None:
-        """Whatever the list has already, and in whatever order: a denied account has no access."""
+        """A change takes effect for any existing list, in any order: a denied account has no access."""
         anonymous = Token(ANONYMOUS, frozenset({EVERYONE}))
         for before in (
             "D:(A;;0xf003f;;;WD)(D;;0x1;;;AN)",

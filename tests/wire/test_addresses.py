@@ -62,5 +62,5 @@ class AddressSetTests(SynchronousTestCase):
 
     @given(st.text(max_size=40))
     def test_any_text(self, text: str) -> None:
-        """Whatever a transport calls its peer, there is an answer."""
+        """Any address text of a transport is accepted."""
         self.assertNotIn(text if read_address(text) is None else "", AddressSet.of(["::/0", "0.0.0.0/0"]))

@@ -53,7 +53,7 @@ def cut(chunks: list[bytes]) -> tuple[list[Frame], StreamFramer]:
 
 
 class StreamFramerTests(SynchronousTestCase):
-    """Whole packets come out of a stream, whatever its chunks."""
+    """Packets are extracted from a stream, in any chunks."""
 
     def assert_refuses(self, data: bytes, field: str) -> None:
         frames, framer = cut([data])
@@ -134,7 +134,7 @@ class StreamFramerTests(SynchronousTestCase):
         self.assert_refuses(base_header(0x0003, 119) + bytes(103), "PacketSize")
 
     def test_refuses_a_session_header_that_does_not_fit(self) -> None:
-        """Headers that end 8 bytes before PacketSize leave no room for a SessionHeader."""
+        """Headers that end 8 bytes before PacketSize leave too little space for a SessionHeader."""
         packet = bytearray(user_packet(b"12345678", header=HEADER))
         properties = packet.index(struct.pack("<II", 8, 8))
         packet[properties : properties + 8] = struct.pack("<II", 0, 0)

@@ -17,7 +17,7 @@ GUID_BYTES = bytes.fromhex("d1587355509195954997b6e611ea26c6")
 
 
 class Color(IntEnum):
-    """Numbers of which only these mean something."""
+    """An enumeration with few valid numbers."""
 
     RED = 1
     GREEN = 2
@@ -27,7 +27,7 @@ class ReaderTests(SynchronousTestCase):
     """L{Reader}."""
 
     def test_numbers_are_little_endian(self) -> None:
-        """Of every size, signed and unsigned."""
+        """Numbers of every size, signed and unsigned."""
         self.assertEqual(Reader(b"\x81").u8("n"), 0x81)
         self.assertEqual(Reader(b"\x01\x82").u16("n"), 0x8201)
         self.assertEqual(Reader(b"\x01\x02\x03\x84").u32("n"), 0x84030201)
@@ -108,7 +108,7 @@ class ReaderTests(SynchronousTestCase):
         self.assertEqual(str(error), "[MS-X] 1 Header.Color at offset 3: 5 is not a color")
 
     def test_a_part_ends_where_its_length_says(self) -> None:
-        """Nothing in it reads beyond, although bytes follow."""
+        """No read exceeds the part, although bytes follow."""
         reader = Reader(b"abcdef")
         with reader.confined(2, "Size"):
             self.assertEqual(reader.remaining, 2)
@@ -117,7 +117,7 @@ class ReaderTests(SynchronousTestCase):
         self.assertEqual(reader.bytes(4, "rest"), b"cdef")
 
     def test_a_part_is_used_up(self) -> None:
-        """What is left over is malformed, but for as much padding as may be."""
+        """Unread bytes are malformed, except the allowed padding."""
         reader = Reader(b"abcdef")
         with self.assertRaises(RemoteProtocolError) as caught, reader.confined(4, "Size"):
             reader.skip(3, "f")

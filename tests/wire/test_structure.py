@@ -37,7 +37,7 @@ class WholeStructureTests(SynchronousTestCase):
     """L{WholeStructure}."""
 
     def test_bytes_and_back(self) -> None:
-        """A value gives its bytes, and the bytes, in whatever they are kept, give it again."""
+        """A value round-trips through its bytes, in any buffer type."""
         data = Counted(b"abc").to_bytes()
         self.assertEqual(data, b"\x03abc")
         for kept in (data, bytearray(data), memoryview(data)):
@@ -53,7 +53,7 @@ class WholeStructureTests(SynchronousTestCase):
         self.assertIn("2 bytes follow", str(error))
 
     def test_bytes_that_are_missing(self) -> None:
-        """What is cut short is malformed, as anywhere in a packet."""
+        """Truncated bytes are malformed, as anywhere in a packet."""
         for size in range(4):
             self.assertRaises(RemoteProtocolError, Counted.from_bytes, b"\x03abc"[:size])
 

@@ -17,7 +17,7 @@ class WriterTests(SynchronousTestCase):
     """L{Writer}."""
 
     def test_numbers_are_little_endian(self) -> None:
-        """Of every size, signed and unsigned."""
+        """Numbers of every size, signed and unsigned."""
         writer = Writer()
         writer.u8(0x81, "n")
         writer.u16(0x8201, "n")
@@ -63,7 +63,7 @@ class WriterTests(SynchronousTestCase):
 
     @given(st.text(st.characters(exclude_characters="\0")))
     def test_text_comes_back(self, text: str) -> None:
-        """Whatever it holds but NUL."""
+        """Any text without NUL round-trips."""
         writer = Writer()
         writer.utf16(text, "t")
         self.assertEqual(Reader(writer.getvalue()).utf16(writer.position, "t"), text)

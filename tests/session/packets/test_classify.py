@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.5.1: which packet it is, and which bytes are none."""
+"""[MS-MQQB] 3.1.5.1: types of packets, and invalid packets."""
 
 from uuid import UUID
 
@@ -57,7 +57,7 @@ class ClassifyTests(SynchronousTestCase):
         self.assertEqual((error.header, error.field, error.offset), ("BaseHeader", "Flags", 2))
 
     def test_packet_types_are_the_low_four_bits(self) -> None:
-        """MQQB-2.2.1-03: 1, 2 and 3 are the three packets, whatever the bits above CS."""
+        """MQQB-2.2.1-03: 1, 2 and 3 are the three packets, for any bits above CS."""
         for data, kind in (
             (SESSION_ACK, PacketKind.SESSION_ACK),
             (ESTABLISH, PacketKind.ESTABLISH_CONNECTION),
@@ -150,7 +150,7 @@ class ClassifyTests(SynchronousTestCase):
         st.binary(min_size=1, max_size=4),
     )
     def test_damage_is_some_packet_or_malformed(self, data: bytes, offset: int, noise: bytes) -> None:
-        """Nothing but the one error of malformed packets ever comes out."""
+        """Any changed bytes are parsed or raise the error of malformed packets."""
         try:
             classify(patched(data, min(offset, len(data) - 4), noise))
         except RemoteProtocolError:

@@ -52,7 +52,7 @@ def patched(data: bytes, offset: int, replacement: bytes) -> bytes:
 
 
 class ExampleTests(SynchronousTestCase):
-    """What holds for each of the worked examples of [MS-MQQB] 4.1."""
+    """Properties of each of the worked examples of [MS-MQQB] 4.1."""
 
     def test_they_come_back_but_for_one_reserved_byte(self) -> None:
         """Decoded and encoded, they are the same bytes, with BaseHeader.Reserved 0."""
@@ -109,12 +109,12 @@ class ExampleTests(SynchronousTestCase):
     def test_every_packet_comes_back(
         self, packet: EstablishConnection | ConnectionParameters | SessionAck
     ) -> None:
-        """What is written is read as the same value."""
+        """Every packet round-trips."""
         self.assertEqual(type(packet).from_bytes(packet.to_bytes()), packet)
 
     @given(st.sampled_from(sorted(EXAMPLES)), st.integers(0, 35), st.binary(min_size=1, max_size=4))
     def test_damage_is_a_packet_or_malformed(self, name: str, offset: int, noise: bytes) -> None:
-        """Nothing but the one error of malformed packets ever comes out."""
+        """Any changed bytes are parsed or raise the error of malformed packets."""
         for read in EXAMPLES.values():
             try:
                 read(patched(vector(name), offset, noise))
@@ -155,7 +155,7 @@ class EstablishConnectionTests(SynchronousTestCase):
         self.assertEqual(EstablishConnection.from_bytes(data).client_guid, INITIATOR)
 
     def test_the_operating_system_begins_with_10(self) -> None:
-        """MQQB-2.2.3.1-06: byte 56 is 0x10 whatever the flags."""
+        """MQQB-2.2.3.1-06: byte 56 is 0x10 for any flags."""
         for flags in range(8):
             packet = EstablishConnection(
                 INITIATOR, ACCEPTOR, 1, bool(flags & 1), bool(flags & 2), bool(flags & 4)

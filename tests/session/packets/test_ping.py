@@ -85,12 +85,12 @@ class PingTests(SynchronousTestCase):
 
     @given(pings)
     def test_every_ping_comes_back(self, ping: Ping) -> None:
-        """What is written is read as the same value."""
+        """Every ping round-trips."""
         self.assertEqual(Ping.from_bytes(ping.to_bytes()), ping)
 
     @given(st.binary(max_size=32) | st.binary(min_size=20, max_size=20).map(lambda tail: b"\0\0HU" + tail))
     def test_rubbish_is_a_ping_or_malformed(self, data: bytes) -> None:
-        """Nothing but the one error of malformed packets ever comes out."""
+        """Any bytes are parsed or raise the error of malformed packets."""
         try:
             Ping.from_bytes(data)
         except RemoteProtocolError:

@@ -28,7 +28,7 @@ class ShortWayTests(SynchronousTestCase):
         self.assertEqual(SessionAck.of(GOOD), SessionAck.from_bytes(GOOD))
 
     def test_leaves_other_packets_alone(self) -> None:
-        """What is not a SessionAck, or not whole, is not taken."""
+        """Other packets, and incomplete ones, are not accepted."""
         for packet in (b"", GOOD[:-1], GOOD + b"\0", establish(ALPHA), user_packet()):
             self.assertIsNone(SessionAck.of(packet))
 

@@ -75,7 +75,7 @@ def parts(data: bytes) -> tuple[bytes, bytes]:
 
 
 class BothTests(SynchronousTestCase):
-    """What OrderAck and FinalAck packets have in common."""
+    """Common properties of OrderAck and FinalAck packets."""
 
     def both(self) -> list[bytes]:
         return [make(envelope).to_bytes() for make in (order_ack, final_ack) for envelope in ENVELOPES]
@@ -190,12 +190,12 @@ class BothTests(SynchronousTestCase):
 
     @given(acknowledgements)
     def test_every_acknowledgement_comes_back(self, ack: OrderAck | FinalAck) -> None:
-        """What is written is read as the same value."""
+        """Every acknowledgement round-trips."""
         self.assertEqual(type(ack).from_bytes(ack.to_bytes()), ack)
 
     @given(acknowledgements, st.data())
     def test_damage_is_an_acknowledgement_or_malformed(self, ack: Any, data: st.DataObject) -> None:
-        """Nothing but the one error of malformed packets ever comes out."""
+        """Any changed bytes are parsed or raise the error of malformed packets."""
         packet = ack.to_bytes()
         offset = data.draw(st.integers(0, len(packet) - 1))
         damaged = patched(packet, offset, data.draw(st.binary(min_size=1, max_size=4)))

@@ -51,7 +51,7 @@ class Blocks:
         return cls(header, content, [None] * BLOCKS)
 
     def source(self) -> RecoveredSegment:
-        """What recovery sees of it."""
+        """The files as recovery reads them."""
         content = bytes(self.content)
         path = NOWHERE / f"segment-{self.header.generation:06d}"
         return RecoveredSegment(path, self.header, SIZE, lambda offset, size: content[offset : offset + size])
@@ -149,7 +149,7 @@ class Machine:
         self.position = group.next
 
     def complete(self, attempts: Sequence[Written]) -> int | None:
-        """The attempt that is whole on the disk where the log goes on; C{None} if there is none."""
+        """The pending write, if it is complete on the disk at the end of the log; C{None} otherwise."""
         for group in attempts:
             owners = self.segments[group.generation].owners
             at = (group.offset - FIRST) // BLOCK

@@ -16,7 +16,7 @@ SEGMENT = 256 * 1024
 
 
 class LogMessageStoreTests(MessageStoreContract, TestCase):
-    """What every store promises, on real files with segments that are soon full."""
+    """The contract of stores, on real files with small segments."""
 
     def setUp(self) -> None:
         self.home = Path(self.mktemp()).absolute()

@@ -25,7 +25,7 @@ class KilledTests(LogTestCase):
         self.addCleanup(self.victims.close)
 
     def assert_kept(self, handed: int, confirmed: int) -> None:
-        """What the log holds is what the model holds after one of the steps that it may be at."""
+        """Assert that the log matches the model after one of the possible steps."""
         store = self.make_store()
         snapshot = self.done(store.open())
         found = int(snapshot.state[STEP])

@@ -166,7 +166,7 @@ class ExchangedTests(LogTestCase):
         self.assertEqual(before, self.contents())
 
     def contents(self) -> dict[str, bytes]:
-        """What the files hold, but for the one that is locked."""
+        """The bytes of the files, except the lock."""
         files = [path for path in (self.home / "log").iterdir() if path.is_file()]
         return {path.name: path.read_bytes() for path in files if path.name != "lock"}
 
@@ -259,7 +259,7 @@ class ExchangedTests(LogTestCase):
         self.done(store.close())
 
     def test_access(self) -> None:
-        """What the system refuses is named with what to do about it."""
+        """An error of the system is reported with the remedy."""
         for number, remedy in (
             (errno.EACCES, "Permission denied; give the server's user access"),
             (errno.EROFS, "Read-only file system; make its file system writable"),

@@ -1,4 +1,4 @@
-"""What a record log does with its files: segments that are used again, checkpoints, copies, torn writes."""
+"""Files of a record log: reused segments, checkpoints, compaction, torn writes."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ class TornTests(LogTestCase):
         self.try_all(self.opened(PutQueue(ORDERS), put(1, b"one"), put(2, b"two")), stride=23)
 
     def test_recycled_segment(self) -> None:
-        """The same in a segment full of groups of an earlier use, none of which comes back."""
+        """The same in a segment with groups of an earlier use, none of which is found."""
         store = self.opened(PutQueue(ORDERS))
         number = 0
         while True:
@@ -301,7 +301,7 @@ class SpaceTests(LogTestCase):
         self.done(store.close())
 
     def test_start_reads_what_came_after_the_checkpoint(self) -> None:
-        """What replaying has to read is bounded, however long the log was."""
+        """The replay of a start is bounded, for a log of any length."""
         store = self.opened(PutQueue(ORDERS))
         for number in range(3000):
             self.commit(store, put(number % 7, bytes(500)))
@@ -342,7 +342,7 @@ class ClockTests(LogTestCase):
     """A machine whose clock is set back."""
 
     def test_clock_that_is_set_back(self) -> None:
-        """Nothing in the log is ordered by time: entries and events stay in the order of their batches."""
+        """The log is not ordered by time: entries and events stay in the order of their batches."""
         store = self.opened(PutQueue(ORDERS))
         for number, now in enumerate((3e9, 2e9, 1e9, 2e9)):
             self.commit(

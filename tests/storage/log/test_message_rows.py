@@ -24,7 +24,7 @@ def row(number: int) -> bytes:
 
 
 class SmallRows(MessageRows):
-    """Rows of which a few are packed already."""
+    """Rows that are packed early."""
 
     block = 4
     young = 3
@@ -100,7 +100,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(gone=st.sets(st.integers(0, 20)), after=st.integers(0, 20), added=st.lists(IDS, max_size=5))
     def iterate_while_changing(self, gone: set[int], after: int, added: list[int]) -> None:
-        """What is there all the time is found, once, whatever comes and goes."""
+        """Rows present all the time are found, once, during any changes of others."""
         before = set(self.model)
         found: list[int] = []
         for place, lookup_id in enumerate(self.rows.lasting()):

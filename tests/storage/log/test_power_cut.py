@@ -44,7 +44,7 @@ class PowerCutTests(LogTestCase):
         return list(read_log(trace))
 
     def wrong(self, calls: list[Call]) -> list[str]:
-        """What is wrong after a power cut during any of these calls."""
+        """The violations after a power cut during any of these calls."""
         chance = random.Random(SEED)
         disk = Disk(self.data)
         handed = confirmed = at = 0
@@ -92,7 +92,7 @@ class PowerCutTests(LogTestCase):
         confirmed: int,
         handed: int,
     ) -> str:
-        """What is wrong after a power cut; nothing if nothing is."""
+        """The violations after a power cut; empty without any."""
         home = self.home / "cut"
         home.mkdir()
         try:
@@ -118,6 +118,6 @@ class PowerCutTests(LogTestCase):
         return ""
 
     def test_power_cuts(self) -> None:
-        """Whatever of what was not synchronised is on the disk, all that was confirmed is there."""
+        """Everything confirmed is there, for any part of the unsynchronised writes on the disk."""
         wrong = self.wrong(self.live())
         self.assertEqual(len(wrong), 0, "\n".join(wrong[:10]))

@@ -26,7 +26,7 @@ def _reader(content: bytes) -> Read:
 
 
 def subsets(count: int) -> Iterator[tuple[int, ...]]:
-    """Every choice among so many blocks."""
+    """Every subset of this number of blocks."""
     for size in range(count + 1):
         yield from combinations(range(count), size)
 
@@ -56,7 +56,7 @@ class EveryHistoryTests(SynchronousTestCase):
                     self.explore(twin, [*attempts, group], depth - 1)
 
     def crash(self, machine: Machine, attempts: Sequence[Written]) -> None:
-        """What is found is what was confirmed, and the pending write if all of it is there."""
+        """Assert that recovery finds the confirmed batches, and the pending one if it is complete."""
         for is_large in (False, True):
             for parts in subsets(3 if is_large else 1):
                 twin = machine.copy()
@@ -129,7 +129,7 @@ class DamageTests(SynchronousTestCase):
         self.end = self.machine.position.offset
 
     def outcome(self, machine: Machine) -> str | tuple[list[int], list[str]]:
-        """What a start says, or the state that it finds."""
+        """The error of a start, or the state that it finds."""
         state = State()
         sources = {generation: one.source() for generation, one in machine.segments.items()}
         try:

@@ -46,7 +46,7 @@ print([row[-1].decode() for row in page.rows])
 
 
 class RefusingSystemTests(LogTestCase):
-    """What a start, a commit and a reader do then."""
+    """A start, a commit and a reader when the system refuses to write."""
 
     segment_bytes = 1024 * 1024
 

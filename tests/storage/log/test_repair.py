@@ -32,7 +32,7 @@ def content(number: int) -> bytes:
 
 
 class RepairTests(LogTestCase):
-    """What can be read stays, what cannot is kept apart and reported, and the server starts."""
+    """Readable data stays, damaged data is quarantined and reported, and the server starts."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -50,11 +50,11 @@ class RepairTests(LogTestCase):
         self.assertGreater(len(self.paths), 4)
 
     def refused_line(self) -> str:
-        """What a start says."""
+        """The error of a start."""
         return str(self.refused(self.make_store().open(), StorageError))
 
     def repaired(self) -> list[str]:
-        """What a repair says; a check finds nothing afterwards, and a second one has nothing to do."""
+        """The report of a repair; a check finds nothing afterwards, and a second repair has nothing to do."""
         self.assertRegex(self.refused_line(), "msmq store repair|--accept-loss")
         self.assertNotEqual(check_log(self.log, self.home / "mark").problems, [])
         said = rebuild_log(self.log, self.home / "mark", lambda: NOW)
@@ -117,7 +117,7 @@ class RepairTests(LogTestCase):
         self.assert_lost(self.names(lost))
 
     def test_truncated_segment(self) -> None:
-        """Of a segment that was cut what is in front of the cut stays."""
+        """Packets before the truncation of a segment stay."""
         path = self.paths[1]
         before = self.in_file(path)
         path.write_bytes(path.read_bytes()[:40_000])
@@ -162,7 +162,7 @@ class RepairTests(LogTestCase):
             file.write(change(head))
 
     def test_checkpoints(self) -> None:
-        """Of two damaged checkpoints everything that either has is taken; with one damaged header too."""
+        """Of two damaged checkpoints the intact tables of both are used; also with a damaged header."""
         names = [name for name in ("checkpoint-a", "checkpoint-b") if (self.log / name).exists()]
         self.assertEqual(len(names), 2)
         for name in names:

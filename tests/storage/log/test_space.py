@@ -1,4 +1,4 @@
-"""What a log keeps of its files when messages are removed."""
+"""Files of a log after messages are removed."""
 
 from __future__ import annotations
 

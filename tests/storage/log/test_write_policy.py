@@ -46,7 +46,7 @@ class PolicyTests(SynchronousTestCase):
         raise AssertionError(f"not within {limit} writes")
 
     def test_unknown_disk(self) -> None:
-        """Nothing is known of a disk at first, so the worker thread writes until it has shown to be quick."""
+        """The worker thread writes until the disk has proved to be quick."""
         self.assertEqual(self.until_quick(), FEWEST)
 
     def test_slow_disk(self) -> None:
@@ -70,7 +70,9 @@ class PolicyTests(SynchronousTestCase):
             expected = min(2 * expected, MOST)
 
     def test_slow_now_and_then(self) -> None:
-        """Of a disk that stalls in one of a hundred writes, the reactor meets at most one in a thousand."""
+        """On a disk that stalls in one of a hundred writes, the reactor writes at most one in a thousand of
+        these.
+        """
         met = 0
         for number in range(100_000):
             stalls = number % 100 == 0
@@ -118,7 +120,7 @@ class CountingReactor(TurnedReactor):
 
 
 class CommitTests(LogTestCase):
-    """What a commit of a small batch costs."""
+    """Cost of the commit of a small batch."""
 
     reactor: CountingReactor
 

@@ -1,4 +1,5 @@
-"""Migrations that are killed: for each line on standard input one process is forked, and its end said.
+"""Migrations that are killed: one process is forked for each line on standard input, and
+its end is printed.
 
 A line is C{DIRECTORY SOURCE TARGET STEP SECONDS}: the process kills itself after so many steps, or after so
 much time, whatever comes first; 0 is never.

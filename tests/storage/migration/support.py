@@ -68,7 +68,7 @@ async def filled(place: StoreLocation, batches: list[list[Change]] | None = None
 
 
 async def snapshot_of(place: StoreLocation) -> Snapshot:
-    """What a server finds."""
+    """The snapshot that a server reads."""
     store = place.make_store()
     snapshot = await store.open()
     await store.close()
@@ -76,7 +76,7 @@ async def snapshot_of(place: StoreLocation) -> Snapshot:
 
 
 def digest(place: StoreLocation) -> StoreDigest:
-    """What a reader finds."""
+    """A digest of everything that a reader returns."""
     reader = place.make_reader()
     try:
         return digest_of(reader, lambda rows: None)

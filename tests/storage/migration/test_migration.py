@@ -1,4 +1,4 @@
-"""C{msmq store migrate}: everything moves, whatever interrupts it."""
+"""C{msmq store migrate}: everything moves, with any interruption."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Interrupted(Exception):
 
 
 class MigrationContract(_Base):
-    """What holds for every pair of stores."""
+    """Properties of every pair of stores."""
 
     source: StoreLocation
     target: StoreLocation
@@ -78,7 +78,7 @@ class MigrationContract(_Base):
         self.assertEqual(last.event.reason, str(summary))
 
     async def test_interrupted_at_each_step(self) -> None:
-        """Whatever step is the last, one store is usable at most, and the next run goes on."""
+        """After any last step, at most one store is usable, and the next run continues."""
         await filled(self.source)
         before = digest(self.source)
         steps = 0
@@ -163,7 +163,7 @@ class MigrationToLogTests(MigrationContract, TestCase):
         self.assertFalse(self.source.exists())
 
     async def test_moved_store(self) -> None:
-        """What was moved is not moved again, and is no target before it is discarded."""
+        """A moved store is not moved again, and is no target before it is discarded."""
         await filled(self.source)
         await migrated(self.source, self.target)
         await self.assertFailure(self.run_migration(), AlreadyMoved)

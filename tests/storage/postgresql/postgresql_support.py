@@ -1,4 +1,4 @@
-"""What the tests of the store in PostgreSQL share."""
+"""Common fixtures of the tests of the store in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class PostgresqlTestCase(TestCase):
         return store
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """What another client sees in the schema."""
+        """The rows of the schema that another client reads."""
         with self.server.connect() as connection:
             connection.execute(f"SET search_path TO {self.schema}".encode())
             cursor = connection.execute(statement.encode())

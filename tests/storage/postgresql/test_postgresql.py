@@ -30,7 +30,7 @@ from tests.storage.postgresql.postgresql_support import PostgresqlTestCase, even
 
 
 class PostgresqlContractTests(MessageStoreContract, PostgresqlTestCase):
-    """What every store promises, on a real server."""
+    """The contract of stores, on a real server."""
 
     def setUp(self) -> None:
         self.server = shared_server()
@@ -41,7 +41,7 @@ class PostgresqlContractTests(MessageStoreContract, PostgresqlTestCase):
 
 
 class PostgresqlMessageStoreTests(PostgresqlTestCase):
-    """What this store does beyond the contract."""
+    """Properties of this store beyond the contract."""
 
     def setUp(self) -> None:
         self.server = shared_server()
@@ -117,7 +117,7 @@ class PostgresqlMessageStoreTests(PostgresqlTestCase):
         self.fail("it was not cancelled")
 
     async def test_handed_over_is_handed_over(self) -> None:
-        """What its caller does with a list afterwards changes nothing."""
+        """Later changes of a submitted list have no effect."""
         store = await self.open_store()
         batch: list[Change] = [put(1)]
         wanted = [1]
@@ -157,7 +157,7 @@ class PostgresqlMessageStoreTests(PostgresqlTestCase):
         )
 
     async def test_batch_of_many_megabytes(self) -> None:
-        """What is too much for one statement is one batch all the same."""
+        """A batch that is too large for one statement is committed as one transaction."""
         store = await self.open_store()
         packet = bytes(4 * 1024 * 1024)
         changes: list[Change] = [put(number, packet) for number in range(10)]
@@ -168,7 +168,7 @@ class PostgresqlMessageStoreTests(PostgresqlTestCase):
         await self.refused(store.commit([*changes, put(0, queue=NOWHERE)]), UnknownQueue)
 
     async def test_packets_are_not_compressed(self) -> None:
-        """A packet that compresses well lies as it is, apart from the index."""
+        """A compressible packet is stored uncompressed, apart from the index."""
         store = await self.open_store()
         await store.commit([put(1, bytes(100_000))])
         [(size,)] = self.rows("SELECT pg_column_size(packet) FROM message")
@@ -213,7 +213,7 @@ class PostgresqlMessageStoreTests(PostgresqlTestCase):
         await self.until(lambda: self.rows("SELECT count(*) FROM removed_queue") == [(0,)])
 
     async def test_what_a_stop_left_is_deleted(self) -> None:
-        """What was to be deleted when the store was closed is deleted after the next start."""
+        """Pending deletions of a closed store are done after the next start."""
         store = await self.open_store()
         await store.commit([put(number) for number in range(5000)])
         await store.commit([RemoveQueue(ORDERS.identifier)])
@@ -238,7 +238,7 @@ class PostgresqlMessageStoreTests(PostgresqlTestCase):
         self.assertEqual((await store.log_extent(ORDERS.identifier)).size, 10)
 
     async def test_trims_of_both_kinds(self) -> None:
-        """What a trim by size has taken away does not shield what a later one takes by age."""
+        """Entries removed by a trim by size do not keep entries from a later trim by age."""
         store = await self.open_store()
         identifier = ORDERS.identifier
         await store.commit(
@@ -309,7 +309,7 @@ class OpeningTests(PostgresqlTestCase):
         self.assertEqual(self.messages(), [1])
 
     async def test_two_start_at_once(self) -> None:
-        """Of two that start in an empty database one makes the tables and keeps them."""
+        """One of two concurrent first starts creates the tables and keeps them."""
         stores = [self.store() for _ in range(4)]
         outcomes = [self.outcome_of(store.open()) for store in stores]
         await self.until(lambda: all(outcomes))
@@ -318,7 +318,7 @@ class OpeningTests(PostgresqlTestCase):
         self.assertEqual([error for error in errors if "is in use by another" not in error], [])
 
     async def test_newer_schema(self) -> None:
-        """What a newer version has written is refused, and not changed."""
+        """A schema of a newer version is refused, and not changed."""
         await (await self.open_store()).close()
         self.rows("UPDATE msmq_version SET number = 7")
         told = f"written by a newer version of msmq (schema 7, this one knows {SCHEMA.version})"

@@ -19,7 +19,7 @@ SECRET = "swordfish"
 
 
 class AddressTests(SynchronousTestCase):
-    """What stands behind C{postgresql:}."""
+    """Addresses after C{postgresql:}."""
 
     def test_whole(self) -> None:
         """User, host, port and database are libpq's, schema and wait are ours."""
@@ -54,7 +54,7 @@ class AddressTests(SynchronousTestCase):
             self.assertEqual(parse_address(argument).text, text)
 
     def test_refusals(self) -> None:
-        """What is wrong is named."""
+        """The error names the problem."""
         for argument, words in (
             ("ann@host/orders", "must be postgresql://"),
             ("/orders", "must be postgresql://"),
@@ -140,7 +140,7 @@ class ProbeTests(SynchronousTestCase):
         self.assertNotIn(SECRET, problem)
 
     def test_sound(self) -> None:
-        """Nothing is wrong with a database in which the tables could be made, and nothing is made in it."""
+        """A database in which the tables can be created passes the check, and is not changed."""
         server = shared_server()
         self.assertEqual(self.problems(server.url("schema=probed")), [])
         with server.connect() as connection:

@@ -70,7 +70,7 @@ class ProcessKilledTests(SynchronousTestCase):
         self.addCleanup(self.victims.close)
 
     def assert_kept(self, handed: int, confirmed: int) -> None:
-        """What the schema holds is what the model holds after one of the steps that it may be at."""
+        """Assert that the schema matches the model after one of the possible steps."""
         address = address_of(self.server, self.schema)
         policy = policy_of(self.server.directory / f"postgresql-postgres-{self.schema}")
         database = ServerDatabase(address, policy)
@@ -99,7 +99,7 @@ class ProcessKilledTests(SynchronousTestCase):
 
 
 def assert_is_model(test: SynchronousTestCase, snapshot: Snapshot, model: Model) -> None:
-    """What a start finds is what the model holds."""
+    """Assert that a start finds the content of the model."""
     queues = {queue.identifier: queue for queue in snapshot.queues if queue != ORDERS}
     test.assertEqual(queues, model.queues)
     test.assertEqual({queue: kept for queue, kept in snapshot.messages.items() if kept}, model.index())

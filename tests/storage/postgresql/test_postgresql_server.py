@@ -23,7 +23,7 @@ PROGRAMS = Path(sys.executable).parent
 
 
 class PostgresqlServerTests(SynchronousTestCase):
-    """What C{--storage postgresql://...} gives an operator."""
+    """C{--storage postgresql://...} as an operator sees it."""
 
     def setUp(self) -> None:
         self.server = shared_server()
@@ -72,7 +72,7 @@ class PostgresqlServerTests(SynchronousTestCase):
         return "" if process.stdout.closed else process.communicate(timeout=DEADLINE)[0]
 
     def refused(self, url: str, *, number: int = 3) -> str:
-        """What a server that does not start says on standard error."""
+        """Standard error of a server that does not start."""
         data = self.directory()
         done = run(self.arguments(url, data, number), timeout=DEADLINE, cwd=data)
         self.assertEqual(done.returncode, 1)
@@ -163,7 +163,7 @@ class PostgresqlServerTests(SynchronousTestCase):
         self.assertEqual(told.count("\n"), 1)
 
     def test_newer_schema_is_refused(self) -> None:
-        """What a newer version has written is left alone."""
+        """A schema of a newer version is not changed."""
         process = self.start(self.url(user="msmq"))
         process.terminate()
         process.communicate(timeout=DEADLINE)

@@ -30,7 +30,7 @@ class ServerAwayTests(PostgresqlTestCase):
         self.assertEqual(list(await store.read(ORDERS.identifier, [1, 2])), [b"one", b"two"])
 
     async def test_batches_wait(self) -> None:
-        """What is asked for while the database is away is done when it is back, in order."""
+        """Requests made while the database is unavailable are performed when it is back, in order."""
         store = await self.open_store()
         self.server.stop()
         commits = [store.commit([put(number), event(str(number))]) for number in range(20)]

@@ -34,7 +34,7 @@ from tests.storage.policies import policy_of
 
 
 class SqliteMessageStoreTests(MessageStoreContract, TestCase):
-    """What every store promises, on a real file."""
+    """The contract of stores, on a real file."""
 
     def setUp(self) -> None:
         directory = Path(self.mktemp()).absolute()
@@ -128,7 +128,7 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
         self.fail("it was not cancelled")
 
     async def test_handed_over_is_handed_over(self) -> None:
-        """What its caller does with a list afterwards changes nothing."""
+        """Later changes of a submitted list have no effect."""
         store = await self.opened(PutQueue(ORDERS))
         batch = [put(1, b"one")]
         commit = store.commit(batch)
@@ -240,7 +240,7 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
             self.assertEqual(connection.execute("SELECT count(*) FROM event").fetchone(), (10,))
 
     async def test_express_messages_wait_for_no_disk(self) -> None:
-        """What is done to express messages alone writes nothing that would be forced to the disk."""
+        """Changes of express messages alone cause no sync."""
         store = await self.opened(PutQueue(ORDERS), put(1))
         log = self.path.with_name("msmq.sqlite-wal")
         before = log.read_bytes(), self.path.read_bytes()

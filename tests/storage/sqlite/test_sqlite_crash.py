@@ -32,7 +32,7 @@ class KilledTests(SynchronousTestCase):
         self.addCleanup(self.victims.close)
 
     def assert_kept(self, handed: int, confirmed: int) -> None:
-        """What the file holds is what the model holds after one of the steps that it may be at."""
+        """Assert that the file matches the model after one of the possible steps."""
         database = FileDatabase(self.path, policy_of(self.path))
         snapshot = database.snapshot()
         database.close()

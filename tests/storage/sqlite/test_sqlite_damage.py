@@ -270,7 +270,7 @@ class LostStoreTests(_DamageTestCase):
     """A store that is not the one last used."""
 
     def killed_copy(self) -> dict[str, bytes]:
-        """What a kill would leave at this moment."""
+        """A copy of the files as a kill at this moment would leave them."""
         return {
             path.name: path.read_bytes()
             for path in self.path.parent.iterdir()

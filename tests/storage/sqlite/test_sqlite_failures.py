@@ -1,4 +1,4 @@
-"""What the store in SQLite does when it cannot write."""
+"""The store in SQLite when it cannot write."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FailingTests(TestCase):
         self.path = directory / "msmq.sqlite"
 
     async def limited(self) -> SqliteMessageStore:
-        """An open store that has room for a few messages."""
+        """An open store with space for a few messages."""
         store = SqliteMessageStore(self.path, policy_of(self.path), page_limit=60)
         await store.open()
         self.addCleanup(store.close)
@@ -72,7 +72,7 @@ class FailingTests(TestCase):
         )
 
     async def test_keeps_what_it_has(self) -> None:
-        """Nothing of a batch that does not fit is there; everything before it is, after a restart too."""
+        """No part of a batch that does not fit is stored; everything before it is, after a restart too."""
         store = await self.limited()
         count = await self.filled(store)
         await self.refusal(store, PutState("half", b""), put(1000), put(1001, KILOBYTES * 10))
@@ -119,7 +119,7 @@ class FailingTests(TestCase):
         self.assertEqual(len(events), count - 2)
 
     async def test_one_that_does_not_fit_harms_no_other(self) -> None:
-        """Of batches that were written together, only the one that is too large fails."""
+        """Of batches written together, only the one that is too large fails."""
         store = await self.limited()
         small = [store.commit([put(number)]) for number in range(5)]
         large = store.commit([put(5), put(6, KILOBYTES * 100)])
@@ -253,7 +253,7 @@ class LostFileTests(TestCase):
         self.assertEqual(list(await store.read(ORDERS.identifier, [1])), [b"one"])
 
     async def test_a_directory_instead_of_the_file(self) -> None:
-        """What is not a file is named."""
+        """A path that is not a file is named."""
         self.path.mkdir()
         said = await self.refusal(SqliteMessageStore(self.path, policy_of(self.path)).open())
         self.assertIn(f"{self.path}: cannot open: the file cannot be opened", said)

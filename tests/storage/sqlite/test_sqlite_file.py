@@ -49,7 +49,7 @@ class _FileTests(TestCase):
         await store.close()
 
     async def found(self, schema: Schema = SCHEMA, path: Path | None = None) -> tuple[Snapshot, list[bytes]]:
-        """What a start finds: the index, and the packets of one queue."""
+        """The content that a start finds: the index, and the packets of one queue."""
         store = SqliteMessageStore(path or self.path, policy_of(path or self.path), schema=schema)
         snapshot = await store.open()
         index = snapshot.messages.get(ORDERS.identifier, ())
@@ -109,7 +109,7 @@ class OpeningTests(_FileTests):
             self.assertEqual(self.path.read_bytes(), content)
 
     async def test_newer_version(self) -> None:
-        """What a newer version wrote is not touched, and both versions are named."""
+        """A file of a newer version is not changed, and both versions are named."""
         await self.filled(put(1))
         self.sql("PRAGMA user_version = 7")
         content = self.path.read_bytes()

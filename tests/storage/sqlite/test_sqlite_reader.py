@@ -75,7 +75,7 @@ class ReaderTests(TestCase):
         )
 
     async def test_queues(self) -> None:
-        """What is known of a queue is JSON."""
+        """The definition of a queue is JSON."""
         await self.opened()
         [(record,), _] = self.rows("SELECT definition FROM queue WHERE identifier IS NOT NULL ORDER BY id")
         assert isinstance(record, bytes)
@@ -127,7 +127,7 @@ class ReaderTests(TestCase):
             self.assertEqual(connection.execute(PACKETS).fetchall(), [(b"two",)])
 
     async def test_after_a_stop(self) -> None:
-        """A file that no server has open is read as it lies there."""
+        """A file that no server has open is read unchanged."""
         store = await self.opened(put(1, b"one"))
         await store.close()
         self.assertEqual(self.rows(PACKETS, "immutable=1"), [(b"one",)])

@@ -22,7 +22,7 @@ QUEUE = ".\\private$\\orders"
 
 
 class SqliteServerTests(TestCase):
-    """What C{--storage sqlite} gives an operator."""
+    """C{--storage sqlite} as an operator sees it."""
 
     def setUp(self) -> None:
         # A path of trial's own may be longer than a unix socket's may be.

@@ -92,7 +92,7 @@ class VersionOneTests(TestCase):
         )
 
     async def test_logs_begin(self) -> None:
-        """What version 1 did not have begins empty, and works."""
+        """Tables that version 1 lacked are empty, and usable."""
         store, _ = await self.opened()
         await store.commit(
             [AppendLog(ORDERS.identifier, 1, b"packet", 1.0), AppendEvent(1.0, bytes(20), "refused")]

@@ -84,13 +84,13 @@ class RoundTripTests(SynchronousTestCase):
 
     @given(format_names())
     def test_any_name_is_read_back_from_its_text(self, name: FormatName) -> None:
-        """What is printed can be typed in again."""
+        """The text of a name is parsed into an equal name."""
         self.assertEqual(parse_format_name(str(name)), name)
         self.assertEqual(parse_format_names(str(name)), (name,))
 
     @given(format_names(lenient=True))
     def test_any_lenient_name_is_read_back_leniently(self, name: FormatName) -> None:
-        """Spaces and letters beyond ASCII survive too."""
+        """Spaces and letters beyond ASCII round-trip too."""
         self.assertEqual(parse_format_name(str(name), lenient=True), name)
 
     @given(format_names())
@@ -138,7 +138,7 @@ class PrefixTests(Refusing):
         self.assertIn("at character 12 of", self.refused("FormatName:UDP=x"))
 
     def test_packets_have_none(self) -> None:
-        """What a peer sends has to be a format name as it stands."""
+        """A name in a packet has to be a format name without prefix."""
         self.assertRaises(MQError, parse_format_name, "FormatName:DIRECT=OS:srv\\q", lenient=True)
 
 
@@ -248,7 +248,7 @@ class MulticastFormatNameTests(Refusing):
             self.refused(f"MULTICAST={address}:1")
 
     def test_the_port_has_sixteen_bits_and_no_leading_zeros(self) -> None:
-        """MQMQ-2.1.6-05: every number of 0 to 65535, also those that the printed digits exclude."""
+        """MQMQ-2.1.6-05: every number of 0 to 65535 is accepted."""
         for port in (0, 9, 20, 200, 2000, 59999, 65535):
             name = parse_format_name(f"MULTICAST=234.1.1.1:{port}")
             self.assertEqual(name, MulticastFormatName("234.1.1.1", port))

@@ -31,14 +31,14 @@ class PathNameTests(SynchronousTestCase):
 
     @given(path_names())
     def test_any_name_is_read_back_from_its_text(self, name: PathName) -> None:
-        """What is printed can be typed in again, in capitals too."""
+        """The text of a name is parsed into an equal name, in capitals too."""
         self.assertEqual(parse_path_name(str(name)), name)
         self.assertEqual(parse_path_name(str(name).upper()), name)
         self.assertEqual(hash(parse_path_name(str(name).upper())), hash(name))
 
     @given(path_names(lenient=True))
     def test_any_lenient_name_is_read_back_leniently(self, name: PathName) -> None:
-        """Spaces and letters beyond ASCII survive too."""
+        """Spaces and letters beyond ASCII round-trip too."""
         self.assertEqual(parse_path_name(str(name), lenient=True), name)
 
     @given(st.text() | ALMOST_NAMES, st.integers(1, 6), st.booleans())
@@ -143,7 +143,7 @@ class PathNameTests(SynchronousTestCase):
         self.assertFalse(parse_path_name("srv\\q").is_local)
 
     def test_a_system_queue_that_does_not_exist_is_still_a_name(self) -> None:
-        """That there is none is for the queue manager to say."""
+        """The queue manager, not the parser, reports that it does not exist."""
         name = parse_path_name("srv\\system$;other")
         self.assertEqual((name.kind, name.suffix), (PathKind.SYSTEM, QueueSuffix.NONE))
 

@@ -49,7 +49,7 @@ class QueueFormatTests(SynchronousTestCase):
     """L{QueueFormat}."""
 
     def refused(self, number: int, suffix_and_flags: int) -> None:
-        """Assert that these two values do not go together, whatever the name."""
+        """Assert that these two values are incompatible, for any name."""
         for text in NAMES.get(number, NAMES[1]):
             data = bytearray(encoded(text))
             data[0] = data[4] = number
@@ -153,7 +153,7 @@ class QueueFormatTests(SynchronousTestCase):
             self.refused(number, 0x05)
 
     def test_the_reserved_word_is_zero(self) -> None:
-        """MQMQ-2.2.7-10: in whatever is written."""
+        """MQMQ-2.2.7-10: in every written value."""
         for texts in NAMES.values():
             for text in texts:
                 self.assertEqual(encoded(text)[2:4], b"\0\0")

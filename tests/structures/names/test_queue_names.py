@@ -112,7 +112,7 @@ class QueueNameTests(SynchronousTestCase):
 
     @given(private_ids | public_names | private_names | NAMES_BY_KIND[QueueNameKind.DIRECT])
     def test_every_name_comes_back(self, name: Structure) -> None:
-        """Whole, from no part of it, and with rubbish behind."""
+        """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, name)
 
     @given(st.sampled_from(list(QueueNameKind)), st.binary(max_size=40))
@@ -158,13 +158,13 @@ class ResolveTests(SynchronousTestCase):
             self.assertIsNone(resolve(kind, PrivateQueueFormatNameId(7), admin))
 
     def test_the_admin_queue_is_the_response_queue(self) -> None:
-        """Kind 1 is whatever the admin queue is."""
+        """Kind 1 resolves to the admin queue."""
         admin = PrivateFormatName(GAMMA, 1)
         self.assertEqual(resolve(QueueNameKind.SAME_AS_ADMIN_QUEUE, None, admin), admin)
         self.assertIsNone(resolve(QueueNameKind.SAME_AS_ADMIN_QUEUE, None, None))
 
     def test_no_name_is_no_queue(self) -> None:
-        """Kind 0, whatever the admin queue is."""
+        """Kind 0 resolves to no queue, for any admin queue."""
         self.assertIsNone(resolve(QueueNameKind.NONE, None, PrivateFormatName(GAMMA, 1)))
 
     def test_text_that_names_no_queue_is_refused(self) -> None:

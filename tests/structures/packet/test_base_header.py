@@ -168,7 +168,7 @@ class BaseHeaderTests(SynchronousTestCase):
 
     @given(base_headers(), st.integers(0, 0xFFFF))
     def test_meaningless_bits_are_ignored(self, header: BaseHeader, junk: int) -> None:
-        """MQMQ-2.2.19.1-13: whatever 0x00C0 and 0xFE00 hold, the header is the same."""
+        """MQMQ-2.2.19.1-13: bits 0x00C0 and 0xFE00 do not affect the header."""
         data = bytearray(header.to_bytes())
         data[2] |= junk & 0xC0
         data[3] |= junk >> 8 & 0xFE
@@ -219,7 +219,7 @@ class BaseHeaderTests(SynchronousTestCase):
 
     @given(base_headers())
     def test_every_header_comes_back(self, header: BaseHeader) -> None:
-        """Whole, from no part of it, and with rubbish behind."""
+        """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, header)
 
     @given(st.binary(max_size=20) | st.binary(min_size=8).map(lambda tail: b"\x10\0\x0b\0LIOR" + tail))

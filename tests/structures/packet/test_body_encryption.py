@@ -27,7 +27,7 @@ messages = user_messages(has_session_header=False)
 
 
 def encrypted(body: bytes, level: int = 5, algorithm: int = 0x6610, key: bytes = KEY) -> EncryptedBody:
-    """What a cipher might make of a body."""
+    """A possible result of a cipher for a body."""
     return EncryptedBody(body, level, algorithm, key)
 
 
@@ -148,7 +148,7 @@ class EncryptedTests(SynchronousTestCase):
         self.assertEqual((kept.provider_info, kept.signature), (provider, b"sign"))
 
     def test_too_large(self) -> None:
-        """A packet of 4 MiB has no room for a key."""
+        """A packet of 4 MiB cannot hold a key in addition."""
         view = UserMessageView(user_packet(bytes(4 * 1024 * 1024 - 300)))
         with self.assertRaises(LocalProtocolError):
             with_encrypted_body(view, encrypted(encryption_input(view)))

@@ -64,7 +64,7 @@ WELL_FORMED_IF_SMALL: Final = ("list_of_nothing",)
 
 
 def judge(data: bytes, chunk: int = 65536) -> RemoteProtocolError | None:
-    """What a session finds wrong with what came, in chunks; C{None} if nothing is."""
+    """The error of a session for this data, in chunks; C{None} without one."""
     framer = StreamFramer(measure_user_message)
     for start in range(0, len(data), chunk):
         for packet, _ in framer.feed(data[start : start + chunk]):
@@ -98,7 +98,7 @@ def steps(call: Callable[[], object]) -> int:
 
 class HostilePacketTests(SynchronousTestCase):
     def test_each_has_one_error(self) -> None:
-        """The one that names the field at fault, in whatever chunks it comes, at whatever size."""
+        """The error names the field at fault, for any chunks and sizes."""
         for name, make in HOSTILE.items():
             for size in SIZES:
                 data = make(size)
@@ -122,7 +122,7 @@ class HostilePacketTests(SynchronousTestCase):
             self.assertLess(steps(lambda data=data: judge(data)), STEPS, name)  # type: ignore[misc]
 
     def test_each_takes_little_memory(self) -> None:
-        """Some times its own size, of which the copy that becomes the packet is one."""
+        """Memory is a small multiple of the packet's size, one copy of which is the packet itself."""
         for name, make in HOSTILE.items():
             data = make(LARGEST)
             tracemalloc.start()
@@ -132,7 +132,9 @@ class HostilePacketTests(SynchronousTestCase):
             self.assertLess(most, 6 * LARGEST, name)
 
     def test_full_parsers_agree(self) -> None:
-        """The values and C{msmq decode} raise nothing else, cut short and with rubbish behind too."""
+        """The values and C{msmq decode} raise the same error only, also for truncated packets and trailing
+        bytes.
+        """
         for name, make in HOSTILE.items():
             whole = make(2048)
             for data in (whole, whole[:1500], whole[:130], whole + b"rubbish" * 9):
@@ -144,7 +146,7 @@ class HostilePacketTests(SynchronousTestCase):
                     self.assertIn(name, (*WELL_FORMED, *WELL_FORMED_IF_SMALL), read)
 
     def test_four_mebibytes_are_taken_and_no_more(self) -> None:
-        """A packet of exactly as much as there may be is a message; one that says a byte more is none."""
+        """A packet of exactly the maximum size is a message; one byte more is malformed."""
         self.assertIsNone(judge(benign(LARGEST)))
         for more in (1, 2, 0x7FFFFFFF - LARGEST, 0xFFFFFFFF - LARGEST):
             data = benign(4096)

@@ -93,7 +93,7 @@ class RecordTests(SynchronousTestCase):
 
     @given(st.data())
     def test_a_damaged_record(self, data: st.DataObject) -> None:
-        """Nothing but what was written is taken for kept headers."""
+        """Only headers that were written are read as local headers."""
         record = packet(dead_letter_queue=FAILED)
         size = len(packet())
         end = data.draw(st.integers(size + 1, len(record) - 1))

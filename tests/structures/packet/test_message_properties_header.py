@@ -156,7 +156,7 @@ class MessagePropertiesHeaderTests(SynchronousTestCase):
             self.assertEqual(read(data).body_type, body_type)
 
     def test_any_class_is_read(self) -> None:
-        """Those of the document, those that applications make up, and others."""
+        """Classes of the document, of applications, and unknown ones."""
         for message_class in (MessageClass.NACK_Q_PURGED, 0x0123, 0xFFFF):
             self.assertEqual(
                 read(MessagePropertiesHeader(message_class=message_class).to_bytes()).message_class,
@@ -224,7 +224,7 @@ class MessagePropertiesHeaderTests(SynchronousTestCase):
 
     @given(message_properties_headers())
     def test_every_header_comes_back(self, header: MessagePropertiesHeader) -> None:
-        """Whole, from no part of it, and with rubbish behind."""
+        """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, header)
 
     @given(st.binary(max_size=80), st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))

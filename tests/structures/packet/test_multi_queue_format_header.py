@@ -71,7 +71,7 @@ class MQFFormatNameElementTests(SynchronousTestCase):
             )
 
     def test_the_structure_follows_the_type(self) -> None:
-        """MQMQ-2.2.18.1.4-02: one element of each type comes back, and lies where it should."""
+        """MQMQ-2.2.18.1.4-02: one element of each type round-trips, at the right position."""
         for name, format_type, data in (
             (PublicQueueFormatName(GUID), FormatType.PUBLIC, "01000000" + GUID_BYTES),
             (PrivateQueueFormatName(GUID, 10), FormatType.PRIVATE, "02000000" + GUID_BYTES + "0a000000"),
@@ -110,7 +110,7 @@ class MQFFormatNameElementTests(SynchronousTestCase):
 
     @given(st.binary(min_size=2, max_size=2))
     def test_padding_within_an_element_is_ignored(self, padding: bytes) -> None:
-        """MQMQ-2.2.18.1.4-03: whatever lies between FormatType and GUID."""
+        """MQMQ-2.2.18.1.4-03: any bytes between FormatType and GUID."""
         for number, rest in ((1, ""), (2, "0a000000"), (6, "")):
             elements = f"{number:02x}00{padding.hex()}{GUID_BYTES}{rest}"
             same = destination(listed(1, f"{number:02x}000000{GUID_BYTES}{rest}"))
@@ -297,7 +297,7 @@ class MultiQueueFormatHeaderTests(SynchronousTestCase):
 
     @given(multi_queue_format_headers)
     def test_every_header_comes_back(self, header: MultiQueueFormatHeader) -> None:
-        """Whole, from no part of it, and with rubbish behind."""
+        """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, header)
 
     @given(st.binary(max_size=80))

@@ -93,20 +93,22 @@ class SecurityHeaderTests(SynchronousTestCase):
         self.assertEqual(SecurityHeader(encryption_key=b"key").to_bytes()[0], 0x80)
 
     def test_a_header_of_nothing_is_malformed(self) -> None:
-        """MQMQ-2.2.20.6-12: one of the five sizes is not 0, whatever the flags say."""
+        """MQMQ-2.2.20.6-12: one of the five sizes must not be 0, for any flags."""
         for flags in (0x0000, 0x0001, 0x0040, 0xFFFF):
             self.assert_malformed(fixed(flags), "SenderIdSize", 94)
         self.assertRaises(LocalProtocolError, SecurityHeader(1).to_bytes)
 
     def test_an_identifier_needs_its_type(self) -> None:
-        """ST 0 says that there is none, so 28 bytes of it are malformed."""
+        """ST 0 means no identifier, so 28 bytes of one are malformed."""
         self.assert_malformed(fixed(0, sender=28) + SID, "SenderIdSize", 94)
         self.assertRaises(LocalProtocolError, SecurityHeader(0, SID).to_bytes)
         queue_manager = SecurityHeader(SenderIdType.QUEUE_MANAGER, bytes(16))
         self.assertEqual(read(queue_manager.to_bytes()), queue_manager)
 
     def test_items_end_within_the_packet(self) -> None:
-        """MQMQ-2.2.20.6-10: each size is that of its item, up to 0xFFFF, all of which is there."""
+        """MQMQ-2.2.20.6-10: each size is that of its item, at most 0xFFFF, which has to be present
+        completely.
+        """
         for sizes, field in (
             ({"flags": 1, "sender": 9}, "SecurityID"),
             ({"key": 9}, "EncryptionKey"),
@@ -154,7 +156,7 @@ class SecurityHeaderTests(SynchronousTestCase):
 
     @given(security_headers())
     def test_every_header_comes_back(self, header: SecurityHeader) -> None:
-        """Whole, from no part of it, and with rubbish behind."""
+        """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, header)
 
     @given(st.binary(max_size=40), st.binary(min_size=9, max_size=9))

@@ -31,11 +31,11 @@ class SessionHeaderTests(SynchronousTestCase):
 
     @given(session_headers, st.binary(min_size=2, max_size=2))
     def test_reserved_is_ignored(self, header: SessionHeader, reserved: bytes) -> None:
-        """MQMQ-2.2.20.4-12: whatever the last two bytes hold, the header is the same."""
+        """MQMQ-2.2.20.4-12: the last two bytes do not affect the header."""
         self.assertEqual(SessionHeader.from_bytes(header.to_bytes()[:14] + reserved), header)
 
     def test_a_window_of_0_is_read_and_never_written(self) -> None:
-        """What a peer said is kept; we say at least 1."""
+        """A received 0 is kept as it is; we send at least 1."""
         header = SessionHeader.from_bytes(bytes(16))
         self.assertEqual(header.window_size, 0)
         self.assertRaises(LocalProtocolError, header.to_bytes)
@@ -53,7 +53,7 @@ class SessionHeaderTests(SynchronousTestCase):
 
     @given(session_headers)
     def test_every_header_comes_back(self, header: SessionHeader) -> None:
-        """Whole, from no part of it, and with rubbish behind."""
+        """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, header)
 
     @given(st.binary(max_size=20))

@@ -1,4 +1,4 @@
-"""What signatures are made over is what the lists of the documents say, byte for byte."""
+"""The input of signatures equals the lists of the documents, byte for byte."""
 
 from __future__ import annotations
 

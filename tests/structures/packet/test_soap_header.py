@@ -60,7 +60,7 @@ class SoapHeaderTests(SynchronousTestCase):
 
     @given(soap_headers)
     def test_every_header_comes_back(self, header: SoapHeader) -> None:
-        """Whole, from no part of it, and with rubbish behind."""
+        """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, header)
 
     @given(st.binary(max_size=40))

@@ -84,7 +84,7 @@ class TransactionHeaderTests(SynchronousTestCase):
 
     @given(transaction_headers)
     def test_every_header_comes_back(self, header: TransactionHeader) -> None:
-        """Whole, from no part of it, and with rubbish behind."""
+        """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, header)
 
     @given(st.binary(max_size=40))

@@ -269,7 +269,7 @@ class UserHeaderTests(SynchronousTestCase):
 
     @given(user_headers(), st.integers(0, 0xFFFFFFFF))
     def test_meaningless_bits_are_ignored(self, header: UserHeader, junk: int) -> None:
-        """Whatever X1 to X4 hold, the header is the same."""
+        """X1 to X4 do not affect the header."""
         data = header.to_bytes()
         (flags,) = struct.unpack_from("<I", data, 44)
         data = data[:44] + struct.pack("<I", flags | junk & 0xED000080) + data[48:]
@@ -317,7 +317,7 @@ class UserHeaderTests(SynchronousTestCase):
 
     @given(user_headers())
     def test_every_header_comes_back(self, header: UserHeader) -> None:
-        """Whole, from no part of it, and with rubbish behind."""
+        """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, header)
 
     @given(st.integers(0, 0xFFFFFFFF), st.binary(max_size=80))

@@ -208,7 +208,7 @@ class UserMessageTests(SynchronousTestCase):
         self.assert_announced(PLAIN.to_bytes(), 63, 0x10)
 
     def test_a_transactional_message_has_no_priority(self) -> None:
-        """MQMQ-2.2.19.1-06: whatever its sender asks for, PR is 0."""
+        """MQMQ-2.2.19.1-06: PR is 0 for any priority of its sender."""
         message = attrs.evolve(WITH_TRANSACTION, base=BaseHeader(priority=5))
         self.assertEqual(message.to_bytes()[2] & 7, 0)
         self.assertEqual(attrs.evolve(PLAIN, base=BaseHeader(priority=5)).to_bytes()[2] & 7, 5)
@@ -297,14 +297,14 @@ class UserMessageTests(SynchronousTestCase):
 
     @given(user_messages())
     def test_every_message_comes_back(self, message: UserMessage) -> None:
-        """Whatever headers it has."""
+        """Every message round-trips, with any headers."""
         data = packet_of(message)
         self.assertEqual(UserMessage.from_bytes(data), message)
         self.assertEqual(len(data), message.base.packet_size + 16 * (message.session is not None))
 
     @given(user_messages(), st.data())
     def test_no_part_of_a_message_is_one(self, message: UserMessage, data: st.DataObject) -> None:
-        """Cut anywhere, or with rubbish behind, it is malformed."""
+        """A message truncated anywhere, or with trailing bytes, is malformed."""
         packet = packet_of(message)
         size = data.draw(st.integers(0, len(packet) - 1))
         self.assertRaises(RemoteProtocolError, UserMessage.from_bytes, packet[:size])

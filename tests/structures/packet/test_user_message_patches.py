@@ -1,4 +1,4 @@
-"""What a hop changes in a packet, and what it leaves alone."""
+"""Changes of a packet by a hop, and the unchanged rest."""
 
 from __future__ import annotations
 

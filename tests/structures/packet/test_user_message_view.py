@@ -40,7 +40,7 @@ HEADER = session_header(received=3, sent=1)
 
 
 def judgement(judge: object, data: bytes) -> str | None:
-    """What is wrong with a packet, in the words of the error; C{None} for nothing."""
+    """The text of the error about a packet; C{None} for a valid one."""
     assert callable(judge)
     try:
         judge(data)
@@ -145,7 +145,7 @@ class UserMessageViewTests(SynchronousTestCase):
             self.assert_agrees(UserMessageView(data), UserMessage.from_bytes(data))
 
     def test_every_rule_of_a_packet_is_held(self) -> None:
-        """What breaks one is malformed for the view as for the values, with the same error."""
+        """The view and the values reject the same packets, with the same error."""
         plain = user_packet(b"body", label="label", destination="OS:beta\\q")
         name, properties = 64, 64 + 24
         self.assertEqual(plain[properties : properties + 2], b"\0\x06")
@@ -192,7 +192,7 @@ class UserMessageViewTests(SynchronousTestCase):
         st.sampled_from((0x00200000, 0x00201C00, 0x00280C20, 0x00301C20, 0x00A00000, 0x10200000, 0x0020FC00)),
     )
     def test_accepts_what_the_values_accept_of_rubbish(self, rubbish: bytes, flags: int, user: int) -> None:
-        """The same for packets of which only the signature, the size and the flags are sensible."""
+        """The same for packets with only a valid signature, size and flags."""
         data = base_header(flags & 0xFFEF, 16 + len(rubbish)) + rubbish
         data = data[:60] + user.to_bytes(4, "little") + data[64:]
         self.assertEqual(judgement(UserMessageView, data), judgement(UserMessage.from_bytes, data))
@@ -200,7 +200,7 @@ class UserMessageViewTests(SynchronousTestCase):
 
     @given(user_packets(), st.data())
     def test_no_part_of_a_packet_is_one(self, packet: bytes, data: st.DataObject) -> None:
-        """Cut anywhere, or with rubbish behind, it is malformed, even if it says its new size."""
+        """A packet truncated anywhere, or with trailing bytes, is malformed, even with its new size."""
         size = data.draw(st.integers(0, len(packet) - 1))
         for part in (packet[:size], packet + b"rubbish!"):
             self.assertRaises(RemoteProtocolError, UserMessageView, part)
@@ -325,7 +325,7 @@ class MeasureTests(SynchronousTestCase):
 
     @given(user_messages(has_session_header=True))
     def test_headers_end_where_packet_size_says(self, message: UserMessage) -> None:
-        """A SessionHeader that it does not count lies behind it."""
+        """A SessionHeader that PacketSize does not count follows the headers."""
         packet = packet_of(message)[: message.base.packet_size]
         self.assertEqual(measure_user_message(memoryview(packet)), len(packet))
 

@@ -39,7 +39,7 @@ FOREIGN: Final = UUID(int=9)
 
 @attrs.frozen
 class Redirects:
-    """Nothing is redirected."""
+    """No redirects."""
 
     folded: tuple[str, ...] = ()
 

@@ -108,7 +108,7 @@ class DestinationTests(SynchronousTestCase):
 
 
 class DecisionTestCase(SynchronousTestCase):
-    """Facts of an ordinary batch, of which a test changes some."""
+    """Facts of an ordinary batch, some of which a test changes."""
 
     def decide(
         self,
@@ -182,7 +182,9 @@ class RunTests(DecisionTestCase):
         )
 
     def test_one_is_different(self) -> None:
-        """What is late, transactional, refused, of another sender or over a quota is decided alone."""
+        """A message that is late, transactional, refused, of another sender or over a quota is
+        decided alone.
+        """
         run = [recoverable(number) for number in range(1, 4)]
         for different, facts in (
             (recoverable(4, **LATE), {}),
@@ -242,7 +244,7 @@ class OneMessageTests(DecisionTestCase):
             )
 
     def test_duplicates(self) -> None:
-        """A duplicate is dropped and acknowledged, whatever else is true of it."""
+        """A duplicate is dropped and acknowledged, with any other facts."""
         view = express(**LATE)
         self.assertIs(self.outcome(view, QUEUE, duplicates=(view,)), ArrivalOutcome.DUPLICATE)
         for verdict, fate in (
@@ -260,7 +262,7 @@ class OneMessageTests(DecisionTestCase):
 
 
 class ClosureTests(DecisionTestCase):
-    """What closes the session: the message concerned and those behind it are not acknowledged."""
+    """Reasons to close the session: the message concerned and later ones are not acknowledged."""
 
     def test_store_that_is_not_durable(self) -> None:
         """A recoverable message cannot be kept; what is before it is accepted."""
@@ -341,7 +343,7 @@ class ClosureTests(DecisionTestCase):
 
 
 class UnverifiedTests(DecisionTestCase):
-    """Recoverable messages of which nothing verifies the sender."""
+    """Recoverable messages without a verified sender."""
 
     def test_not_judged(self) -> None:
         """From an address that is not trusted they move no stream and no history."""
@@ -366,7 +368,7 @@ class CutTests(DecisionTestCase):
     """L{cut_at}: an acknowledgement that is not looked at has to come again."""
 
     def test_cut(self) -> None:
-        """Nothing from it on is acknowledged; express messages behind it come again too."""
+        """No message from it on is acknowledged; later express messages are sent again too."""
         pairs = [
             (recoverable(1), QUEUE),
             (recoverable(2), MISSING),

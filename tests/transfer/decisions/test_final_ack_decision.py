@@ -83,7 +83,7 @@ class DecisionTests(SynchronousTestCase):
         )
 
     def test_each_outcome(self) -> None:
-        """A line for each FinalAck that is sent, and for each reason why there is none."""
+        """A line for each FinalAck that is sent, and for each reason to send none."""
         direct = FinalAckAddress("TCP:10.0.0.9", order_queue("TCP:10.0.0.9"))
         to_sender = FinalAckAddress("TCP:10.0.0.5", order_queue("TCP:10.0.0.5"))
         named = FinalAckAddress(GAMMA, PrivateFormatName(GAMMA, 4))

@@ -48,7 +48,9 @@ class TransitTests(SynchronousTestCase):
             self.assertEqual(found, expected)
 
     def test_obstacles(self) -> None:
-        """A recoverable message waits for the directory; no room is made for one that has no queue then."""
+        """A recoverable message waits for the directory; no queue is dropped for one that has no
+        queue then.
+        """
         asked: list[bool] = []
         for recoverable, is_unknown, has_room, expected, is_asked in (
             (True, False, True, None, True),

@@ -43,7 +43,7 @@ class NextHopTests(SynchronousTestCase):
             self.assertEqual(dialled_hop(host), expected)
 
     def test_other_names(self) -> None:
-        """A line for each: owner unknown, no route, routes, and routes of which some are paused."""
+        """A line for each case: owner unknown, no route, routes, and routes of which some are paused."""
         alpha, gamma = Hop(ALPHA), Hop(GAMMA)
         for owner, hops, paused, expected in (
             (None, [], (), NextHopChoice(str(NAME))),

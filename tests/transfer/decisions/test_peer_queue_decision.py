@@ -50,7 +50,9 @@ class PeerQueueTests(SynchronousTestCase):
                 self.assertIs(check_room(facts), expected)
 
     def test_room(self) -> None:
-        """A line for each answer by the queues that have messages: how many idle ones go, or no room."""
+        """A line for each decision, by the queues with messages: the number of idle ones to drop, or a
+        refusal.
+        """
         for queues, idle, busy, dialled, is_dialled, expected in (
             (ALL, 1, 0, 0, False, TOGETHER),
             (ALL, 0, 0, 0, False, None),

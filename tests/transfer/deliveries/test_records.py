@@ -32,7 +32,7 @@ def handed_over(message_id: int, time: float = 1_700_000_001.0, count: int = 1) 
 
 
 class Stored:
-    """What a store keeps of a table."""
+    """The stored values of a table."""
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
@@ -115,7 +115,7 @@ class RunTests(SynchronousTestCase):
 
 
 class FlightTests(SynchronousTestCase):
-    """What is on its way on a session."""
+    """Messages in transit on a session."""
 
     def test_numbers_and_times(self) -> None:
         """Each message has its number in the order of sending and the time of its sending."""
@@ -128,7 +128,7 @@ class FlightTests(SynchronousTestCase):
         self.assertEqual(len(flight), 2)
 
     def test_what_arrives_together(self) -> None:
-        """The runs are those that one message after the other would have led to."""
+        """The runs equal those of separate messages."""
         chance = random.Random(4711)
         for _ in range(300):
             alone, together = Flight(), Flight()
@@ -154,7 +154,7 @@ class FlightTests(SynchronousTestCase):
             self.assertEqual(len(together), 0)
 
     def test_times_are_forgotten(self) -> None:
-        """What is kept is bounded by what is on its way."""
+        """The stored times are bounded by the messages in transit."""
         flight = Flight()
         for number in range(1000):
             flight.depart((number,), float(number))
@@ -268,7 +268,7 @@ class TableTests(SynchronousTestCase):
         self.assertEqual(list(self.stored.values), ["x/1"])
 
     def test_failed_commit(self) -> None:
-        """What a commit did not store is stored with the page that it becomes part of."""
+        """Records of a failed commit are stored with their page."""
         self.table.add(handed_over(1))
         self.table.take()
         self.table.add(handed_over(2))

@@ -15,7 +15,7 @@ MINUTE = 60.0
 
 
 def at(minutes: float) -> Moment:
-    """So many minutes after the start; the wall clock jumps about."""
+    """This number of minutes after the start, with jumps of the wall clock."""
     return Moment(1000.0 + minutes * MINUTE, 5.0 * minutes % 7)
 
 
@@ -42,7 +42,7 @@ class CertificateCacheTests(SynchronousTestCase):
         self.assertIsNone(cache.find(certificate(1).certificate + b"\0", SID))
 
     def test_size(self) -> None:
-        """Of 53 the oldest 26 make room for one more (MQQB-3.1.1.3-01, MQQB-3.1.3.1-03)."""
+        """The oldest 26 of 53 are evicted for a new one (MQQB-3.1.1.3-01, MQQB-3.1.3.1-03)."""
         cache = UserCertCache()
         self.assertEqual(CACHE_SIZE, 53)
         for number in range(53):
@@ -82,7 +82,7 @@ class CertificateCacheTests(SynchronousTestCase):
         self.assertEqual(self.known(cache), [0, 2])
 
     def test_forget(self) -> None:
-        """What is known of one user is forgotten, and of no other."""
+        """The certificates of one user are removed, and of no other."""
         cache = UserCertCache()
         cache.add(certificate(0), SID, at(0))
         cache.add(certificate(0), OTHER, at(0))

@@ -135,7 +135,7 @@ class ChoosingTests(SynchronousTestCase):
             self.assertIn("not a privacy level", str(self.refused(ALL, level)))
 
     def test_preferences_have_to_fit(self) -> None:
-        """A cipher of another level is none."""
+        """A preferred cipher of another level is not used."""
         with self.assertRaises(LocalProtocolError):
             Preferences(advanced=EncryptionAlgorithm.RC4)
         with self.assertRaises(LocalProtocolError):
@@ -161,7 +161,7 @@ class ChoosingTests(SynchronousTestCase):
 
 
 class DecryptingTests(SynchronousTestCase):
-    """What is not even tried."""
+    """Messages that are refused without an attempt to decrypt."""
 
     def test_levels_and_ciphers(self) -> None:
         """MQMQ-2.2.19.3-17: levels 1, 3 and 5; each with its own ciphers, and no others."""
@@ -185,7 +185,7 @@ class DecryptingTests(SynchronousTestCase):
         self.assertIsNone(why_not_decrypted(5, 0x6610, Preferences()))
 
     def test_padded_keys(self) -> None:
-        """128 bits of which the final 88 are 0."""
+        """128 bits, of which the final 88 are 0."""
         self.assertTrue(is_padded(b"12345" + bytes(11)))
         self.assertFalse(is_padded(b"12345" + bytes(10) + b"\1"))
         self.assertFalse(is_padded(b"12345"))

@@ -1,4 +1,4 @@
-"""[MS-MQQB] 3.1.1.3, 3.1.6.10 and 3.1.6.11: session keys are used again for a while, and so many of them."""
+"""[MS-MQQB] 3.1.1.3, 3.1.6.10 and 3.1.6.11: session keys are reused for a limited time, in limited number."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def key(
 
 
 class SizeTests(SynchronousTestCase):
-    """A cache holds so many keys."""
+    """A cache holds a limited number of keys."""
 
     def test_sizes_of_the_documents(self) -> None:
         """[MS-MQQB] 3.1.3.1: 53 to send with, 127 that were received."""
@@ -67,7 +67,7 @@ class SizeTests(SynchronousTestCase):
         self.assertIsNotNone(cache.received(peer(63), AES_PROVIDER, 0x6610, b"blob"))
 
     def test_oldest_goes_by_its_time(self) -> None:
-        """Whatever the order was in which the keys came."""
+        """The oldest keys are evicted, in any order of insertion."""
         cache = SymmetricKeyCache(2)
         cache.add_to_send(key(1, START.later(5)), START.later(5))
         cache.add_to_send(key(0, START), START.later(5))

@@ -1,4 +1,4 @@
-"""What the directory said in vain: of how many senders it is remembered, and for how long."""
+"""Cache of negative answers of the directory: its size and its lifetime."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SID, OTHER = b"a sid", b"another sid"
 
 
 def at(seconds: float) -> Moment:
-    """So many seconds after the start; the wall clock jumps about."""
+    """This number of seconds after the start, with jumps of the wall clock."""
     return Moment(1000.0 + seconds, 5.0 * seconds % 7)
 
 
@@ -19,7 +19,9 @@ class UnprovenSenderTests(SynchronousTestCase):
     """L{UnprovenSenders}."""
 
     def test_unproven_senders(self) -> None:
-        """Found for every certificate but those that the directory has, and for its sender alone."""
+        """A sender is found for every certificate except those that the directory has, and no other sender
+        is.
+        """
         senders = UnprovenSenders()
         self.assertIsNone(senders.find(SID, b"mine", at(0)))
         senders.add(SID, [b"one", b"two"], at(0))
@@ -43,7 +45,7 @@ class UnprovenSenderTests(SynchronousTestCase):
         self.assertIsNone(senders.find(SID, b"mine", at(0)))
 
     def test_size(self) -> None:
-        """There are never more than so many, the latest."""
+        """The number of entries is limited, the latest are kept."""
         senders = UnprovenSenders(size=3)
         for number in range(10):
             senders.add(bytes([number]), [], at(0))
@@ -56,7 +58,7 @@ class UnprovenSenderTests(SynchronousTestCase):
         self.assertEqual(left, [7, 9, 10])
 
     def test_reasons(self) -> None:
-        """Of some certificates it is remembered why they are not the sender's."""
+        """For some certificates the reason is cached too."""
         senders = UnprovenSenders()
         made = senders.add(SID, [], at(0))
         for number in range(100):
