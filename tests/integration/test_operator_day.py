@@ -221,12 +221,14 @@ class OperatorDayTests(SynchronousTestCase):
         place = f"ssl:{self.gamma.address}:{port}:tokenFile={token}:caFile="
         lines = self.orders("noon.jsonl", 0, MESSAGES).read_bytes().splitlines(keepends=True)
         options = ("--control", f"{place}{self.directory}/old.pem")
-        sending = PreparedProcess(
-            [PROGRAMS / "msmq", "send", ORDERS, "--json-lines", "-", *options],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        sent = self.directory / "sent"
+        with sent.open("wb") as output:
+            sending = PreparedProcess(
+                [PROGRAMS / "msmq", "send", ORDERS, "--json-lines", "-", *options],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.PIPE,
+            )
         self.addCleanup(self.end, sending, kill=True)
         assert sending.stdin is not None
         sending.stdin.write(b"".join(lines[: MESSAGES // 2]))
@@ -236,9 +238,9 @@ class OperatorDayTests(SynchronousTestCase):
         self.gamma.file.write_text(self.gamma.file.read_text().replace("1000000", "2000000"))
         [reloaded] = self.msmq(self.gamma, "config", "reload")
         self.assertEqual((reloaded["changed"], reloaded["restart"]), (["limits.quota"], []))
-        identifiers, errors = sending.communicate(b"".join(lines[MESSAGES // 2 :]), PATIENCE)
+        _, errors = sending.communicate(b"".join(lines[MESSAGES // 2 :]), PATIENCE)
         self.assertEqual((sending.returncode, errors), (0, b""))
-        self.assertEqual(len(identifiers.splitlines()), MESSAGES)
+        self.assertEqual(len(sent.read_bytes().splitlines()), MESSAGES)
         self.assertEqual(self.count(self.gamma), MESSAGES)
         for authority, status in (("new.pem", 0), ("old.pem", 1)):
             options = ("--control", f"{place}{self.directory}/{authority}")

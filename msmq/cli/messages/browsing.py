@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, Final, TypeVar
 
 import click
@@ -21,6 +22,11 @@ def browse_options(verb: _C) -> _C:
     for option in (
         common_options,
         click.option("--decode", is_flag=True, help="With --json, add the decoded body."),
+        click.option(
+            "--sort",
+            metavar="KEY,...",
+            help="Sort the messages found by these keys; -KEY in descending order.",
+        ),
         click.option("--body", metavar="TEXT", help="Only messages whose body contains TEXT."),
         click.option(
             "--where",
@@ -46,7 +52,7 @@ def browse_options(verb: _C) -> _C:
 def browse(settings: Settings, path: str, **wanted: Any) -> None:
     """Print the messages found, how to continue, and the progress of a long search."""
     output = settings.output
-    decode = wanted.pop("decode")
+    decode, sort = wanted.pop("decode"), wanted.pop("sort")
     if decode and not output.as_json:
         raise click.UsageError("--decode adds to what --json prints")
     found: list[dict[str, Any]] = []
@@ -59,14 +65,33 @@ def browse(settings: Settings, path: str, **wanted: Any) -> None:
                 last = value
                 if "end" not in value:
                     output.progress(f"{value['looked_at']} examined, {value['found']} found")
-            elif output.as_json:
+            elif output.as_json and sort is None:
                 output.object(value)
             else:
                 found.append(value)
     output.progress("")
-    output.many(found, _COLUMNS) if not output.as_json else None
+    output.many(sorted_messages(found, sort) if sort else found, _COLUMNS)
     if last["end"] == "limit":
         output.text(f"there may be more: --after {last['after']}")
     if "not_compared" in last:
         complain(f"{last['not_compared']} message(s) could not be compared: {last['reason']}")
     output.flush()
+
+
+def sorted_messages(found: list[dict[str, Any]], keys: str) -> list[dict[str, Any]]:
+    """Messages in the order of some keys, the first the most significant; those without a value are last.
+
+    @param keys: separated by commas; C{-} in front of one is for descending order.
+    @raise click.UsageError: no message has such a key, or its values have no order.
+    """
+    for key in reversed([key.strip() for key in keys.split(",")]):
+        name = key.removeprefix("-")
+        if found and not any(name in value for value in found):
+            raise click.UsageError(f"--sort {name}: a message has no such key; it has {', '.join(found[0])}")
+        known = [value for value in found if value.get(name) is not None]
+        try:
+            known.sort(key=itemgetter(name), reverse=key != name)
+        except TypeError:
+            raise click.UsageError(f"--sort {name}: its values are neither texts nor numbers") from None
+        found = [*known, *(value for value in found if value.get(name) is None)]
+    return found

@@ -5,10 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Final
 
 from msmq.cli.watch.model import Sample
 from msmq.control.client.client import ControlClient
 from msmq.structures.status import MQError
+
+_REST: Final = 9
+"""The pause after a sample, in durations of the sample: at most a tenth of the time is spent on samples."""
 
 
 def look(client: ControlClient) -> Sample:
@@ -61,14 +65,17 @@ class Looks:
         self._awake.set()
 
     def _run(self) -> None:
+        taken = 0.0
         while not self._ended:
-            self._awake.wait(self.interval)
+            self._awake.wait(max(self.interval, taken * _REST))
             self._awake.clear()
             if self._ended:
                 return
             found: Sample | MQError
+            began = time.monotonic()
             try:
                 found = look(self._client)
             except MQError as error:
                 found = error
+            taken = time.monotonic() - began
             self._take(found)
