@@ -24,7 +24,7 @@ def packet(size: int, user_flags: int, name: bytes, rest: bytes, base_flags: int
     """A UserMessage of this size to a direct name.
 
     @param name: DestinationQueue, with its Count and padding.
-    @param rest: what follows the UserHeader; it is filled with letters, or cut, to the size.
+    @param rest: the bytes after the UserHeader, padded with letters or truncated to the size.
     """
     user = struct.pack(
         "<16s16sIIII",

@@ -1,10 +1,9 @@
 """Finds collaborators that are assigned to another object's attribute after it was constructed.
 
-The scan needs no types but those that are written down: an attribute is a slot for a collaborator where any
-class of the package annotates it, or the constructor argument that it keeps, with C{Callable}, an interface
-or a Protocol.
-What is assigned is a collaborator where it is a lambda, a function, a bound method, C{self}, a class of the
-package that is constructed with collaborators of its own, or where the attribute is such a slot.
+The scan uses annotations only: an attribute is a slot for a collaborator if any class of the package
+annotates it, or the constructor argument that it stores, with C{Callable}, an interface or a Protocol.
+An assigned value is a collaborator if it is a lambda, a function, a bound method, C{self}, an instance of a
+class of the package that is constructed with collaborators of its own, or if the attribute is such a slot.
 """
 
 from __future__ import annotations

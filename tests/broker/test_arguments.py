@@ -60,15 +60,15 @@ class RefusedTests(SynchronousTestCase):
             self.refused(lambda arguments=arguments: Orders(**arguments), text)  # type: ignore[misc]
 
     def test_without_the_coroutine(self) -> None:
-        """A subclass that processes nothing is told what to write."""
+        """The error for a subclass without a coroutine names the method to write."""
 
         class Empty(Broker):
-            """Nothing."""
+            """A subclass without a coroutine."""
 
         self.refused(Empty, "Empty has no message_received: write async def message_received(self, message")
 
     def test_inside_a_server(self) -> None:
-        """What belongs to the server that runs a broker is refused there."""
+        """Settings of the enclosing server are refused for a broker inside it."""
         clock = ManualClock()
         for arguments in ({"store": "x"}, {"name": "A"}, {"address": "127.0.0.1"}):
             [name] = arguments

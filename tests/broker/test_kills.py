@@ -92,7 +92,8 @@ class KilledBrokerTests(SynchronousTestCase):
         self.assertEqual(process.returncode, 0, output)
 
     def live(self, lines: int | None) -> int:
-        """One life of the broker, until it has said so many lines, or until every message is in the ledger.
+        """One run of the broker, until it has printed this number of lines, or every message is in the
+        ledger.
 
         @return: how many lines it has said.
         """

@@ -61,7 +61,7 @@ class ProgramTests(SynchronousTestCase):
     """The application on asyncio's reactor."""
 
     def test_runs_and_stops(self) -> None:
-        """It says where it listens, and ends when it is told to."""
+        """It prints its address, and ends on a signal."""
         address = own_address(64)
         # A path of trial's own may be longer than a unix socket's may be.
         directory = tempfile.mkdtemp(prefix="msmq-test-")

@@ -94,7 +94,7 @@ class ServiceTests(TestCase):
         self.assertFalse(os.path.exists(directory))
 
     async def restarted(self, **options: Any) -> None:
-        """What waits and what is in process when a broker stops is there when the next one starts."""
+        """Pending and unfinished messages of a stopped broker are there when the next one starts."""
         broker = await self.started(queues=["orders"], **options)
         await self.put(broker, b"1", b"2")
         first = await broker.arrived

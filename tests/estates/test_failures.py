@@ -1,6 +1,6 @@
 """[MS-MQOD] 2.7: behaviour of an estate under common failures.
 
-2.7.3 is about an external transaction coordinator, which there is none of: enlisting is refused at once.
+2.7.3 is about an external transaction coordinator, which is not supported: enlisting is refused at once.
 """
 
 from __future__ import annotations

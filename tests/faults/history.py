@@ -36,12 +36,12 @@ _EXPECTED_REFUSALS: Mapping[str, set[str]] = {
 
 @attrs.define(eq=False)
 class Operation:
-    """What one user does, from its beginning to its end.
+    """Operation of one user, from its beginning to its end.
 
     @ivar effects: the new queue of each message, all together or none.
-    @ivar leaving: messages that it removes, each by itself.
-    @ivar perhaps: possible new queues of messages, each by itself.
-    @ivar is_overtaken: whether something may have happened to its queue since it began.
+    @ivar leaving: removed messages, each independent.
+    @ivar perhaps: possible new queues of messages, each independent.
+    @ivar is_overtaken: whether its queue may have changed since it began.
     """
 
     kind: str

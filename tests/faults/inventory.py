@@ -35,11 +35,11 @@ class FoundMessage:
 
 @attrs.define
 class Logs:
-    """What the logs of the store hold, from the first life on.
+    """Content of the logs of the store, over all runs.
 
     @ivar logged: the last number of a message log; C{noted} is that of the event log.
     @ivar arrived: how often each message is in the log of each queue.
-    @ivar events: by identifier, what happened to messages.
+    @ivar events: the events of messages, by identifier.
     """
 
     logged: int = 0

@@ -45,9 +45,9 @@ def mark(number: int) -> str:
 
 @attrs.define
 class Disk:
-    """What came on the disk, and when.
+    """Data written to the disk, and the time of its sync.
 
-    @ivar since: by mark, the end of the call that saw to it.
+    @ivar since: by mark, the end of the syncing call.
     @ivar commits: of every transaction, when the last of it was written, and the end of the call that
         saw to its being on the disk.
     """

@@ -25,11 +25,11 @@ class ArrivalOutcome(enum.Enum):
 
 @attrs.define
 class Account:
-    """What the server answered.
+    """Answers of the server.
 
     @ivar queues: whether each queue has to be there after a restart.
     @ivar messages: by queue, the messages by their bodies, in the order in which they were sent.
-    @ivar refusals: what was refused, in its order.
+    @ivar refusals: the refusals, in order.
     """
 
     queues: dict[str, ArrivalOutcome] = attrs.field(factory=dict)

@@ -87,12 +87,12 @@ LOG_TOLD = (
 
 
 class FailingSystemTestCase(ServerTestCase):
-    """No confirmed message is lost, what is not done is refused, and the server goes on.
+    """No confirmed message is lost, failed operations are refused, and the server continues.
 
     @cvar storage: the description of the store.
     @cvar errors: the ways in which each call fails.
     @cvar threads: that write; the n-th call of each of them fails, so that each may refuse something.
-    @cvar told: what a refusal, or a start that fails, says: one of these.
+    @cvar told: the possible texts of a refusal or of a failed start.
     """
 
     skip = why_not()

@@ -24,7 +24,7 @@ SEED = 20261121
 
 
 class KilledTests(ServerTestCase):
-    """Nothing confirmed is missing, nothing is there in part or twice, and the order is kept.
+    """No confirmed message is missing, partial or duplicated, and the order is kept.
 
     @cvar storage: the description of the store; C{kills} is how often it is killed.
     """
@@ -65,9 +65,9 @@ class KilledTests(ServerTestCase):
         late: int | None = None,
         operations: int | None = None,
     ) -> None:
-        """One life, to its end in order after so many operations, or to its kill.
+        """One run, to a clean stop after this number of operations, or to a kill.
 
-        @param early: how many lines it says before it is killed; C{late} are those after all that it found.
+        @param early: the number of output lines before the kill; C{late}: the number after its inventory.
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None

@@ -75,12 +75,12 @@ def attach(command: Sequence[str], process: int) -> subprocess.Popen[bytes]:
 
 
 def tracer(log: Path, calls: str, *options: str, only: Sequence[Path] = ()) -> list[str]:
-    """The command in front of the command of the process that is to be traced.
+    """The tracing command that precedes the command of the traced process.
 
     The tracer is not the parent of the process, and ends with it.
 
-    @param calls: the names of what is traced, with commas.
-    @param only: files of which at least one has to be meant.
+    @param calls: the names of the traced calls, separated by commas.
+    @param only: only calls on one of these files are traced.
     """
     paths = [part for path in only for part in ("-P", str(path))]
     how = ("-D", "-f", "-v", "-xx", "-yy", "-o", str(log), "-e", f"trace={calls}")

@@ -1,10 +1,10 @@
-"""Whatever applications do, and whatever their store does meanwhile, each message is accounted for.
+"""Any operations of applications with any faults of their store: each message is accounted for.
 
 A history is a list of steps, drawn by hypothesis, which prints the shortest list that fails: messages are
 sent, received, moved, purged, expire; queues are deleted, with their messages and waiting readers,
 and created again; dead letters are sent again; transactions begin and end; waiting callers cancel; the store
 is slow, full, broken or cannot be read; the queue manager is stopped, or killed.
-C{MSMQ_SOAK} is the number of histories where another than usual is wanted.
+C{MSMQ_SOAK} overrides the number of histories.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ LIFE = 40
 
 @attrs.define(eq=False)
 class ArrivalOutcome:
-    """What the application knows of one message.
+    """Knowledge of the application about one message.
 
     @ivar is_sent: whether the send was confirmed; C{None} without a result.
-    @ivar received: how often it was received permanently.
+    @ivar received: how often it was received and confirmed.
     @ivar maybe_received: how often a receive had no result.
     """
 

@@ -61,9 +61,9 @@ def found(held: DirectoryObject, attributes: Iterable[str] | None = None) -> Out
 
 @attrs.define
 class Played:
-    """What a procedure did.
+    """Record of a procedure.
 
-    @ivar effects: all that it asked for, in order.
+    @ivar effects: its effects, in order.
     """
 
     effects: list[DirectoryEffect] = attrs.field(factory=list)

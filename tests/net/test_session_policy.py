@@ -20,7 +20,7 @@ from tests.net.test_session_trouble import HALF_A_WINDOW, TroubleTestCase
 class LabelPolicy:
     """Refuses GAMMA, and messages with the label "drop".
 
-    @ivar peers: those that were asked about.
+    @ivar peers: the peers that were checked.
     @ivar answers: replaces the answers, with an error or something that is not a text.
     """
 

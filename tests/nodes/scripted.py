@@ -165,15 +165,15 @@ class Peer(Protocol):
     """One session of a plain peer, at either end of it.
 
     @param identifier: of the queue manager that it pretends to be.
-    @param is_initiator: it dialled.
+    @param is_initiator: whether it opened the connection.
     @param window: the WindowSize that it sends.
     @ivar parameters: RecoverableAckTimeout, AckTimeout, Reserved and WindowSize, as they came.
-    @ivar heard: the user packets, in order.
-    @ivar acks: the SessionHeaders of the SessionAcks that came, in order.
-    @ivar is_prompt: acknowledge all that comes, at once.
-    @ivar is_mute: leave the handshake where it is.
-    @ivar is_open: the handshake has ended.
-    @ivar is_lost: the connection is gone.
+    @ivar heard: the received user packets, in order.
+    @ivar acks: the SessionHeaders of the received SessionAcks, in order.
+    @ivar is_prompt: whether it acknowledges every message at once.
+    @ivar is_mute: whether it does not continue the handshake.
+    @ivar is_open: whether the handshake has ended.
+    @ivar is_lost: whether the connection is closed.
     """
 
     def __init__(

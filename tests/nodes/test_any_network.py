@@ -1,10 +1,9 @@
-"""Whatever fails in transit, transactional messages arrive exactly once and in order.
+"""Under any failures in transit, transactional messages arrive exactly once and in order.
 
 Two or three queue managers with slow stores exchange messages while connections break, hosts are cut off,
 lose power, stop and start again, and stores fail; meanwhile applications receive, and messages expire.
-A run is a schedule, drawn by hypothesis, which prints the shortest that fails, as C{MSMQ_REPLAY} to run it
-again.
-C{MSMQ_SOAK} is the number of runs where another than usual is wanted.
+A run is a schedule, drawn by hypothesis, which prints the shortest failing one as C{MSMQ_REPLAY}.
+C{MSMQ_SOAK} overrides the number of runs.
 """
 
 from __future__ import annotations

@@ -62,8 +62,7 @@ class OutgoingTransferTests(SenderTestCase):
         self.assertEqual(info.eod_resend_time, told + 30)
 
     def test_counts(self) -> None:
-        """The messages waiting for each acknowledgement, the OrderAcks received, and the
-        attempts.
+        """The messages waiting for each acknowledgement, the OrderAcks received, and the attempts.
 
         MQDMPR-3.1.1.4-03.
         """
@@ -227,8 +226,7 @@ class InternalEventTests(TransferTestCase):
     )
 
     def test_protocols_cannot_raise_them(self) -> None:
-        """The interface for protocols has none of them, and protocols import no module that
-        has.
+        """The interface for protocols has none of them, and protocols import no module that has.
 
         MQDMPR-3.1.7.3-01.
         """
@@ -288,8 +286,7 @@ class SendingTests(SenderTestCase):
     """Messages that are sent, and those that are not."""
 
     def test_nothing_leaves_before_the_commit(self) -> None:
-        """Messages of a transaction are sent only after it has
-        committed.
+        """Messages of a transaction are sent only after it has committed.
 
         MQQB-1.3.2.1.3-01.
         """
@@ -352,8 +349,7 @@ class SendingTests(SenderTestCase):
         )
 
     def test_identifiers(self) -> None:
-        """A thousand messages have distinct identifiers with the GUID of their queue
-        manager.
+        """A thousand messages have distinct identifiers with the GUID of their queue manager.
 
         MQMQ-2.2.18.1.3-02.
         """

@@ -48,8 +48,7 @@ class FreshStartTests(ScriptedTestCase):
         self.assertEqual(self.waiting(self.alpha), 0)
 
     def test_every_window_is_new(self) -> None:
-        """A session begins with the whole window, independent of the previous
-        one.
+        """A session begins with the whole window, independent of the previous one.
 
         MQQB-3.1.4.1-01
         """

@@ -333,8 +333,7 @@ class PauseTests(NodesTestCase):
     """[MS-MQDMPR] 3.1.4.14 and 3.1.4.15: an administrator pauses an outgoing queue, and resumes it."""
 
     def test_pause(self) -> None:
-        """No message is sent from it, while others of the same next hop are; after the resume it is
-        emptied.
+        """No message is sent from it, while others of the same next hop are; after the resume it is emptied.
 
         MQDMPR-3.1.4.14-01, MQDMPR-3.1.4.15-01, MQDMPR-3.1.7.2.3-01, MQDMPR-3.1.7.2.4-01, MQQB-3.1.7.13-04.
         """

@@ -1,5 +1,4 @@
-"""Content of an installation, from a wheel and from an editable checkout, and the reports
-of CI.
+"""Content of an installation, from a wheel and from an editable checkout, and the reports of CI.
 
 Packages are built from a copy of the project and installed into a new environment, which sees the
 dependencies of this one but nothing of the checkout.

@@ -27,10 +27,10 @@ def nothing() -> None:
 
 @attrs.define(eq=False)
 class Store:
-    """Batches in their order; each is done whole or not at all.
+    """Batches in order; each is committed completely or not at all.
 
-    @ivar is_slow: they wait for L{step}.
-    @ivar fails: the next so many fail.
+    @ivar is_slow: whether batches wait for L{step}.
+    @ivar fails: the number of next batches that fail.
     """
 
     contents: Contents = attrs.field(factory=Contents)

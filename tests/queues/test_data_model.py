@@ -76,8 +76,7 @@ class HostTests(SynchronousTestCase):
     """[MS-MQDMPR] 3.1.7.1.5: the host of a direct name."""
 
     def test_what_is_the_host(self) -> None:
-        """Of a URL the host without port and path; otherwise the part before the first
-        backslash.
+        """Of a URL the host without port and path; otherwise the part before the first backslash.
 
         MQDMPR-3.1.7.1.5-15.
         """

@@ -264,8 +264,7 @@ class PurgedTests(MeanwhileCase):
         return [*received, *moved]
 
     def test_committed(self) -> None:
-        """Received messages count as received; messages to be moved are removed as purged; sent
-        ones stay.
+        """Received messages count as received; messages to be moved are removed as purged; sent ones stay.
 
         MQDMPR-3.1.1.11-04
         """
@@ -387,8 +386,7 @@ class ExpiredTests(MeanwhileCase):
         return self.queue
 
     def test_received_and_committed(self) -> None:
-        """A message held by a transaction at its expiry is received all the
-        same.
+        """A message held by a transaction at its expiry is received all the same.
 
         MQDMPR-3.1.7.2.7-01 (reading 32: there is no operation for it, it waits for what its reader decides)
         """

@@ -85,8 +85,7 @@ class QueueTests(SynchronousTestCase):
     """[MS-MQDMPR] 3.1.1.2."""
 
     def test_defaults(self) -> None:
-        """A queue with default properties has no limits, no journal, and accepts any
-        message.
+        """A queue with default properties has no limits, no journal, and accepts any message.
 
         MQDMPR-3.1.7.1.33-02
         """
@@ -97,8 +96,7 @@ class QueueTests(SynchronousTestCase):
         self.assertEqual(definition.privacy, QueuePrivacy.OPTIONAL)
 
     def test_properties_survive(self) -> None:
-        """Every property of a private queue is the same after a
-        restart.
+        """Every property of a private queue is the same after a restart.
 
         MQDMPR-3.1.1.2-04: Type, whatever it is, changes nothing.
         """

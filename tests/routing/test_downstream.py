@@ -1,7 +1,6 @@
-"""Alternates while queue managers are down: no routing loop, in any enterprise, with any
-beliefs.
+"""Alternates while queue managers are down: no routing loop, in any enterprise, with any beliefs.
 
-C{MSMQ_SOAK} is the number of enterprises of each kind where it shall be another than usual.
+C{MSMQ_SOAK} overrides the number of enterprises of each kind.
 """
 
 from __future__ import annotations

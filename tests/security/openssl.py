@@ -16,8 +16,7 @@ LEGACY: Final = ("-provider", "legacy", "-provider", "default")
 
 
 def openssl(*arguments: str, data: bytes = b"") -> bytes:
-    """The output of
-    openssl.
+    """The output of openssl.
 
     @raise SkipTest: it is not installed.
     """

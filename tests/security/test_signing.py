@@ -71,8 +71,7 @@ class SigningTests(SigningContract, SynchronousTestCase):
         return credentials(number)
 
     def test_openssl_signs(self) -> None:
-        """Signatures by openssl verify, with each hash that it
-        supports.
+        """Signatures by openssl verify, with each hash that it supports.
 
         MQMQ-2.2.19.3-18.
         """

@@ -47,17 +47,17 @@ class Record:
 
 @attrs.define
 class EmulatedDirectory:
-    """The entries of a directory, and how its server answers.
+    """Entries of a directory, and the answers of its server.
 
     @ivar range_limit: MaxValRange.
-    @ivar size_limit: how many entries one search, all of its pages together, may have.
-    @ivar page_limit: how many entries one page may have.
+    @ivar size_limit: limit on the entries of one search, over all of its pages.
+    @ivar page_limit: limit on the entries of one page.
     @ivar write_result: the result of each write, with its text and the URLs of a referral; C{None} to write.
     @ivar bind_result: the result of each bind.
-    @ivar said_instead: sent instead of each answer; nothing if it is empty; C{None} to answer.
+    @ivar said_instead: bytes sent in place of each answer, none if empty; C{None} to answer.
     @ivar before_answer: called with each request before it is answered.
     @ivar requests: the names of all requests, of searches with base and attributes.
-    @ivar connections: those that are open.
+    @ivar connections: the open connections.
     """
 
     range_limit: int = 1500

@@ -38,8 +38,7 @@ _USERS: Final = ("postgres", "nobody")
 
 
 def programs() -> Path:
-    """The directory of the programs of the newest
-    PostgreSQL.
+    """The directory of the programs of the newest PostgreSQL.
 
     @raise SkipTest: there is none, or none that can be run.
     """

@@ -54,11 +54,11 @@ class SlapdServer:
     """One server in a directory of its own.
 
     @param certificate: PEM files of an authority, a certificate and its key, for TLS.
-    @param is_open: every account has every right without a name.
-    @param address: of this computer, where it listens.
-    @param port: of C{ldap:}; one that is free, without it.
-    @ivar tls_port: of C{ldaps:}; only with a certificate.
-    @ivar servers: itself, as a directory is told; C{tls_servers} the same over TLS.
+    @param is_open: whether anonymous clients have every right.
+    @param address: the listening address.
+    @param port: the port of C{ldap:}; by default a free one.
+    @ivar tls_port: the port of C{ldaps:}; only with a certificate.
+    @ivar servers: its address for the settings of a directory; C{tls_servers}: the same over TLS.
     """
 
     def __init__(

@@ -21,8 +21,8 @@ START = Moment(1000.0, 1_700_000_000.0)
 class Driven:
     """One session and its clock.
 
-    @ivar written: everything that it has written since L{take_written}.
-    @ivar effects: every effect but those that write, in order.
+    @ivar written: the bytes written since L{take_written}.
+    @ivar effects: every effect except writes, in order.
     """
 
     def __init__(

@@ -193,8 +193,7 @@ class CleanupTests(SynchronousTestCase):
     """[MS-MQQB] 3.1.6.2: idle sessions close."""
 
     def test_an_idle_session_closes_after_five_minutes(self) -> None:
-        """Without any packet the session is closed at the first
-        expiry.
+        """Without any packet the session is closed at the first expiry.
 
         MQQB-3.1.2.2-02, MQQB-3.1.6.2-01, MQQB-3.1.3.2-04, MQQB-3.1.3.2-10.
         """

@@ -53,8 +53,7 @@ class CountTests(SynchronousTestCase):
         self.assertEqual(acks(driven.take_written()), [(2, 0, 0, 3, 2, 64)])
 
     def test_what_is_acknowledged(self) -> None:
-        """All received messages are counted, and stored recoverable ones acknowledged once
-        each.
+        """All received messages are counted, and stored recoverable ones acknowledged once each.
 
         MQMQ-2.2.20.4-05, MQMQ-2.2.20.4-06.
         """

@@ -43,9 +43,9 @@ EXPRESS_IDS = tuple(3 << 56 | number for number in range(60, 80))
 
 
 def batch(step: int, *, quiet: bool = False) -> list[Change]:
-    """The batch of a step, always the same; it can be done whatever was done before.
+    """The batch of a step, which is deterministic and can follow any other.
 
-    @param quiet: without events, and without express messages, of whose loss there may be an event too.
+    @param quiet: without events, and without express messages, whose loss may cause an event too.
     """
     chance = random.Random(step)
     changes: list[Change] = [PutState(STEP, b"%d" % step)]
@@ -117,7 +117,7 @@ _WEIGHTS = {
 
 @attrs.define
 class Model:
-    """What a store keeps over a restart, in plain dictionaries.
+    """Content of a store over a restart, in plain dictionaries.
 
     @ivar logs: the message logs: LookupIdentifier, time and packet of each entry.
     """
@@ -192,7 +192,7 @@ class Model:
             del log[0]
 
     def index(self) -> dict[UUID, list[StoredMessage]]:
-        """What a start should find of the messages."""
+        """The expected index of messages at a start."""
         return {
             queue: [(lookup_id, len(packet), *rest) for lookup_id, (packet, rest) in sorted(kept.items())]
             for queue, kept in self.messages.items()

@@ -95,7 +95,7 @@ class ImportTests(SynchronousTestCase):
         self.assertEqual(self.offences("msmq.net.session", "from msmq.interfaces import IClock"), [])
 
     def test_import_of_the_front_door_is_found(self) -> None:
-        """What lies behind the front door does not come in through it."""
+        """A module inside the package must not import the public names of the package."""
         self.assertNotEqual(self.offences("msmq.queues.model", "from msmq import Message"), [])
 
     def test_guarded_package_is_found(self) -> None:

@@ -61,10 +61,10 @@ def answer(number: int, message_class: int = ARRIVED, **kwargs: Any) -> MessageA
 class ProofTable:
     """The table, its store, and the queue in which its messages are.
 
-    @ivar state: what the store holds.
+    @ivar state: the stored values.
     @ivar kept: LookupIdentifiers of the messages in the queue.
-    @ivar sending: how many messages are in the outgoing queue.
-    @ivar ends: what became of each message.
+    @ivar sending: the number of messages in the outgoing queue.
+    @ivar ends: the result of each message.
     """
 
     def __init__(self, limit: int = 100, *, foreign: bool = False) -> None:

@@ -1,5 +1,4 @@
-"""[MS-MQQB] 1.3.2.1.3: exactly once and in order, under any
-failures.
+"""[MS-MQQB] 1.3.2.1.3: exactly once and in order, under any failures.
 
 Two nodes of the cores and nothing else, a network that may deliver anything that was ever sent, at any time
 and as often as it likes, and stores that fail, or are cut off in the middle of what they were asked for.

@@ -177,7 +177,7 @@ class ReceiversOfTests(SynchronousTestCase):
 
 
 class IntroductionTests(SynchronousTestCase):
-    """What is sent, and what may be acknowledged, before and after a receiver is stored (reading 54)."""
+    """Sent messages, and accepted acknowledgements, before and after a receiver is stored (reading 54)."""
 
     def setUp(self) -> None:
         self.peer = Receiver(BETA, "10.0.0.1")

@@ -44,7 +44,7 @@ class StubTests(SynchronousTestCase):
 
 
 class HelpTests(SynchronousTestCase):
-    """What a developer sees at the prompt."""
+    """Help for a developer at the prompt."""
 
     def test_help_of_an_interface(self) -> None:
         """C{help} shows each method with its arguments, those of extended interfaces too, once."""

@@ -50,7 +50,9 @@ class QueueMetricsTests(WebTestCase):
         self.assertNotIn("msmq_quota_used_ratio", found)
 
     def test_many_queues_and_odd_names(self) -> None:
-        """Each has one sample of each metric, whatever characters its name has; a header comes once."""
+        """Each queue has one sample of each metric, with any characters in its name; a header
+        appears once.
+        """
         self.patch(exposition, "LINES", 2)
         names = ["a'b", "a\u20acb", "c", "d", "e"]
         paths = [self.make_queue(name, quota=100 if name == "e" else None) for name in names]

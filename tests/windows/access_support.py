@@ -119,8 +119,7 @@ def question(descriptor: SecurityDescriptor, who: Token, asked: int) -> dict[str
 
 
 def ask_samba(questions: Sequence[dict[str, Any]]) -> list[Any]:
-    """The answers of Samba to these
-    requests.
+    """The answers of Samba to these requests.
 
     @raise SkipTest: it is not installed.
     """

@@ -1,10 +1,9 @@
-"""Whatever applications send under keys, and whatever happens meanwhile, each key is one message.
+"""Any sends under keys with any concurrent events: each key is one message.
 
 A history is a list of steps, drawn by hypothesis: messages are sent under a few keys, alone and together, in
-transactions and without; transactions are committed and aborted; the store is slow, or breaks; waiting
-callers
+transactions and without; transactions are committed and aborted; the store is slow, or fails; waiting callers
 cancel; the queue manager is stopped, or killed.
-C{MSMQ_SOAK} is the number of histories where another than usual is wanted.
+C{MSMQ_SOAK} overrides the number of histories.
 """
 
 from __future__ import annotations

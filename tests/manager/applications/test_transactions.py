@@ -190,8 +190,8 @@ class FailingStoreTests(TransactionTestCase):
         self.assertEqual((self.count(self.payments), self.service.inspection.transactions()), (0, []))
 
     def test_queue_deleted_meanwhile(self) -> None:
-        """What it held of a queue that was deleted during the commit has events, be the commit stored
-        or not.
+        """Messages of a queue that was deleted during the commit have events, whether the commit is stored or
+        not.
         """
         for is_broken in (False, True):
             [identifier] = self.put(self.payments, b"1", acknowledge=ASK_ALL)

@@ -22,7 +22,7 @@ SID = parse_sid("S-1-5-21-1-2-3-1001")
 
 
 class Asked:
-    """A step that answers what a test sets.
+    """A step that returns the results set by a test.
 
     @ivar everything: whether messages without a SecurityHeader are submitted, too.
     @ivar bodies: those that were submitted, in order.

@@ -246,8 +246,7 @@ class QuietTests(AnswersTestCase):
     """[MS-MQQB] note 62: messages for administration, notification and order queues are not acknowledged."""
 
     def test_acknowledgements(self) -> None:
-        """An acknowledgement is never acknowledged, even if it requests that; other classes
-        are.
+        """An acknowledgement is never acknowledged, even if it requests that; other classes are.
 
         MQQB-3.1.5.8.10-02.
         """

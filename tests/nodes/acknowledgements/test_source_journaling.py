@@ -138,8 +138,7 @@ class SystemQueueTests(JournalTestCase):
     """[MS-MQQB] note 2."""
 
     def test_no_copies(self) -> None:
-        """No copy is kept of a message for the notification queue of another queue
-        manager.
+        """No copy is kept of a message for the notification queue of another queue manager.
 
         MQQB-3.1.5.5.4-02.
         """

@@ -120,8 +120,7 @@ class ContentTests(AttributesCase):
         return self.take(self.beta, self.orders)
 
     def test_opaque_values(self) -> None:
-        """Properties for applications arrive unchanged, with any
-        value.
+        """Properties for applications arrive unchanged, with any value.
 
         MQDMPR-3.1.1.12-28.
         """

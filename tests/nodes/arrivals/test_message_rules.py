@@ -105,8 +105,7 @@ class AskingTests(NodesTestCase):
         self.assertEqual({name: classes for name, classes in found.items() if classes}, expected)
 
     def test_no_acknowledgement_requested(self) -> None:
-        """A message that requests none, as by default, causes none, in any
-        case.
+        """A message that requests none, as by default, causes none, in any case.
 
         MQDMPR-3.1.1.12-31.
         """
@@ -351,7 +350,7 @@ class SequenceTests(ScriptedTestCase):
         self.assertEqual(edges, [first, middle, last, first, last, only])
 
     def test_edges_are_of_messages(self) -> None:
-        """What a transaction receives is no message of a sequence: only what it sends counts (reading 48).
+        """Messages that a transaction receives are not in a sequence: only sent ones count (reading 48).
 
         Each sequence has its own edges, when one transaction sends to two queues.
         MQDMPR-3.1.1.12-58, MQDMPR-3.1.4.3-03.

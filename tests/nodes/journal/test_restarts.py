@@ -28,8 +28,7 @@ class RestartTests(ReceiverTestCase):
         self.clock.advance(70)
 
     def run_until(self, commits: int | None, order: str) -> bytes:
-        """Send two messages, one of which is refused, on a store that performs only this number of
-        commits.
+        """Send two messages, one of which is refused, on a store that performs only this number of commits.
 
         @param order: of what the receiver does: A for its acknowledgements, H for the handover.
         @return: the acknowledgements.

@@ -68,8 +68,7 @@ class OrderTests(DispatchTestCase):
     SUMS = ("first 3", "second 7", "first 0", "second 3", "third 7", "second 0", "third 3")
 
     def test_sums(self) -> None:
-        """The order depends on the sum of the BasePriority of the queue and the priority of the
-        message.
+        """The order depends on the sum of the BasePriority of the queue and the priority of the message.
 
         MQDMPR-3.1.1.2-15, MQDMPR-3.1.1.18-02, MQDMPR-3.1.7.1.28-01, MQDMPR-3.1.7.3.9-02.
         """
@@ -89,8 +88,7 @@ class OrderTests(DispatchTestCase):
         self.assertEqual(self.sent(), ties)
 
     def test_after_a_restart(self) -> None:
-        """Pending messages and their order are restored from the outgoing
-        queues.
+        """Pending messages and their order are restored from the outgoing queues.
 
         MQDMPR-3.1.1.18-01.
         """
@@ -116,8 +114,7 @@ class OrderTests(DispatchTestCase):
         self.assertEqual(self.sent(), ["second 3", "third 3"])
 
     def test_deleted(self) -> None:
-        """A message that an administrator has removed is skipped; the next one is
-        sent.
+        """A message that an administrator has removed is skipped; the next one is sent.
 
         MQDMPR-3.1.7.3.9-02, MQDMPR-3.1.7.1.29-01.
         """
@@ -170,8 +167,7 @@ class OneByOneTests(DispatchTestCase):
         self.assertEqual([queue.messages for queue in self.alpha.service.inspection.outgoing()], [0, 0, 0])
 
     def test_one_that_comes_late(self) -> None:
-        """It is sent before those that have waited longer, if its sum is
-        higher.
+        """It is sent before those that have waited longer, if its sum is higher.
 
         MQDMPR-3.1.7.1.28-02.
         """

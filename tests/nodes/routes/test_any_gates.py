@@ -147,8 +147,7 @@ class AnyGatesTests(GatesTestCase):
     @settings(max_examples=RUNS)
     @given(STEPS)
     def test_all_arrive_once(self, steps: list[Step]) -> None:
-        """With any failures in transit, each message arrives once, and transactional ones in
-        order.
+        """With any failures in transit, each message arrives once, and transactional ones in order.
 
         One with a limit of time arrives as well, or has a dead letter where the limit was reached.
         """

@@ -91,8 +91,7 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
             self.assertEqual(view.hop_count, 3)
 
     def test_distribution_list(self) -> None:
-        """MQDMPR-3.1.7.1.5-01: it stands for its members, on any queue manager, and for nested
-        ones.
+        """MQDMPR-3.1.7.1.5-01: it stands for its members, on any queue manager, and for nested ones.
 
         Ten minutes later its members are asked for again; when the directory is away those that were known
         hold.

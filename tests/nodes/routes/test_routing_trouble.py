@@ -30,8 +30,7 @@ class RouterTroubleTests(EnterpriseTestCase):
         )
 
     def test_it_cannot_be_kept(self) -> None:
-        """A message that the routing server cannot store is not acknowledged, so its sender keeps
-        it.
+        """A message that the routing server cannot store is not acknowledged, so its sender keeps it.
 
         When the store is back all of it goes on, once; copies are kept where it was sent from alone.
         MQQB-3.1.5.8.2-01, MQQB-3.1.5.5.4-01.

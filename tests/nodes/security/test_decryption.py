@@ -116,8 +116,7 @@ class ReceivingTests(EncryptionTestCase):
         self.assertEqual({is_encrypted(view) for view in answers}, {False})
 
     def test_refusals_tell_no_secret(self) -> None:
-        """The body of an encrypted message is never sent back in
-        clear.
+        """The body of an encrypted message is never sent back in clear.
 
         MQQB-3.1.7.15-13.
         """

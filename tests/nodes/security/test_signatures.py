@@ -51,8 +51,7 @@ class ArrivingTests(SigningTestCase):
         self.assertEqual(self.reasons(), [])
 
     def test_each_covered_field(self) -> None:
-        """A message with a changed covered field is refused; one with any other changed field is
-        accepted.
+        """A message with a changed covered field is refused; one with any other changed field is accepted.
 
         MQMQ-2.5.2-01, MQMQ-2.5.2-02, MQMQ-2.5.3-01, MQMQ-2.5.3-02, MQQB-5.1-03.
         """
@@ -88,8 +87,7 @@ class ArrivingTests(SigningTestCase):
         self.assertEqual(len(self.arrived()), 1)
 
     def test_several_destinations_without_a_signature(self) -> None:
-        """The header that lists them has a field for a signature; if it is empty, the message is
-        not signed.
+        """The header that lists them has a field for a signature; if it is empty, the message is not signed.
 
         So says every message of Windows to several queues, which names its sender, signed or not.
         """
@@ -231,8 +229,7 @@ class ArrivingTests(SigningTestCase):
         )
 
     def test_signed_by_a_queue_manager(self) -> None:
-        """A signature of a queue manager is accepted if its key is in the
-        directory.
+        """A signature of a queue manager is accepted if its key is in the directory.
 
         MQMQ-2.2.20.6-14.
         """

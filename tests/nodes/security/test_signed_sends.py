@@ -94,8 +94,7 @@ class SendingTests(SigningTestCase):
         self.assertEqual(signed.at("H", start + 2), len(SID))
 
     def test_several_destinations(self) -> None:
-        """A message to several queues has one signature over all of them, for any requested
-        level.
+        """A message to several queues has one signature over all of them, for any requested level.
 
         MQQB-3.1.7.1.4-02, MQDMPR-3.1.1.12-27, MQMQ-2.2.20.3-04.
         """

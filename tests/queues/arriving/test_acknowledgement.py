@@ -37,7 +37,7 @@ class ClassTests(SynchronousTestCase):
     """The class of an answer is what happened."""
 
     def test_each_class(self) -> None:
-        """0x0002, 0x4000, and every negative one; those that help to probe only where that is permitted.
+        """0x0002, 0x4000, and every negative class; those that reveal queues only if permitted.
 
         MQQB-3.1.7.15-03.
         """

@@ -142,8 +142,7 @@ class QueueExpiryTests(SynchronousTestCase):
         self.assertEqual(self.look(early.later(500)), [b"fresh"])
 
     def test_received_in_time(self) -> None:
-        """A received message does not expire
-        later.
+        """A received message does not expire later.
 
         MQDMPR-3.1.2.4-03.
         """
@@ -247,8 +246,7 @@ class QueueExpiryTests(SynchronousTestCase):
         self.assertIsNone(self.model.deadline(SENT))
 
     def test_restored_messages(self) -> None:
-        """The store has the expiry of each message, so they expire without being
-        read.
+        """The store has the expiry of each message, so they expire without being read.
 
         Those that expired before the start leave with the first look at the clock.
         """

@@ -184,8 +184,7 @@ class JournalTests(CopyCase):
         self.assertEqual(self.alpha.bodies(self.journal), [b"1"])
 
     def test_quota(self) -> None:
-        """A copy that exceeds the journal quota is not made; the receive
-        succeeds.
+        """A copy that exceeds the journal quota is not made; the receive succeeds.
 
         MQDMPR-3.1.1.2-09.
         """

@@ -78,8 +78,7 @@ class MoveTests(MoveCase):
         self.assertEqual((self.first().lookup_id, self.first().moves), (number, 3))
 
     def test_order_in_the_target(self) -> None:
-        """Moved messages are ordered by priority and age, independent of the time of the
-        move.
+        """Moved messages are ordered by priority and age, independent of the time of the move.
 
         MQDMPR-3.1.7.1.16-03.
         """

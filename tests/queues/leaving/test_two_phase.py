@@ -70,8 +70,7 @@ class DequeueEndTests(HandleTestCase):
             self.assertEqual(end, DequeueEnd(Status.MQ_ERROR_QUEUE_NOT_AVAILABLE))
 
     def test_twice(self) -> None:
-        """A second end finds a returned message unlocked, and a deleted one missing (reading
-        36).
+        """A second end finds a returned message unlocked, and a deleted one missing (reading 36).
 
         MQDMPR-3.1.7.1.12-02
         """

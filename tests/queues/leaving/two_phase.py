@@ -48,9 +48,9 @@ def dequeue_end(
 
     If its queue was purged meanwhile, the message leaves as purged in any case.
 
-    @param owner: under which the message was locked: the tag of the read, unless there was another.
-    @param delete: whether it was received, or is given back.
-    @param is_transactional: the transaction that owns it decides, and not we.
+    @param owner: the owner of the lock: by default the tag of the read.
+    @param delete: whether it was received; otherwise it is returned to the queue.
+    @param is_transactional: whether the transaction that owns it decides instead.
     @return: MQ_ERROR_QUEUE_NOT_AVAILABLE; MQ_ERROR_TRANSACTION_SEQUENCE for a message that is not locked, or
         not for this owner; MQ_ERROR_MESSAGE_NOT_FOUND for one that is gone (reading 36); or MQ_OK.
     """

@@ -19,8 +19,7 @@ ASKS = ("peek", "peek next", "peek next", "receive", "close")
 
 
 class CursorUse(RuleBasedStateMachine):
-    """Opens some cursors and reads with them; every message that a cursor finds is in the
-    queue.
+    """Opens some cursors and reads with them; every message that a cursor finds is in the queue.
 
     @ivar held: the messages of each read that was not decided about.
     @ivar cursors: those that are open, each with its handle.

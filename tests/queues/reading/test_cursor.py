@@ -188,8 +188,7 @@ class PeekNextTests(HandleTestCase):
     """[MS-MQDMPR] 3.2.7.3 and 3.1.7.1.14."""
 
     def test_before_the_first_look(self) -> None:
-        """A new cursor has no current message, so no next
-        one.
+        """A new cursor has no current message, so no next one.
 
         MQDMPR-3.2.7.3-01 MQDMPR-3.1.7.1.14-03
         """
@@ -276,8 +275,7 @@ class PeekNextTests(HandleTestCase):
         self.assertEqual((reader.is_peek, reader.cursor), (True, cursor))
 
     def test_nothing_comes(self) -> None:
-        """The cursor has moved to the end, and finds later messages at any position (reading
-        40).
+        """The cursor has moved to the end, and finds later messages at any position (reading 40).
 
         MQDMPR-3.1.7.1.14-06 MQDMPR-3.1.1.2-25
         """
@@ -332,8 +330,7 @@ class ReceiveTests(HandleTestCase):
         self.assertEqual((reader.is_peek, reader.tag, reader.cursor), (False, self.last_tag, cursor))
 
     def test_what_comes_while_it_waits(self) -> None:
-        """An arriving message is received, at any position, and the cursor stays where it
-        was.
+        """An arriving message is received, at any position, and the cursor stays where it was.
 
         MQDMPR-3.1.7.1.10-08 MQDMPR-3.2.7.5-01
         """
@@ -365,8 +362,7 @@ class ReceiveTests(HandleTestCase):
         self.assertEqual(self.give_back(held), [(self.last_tag, [b"1"])])
 
     def test_nothing_comes(self) -> None:
-        """The cursor is at the end, and finds later messages at any position (reading
-        41).
+        """The cursor is at the end, and finds later messages at any position (reading 41).
 
         MQDMPR-3.2.7.6-01 MQDMPR-3.1.7.1.10-09
         """

@@ -40,8 +40,7 @@ ILLEGAL = Status.MQ_ERROR_ILLEGAL_CURSOR_ACTION
 
 @attrs.define(eq=False)
 class Naive:
-    """Naive model of a
-    cursor.
+    """Naive model of a cursor.
 
     @ivar since: at the end, what became available since it came there.
     """

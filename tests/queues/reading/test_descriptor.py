@@ -239,8 +239,7 @@ class MultipleTests(DescriptorTestCase):
         self.assertEqual(len(queues), 3)
 
     def test_order(self) -> None:
-        """Each name once, in alphabetical order,
-        case-insensitively.
+        """Each name once, in alphabetical order, case-insensitively.
 
         MQDMPR-3.1.7.3.8-04 MQDMPR-3.1.7.3.8-05
         """

@@ -126,8 +126,7 @@ class WaitingReaderTests(SynchronousTestCase):
         self.assertEqual(self.put(b"1"), [])
 
     def test_time_runs_out(self) -> None:
-        """A wait ends at its deadline, and not before; one without a limit does not
-        end.
+        """A wait ends at its deadline, and not before; one without a limit does not end.
 
         MQDMPR-3.1.2.3-01 MQDMPR-3.1.2.3-02 MQDMPR-3.1.6.3-01 MQDMPR-3.1.7.1.15-07 MQDMPR-3.1.7.3.4-01
         """

@@ -134,8 +134,7 @@ class DequeueTests(HandleTestCase):
         self.assertEqual(failures(readers.read_by_lookup_identifier(reader, 0, first, self.now)), gone)
 
     def test_waiters(self) -> None:
-        """The properties of each waiting read; a cursor only if it has
-        one.
+        """The properties of each waiting read; a cursor only if it has one.
 
         MQDMPR-3.1.7.3.1-03 MQDMPR-3.1.1.10-03 MQDMPR-3.1.7.1.10-11
         """

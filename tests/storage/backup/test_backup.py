@@ -197,7 +197,7 @@ class LogBackupTests(BackupTestCase):
         self.assertEqual(check_backup(self.directory, lambda rows: None), before)
 
     async def test_damaged_backup(self) -> None:
-        """Whatever byte of its contents is changed, a restore says so and creates nothing."""
+        """A restore detects a change of any byte of the contents, and creates nothing."""
         await self.stopped()
         self.back_up()
         for change, words in (

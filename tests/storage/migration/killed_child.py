@@ -2,7 +2,7 @@
 its end is printed.
 
 A line is C{DIRECTORY SOURCE TARGET STEP SECONDS}: the process kills itself after so many steps, or after so
-much time, whatever comes first; 0 is never.
+much time, whichever comes first; 0 is never.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Queries for programs that read the file of a store, with or without a running
-server.
+"""Queries for programs that read the file of a store, with or without a running server.
 
 These are no views of the database, since SQLite up to 3.40 does not check the whole of a file that has any.
 A LookupIdentifier has 2^63 subtracted, so that it fits a signed integer; the identifier of a queue is the 16

@@ -91,7 +91,7 @@ class QueueFormat(WholeStructure):
 
     m_qft at 0, m_SuffixAndFlags at 1, m_reserved at 2, m_qft once more at 4 as the union's tag, and the arm
     that it selects at 8.
-    The four bytes of an IP address lie in the order in which they are printed.
+    The four bytes of an IP address are in the order in which they are printed.
 
     @ivar name: the name, or L{None} for m_qft 0, an unknown one.
     """

@@ -13,7 +13,7 @@ SIGNATURE, ENCRYPTION = MessageClass.NACK_BAD_SIGNATURE, MessageClass.NACK_BAD_E
 
 
 class RequirementTests(SynchronousTestCase):
-    """What a queue refuses before a signature is verified."""
+    """Refusals by a queue before a signature is verified."""
 
     def test_each_refusal(self) -> None:
         """A line for each combination; the signature is checked before the privacy of the body."""
