@@ -79,7 +79,8 @@ class Broker(Service):
     @ivar started: fires when it listens, or with the reason why it cannot start; each start makes a new one.
     """
 
-    name: str | None = "broker"
+    # An application may have several, and the names of its services are unique.
+    name: str | None = None
     log: ClassVar[Logger] = Logger()
 
     def __init__(

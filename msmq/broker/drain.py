@@ -99,10 +99,13 @@ class Drain:
         """The paths of its queues."""
         return self._queues.keys()
 
-    def add(self, path: str) -> None:
-        """Process the messages of a queue as well; no effect if it is there already."""
+    def add(self, path: str, *, is_kept: bool) -> None:
+        """Process the messages of a queue as well; no effect if it is there already.
+
+        @param is_kept: look for it again after it was deleted.
+        """
         if path.lower() not in self._queues and not self._is_stopped:
-            queue = self._queues[path.lower()] = DrainedQueue(path)
+            queue = self._queues[path.lower()] = DrainedQueue(path, is_kept)
             self._detach(self._read(queue))
 
     def resume(self) -> None:
@@ -191,12 +194,20 @@ class Drain:
             except CancelledError:
                 continue
             except MQError as error:
-                if error.status in _GONE:
+                if error.status in _GONE and not queue.is_kept:
                     del self._queues[queue.path.lower()]
                     return
                 if error.status is Status.MQ_ERROR_SERVICE_NOT_AVAILABLE:
                     return
-                if (others := self._lines.take(self._clock.now())) is not None:
+                if error.status in _GONE:
+                    if not queue.is_missing:
+                        self.log.warn(
+                            "queue {queue} of a broker was deleted; it is looked for every {seconds} s",
+                            queue=shown(queue.path),
+                            seconds=REST,
+                        )
+                    queue.is_missing = True
+                elif (others := self._lines.take(self._clock.now())) is not None:
                     self.log.warn(
                         "messages of {queue} cannot be read: {error}{others}",
                         queue=shown(queue.path),
@@ -207,6 +218,7 @@ class Drain:
                 continue
             finally:
                 queue.reading = None
+            queue.is_missing = False
             for message in reservation.messages:
                 self._take(
                     TakenMessage(queue, reservation, attrs.evolve(message, queue=queue.path, attempt=1))
@@ -288,6 +300,9 @@ class Drain:
             lane.is_processing = True
             try:
                 delay = await processing
+            except Exception:
+                self.log.failure("a broker cannot process its messages")
+                delay = REST
             finally:
                 lane.is_processing = False
                 self._processing.discard(processing)
@@ -327,18 +342,16 @@ class Drain:
         return delay
 
     async def _outcome(self, taken: TakenMessage) -> Outcome | None:
-        """Have a message processed; C{None} if that was cancelled."""
+        """Have a message processed; C{None} if that was not finished when the drain stopped."""
         try:
             return await self._call(self._handler.message_received, taken.message)
-        except CancelledError:
-            return None
         except Exception as error:
+            if self._is_stopped:
+                return None
             is_first = taken.message.attempt == 1
             self._report(taken, Failure() if is_first else None, "a message could not be processed")
             try:
                 return await self._call(self._handler.message_failed, taken.message, error)
-            except CancelledError:
-                return None
             except Exception:
                 self._report(taken, Failure(), "message_failed of a broker failed")
                 return later(REST)

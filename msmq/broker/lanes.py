@@ -27,20 +27,24 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 class DrainedQueue:
     """A queue whose messages are processed.
 
+    @ivar is_kept: look for it again after it was deleted, since the broker declares it.
     @ivar taken: messages that are taken out of it, and not finished.
     @ivar parked: those of them that wait because of L{later<msmq.broker.outcomes.later>}, or behind such a
         message.
     @ivar reading: the pending read, if any.
     @ivar gate: what its reader waits for until it may take another message.
     @ivar is_resting: a read or a removal has failed a moment ago.
+    @ivar is_missing: it was deleted, which the log says.
     """
 
     path: str
+    is_kept: bool
     taken: int = 0
     parked: int = 0
     reading: Deferred[IReservation] | None = None
     gate: Deferred[None] | None = None
     is_resting: bool = False
+    is_missing: bool = False
 
 
 @attrs.define(eq=False)

@@ -23,6 +23,7 @@ from msmq.manager.administration.summaries import queue_path
 from msmq.manager.service import QueueManagerService
 from msmq.net.coroutines import run_coroutine
 from msmq.net.session_factory import MakeSession
+from msmq.queues.queue import Queue
 from msmq.quoting import quoted
 from msmq.session.effects import CloseReason
 from msmq.structures.names.direct_format_name import DirectFormatName
@@ -94,6 +95,7 @@ class BrokerProgram:
         self._created = 0
         # Queues of messages that have arrived, by their identifiers.
         self._known: set[UUID] = set()
+        self._found: dict[str, Queue | None] = {}
         # The sessions that are not read, each with the second at which it closes.
         self._held: dict[Deferred[bool], float] = {}
         self._look: IDelayedCall | None = None
@@ -112,6 +114,7 @@ class BrokerProgram:
         """
         self.manager = manager
         self._known.clear()
+        self._found.clear()
         self._drain = Drain(
             manager, self._broker, self._concurrency, self._reactor, self._clock, self._finished
         )
@@ -120,7 +123,7 @@ class BrokerProgram:
             return
         for declared in self._declared:
             await self._declare(manager, declared)
-            self._drain.add(declared.path)
+            self._drain.add(declared.path, is_kept=True)
         others = [
             summary.path
             for summary in manager.inspection.queues()
@@ -177,7 +180,7 @@ class BrokerProgram:
         assert self.manager is not None and self._drain is not None, "it is prepared"
         for summary in self.manager.inspection.queues():
             if summary.type == "private" and not _is_reserved(summary.path):
-                self._drain.add(summary.path)
+                self._drain.add(summary.path, is_kept=False)
 
     async def _declare(self, manager: QueueManagerService, declared: DeclaredQueue) -> None:
         queue = manager.model.find(parse_path_name(declared.path))
@@ -212,7 +215,7 @@ class BrokerProgram:
                 if identifier not in self._known and not queue.is_system:
                     self._known.add(identifier)
                     if not _is_reserved(queue.definition.path):
-                        self._drain.add(queue_path(queue))
+                        self._drain.add(queue_path(queue), is_kept=False)
             elif may_create and (path := self._path_on_demand(message)) is not None:
                 missing.setdefault(path, message.is_transactional)
         return missing
@@ -253,7 +256,7 @@ class BrokerProgram:
                     self.log.warn("a queue was not created for a message: {error}", error=error)
                 continue
             if self._drain is not None:
-                self._drain.add(path)
+                self._drain.add(path, is_kept=False)
 
     # Back-pressure
 
@@ -266,9 +269,14 @@ class BrokerProgram:
         """The messages in the queues of the broker, those in process included."""
         if self._drain is None or self.manager is None:
             return 0
-        names = self.manager.model.names
-        found = (names.find_main(parse_path_name(path)) for path in self._drain.paths)
-        return sum(queue.message_count for queue in found if queue is not None)
+        return sum(queue.message_count for queue in map(self._queue, self._drain.paths) if queue is not None)
+
+    def _queue(self, path: str) -> Queue | None:
+        """The queue of a path; C{None} if it was deleted."""
+        queue = self._found.get(path)
+        if (queue is None or queue.is_deleted) and self.manager is not None:
+            queue = self._found[path] = self.manager.model.find(parse_path_name(path))
+        return queue
 
     def capacity(self) -> Deferred[bool]:
         """Fires with true when half of the messages that may wait are processed, or the broker ends, and with

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Coroutine, Generator
 from typing import Any, Generic, TypeVar
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.python.failure import Failure
 
 T = TypeVar("T")
 
@@ -23,7 +24,14 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> Deferred[T]:
         loop = asyncio.get_running_loop()
     except RuntimeError:
         return Deferred.fromCoroutine(coroutine)
-    return Deferred.fromFuture(loop.create_task(_awaited(coroutine, loop)))
+    return Deferred.fromFuture(loop.create_task(_awaited(coroutine, loop))).addErrback(_cancelled)
+
+
+def _cancelled(failure: Failure) -> Failure:
+    """A task that was cancelled, as a Deferred reports it."""
+    if failure.check(asyncio.CancelledError):
+        raise CancelledError from failure.value
+    return failure
 
 
 async def _awaited(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:

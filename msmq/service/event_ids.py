@@ -213,6 +213,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
         "streams, are lost when the process ends; store=PATH keeps them"
     ): 6010,
     "{broker} cannot start: {error}": 6011,
+    "queue {queue} of a broker was deleted; it is looked for every {seconds} s": 6012,
 }
 """The number of each line by its format; a format that stands for whole lines has its room before it."""
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -211,6 +211,22 @@ class OutcomeTests(BrokerTestCase):
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
         self.assertEqual(self.left(), 0)
 
+    def test_cancelled_by_itself(self) -> None:
+        """A coroutine in which something was cancelled has failed, as with any error."""
+
+        async def process(message: ReceivedMessage) -> Outcome:
+            if message.attempt == 1:
+                waited: Deferred[None] = Deferred()
+                waited.cancel()
+                await waited
+            return accept()
+
+        self.process = process
+        self.sent(b"1")
+        self.clock.advance(5)
+        self.assertEqual((self.broker.attempts, self.left()), ([1, 2], 0))
+        self.assertEqual(len(self.flushLoggedErrors(CancelledError)), 1)
+
     def test_not_an_outcome(self) -> None:
         """A result that is not an outcome is an error that names the method."""
 
@@ -306,6 +322,25 @@ class ConcurrencyTests(BrokerTestCase):
         self.assertEqual(self.broker.seen, [b"1", b"3", b"4", b"2"])
 
 
+class DeletedQueueTests(BrokerTestCase):
+    """An operator deletes a queue that a broker processes."""
+
+    options = {"queues": ["orders"]}  # noqa: RUF012
+
+    def test_it_is_created_again(self) -> None:
+        """A declared queue is processed again when it is there again."""
+        self.sent(b"1")
+        deleting = self.deferred(self.beta.service.delete_queue(ORDERS))
+        self.clock.advance(5)
+        self.successResultOf(deleting)
+        creating = self.deferred(self.beta.service.create_queue(ORDERS))
+        self.clock.advance(5)
+        self.successResultOf(creating)
+        self.sent(b"2")
+        self.clock.advance(10)
+        self.assertEqual((self.broker.seen, self.left()), ([b"1", b"2"], 0))
+
+
 class SessionTests(BrokerTestCase):
     """The coroutines for sessions."""
 
@@ -360,7 +395,7 @@ class LivelockTests(SynchronousTestCase):
         transactional=st.booleans(),
         backlog=st.sampled_from([3, 10_000]),
     )
-    @settings(max_examples=12, deadline=None)
+    @settings(max_examples=8, deadline=None)
     def test_any_time_for_a_message(
         self, seconds: float, concurrency: int, transactional: bool, backlog: int
     ) -> None:

@@ -7,7 +7,7 @@ import gc
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.trial.unittest import TestCase
 from zope.interface import directlyProvides
 
@@ -271,6 +271,15 @@ class AsyncioTests(TestCase):
             return found
 
         self.assertEqual(self.run_in_loop(work()), [1, 2, 3, "four"])
+
+    def test_a_cancelled_task(self) -> None:
+        """It is reported as a cancelled Deferred is."""
+
+        async def work() -> None:
+            raise asyncio.CancelledError
+
+        with self.assertRaises(CancelledError):
+            self.run_in_loop(work())
 
     def test_a_time_out_cancels_a_deferred(self) -> None:
         """A time-out of asyncio ends the wait, and the Deferred is cancelled."""
