@@ -348,6 +348,7 @@ class DocumentationTests(SynchronousTestCase):
             cells = [cell.strip() for cell in line.split("|")[1:-1]]
             if cells and cells[0].startswith("`msmq_"):
                 rows.update(dict.fromkeys(re.findall(r"`(\w+)`", cells[0]), cells[1]))
+                self.assertTrue(all(cells[2:]) and len(cells) == 4, f"what to do is missing: {line}")
         table = {metric.name: ", ".join(metric.labels) for metric in ALL_METRICS}
         windows = {metric.name for metric in WINDOWS_METRICS}
         self.assertEqual(rows, {name: labels for name, labels in table.items() if name not in windows})
