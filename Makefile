@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Each worker would look for constants in all modules anew.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.hypothesis
 
-.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos stream operator-day fuzz lint stubs hooks man deb deb-test events changelog bench bench-goals clean
+.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos stream operator-day fuzz lint stubs docs hooks man deb deb-test events changelog bench bench-goals clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -96,6 +96,12 @@ lint: $(INSTALLED)
 # msmq-stubs, from the interfaces.
 stubs: $(INSTALLED)
 	$(VENV)/bin/python -m tests.typing.stubs
+
+# The documentation site with its reference and search, in build/docs/html; a warning is an error.
+docs: $(INSTALLED)
+	$(VENV)/bin/python -c 'import furo, pydoctor' 2>/dev/null || $(VENV)/bin/python -m pip install --quiet \
+		--disable-pip-version-check --constraint constraints.txt --config-settings editable_mode=compat --editable '.[docs]'
+	$(VENV)/bin/python docs/site/build.py
 
 RELEASE := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
 	--config-settings editable_mode=compat --editable '.[release]'

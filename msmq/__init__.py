@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from msmq.net.dialling_session_factory import DiallingSessionFactory
     from msmq.net.session import SessionProtocol
     from msmq.net.session_factory import SessionFactory
+    from msmq.net.session_hooks import SessionHooks
     from msmq.queues.arriving.message import Acknowledge, Delivery, Message
     from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
     from msmq.queues.reading.seek import MessageSeekAction
@@ -79,6 +80,7 @@ _HOMES = {
     "RemoteProtocolError": "msmq.errors",
     "Server": "msmq.service.server",
     "SessionFactory": "msmq.net.session_factory",
+    "SessionHooks": "msmq.net.session_hooks",
     "SessionProtocol": "msmq.net.session",
     "SessionSettings": "msmq.settings",
     "Status": "msmq.structures.status",
@@ -125,6 +127,7 @@ __all__ = [
     "RemoteProtocolError",
     "Server",
     "SessionFactory",
+    "SessionHooks",
     "SessionProtocol",
     "SessionSettings",
     "Status",

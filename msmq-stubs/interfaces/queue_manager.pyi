@@ -1,7 +1,8 @@
 # Generated from msmq/interfaces/queue_manager.py by `make stubs`; do not edit.
 from __future__ import annotations
 from typing import Protocol as _Protocol
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+import math
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from typing import Any, Unpack
 from uuid import UUID
 import attrs
@@ -17,6 +18,8 @@ from msmq.queues.arriving.reports import Hop
 from msmq.routing.route import Route
 from msmq.routing.topology import Topology
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.packet.base_header import INFINITE
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.deliveries.records import DeliveryRecord
 
@@ -27,6 +30,24 @@ class ReceivedMessage:
     arrived: float
     aborts: int = 0
     moves: int = 0
+    queue: str = ''
+    attempt: int = 1
+
+    @property
+    def identifier(self) -> MessageIdentifier:
+        ...
+
+    @property
+    def body(self) -> bytes:
+        ...
+
+    @property
+    def label(self) -> str:
+        ...
+
+    @property
+    def expires(self) -> float:
+        ...
 
 @attrs.frozen
 class MessagePage:
@@ -47,7 +68,7 @@ class IReservation(Interface, _Protocol):
     def release(self) -> None:
         ...
 
-    def reject(self) -> None:
+    def reject(self, message_class: MessageClass=MessageClass.NACK_RECEIVE_REJECTED, reason: str='') -> None:
         ...
 
 class ITransaction(Interface, _Protocol):
@@ -184,6 +205,9 @@ class IInspection(Interface, _Protocol):
         ...
 
     def queues(self) -> Sequence[QueueSummary]:
+        ...
+
+    def each_queue(self) -> Iterator[QueueSummary]:
         ...
 
     def queue(self, path: str) -> QueueSummary:

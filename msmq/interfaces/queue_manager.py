@@ -324,7 +324,7 @@ class IAdministration(Interface):
     ) -> Awaitable[int]:
         """Send copies of entries in a queue's message log, and return their number.
 
-        @param into: a destination, as of L{send}.
+        @param into: a destination, as of L{IMessaging.send}.
         @param first: the first sequence number; C{last} is the last.
         @param since: the earliest arrival time; C{until} is the latest; seconds since 1970-01-01 UTC.
         @param in_clear: send all of them unencrypted, even if their senders requested encryption.

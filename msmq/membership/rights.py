@@ -5,10 +5,10 @@
 meanings: 0x20 is the right to read the properties of a queue in MSMQ, and the right to write those of the
 object in the directory.  So the masks are translated (docs/design/directory.md):
 
-- taking, looking at and sending messages are control access rights of [MS-ADTS] 6.1.1.2.7.14 to 6.1.1.2.7.17,
-  each an object entry with RIGHT_DS_CONTROL_ACCESS and the GUID of the right;
-- the rights to the object itself (its properties, its permissions, its owner, its deletion) are those of the
-  directory with the same purpose.
+  - taking, looking at and sending messages are control access rights of [MS-ADTS] 6.1.1.2.7.14 to
+    6.1.1.2.7.17, each an object entry with RIGHT_DS_CONTROL_ACCESS and the GUID of the right;
+  - the rights to the object itself (its properties, its permissions, its owner, its deletion) are those of
+    the directory with the same purpose.
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@ not read any more, and the kernel applies back-pressure to their peers.
 
 Progress is guaranteed:
 
-- One suspended session is favoured: it continues until its packet is processed, then the next one, in the
-order in which they were suspended.  A packet larger than the limit is received likewise.
-- A suspended peer has more to send, so data comes at once when it is favoured.  One that sends nothing goes
-to the end of the queue, unless it has begun to use the memory reserved for the favoured session.
-- While a session waits for memory, a peer that did not send L{LEAST_RECEIVED} bytes in
-  L{STALL_TIME} loses its session, until the rest fits: first the session that holds most, of the host that
-  holds most.
+  - One suspended session is favoured: it continues until its packet is processed, then the next one, in the
+    order in which they were suspended.  A packet larger than the limit is received likewise.
+  - A suspended peer has more to send, so data comes at once when it is favoured.  One that sends nothing goes
+    to the end of the queue, unless it has begun to use the memory reserved for the favoured session.
+  - While a session waits for memory, a peer that did not send L{LEAST_RECEIVED} bytes in
+    L{STALL_TIME} loses its session, until the rest fits: first the session that holds most, of the host that
+    holds most.
 
 The total is at most the limit, one packet, and 80 KiB for each session.
 """

@@ -63,12 +63,12 @@ class SessionProtocol(SessionHooks):
 
     Subclass it, and name the subclass in C{SessionFactory.protocol}, to build a broker, a proxy, a
     recorder or a test double.
-    The hooks are L{connection_accepted}, L{may_open}, L{session_opened}, L{messages_arriving},
-    L{message_arriving}, L{message_sent}, L{messages_acknowledged}, L{message_acknowledged},
-    L{room_for_messages}, L{message_rejected} and L{session_closed}.
+    The hooks are the methods of L{SessionHooks}: C{connection_accepted}, C{may_open}, C{session_opened},
+    C{messages_arriving}, C{message_arriving}, C{message_sent}, C{messages_acknowledged},
+    C{message_acknowledged}, C{room_for_messages}, C{message_rejected} and C{session_closed}.
     They are plain calls, made after the session has changed; an exception in one closes this session
     and is logged.
-    Only L{messages_arriving} and L{message_arriving} may be coroutines or return a Deferred; from any other
+    Only C{messages_arriving} and C{message_arriving} may be coroutines or return a Deferred; from any other
     hook that is an error.
 
     @ivar remote_address: the textual address of the peer, once there is a connection.
@@ -112,7 +112,7 @@ class SessionProtocol(SessionHooks):
     # Called by its factory
 
     def decide_opening(self) -> bool:
-        """Whether L{may_open} accepts the session; an exception in it refuses."""
+        """Whether C{may_open} accepts the session; an exception in it refuses."""
         try:
             return call_hook(self.may_open)
         except Exception:
@@ -184,7 +184,7 @@ class SessionProtocol(SessionHooks):
         self._perform(self.session.persisted(through, self._now()))
 
     def report_rejection(self, message: UserMessageView, reason: str) -> None:
-        """Call L{message_rejected}; an exception in it ends only this session."""
+        """Call C{message_rejected}; an exception in it ends only this session."""
         self._guarded(self.message_rejected, message, reason)
 
     def close(self, reason: CloseReason = CloseReason.STOPPED) -> None:

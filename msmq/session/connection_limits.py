@@ -73,7 +73,7 @@ class ConnectionLimits:
     Memory is bounded for any number of hosts.
 
     @param rate: connections that one host may open in a second, and the burst after an idle period; 0 for no
-    limit.  Hosts on loopback may always open any number.
+        limit. Hosts on loopback may always open any number.
         A host is a L{counted_host}.
     @param most: connections that one host may have at one time.
     @param allowed: the addresses from which connections are taken; C{None} for all.

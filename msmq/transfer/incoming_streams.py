@@ -63,8 +63,7 @@ class OwedOrderAck:
     """An OrderAck that is due.
 
     @ivar answer_to: its destination: the GUID of a queue manager, or protocol and address as a direct name
-    has
-        them (reading 60).
+        has them (reading 60).
     @ivar source: the original sender of the acknowledged messages.
     """
 

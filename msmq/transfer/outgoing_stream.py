@@ -4,10 +4,10 @@ This is the sender of transactional messages (3.1.1.1.1.7).
 
 A message goes through four states, always in the order of its number:
 
-  assigned    it has its number and is being stored;
-  waiting     it is stored, and was not sent since this process began;
-  flying      it was sent on the present connection;
-  again       it was sent, and has to be sent again before any waiting one.
+  - assigned: it has its number and is being stored;
+  - waiting: it is stored, and was not sent since this process began;
+  - flying: it was sent on the present connection;
+  - again: it was sent, and has to be sent again before any waiting one.
 
 An OrderAck takes messages from the front of all of them, expiry and FinalAcks from anywhere; an entry that is
 removed from the middle stays in its list as a tombstone until the front has passed it, or until there are too

@@ -2,15 +2,15 @@
 
 How the parts of the algorithm that go beyond plain allow and deny entries are evaluated:
 
-- Object entries, which are about parts of an object, decide nothing, since no caller requests access to a
-  part: the document looks them up in the object tree, and a queue has none.
-- A conditional entry that allows applies if its condition is TRUE, and one that denies applies if it is TRUE
-  or UNKNOWN (2.4.4.17.3). A callback entry whose data is not an expression is UNKNOWN.
-- MAXIMUM_ALLOWED returns the rights that separate requests for each right would grant: a later entry removes
-  nothing that an earlier one granted. The document collects both and lets every denial win, so that its
-  result would be less than what is really granted.
-- Integrity levels and central access policies do not apply to a queue manager; their entries are preserved
-  and ignored.
+  - Object entries, which are about parts of an object, decide nothing, since no caller requests access to a
+    part: the document looks them up in the object tree, and a queue has none.
+  - A conditional entry that allows applies if its condition is TRUE, and one that denies applies if it is
+    TRUE or UNKNOWN (2.4.4.17.3). A callback entry whose data is not an expression is UNKNOWN.
+  - MAXIMUM_ALLOWED returns the rights that separate requests for each right would grant: a later entry
+    removes nothing that an earlier one granted. The document collects both and lets every denial win, so
+    that its result would be less than what is really granted.
+  - Integrity levels and central access policies do not apply to a queue manager; their entries are
+    preserved and ignored.
 """
 
 from __future__ import annotations

@@ -5,12 +5,12 @@ here; one that is malformed, or whose operators do not fit their operands, is UN
 
 What the document leaves open is decided as follows:
 
-- What was not looked up is UNKNOWN: without the claims of a token, even the existence of one (Exists), and
-  without the SIDs of its device, the groups of that device. Treating them as empty would grant access where
-  a condition excludes members.
-- Padding is at most three zero bytes at the end; a zero byte elsewhere is malformed.
-- A set without members is malformed, as the grammar of SDDL has none.
-- Sets are equal if they have the same members, in any order.
+  - What was not looked up is UNKNOWN: without the claims of a token, even the existence of one (Exists), and
+    without the SIDs of its device, the groups of that device. Treating them as empty would grant access where
+    a condition excludes members.
+  - Padding is at most three zero bytes at the end; a zero byte elsewhere is malformed.
+  - A set without members is malformed, as the grammar of SDDL has none.
+  - Sets are equal if they have the same members, in any order.
 """
 
 from __future__ import annotations

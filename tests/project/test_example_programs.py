@@ -51,6 +51,14 @@ class ProgramTests(SynchronousTestCase):
         process.terminate()
         process.communicate(timeout=DEADLINE)
 
+    def test_asyncio(self) -> None:
+        """A queue manager inside an asyncio application, whose tasks handle the messages."""
+        path = str(EXAMPLES / "asyncio_shop" / "asyncio_shop.py")
+        process = self.begin(path, "data", own_address(8), is_forked=False)
+        output, _ = process.communicate(timeout=DEADLINE)
+        self.assertEqual(output.splitlines(), [f"handled order {number}" for number in (1, 2, 3)])
+        self.assertEqual(process.returncode, 0)
+
     def test_embedding(self) -> None:
         """A queue manager inside an application sends, receives, and stops."""
         process = self.begin(str(EXAMPLES / "embedding.py"), "data", own_address(7), is_forked=False)

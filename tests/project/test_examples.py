@@ -36,6 +36,7 @@ EXERCISED = {
     *("worker.py", "browse.py", "consumer.py", "history.py", "bodies.py", "connector.py"),
     *("journal_store/journal_store.py", "journal_store/twisted/plugins/journal_store_plugin.py"),
     *("known_peers/known_peers.py", "known_peers/twisted/plugins/known_peers_plugin.py"),
+    *("asyncio_shop/asyncio_shop.py",),
     *("known_peers/pyproject.toml",),
     *("orders_broker/orders_broker.py", "orders_broker/orders_service.py", "orders_broker/pyproject.toml"),
     *("orders_broker/twisted/plugins/orders_broker_plugin.py",),

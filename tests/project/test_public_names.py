@@ -51,6 +51,7 @@ MSMQ = [
     "RemoteProtocolError",
     "Server",
     "SessionFactory",
+    "SessionHooks",
     "SessionProtocol",
     "SessionSettings",
     "Status",
