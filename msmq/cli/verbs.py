@@ -83,7 +83,8 @@ VERBS: Final = {
         "Export the stored messages of each QUEUE to Parquet files; the server may run.",
     ),
     "identity": VerbEntry(
-        "msmq.cli.server.backup", "Show the identifier of the queue manager, and give a clone one of its own."
+        "msmq.cli.server.backup",
+        "Show the identifier of the queue manager, keep it, or give a clone one of its own.",
     ),
     "import": VerbEntry(
         "msmq.cli.files.import_files",

@@ -356,6 +356,9 @@ class IAdministration(Interface):
         @param to: an IP address or the name of a computer; C{None} ends it.
         """
 
+    def keep_identity() -> ManagerStatus:
+        """Decide that this queue manager, which may be a clone, is the original: it sends again."""
+
     def pause_all_outgoing() -> Awaitable[Sequence[OutgoingQueueSummary]]:
         """Pause sending to all other queue managers, across restarts too; returns every outgoing queue."""
 

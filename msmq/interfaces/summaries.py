@@ -98,7 +98,7 @@ class OutgoingQueueSummary:
     @ivar state: [MS-MQDMPR] 3.1.1.3 State.
     @ivar unacknowledged: messages that were sent and not acknowledged.
     @ivar history: [MS-MQDMPR] 3.1.1.3 ConnectionHistory, the newest entry last.
-    @ivar paused_by: its pauses: C{name}, C{next_hop}, C{all}.
+    @ivar paused_by: its pauses: C{name}, C{next_hop}, C{all}, and C{clone} for a suspected clone.
     @ivar redirected_to: the address that an operator has set instead of the one in the name.
     @ivar next_attempt: when its next hop is dialled again; C{None} unless a retry is pending.
     """
@@ -233,6 +233,8 @@ class ManagerStatus:
     @ivar poisoned: messages that were moved to the subqueue poison, by queue.
     @ivar throttled: [MS-MQDMPR] 3.1.1.1 Throttled: arriving messages wait until the store has space.
     @ivar queues_paused: how many local queues are paused for their readers.
+    @ivar identity: C{original}, or C{clone_suspected}: nothing is sent until an operator decides.
+    @ivar clone_suspicion: the reason for that; C{None} for an original.
     @ivar directory: C{None} without a directory, as is C{directory_differences}.
     """
 
@@ -267,5 +269,7 @@ class ManagerStatus:
     outgoing_paused: PausedOutgoing
     redirected_names: int
     queues_paused: int
+    identity: str
+    clone_suspicion: str | None
     directory: DirectoryStatus | None
     directory_differences: Sequence[str] | None

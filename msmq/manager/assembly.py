@@ -301,7 +301,7 @@ class Parts:
             self.deliveries,
             trusts_identifiers=settings.trust_identifiers,
         )
-        self.holds = Holds()
+        self.holds = Holds(is_clone=bool(policy.clone.suspicion))
         hops = NextHops(sessions, self.peers, acks, moved, self.ways, self.public, self.holds, self.redirects)
         waiting = WaitingAcknowledgements(hops, acks, moved, trusts=settings.trust_identifiers)
         dispatcher = Dispatcher(
@@ -328,7 +328,9 @@ class Parts:
             self.source_journal,
         )
         self.outgoing_redirects = OutgoingRedirects(self.redirects, performer, self.transfer)
-        self.outgoing_holds = OutgoingHolds(self.holds, self.outgoing_redirects, performer, self.transfer)
+        self.outgoing_holds = OutgoingHolds(
+            self.holds, self.outgoing_redirects, performer, self.transfer, policy.clone
+        )
         self.keyed = KeyedMessages(clock, send_keys)
         self.transactions = Transactions(
             performer, outbox, self.departures, self.sequences, self.events, self.keyed, transactions

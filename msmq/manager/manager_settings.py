@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -39,6 +39,22 @@ class ManagerRuntime:
     new_identifier: Callable[[], uuid.UUID]
 
 
+@attrs.frozen
+class CloneCheck:
+    """Whether the data directory may be a copy, so that the original sends the messages that wait in it.
+
+    @ivar suspicion: why it may be one, in words that follow "it may be a clone: "; empty if it is not.
+    @ivar keep: records durably that it is the original; raises L{MQError} if it cannot.
+    """
+
+    suspicion: str
+    keep: Callable[[], None]
+
+
+ORIGINAL: Final = CloneCheck("", lambda: None)
+"""The check of a queue manager without a data directory."""
+
+
 @attrs.frozen(kw_only=True)
 class TransferPolicy:
     """How messages are transferred, reported and recorded, where the documents leave it open.
@@ -53,6 +69,7 @@ class TransferPolicy:
     @ivar source_journaling: when the journal of the sender gets its copy.
     @ivar events: how many events the event log keeps.
     @ivar delivery_records: the limit on delivery records in kilobytes; 0 keeps none.
+    @ivar clone: whether this may be a clone, which sends nothing until an operator decides.
     """
 
     session: SessionSettings
@@ -62,6 +79,7 @@ class TransferPolicy:
     source_journaling: SourceJournaling
     events: int
     delivery_records: int
+    clone: CloneCheck
 
 
 @attrs.frozen(kw_only=True)

@@ -17,7 +17,7 @@ from msmq.interfaces.queue_properties import QueueProperties
 from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.subscription import QueueManagerEvent, Subscriber
-from msmq.interfaces.summaries import OutgoingQueueSummary, QueueSummary
+from msmq.interfaces.summaries import ManagerStatus, OutgoingQueueSummary, QueueSummary
 from msmq.manager.administration.inspection import ManagerInspection
 from msmq.manager.applications.message_log import LogPart
 from msmq.manager.applications.open_queue import OpenQueue
@@ -129,6 +129,8 @@ class QueueManagerService(Service):
         Service.startService(self)
         self.state = ServiceState.READY
         self._life.start()
+        if suspicion := self._parts.outgoing_holds.suspicion:
+            self.note("clone_suspected", f"{suspicion}; nothing is sent to other queue managers")
         self._subscriptions.tell(QueueManagerEvent.STARTED)
 
     def stopService(self) -> Deferred[None]:
@@ -404,6 +406,11 @@ class QueueManagerService(Service):
         redirects = self._work.outgoing_redirects
         queue = await (redirects.end(name) if to is None else redirects.redirect(name, to))
         return self._parts.outgoing_holds.summarize(queue)
+
+    def keep_identity(self) -> ManagerStatus:
+        """See L{IAdministration.keep_identity}."""
+        self._work.outgoing_holds.keep_identity()
+        return self.inspection.status()
 
     def pause_all_outgoing(self) -> Deferred[list[OutgoingQueueSummary]]:
         """See L{IAdministration.pause_all_outgoing}."""

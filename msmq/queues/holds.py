@@ -28,6 +28,7 @@ class HoldReason(enum.Enum):
     NAME = "name"
     NEXT_HOP = "next_hop"
     ALL = "all"
+    CLONE = "clone"
 
 
 def host_text(host: str) -> str:
@@ -49,9 +50,12 @@ class Holds:
     """The holds on outgoing queues: on single names, on next hops, and on all; they are independent.
 
     Every change is one change of the store, which is committed before it takes effect.
+
+    @ivar is_clone: everything is held until an operator decides whether this is the original; not stored.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_clone: bool) -> None:
+        self.is_clone = is_clone
         # With the key of each in the store, since names that differ in case are equal.
         self._names: dict[FormatName, str] = {}
         self._hosts: dict[str, None] = {}
@@ -59,7 +63,7 @@ class Holds:
 
     def __bool__(self) -> bool:
         """Whether anything is paused."""
-        return self._is_all or bool(self._names) or bool(self._hosts)
+        return self._is_all or self.is_clone or bool(self._names) or bool(self._hosts)
 
     @property
     def names(self) -> Sequence[FormatName]:
@@ -158,6 +162,8 @@ class Holds:
             found.append(HoldReason.NEXT_HOP)
         if self._is_all:
             found.append(HoldReason.ALL)
+        if self.is_clone:
+            found.append(HoldReason.CLONE)
         return tuple(found)
 
     def _check_room(self, held: bool, is_held: bool) -> None:

@@ -32,7 +32,13 @@ from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import ITls
 from msmq.manager.applications.send_keys import SendKeys
 from msmq.manager.live_settings import LiveSettings
-from msmq.manager.manager_settings import EnterpriseSettings, ManagerRuntime, ManagerSecurity, TransferPolicy
+from msmq.manager.manager_settings import (
+    CloneCheck,
+    EnterpriseSettings,
+    ManagerRuntime,
+    ManagerSecurity,
+    TransferPolicy,
+)
 from msmq.manager.securing.message_security import SecurityProviders
 from msmq.manager.securing.security_descriptors import AccessPolicy, DefaultDescriptor
 from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
@@ -129,6 +135,7 @@ def compose(
     *,
     shares: DescriptorShares,
     reload: Reload,
+    clone: CloneCheck,
     addresses: Callable[[], Sequence[str]] = tuple,
     clock: IClock | None = None,
     replacements: Replacements = CONFIGURED,
@@ -140,6 +147,7 @@ def compose(
     @param store: not open yet.
     @param shares: how many descriptors of the process each kind of connection may have.
     @param reload: reads the configuration of the server again.
+    @param clone: whether the data directory may be a copy.
     @param addresses: returns the addresses that the server listens on, once it does.
     @param clock: the time; by default the machine's.
     @param replacements: parts of an application; its store is C{store}.
@@ -234,6 +242,7 @@ def compose(
             source_journaling=SourceJournaling(configuration.queues.journal_on),
             events=live.events,
             delivery_records=live.delivery_records,
+            clone=clone,
         ),
         place=EnterpriseSettings(
             host=HostIdentity(queue_manager.name, qualified_computer_name=queue_manager.dns_name),

@@ -86,6 +86,10 @@ EVENT_IDS: Final[Mapping[str, int]] = {
         "there: {reason}"
     ): 2073,
     "queues are paused for readers since before the start: {queues}": 2074,
+    (
+        "this may be a clone: {reason}; nothing is sent to other queue managers until msmq identity "
+        "keep (this is the original) or msmq identity renew"
+    ): 2075,
     "the periodic updates from the directory have stopped": 2031,
     "the directory is not used: {error}; it is checked again": 2032,
     "the stored value {name} is not used: {error}": 2033,
@@ -230,6 +234,7 @@ EVENT_WORDS: Final[Mapping[str, str]] = {
     "acknowledgements_wait": "acknowledgements wait for a sender that is at another address",
     "administered": "an operator changed something by the control API; the reason names the caller",
     "clock_skew": "the clock of a peer differs from this one",
+    "clone_suspected": "the data directory may be a copy; nothing is sent until an operator decides",
     "cloned": "the identifier of a peer was seen at several addresses",
     "copied": "an operator sent a copy of a message",
     "damaged": "the store found a damaged message, which is in quarantine",

@@ -239,6 +239,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "ping_before_session": Key(Flag(), _SESSION["ping_before_session"]),
         "session_port": _counted(1, 65535, _SESSION["session_port"], "TCP port"),
         "ping_port": _counted(1, 65535, _SESSION["ping_port"], "UDP port"),
+        "clone_check": Key(Flag(), _QUEUE_MANAGER["clone_check"]),
         "report_messages": Key(Flag(), _QUEUE_MANAGER["report_messages"]),
     },
     "listen": {

@@ -39,6 +39,7 @@ from msmq.interfaces.server_program import IServerProgram
 from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import IReloadableTls, TlsError
+from msmq.manager.manager_settings import ORIGINAL
 from msmq.net.clock import SystemClock
 from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.net.discovery import DiscoveryServerProtocol
@@ -55,7 +56,8 @@ from msmq.service.data_lock import DataLock
 from msmq.service.descriptors import descriptor_limit
 from msmq.service.directory_servers import DirectorySearch
 from msmq.service.exposure import exposure
-from msmq.service.identity import has_identity, load_identity
+from msmq.service.host_fingerprint import check_clone
+from msmq.service.identity import has_identity, identity_path, load_identity
 from msmq.service.log_output import LogOutput
 from msmq.service.reactor_turns import ReactorTurns
 from msmq.service.reload import ReloadRefused, ReloadResult, reload
@@ -251,6 +253,9 @@ class Server(Service):
         search = DirectorySearch(configuration, self._reactor, clock)
         self._undo.append(search.stop)
         identifier = await self._identity(directory_context(configuration, self._reactor, clock, search))
+        clone = ORIGINAL
+        if configuration.queue_manager.clone_check:
+            clone = check_clone(identity_path(data))
         store = self._replacements.store
         if store is None:
             store = make_store(configuration.storage, data, accepts_loss=self._accepts_loss)
@@ -274,6 +279,7 @@ class Server(Service):
             self._reactor,
             shares=DescriptorShares.of(descriptors),
             reload=self.reload,
+            clone=clone,
             addresses=lambda: self.addresses,
             clock=clock,
             replacements=self._replacements,

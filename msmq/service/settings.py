@@ -55,6 +55,9 @@ class QueueManagerSettings:
     connected_networks: tuple[UUID, ...] = ()
     """ConnectedNetworkCollection. [MS-MQDMPR] 3.1.1.1."""
 
+    clone_check: bool = True
+    """Whether nothing is sent while the data directory may be a copy and no operator has decided."""
+
     report_messages: bool = False
     """[MS-MQMQ] note 23 EnableReportMessages: whether reports of traced messages are sent."""
 

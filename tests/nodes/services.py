@@ -13,7 +13,13 @@ from msmq.interfaces.clock import IClock
 from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import IMessageStore
 from msmq.manager.applications.send_keys import DEFAULT_KEYS, DEFAULT_LIFETIME, SendKeys
-from msmq.manager.manager_settings import EnterpriseSettings, ManagerRuntime, ManagerSecurity, TransferPolicy
+from msmq.manager.manager_settings import (
+    ORIGINAL,
+    EnterpriseSettings,
+    ManagerRuntime,
+    ManagerSecurity,
+    TransferPolicy,
+)
 from msmq.manager.securing.message_security import SecurityProviders
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.manager.service import QueueManagerService
@@ -54,6 +60,7 @@ def make_service(
         "source_journaling": SourceJournaling.HANDOVER,
         "events": DEFAULT_EVENTS,
         "delivery_records": 8192,
+        "clone": ORIGINAL,
     }
     place = {
         "directory": None,

@@ -15,6 +15,7 @@ from zope.interface.interface import InterfaceClass
 
 from msmq.directory.factory import make_directory
 from msmq.directory.ldap.provider import LdapDirectory
+from msmq.manager.manager_settings import ORIGINAL
 from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.service import composition
 from msmq.service.composition import ServerParts, compose
@@ -136,6 +137,7 @@ class DirectoryTests(SynchronousTestCase):
             real,
             shares=SHARES,
             reload=dict,
+            clone=ORIGINAL,
             clock=clock,
             search=search,
         )

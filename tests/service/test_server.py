@@ -154,7 +154,9 @@ class ServerTests(TestCase):
         session = server.addresses[0]
         await server.stopService()
         self.assertRaises(ConnectionRefusedError, self.connect, session)
-        self.assertEqual(sorted(path.name for path in self.data.iterdir()), ["identity.json", "lock"])
+        self.assertEqual(
+            sorted(path.name for path in self.data.iterdir()), ["host.json", "identity.json", "lock"]
+        )
         self.assertEqual(server.addresses, ())
         server.startService()
         await server.started

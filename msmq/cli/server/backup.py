@@ -85,7 +85,32 @@ def restore(settings: Settings, directory: str, new_identity: bool, storage: str
 @click.group
 @common_options
 def identity() -> None:
-    """Show the identifier of the queue manager, and give a clone one of its own."""
+    """Show the identifier of the queue manager, keep it, or give a clone one of its own."""
+
+
+@identity.command("show")
+@common_options
+@pass_settings
+def identity_show(settings: Settings) -> None:
+    """Show the identifier of the server, and whether its data directory may be a copy."""
+    settings.output.one(_of_status(settings.client.status()))
+    settings.output.flush()
+
+
+@identity.command("keep")
+@common_options
+@pass_settings
+def identity_keep(settings: Settings) -> None:
+    """Decide that a server that may be a clone is the original, which was moved: it sends again.
+
+    Do this only if no other server with the same identifier runs.
+    """
+    settings.output.one(_of_status(settings.client.keep_identity()))
+    settings.output.flush()
+
+
+def _of_status(status: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: status[key] for key in ("identifier", "identity", "clone_suspicion")}
 
 
 @identity.command("renew")

@@ -30,6 +30,10 @@ class ControlClient(ControlRequests):
         """The identity and the state of the queue manager."""
         return self.one("GET", "/v1/status")
 
+    def keep_identity(self) -> dict[str, Any]:
+        """Decide that a queue manager that may be a clone is the original; returns its status."""
+        return self.one("POST", "/v1/identity/keep")
+
     def reload(self) -> dict[str, Any]:
         """Have the server read its configuration again: C{changed}, C{restart} and C{read}.
 

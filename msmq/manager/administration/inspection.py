@@ -144,6 +144,8 @@ class ManagerInspection:
             events_dropped=parts.events.dropped,
             outgoing_paused=parts.outgoing_holds.paused(),
             redirected_names=parts.outgoing_redirects.count,
+            identity="clone_suspected" if parts.outgoing_holds.suspicion else "original",
+            clone_suspicion=parts.outgoing_holds.suspicion or None,
             queues_paused=sum(queue.is_paused for queue in parts.model.queues()),
             directory=None if integration is None else integration.health.status,
             directory_differences=None if integration is None else parts.divergences.described(),

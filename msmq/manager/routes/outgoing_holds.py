@@ -10,6 +10,7 @@ from twisted.logger import Logger
 from msmq.interfaces.summaries import OutgoingQueueSummary, PausedOutgoing
 from msmq.manager.administration.summaries import summarize_outgoing
 from msmq.manager.applications.targets import name_of_outgoing, outgoing_queue
+from msmq.manager.manager_settings import CloneCheck
 from msmq.manager.peers.transfer import MessageTransfer
 from msmq.manager.performer import Performer
 from msmq.manager.routes.outgoing_redirects import OutgoingRedirects
@@ -27,8 +28,14 @@ class OutgoingHolds:
     log: ClassVar[Logger] = Logger()
 
     def __init__(
-        self, holds: Holds, redirects: OutgoingRedirects, performer: Performer, transfer: MessageTransfer
+        self,
+        holds: Holds,
+        redirects: OutgoingRedirects,
+        performer: Performer,
+        transfer: MessageTransfer,
+        clone: CloneCheck,
     ) -> None:
+        self._clone = clone
         self._holds = holds
         self._redirects = redirects
         self._performer = performer
@@ -39,11 +46,31 @@ class OutgoingHolds:
         now = self._performer.clock.now()
         for name in self._holds.names:
             self._performer.model.collection.outgoing(name, now)
-        if self._holds:
+        if self._holds.is_clone:
+            self.log.error(
+                "this may be a clone: {reason}; nothing is sent to other queue managers until msmq identity "
+                "keep (this is the original) or msmq identity renew",
+                reason=self._clone.suspicion,
+            )
+        if self._holds.is_all or self._holds.names or self._holds.hosts:
             self.log.warn(
                 "outgoing queues are still paused after the restart: {what}",
                 what="all" if self._holds.is_all else ", ".join(self._named()),
             )
+
+    @property
+    def suspicion(self) -> str:
+        """Why this may be a clone; empty if it is not, or an operator has decided."""
+        return self._clone.suspicion if self._holds.is_clone else ""
+
+    def keep_identity(self) -> None:
+        """Record that this is the original, and send.
+
+        @raise MQError: it cannot be recorded.
+        """
+        self._clone.keep()
+        self._holds.is_clone = False
+        self._apply(list(self._performer.model.outgoing_queues()))
 
     def paused(self) -> PausedOutgoing:
         """A short list of the pauses."""

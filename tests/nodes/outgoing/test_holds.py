@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 
 from msmq.interfaces.storage import StorageError
 from msmq.interfaces.summaries import PausedOutgoing
+from msmq.manager.manager_settings import ORIGINAL, CloneCheck
 from msmq.persistence.changes import PutState
 from msmq.queues.arriving.message import Delivery
 from msmq.queues.holds import ALL, MOST_HOLDS, NAME, NEXT_HOP, Holds
@@ -28,6 +29,8 @@ TO_GAMMA = "DIRECT=TCP:127.0.0.4\\private$\\orders"
 
 class HoldTests(NodesTestCase):
     """ALPHA sends to BETA; its store survives a restart."""
+
+    clone = ORIGINAL
 
     def setUp(self) -> None:
         super().setUp()
@@ -50,7 +53,7 @@ class HoldTests(NodesTestCase):
         """Stop ALPHA, and start it on what its store has."""
         self.alpha.deaf()
         self.successResultOf(self.alpha.service.stopService())
-        self.alpha = self.node("ALPHA", ALPHA, store=self.store)
+        self.alpha = self.node("ALPHA", ALPHA, store=self.store, options={"clone": self.clone})
         self.alpha.start()
         self.addCleanup(self.alpha.service.stopService)
         self.clock.advance(1)
@@ -70,6 +73,39 @@ class HoldTests(NodesTestCase):
         """How many messages have arrived."""
         messages: int = self.beta.service.inspection.queue(f".\\private$\\{name}").messages
         return messages
+
+    def test_clone(self) -> None:
+        """A clone sends nothing, also to names that are used later, until an operator decides that it may."""
+        self.done(self.alpha.service.pause_outgoing(OTHER))
+        self.post(TO_BETA, b"waiting")
+        self.clock.advance(1)
+        self.beta.service.take_offline()
+        self.post(TO_BETA, b"2")
+        self.beta.service.bring_online()
+        kept: list[bool] = []
+        self.clone = CloneCheck("the data directory was copied", lambda: kept.append(True))
+        arrived = self.there()
+        self.restart()
+        self.flushLoggedErrors()
+        self.post(BY_NAME, b"3")
+        self.clock.advance(100)
+        status = self.alpha.service.inspection.status()
+        self.assertEqual(
+            (status.identity, status.clone_suspicion), ("clone_suspected", "the data directory was copied")
+        )
+        self.assertEqual(self.state(TO_BETA), ("ONHOLD", ["clone"]))
+        self.assertEqual(self.state(OTHER), ("ONHOLD", ["name", "clone"]))
+        self.assertEqual(self.there(), arrived)
+        [event] = [
+            stored.event.reason
+            for stored in self.run_to_end(self.alpha.service.inspection.events())
+            if stored.event.event == "clone_suspected"
+        ]
+        self.assertIn("was copied", event)
+        self.assertEqual(self.alpha.service.keep_identity().identity, "original")
+        self.clock.advance(100)
+        self.assertEqual((kept, self.there()), ([True], 3))
+        self.assertEqual(self.state(OTHER)[1], ["name"])
 
     def test_over_a_restart(self) -> None:
         """A name is paused before anything was sent to it, and stays so; what is sent to others leaves."""
@@ -211,7 +247,7 @@ class LimitTests(NodesTestCase):
 
     def test_room(self) -> None:
         """The number of paused names is limited; a name that is paused already may be paused again."""
-        holds = Holds()
+        holds = Holds(is_clone=False)
         names = [parse_format_name(f"DIRECT=TCP:127.0.0.3\\private$\\q{number}") for number in range(3)]
         for number in range(MOST_HOLDS - 1):
             holds.set_host(str(number), True)
@@ -224,7 +260,7 @@ class LimitTests(NodesTestCase):
 
     def test_damaged(self) -> None:
         """A value of the store that is not a name is left out."""
-        holds = Holds()
+        holds = Holds(is_clone=False)
         holds.load({f"{NAME}nonsense": b"1", f"{NAME}{TO_BETA}": b"1", f"{NEXT_HOP}beta": b"1", ALL: b"1"})
         self.assertEqual([str(name) for name in holds.names], [TO_BETA])
         self.assertEqual((holds.hosts, holds.is_all), (("beta",), True))

@@ -48,6 +48,14 @@ class ServerResources:
         )
         return json_answer(request, dict(result))
 
+    @app.route("/v1/identity/keep", methods=["POST"])
+    async def keep_identity(self, request: ControlRequest) -> bytes:
+        """Decide that a queue manager that may be a clone is the original; answers with its status."""
+        without_parameters(request)
+        manager = self._context.manager
+        operation = AuditedOperation("identity keep", str(self._inspection.status().identifier))
+        return await self._context.changed(request, operation, lambda: at_once(manager.keep_identity))
+
     @app.route("/v1/sessions", methods=["GET"])
     async def sessions(self, request: ControlRequest) -> bytes | None:
         """The sessions with other queue managers."""
