@@ -99,9 +99,11 @@ class IStoreFiles(Interface):
 
 
 class IMessageRuns(Interface):
-    """A store whose C{commit} also takes L{PutMessages<msmq.persistence.changes.PutMessages>}.
+    """A store whose C{commit} also takes L{PutMessages<msmq.persistence.changes.PutMessages>} and
+    L{RemoveUnread<msmq.persistence.changes.RemoveUnread>}.
 
-    Any other store gets a L{PutMessage<msmq.persistence.changes.PutMessage>} for each message.
+    Any other store gets a L{PutMessage<msmq.persistence.changes.PutMessage>} for each message, and an
+    L{AppendEvent<msmq.persistence.changes.AppendEvent>} for each that is removed unread.
     """
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from twisted.internet.defer import Deferred
 
 from msmq.manager.performer import Performer
-from msmq.persistence.changes import AppendEvent, Change, TrimEvents
+from msmq.persistence.changes import AppendEvent, Change, RemoveUnread, TrimEvents
 from msmq.structures.status import MQError
 
 PENDING = 10_000
@@ -57,10 +57,16 @@ class EventLog:
         for change in changes:
             if isinstance(change, AppendEvent):
                 self.counts[change.event] += 1
+            elif isinstance(change, RemoveUnread):
+                self.counts[change.event.event] += len(change.lookup_ids)
         return self._bounded(changes)
 
     def _bounded(self, changes: Sequence[Change]) -> list[Change]:
-        self._appended += sum(isinstance(change, AppendEvent) for change in changes)
+        for change in changes:
+            if isinstance(change, AppendEvent):
+                self._appended += 1
+            elif isinstance(change, RemoveUnread):
+                self._appended += len(change.lookup_ids)
         # Rarely, since it has a cost; the log may exceed its limit in between.
         if self._appended < max(self._keep // 16, PORTION):
             return list(changes)

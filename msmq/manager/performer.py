@@ -57,6 +57,7 @@ class PerformerListener(Protocol):
 class Performer:
     """Connects the queue model with the store, the clock, and waiting readers.
 
+    @ivar takes_runs: whether the store provides L{IMessageRuns}.
     @ivar is_stopped: before L{start}, and once L{stop} was called.
     """
 
@@ -72,7 +73,7 @@ class Performer:
     ) -> None:
         self.model = model
         self.store = store
-        self._takes_runs = IMessageRuns.providedBy(store)
+        self.takes_runs = IMessageRuns.providedBy(store)
         self.clock = clock
         self._listener = listener
         self._reactor = reactor
@@ -110,7 +111,7 @@ class Performer:
         if not changes:
             return
         self.check_running()
-        if not self._takes_runs and has_runs(changes):
+        if not self.takes_runs and has_runs(changes):
             changes = list(single_changes(changes))
         try:
             await self.store.commit(changes)

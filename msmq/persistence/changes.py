@@ -8,6 +8,7 @@ from uuid import UUID
 
 import attrs
 
+from msmq.errors import LocalProtocolError
 from msmq.persistence.definition import QueueDefinition
 
 
@@ -36,6 +37,8 @@ class PutMessage:
     @ivar aborts: AbortCount, the number of aborted transactions that had received it.
     @ivar moves: MoveCount, the number of moves.
     @ivar is_express: the message may be lost when the process ends; storing it does not wait for the disk.
+    @ivar event_only: if it is removed unread, an event is all that follows; a store that keeps this returns
+        it in its snapshot (L{MessageColumns.event_only<msmq.persistence.snapshot.MessageColumns>}).
     """
 
     queue: UUID
@@ -46,6 +49,7 @@ class PutMessage:
     aborts: int = 0
     moves: int = 0
     is_express: bool = False
+    event_only: bool = False
 
 
 @attrs.frozen
@@ -57,8 +61,8 @@ class PutMessages:
 
     @ivar first: the LookupIdentifier of the first message; the others follow consecutively.
     @ivar packets: the UserMessage packets, at least one.
-    @ivar arrived: ArrivalTime of all of them, as of L{PutMessage}; so is C{due}. None of them was moved or
-        received in an aborted transaction, and none is express.
+    @ivar arrived: ArrivalTime of all of them, as of L{PutMessage}; so are C{due} and C{event_only}. None of
+        them was moved or received in an aborted transaction, and none is express.
     """
 
     queue: UUID
@@ -66,6 +70,7 @@ class PutMessages:
     packets: Sequence[bytes] = attrs.field(repr=False)
     arrived: float
     due: int | None = None
+    event_only: bool = False
 
 
 @attrs.frozen
@@ -239,6 +244,23 @@ class RestoreNumbers:
     last_event: int
 
 
+@attrs.frozen
+class RemoveUnread:
+    """Delete messages of a queue that were not express, and append an event for each that is there.
+
+    A queue manager passes it only to a store that provides
+    L{IMessageRuns<msmq.interfaces.storage.IMessageRuns>}; the store has the identity for each event, so that
+    no packet has to be read.
+
+    @ivar lookup_ids: each once; the events are in this order.
+    @ivar event: the events, but for their identity.
+    """
+
+    queue: UUID
+    lookup_ids: tuple[int, ...]
+    event: AppendEvent
+
+
 SingleChange: TypeAlias = (
     PutQueue
     | RemoveQueue
@@ -257,7 +279,7 @@ SingleChange: TypeAlias = (
 )
 """Changes other than runs of messages."""
 
-Change: TypeAlias = SingleChange | PutMessages
+Change: TypeAlias = SingleChange | PutMessages | RemoveUnread
 
 
 def has_runs(changes: Sequence[Change]) -> bool:
@@ -270,6 +292,15 @@ def single_changes(changes: Sequence[Change]) -> Iterator[SingleChange]:
     for change in changes:
         if isinstance(change, PutMessages):
             for lookup_id, packet in enumerate(change.packets, change.first):
-                yield PutMessage(change.queue, lookup_id, packet, change.arrived, change.due)
+                yield PutMessage(
+                    change.queue,
+                    lookup_id,
+                    packet,
+                    change.arrived,
+                    change.due,
+                    event_only=change.event_only,
+                )
+        elif isinstance(change, RemoveUnread):
+            raise LocalProtocolError("only a store that accepts runs knows the identities for RemoveUnread")
         else:
             yield change

@@ -29,6 +29,9 @@ class MessageColumns(Sequence[StoredMessage]):
     """Index of the messages of one queue as columns, 36 bytes a message.
 
     @ivar due: -1 for C{None}.
+    @ivar event_only: of each message a byte that is not 0 if L{PutMessage
+        <msmq.persistence.changes.PutMessage>} was C{event_only}; empty if that is unknown. It does not count
+        for equality, since few stores keep it.
     """
 
     lookup_ids: array[int] = attrs.field(factory=_longs, repr=False)
@@ -37,6 +40,7 @@ class MessageColumns(Sequence[StoredMessage]):
     due: array[int] = attrs.field(factory=lambda: array("q"), repr=False)
     aborts: array[int] = attrs.field(factory=_sizes, repr=False)
     moves: array[int] = attrs.field(factory=_sizes, repr=False)
+    event_only: bytes | bytearray = attrs.field(default=b"", repr=False)
 
     @classmethod
     def of(cls, messages: Iterable[StoredMessage]) -> MessageColumns:
@@ -68,7 +72,10 @@ class MessageColumns(Sequence[StoredMessage]):
         ids, sizes, arrived, due = self.lookup_ids, self.sizes, self.arrived, self.due
         if isinstance(place, slice):
             aborts, moves = self.aborts[place], self.moves[place]
-            return MessageColumns(ids[place], sizes[place], arrived[place], due[place], aborts, moves)
+            event_only = self.event_only[place]
+            return MessageColumns(
+                ids[place], sizes[place], arrived[place], due[place], aborts, moves, event_only
+            )
         limit = None if due[place] < 0 else due[place]
         return ids[place], sizes[place], arrived[place], limit, self.aborts[place], self.moves[place]
 

@@ -309,14 +309,18 @@ class QueueManagerModel:
             deletion, changes=(*deletion.changes, *forgotten, *self._pauses.forget(deletion.queue))
         )
 
-    def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> Removal:
+    def delete_messages(
+        self, positions: Sequence[MessagePosition], now: Moment, *, in_bulk: bool = False
+    ) -> Removal:
         """The changes that remove messages of a deleted queue, each with its event.
 
         Their packets are in memory, as far as they could be read. L{messages_deleted} has to follow.
 
         Messages with a pending enqueue or removal stay, since that operation reports them.
+
+        @param in_bulk: as of L{settle}.
         """
-        return self._deleting.delete_messages(positions, now)
+        return self._deleting.delete_messages(positions, now, in_bulk=in_bulk)
 
     def messages_deleted(self, removal: Removal, now: Moment) -> list[Effect]:
         """The changes of L{delete_messages} are stored: their dead letters become available."""

@@ -32,6 +32,7 @@ class Packable(Ordered, Protocol):
     due: int | None
     aborts: int
     moves: int
+    event_only: bool
 
     @property
     def view(self) -> object:
@@ -58,7 +59,9 @@ class PackingQueue(Protocol[Q]):
     positions: QueuePositions[Q]
     deadlines: PackedDeadlines[Q]
 
-    def available_position(self, lookup_id: int, size: int, arrived: float, kept: PacketHolder) -> Q:
+    def available_position(
+        self, lookup_id: int, size: int, arrived: float, kept: PacketHolder, event_only: bool
+    ) -> Q:
         """An object for a message."""
 
     def load(self, lookup_id: int) -> None:
@@ -74,6 +77,7 @@ class PackedPositions(Generic[Q]):
     @ivar newest: the greatest insertion number, as L{msmq.queues.ordered_positions.Chunk} has it.
     @ivar earliest: when the first of them expires, in seconds since 1970-01-01 UTC; C{None} for never.
     @ivar kept: where their packets are, the same for all of them.
+    @ivar event_only: whether an event alone follows the removal of any of them unread.
     """
 
     __slots__ = (
@@ -85,6 +89,7 @@ class PackedPositions(Generic[Q]):
         "_moves",
         "_sizes",
         "earliest",
+        "event_only",
         "kept",
         "lowest",
         "newest",
@@ -109,6 +114,7 @@ class PackedPositions(Generic[Q]):
         self._aborts = columns.aborts if any(columns.aborts) else None
         self._moves = columns.moves if any(columns.moves) else None
         self._insertions = insertions
+        self.event_only = bool(columns.event_only) and all(columns.event_only)
         self.earliest = None if is_plain else min(each for each in columns.due if each != _NEVER)
         self.newest = 0 if insertions is None else max(insertions)
         self.lowest = self._ids[0]
@@ -142,9 +148,9 @@ class PackedPositions(Generic[Q]):
     def objects(self) -> list[Q]:
         """Objects for them, which are not those of the queue."""
         found: list[Q] = []
-        make, kept = self.queue.available_position, self.kept
+        make, kept, event_only = self.queue.available_position, self.kept, self.event_only
         for lookup_id, size, arrived, due, aborts, moves, insertion in self.rows():
-            position = make(lookup_id, size, arrived, kept)
+            position = make(lookup_id, size, arrived, kept, event_only)
             if due >= 0:
                 position.due = due
             if aborts or moves or insertion:
@@ -200,6 +206,7 @@ def _pack(queue: PackingQueue[Q], positions: list[Q]) -> PackedPositions[Q]:
         array("q", [_NEVER if position.due is None else position.due for position in positions]),
         array("I", [position.aborts for position in positions]),
         array("I", [position.moves for position in positions]),
+        bytes([position.event_only for position in positions]),
     )
     insertions = [position.insertion for position in positions]
     packed = PackedPositions(

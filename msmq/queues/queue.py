@@ -53,6 +53,8 @@ class MessagePosition:
     @ivar aborts: AbortCount, how many transactions that received it were aborted.
     @ivar moves: MoveCount, how often it was moved.
     @ivar insertion: when it last became available, as L{Queue.insertions} counts; 0 if not counted.
+    @ivar event_only: if it is removed unread, an event is all that follows: its sender has requested neither
+        an acknowledgement nor a dead letter, and it is not transactional.
     @ivar is_cached: the store has the packet, and C{view} is counted as a copy of it.
     """
 
@@ -69,6 +71,7 @@ class MessagePosition:
     moves: int = 0
     is_cached: bool = False
     insertion: int = 0
+    event_only: bool = False
 
     @property
     def is_recoverable(self) -> bool:
@@ -407,10 +410,12 @@ class Queue:
     # Packed messages
 
     def available_position(
-        self, lookup_id: int, size: int, arrived: float, kept: PacketHolder
+        self, lookup_id: int, size: int, arrived: float, kept: PacketHolder, event_only: bool
     ) -> MessagePosition:
         """An object for a message that is available and not in memory."""
-        return MessagePosition(self, lookup_id, None, size, arrived, PositionState.AVAILABLE, None, kept)
+        position = MessagePosition(self, lookup_id, None, size, arrived, PositionState.AVAILABLE, None, kept)
+        position.event_only = event_only
+        return position
 
     def pack(self) -> None:
         """Pack messages that were not used lately, a bounded number.

@@ -97,25 +97,29 @@ class RemovedPositions(deque[P]):
     def __init__(self, positions: Iterable[P] = ()) -> None:
         super().__init__(positions)
         self.packed: deque[PackedChunk[P]] = deque()
+        self._unpacked: deque[P] = deque()
 
     def __len__(self) -> int:
-        return super().__len__() + sum(map(len, self.packed))
+        return super().__len__() + len(self._unpacked) + sum(map(len, self.packed))
 
     def __bool__(self) -> bool:
-        return bool(self.packed) or super().__len__() > 0
+        return bool(self.packed) or bool(self._unpacked) or super().__len__() > 0
 
     def __iter__(self) -> Iterator[P]:
-        return chain(chain.from_iterable(chunk.objects() for chunk in self.packed), super().__iter__())
+        packed = chain.from_iterable(chunk.objects() for chunk in self.packed)
+        return chain(self._unpacked, packed, super().__iter__())
 
     def loaded(self) -> Iterator[P]:
         """Those that are objects."""
-        return super().__iter__()
+        return chain(self._unpacked, super().__iter__())
 
     def popleft(self) -> P:
-        """Remove the first."""
-        if self.packed:
-            self.extendleft(reversed(list(self.packed.popleft().objects())))
-        return super().popleft()
+        """Remove the first; one chunk is unpacked at a time."""
+        if not self._unpacked:
+            if not self.packed:
+                return super().popleft()
+            self._unpacked.extend(self.packed.popleft().objects())
+        return self._unpacked.popleft()
 
     def join(self, other: RemovedPositions[P]) -> None:
         """Have the messages of another queue too."""

@@ -21,6 +21,7 @@ from msmq.persistence.changes import (
     RemoveMessages,
     RemoveQueue,
     RemoveState,
+    RemoveUnread,
     RestoreLog,
     RestoreNumbers,
     TrimEvents,
@@ -29,6 +30,7 @@ from msmq.persistence.changes import (
 )
 from msmq.persistence.definition import QueueDefinition
 from msmq.persistence.snapshot import Snapshot
+from msmq.storage.identity import identity_of
 from msmq.storage.memory_logs import MemoryEventLog, MessageLog
 from msmq.storage.memory_messages import QueueMessages
 
@@ -81,6 +83,11 @@ class Contents:
                     self.perform(single)
             case PutMessage(queue, lookup_id, is_express=is_express):
                 self._messages_of(queue, is_express).put(lookup_id, change)
+            case RemoveUnread(queue, lookup_ids, event):
+                kept = self.messages.get(queue, _NOTHING)
+                for lookup_id in lookup_ids:
+                    if (message := kept.pop(lookup_id)) is not None:
+                        self.events.append(attrs.evolve(event, identity=identity_of(message.packet)))
             case RemoveMessages(queue, lookup_ids, is_express):
                 self._part(is_express).get(queue, _NOTHING).remove(lookup_ids)
             case MoveMessage():

@@ -147,13 +147,17 @@ class ManagerTestCase(NodesTestCase):
     def setUp(self) -> None:
         self.clock = ManualClock()
         self.network = Network(self.clock.reactor)
-        self.store = FaultyStore()
+        self.store = self.make_store()
         self.dead: list[Node] = []
         self.begin()
         self.addCleanup(lambda: self.service.stopService())
         self.orders = self.queue(self.alpha)
         self.payments = self.queue(self.alpha, "payments", transactional=True)
         self.admin = self.queue(self.alpha, "admin")
+
+    def make_store(self) -> FaultyStore:
+        """The disk that ALPHA uses."""
+        return FaultyStore()
 
     def begin(self) -> None:
         """Let ALPHA begin a life, on what earlier lives have left."""

@@ -48,7 +48,7 @@ class MessageLogTests(LogCase):
         self.assertEqual(
             self.batch(),
             [
-                PutMessage(identifier, position.lookup_id, view.packet, NOW.wall),
+                PutMessage(identifier, position.lookup_id, view.packet, NOW.wall, event_only=True),
                 AppendLog(identifier, position.lookup_id, view.packet, NOW.wall),
             ],
         )

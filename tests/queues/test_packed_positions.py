@@ -207,10 +207,16 @@ class PackedPositionTests(SynchronousTestCase):
         queue.peek(1)
         gone = queue.clear()
         self.assertEqual((len(gone), queue.message_count), (2 * COUNT, 0))
-        first = gone.popleft()
+        packed = len(gone.packed)
+        first = [gone.popleft() for _ in range(CHUNK)]
+        self.assertEqual(len(gone.packed), packed - 1)
         self.assertLess(len(list(gone.loaded())), 6 * CHUNK)
-        self.assertEqual(len(gone), 2 * COUNT - 1)
-        found = [first, *gone]
+        self.assertEqual(len(gone), 2 * COUNT - CHUNK)
+        found = [*first, *gone]
+        self.assertEqual(
+            [gone.popleft().lookup_id for _ in range(len(gone))], [one.lookup_id for one in found[CHUNK:]]
+        )
+        self.assertFalse(gone)
         self.assertEqual({one.lookup_id for one in found}, {row[0] for row in messages()})
         self.assertEqual(len(found), 2 * COUNT)
 

@@ -17,6 +17,7 @@ from twisted.internet.defer import Deferred, DeferredList
 from twisted.python.failure import Failure
 
 from msmq.interfaces import IMessageStore
+from msmq.interfaces.storage import IMessageRuns
 from msmq.storage.factory import make_store
 from msmq.storage.log import LogMessageStore
 from tests.storage.crash_model import STEP, batch
@@ -29,7 +30,7 @@ def say(what: str, number: int) -> None:
 
 async def perform(store: IMessageStore, step: int) -> None:
     say("h", step)
-    await store.commit(batch(step))
+    await store.commit(batch(step, takes_runs=IMessageRuns.providedBy(store)))
     say("c", step)
 
 

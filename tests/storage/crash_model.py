@@ -22,6 +22,7 @@ from msmq.persistence.changes import (
     RemoveMessages,
     RemoveQueue,
     RemoveState,
+    RemoveUnread,
     SingleChange,
     TrimEvents,
     TrimLog,
@@ -29,6 +30,7 @@ from msmq.persistence.changes import (
 )
 from msmq.persistence.definition import QueueDefinition
 from msmq.persistence.snapshot import StoredMessage
+from msmq.storage.identity import identity_of
 
 Kept: TypeAlias = tuple[bytes, tuple[float, int | None, int, int]]
 """A packet, and of its message C{arrived}, C{due}, C{aborts} and C{moves}."""
@@ -42,17 +44,18 @@ LOOKUP_IDS = tuple(priority << 56 | number for priority in (0, 3, 7) for number 
 EXPRESS_IDS = tuple(3 << 56 | number for number in range(60, 80))
 
 
-def batch(step: int, *, quiet: bool = False) -> list[Change]:
+def batch(step: int, *, quiet: bool = False, takes_runs: bool = False) -> list[Change]:
     """The batch of a step, which is deterministic and can follow any other.
 
     @param quiet: without events, and without express messages, whose loss may cause an event too.
+    @param takes_runs: with removals that the store itself reports.
     """
     chance = random.Random(step)
     changes: list[Change] = [PutState(STEP, b"%d" % step)]
     if chance.random() < 0.02:
         changes.append(RemoveQueue(chance.choice(QUEUES).identifier))
     changes += [PutQueue(definition) for definition in QUEUES]
-    changes += [_change(chance, float(step)) for _ in range(chance.randrange(1, 12))]
+    changes += [_change(chance, float(step), takes_runs) for _ in range(chance.randrange(1, 12))]
     return [change for change in changes if not (quiet and _is_loud(change))]
 
 
@@ -63,7 +66,7 @@ def _is_loud(change: Change) -> bool:
     return False
 
 
-def _change(chance: random.Random, now: float) -> Change:
+def _change(chance: random.Random, now: float, takes_runs: bool) -> Change:
     queue, target = (chance.choice(QUEUES).identifier for _ in range(2))
     lookup_id, new_lookup_id = (chance.choice(LOOKUP_IDS) for _ in range(2))
     packet = chance.randbytes(chance.choice((0, 10, 1220, 1220, 5000, 60_000)))
@@ -71,7 +74,10 @@ def _change(chance: random.Random, now: float) -> Change:
     [kind] = chance.choices(("put", *_WEIGHTS), (45, *_WEIGHTS.values()))
     match kind:
         case "remove":
-            return RemoveMessages(queue, tuple(chance.sample(LOOKUP_IDS, chance.randrange(1, 20))))
+            gone = tuple(chance.sample(LOOKUP_IDS, chance.randrange(1, 20)))
+            if takes_runs and chance.random() < 0.5:
+                return RemoveUnread(queue, gone, AppendEvent(now, b"", "purged", "", 7, "private$\\q"))
+            return RemoveMessages(queue, gone)
         case "run":
             lookup_id = chance.choice((0, 3, 7)) << 56 | chance.randrange(1, 55)
             return PutMessages(queue, lookup_id, [packet, b"", packet[:100], packet, packet[:1220]], now)
@@ -95,7 +101,7 @@ def _change(chance: random.Random, now: float) -> Change:
             return AppendEvent(now, packet[:20], "tried", "for no reason", 7, "private$\\q")
         case "events cut":
             return TrimEvents(chance.randrange(40))
-    return PutMessage(queue, lookup_id, packet, now, *counts)
+    return PutMessage(queue, lookup_id, packet, now, *counts, event_only=lookup_id % 2 == 0)
 
 
 _WEIGHTS = {
@@ -141,9 +147,19 @@ class Model:
                     PutMessage(queue) | PutMessages(queue) | AppendLog(queue) | MoveMessage(target=queue)
                 ) if queue not in known:
                     return False
-        for change in single_changes(changes):
-            self._perform(change)
+        for change in changes:
+            if isinstance(change, RemoveUnread):
+                self._remove_unread(change)
+            else:
+                for single in single_changes([change]):
+                    self._perform(single)
         return True
+
+    def _remove_unread(self, change: RemoveUnread) -> None:
+        for lookup_id in change.lookup_ids:
+            gone = self.messages.get(change.queue, {}).pop(lookup_id, None)
+            if gone is not None:
+                self.events.append(attrs.evolve(change.event, identity=identity_of(gone[0])))
 
     def _perform(self, change: SingleChange) -> None:
         match change:

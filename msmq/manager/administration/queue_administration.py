@@ -33,6 +33,9 @@ from msmq.wire.guid import NULL_GUID
 PURGED_AT_ONCE = 200
 """Messages that are removed in one iteration of the reactor when a queue is purged."""
 
+PURGED_IN_BULK = 500
+"""The same with a store that removes messages without their packets; those that need them take longer."""
+
 _NAMED_PAUSES: Final = 10
 """Paused queues that are named in the log."""
 
@@ -213,10 +216,11 @@ class Administration:
 
     async def _purge_all(self, queue: Queue, through: int) -> int:
         purged = 0
-        while (departure := self._performer.model.purge(queue, through, PURGED_AT_ONCE)) is not None:
+        at_once = PURGED_IN_BULK if self._performer.takes_runs else PURGED_AT_ONCE
+        while (departure := self._performer.model.purge(queue, through, at_once)) is not None:
             await undivided(self._purge(departure))
             purged += len(departure.positions)
-            if len(departure.positions) == PURGED_AT_ONCE:
+            if len(departure.positions) == at_once:
                 await deferLater(self._reactor, 0)
         if queue.main.is_deleted:
             # Its remaining messages are removed with it, but return if the process dies before that is

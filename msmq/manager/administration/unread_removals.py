@@ -17,6 +17,7 @@ from msmq.manager.outbox import Outbox
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import AppendEvent, Change
+from msmq.queues.leaving.copies import removed_in_bulk
 from msmq.queues.leaving.departure_kinds import Departure, DepartureCommit
 from msmq.queues.queue import MessagePosition
 from msmq.quoting import shown
@@ -75,8 +76,10 @@ class UnreadRemovals:
         @raise MQError: the store could not remove them; the removal is pending.
         """
         performer = self._performer
-        await self._read(departure, is_patient)
-        settlement = performer.model.settle(departure, performer.clock.now())
+        # The log lines about other removals name messages by the identifiers in their packets.
+        in_bulk = performer.takes_runs and departure.message_class in _PURGED
+        await self._read(departure, is_patient, in_bulk)
+        settlement = performer.model.settle(departure, performer.clock.now(), in_bulk=in_bulk)
         answers = self._answers(departure)
         try:
             await performer.commit([*self._events.trim(settlement.changes), *answers.prepare()])
@@ -95,15 +98,18 @@ class UnreadRemovals:
             answers.tell(views, departure.message_class)
         return answers
 
-    async def _read(self, departure: Departure, is_patient: bool) -> None:
+    async def _read(self, departure: Departure, is_patient: bool, in_bulk: bool) -> None:
         performer = self._performer
+        positions = departure.positions
+        if in_bulk:
+            positions = [position for position in positions if not removed_in_bulk(position)]
         try:
-            await performer.load(departure.positions)
+            await performer.load(positions)
             return
         except MQError:
             # A message that cannot be read does not affect the others.
             pass
-        for position in departure.positions:
+        for position in positions:
             try:
                 await performer.load((position,))
             except MQError as error:

@@ -30,6 +30,7 @@ RUN: Final = 256
 _PR: Final = BaseHeader.PR
 _TH: Final = UserHeader.TH
 _TH_JP: Final = UserHeader.TH | UserHeader.JP
+_TH_JN: Final = UserHeader.TH | UserHeader.JN
 
 
 class EnqueueStatus(enum.IntEnum):
@@ -124,6 +125,7 @@ def admit(
     # Messages that are stored together, when they expire, and the LookupIdentifier of the next one.
     run: list[bytes] = []
     run_due: int | None = None
+    run_event_only = False
     following = -1
     fresh: set[Queue] = set()
     room = 0
@@ -132,7 +134,7 @@ def admit(
     for number, (target, view) in enumerate(arrivals, first):
         if target is not queue:
             if run:
-                changes.append(_put(identifier, following, run, arrived, run_due))
+                changes.append(_put(identifier, following, run, arrived, run_due, run_event_only))
                 run, following = [], -1
             queue = target
             limit = time_limit(target)
@@ -171,15 +173,21 @@ def admit(
             mortal.append(position)
         if view.is_recoverable:
             position.kept = PacketHolder.STORE
+            event_only = position.event_only = not (view.acknowledge or view.flags & _TH_JN)
             if not target.is_stored:
                 holdings.keep_queue(target, changes)
             if is_logged:
-                changes.append(PutMessage(identifier, lookup_id, packet, arrived, due))
+                changes.append(PutMessage(identifier, lookup_id, packet, arrived, due, event_only=event_only))
             else:
-                if lookup_id != following or due != run_due or len(run) >= RUN:
+                if (
+                    lookup_id != following
+                    or due != run_due
+                    or event_only is not run_event_only
+                    or len(run) >= RUN
+                ):
                     if run:
-                        changes.append(_put(identifier, following, run, arrived, run_due))
-                    run, run_due = [], due
+                        changes.append(_put(identifier, following, run, arrived, run_due, run_event_only))
+                    run, run_due, run_event_only = [], due, event_only
                 run.append(packet)
                 following = lookup_id + 1
         elif size > express_room:
@@ -200,20 +208,20 @@ def admit(
         free -= size
         room -= size
     if run:
-        changes.append(_put(identifier, following, run, arrived, run_due))
+        changes.append(_put(identifier, following, run, arrived, run_due, run_event_only))
     return admission
 
 
 def _put(
-    queue: UUID, following: int, packets: list[bytes], arrived: float, due: int | None
+    queue: UUID, following: int, packets: list[bytes], arrived: float, due: int | None, event_only: bool
 ) -> PutMessage | PutMessages:
     """The change that stores messages with consecutive LookupIdentifiers.
 
     @param following: the LookupIdentifier behind them.
     """
     if len(packets) == 1:
-        return PutMessage(queue, following - 1, packets[0], arrived, due)
-    return PutMessages(queue, following - len(packets), packets, arrived, due)
+        return PutMessage(queue, following - 1, packets[0], arrived, due, event_only=event_only)
+    return PutMessages(queue, following - len(packets), packets, arrived, due, event_only)
 
 
 def judge(queue: Queue, view: UserMessageView, free: int, room: int, now: Moment) -> EnqueueStatus:

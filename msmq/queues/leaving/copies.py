@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
-from msmq.persistence.changes import AppendEvent, AppendLog, Change
+from msmq.persistence.changes import AppendEvent, AppendLog, Change, RemoveUnread
 from msmq.queues.arriving.acknowledgement import is_quiet
 from msmq.queues.holdings import Holdings, room_in
-from msmq.queues.leaving.departure_kinds import Departure, DepartureCommit, Removal, removals
+from msmq.queues.leaving.departure_kinds import Departure, DepartureCommit, Removal, by_queue, removals
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PacketHolder
 from msmq.queues.queue import MessagePosition, Queue
@@ -87,31 +87,42 @@ class MessageCopies:
         changes += removals(plain)
         return Removal(positions, changes, departures, copies)
 
-    def settle(self, departure: Departure, now: float) -> DepartureCommit:
+    def settle(self, departure: Departure, now: float, *, in_bulk: bool) -> DepartureCommit:
         """The changes that remove messages unread: their removal, dead letters, events.
 
-        @param departure: the packets of its messages are in memory, as far as they could be read.
+        @param departure: the packets of its messages are in memory, as far as they could be read; those of
+            L{removed_in_bulk} need not be, if C{in_bulk}.
         @param now: seconds since 1970-01-01 UTC.
+        @param in_bulk: the store takes L{RemoveUnread}.
         """
-        changes, copies = self._leave(departure, now)
+        changes, copies = self._leave(departure, now, in_bulk)
         return DepartureCommit(departure, changes, copies)
 
-    def delete(self, positions: Sequence[MessagePosition], now: float) -> Removal:
+    def delete(self, positions: Sequence[MessagePosition], now: float, *, in_bulk: bool) -> Removal:
         """The same for messages of a deleted queue."""
         if not positions:
             return Removal((), [])
         departure = Departure(positions[0].queue, positions, MessageClass.NACK_Q_DELETED)
-        changes, copies = self._leave(departure, now)
+        changes, copies = self._leave(departure, now, in_bulk)
         return Removal(positions, changes, copies=copies)
 
-    def _leave(self, departure: Departure, now: float) -> tuple[list[Change], list[MessagePosition]]:
+    def _leave(
+        self, departure: Departure, now: float, in_bulk: bool
+    ) -> tuple[list[Change], list[MessagePosition]]:
         changes: list[Change] = []
         copies: list[MessagePosition] = []
+        others = departure.positions
         if not departure.is_reported:
-            copies = self.lose(departure.positions, departure.message_class, changes, now, departure.reason)
+            if in_bulk:
+                bulk = [each for each in others if removed_in_bulk(each)]
+                others = (
+                    [each for each in others if not removed_in_bulk(each)] if len(bulk) < len(others) else []
+                )
+                changes += _removed_unread(bulk, departure, now)
+            copies = self.lose(others, departure.message_class, changes, now, departure.reason)
         if copies:
             self.holdings.reserve(changes)
-        changes += removals(departure.positions)
+        changes += removals(others)
         return changes, copies
 
     def lose(
@@ -365,6 +376,25 @@ def _is_copied(position: MessagePosition) -> bool:
         view = position.view
         return view is not None and view.flags & _JOURNALED == UserHeader.JP and not is_quiet(view)
     return queue.main.definition.journal
+
+
+def removed_in_bulk(position: MessagePosition) -> bool:
+    """Whether a store that takes L{RemoveUnread} needs no packet to remove a message unread."""
+    return position.event_only and position.kept is PacketHolder.STORE
+
+
+def _removed_unread(
+    removed: Iterable[MessagePosition], departure: Departure, now: float
+) -> list[RemoveUnread]:
+    """The changes that remove messages with their events, a change for each queue."""
+    return [
+        RemoveUnread(
+            queue.definition.identifier,
+            tuple([position.lookup_id for position in positions]),
+            departure_event(positions[0], departure.message_class, now, departure.reason),
+        )
+        for queue, positions in by_queue(removed).items()
+    ]
 
 
 def departure_event(

@@ -56,11 +56,15 @@ class QueueDeletion:
         fence = (RemoveMessages(queue.definition.identifier, ()),)
         return Deletion(queue, fence, deletion_of(family), effects, gone)
 
-    def delete_messages(self, positions: Sequence[MessagePosition], now: Moment) -> Removal:
+    def delete_messages(
+        self, positions: Sequence[MessagePosition], now: Moment, *, in_bulk: bool = False
+    ) -> Removal:
         """The changes that remove messages of a deleted queue, each with its event.
 
         These are DELETED from now on; their packets are in memory, as far as they could be read.
         Messages with a pending enqueue or removal stay, since that operation reports them.
+
+        @param in_bulk: as of L{Departures.settle<msmq.queues.leaving.departures.Departures.settle>}.
         """
         gone: list[MessagePosition] = []
         under_way: list[MessagePosition] = []
@@ -70,7 +74,7 @@ class QueueDeletion:
                 gone.append(position)
             elif _is_under_way(position):
                 under_way.append(position)
-        removal = self._copying.delete(gone, now.wall)
+        removal = self._copying.delete(gone, now.wall, in_bulk=in_bulk)
         self._uncount(positions)
         for position in under_way:
             self._holdings.link(position)

@@ -161,12 +161,15 @@ class Departures:
 
     # Removal of unread messages
 
-    def settle(self, departure: Departure, now: Moment) -> DepartureCommit:
+    def settle(self, departure: Departure, now: Moment, *, in_bulk: bool = False) -> DepartureCommit:
         """The changes that remove messages unread; either L{settled} or L{stay} has to follow.
 
         Their packets are to be read before as far as possible, for acknowledgements and dead letters.
+
+        @param in_bulk: the store takes L{RemoveUnread<msmq.persistence.changes.RemoveUnread>}, so that the
+            packets of L{msmq.queues.leaving.copies.removed_in_bulk} need not be read.
         """
-        return self._copying.settle(departure, now.wall)
+        return self._copying.settle(departure, now.wall, in_bulk=in_bulk)
 
     def settled(self, settlement: DepartureCommit, now: Moment) -> list[Effect]:
         """The changes of a departure are stored: its messages are removed."""

@@ -20,6 +20,7 @@ from msmq.persistence.changes import (
     RemoveMessages,
     RemoveQueue,
     RemoveState,
+    RemoveUnread,
     TrimEvents,
     TrimLog,
 )
@@ -31,6 +32,7 @@ LARGE_STATE: Final = 512 * 1024
 """Size of a state value above which a batch may not use the space reserved for removals."""
 _REMOVING: Final = (
     RemoveMessages,
+    RemoveUnread,
     RemoveQueue,
     MoveMessage,
     PutAborts,

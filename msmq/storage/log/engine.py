@@ -15,7 +15,7 @@ from typing import Final
 from msmq.interfaces.storage import StorageError, StoreNotOpen
 from msmq.persistence.changes import Change
 from msmq.storage.log.batches import WriteBatch, pieces_of
-from msmq.storage.log.core.format import FIRST, GROUP_HEADER, LARGEST
+from msmq.storage.log.core.format import FIRST, GROUP_HEADER, LARGEST, VERSION
 from msmq.storage.log.core.group import Mark
 from msmq.storage.log.core.plan import GroupPlan
 from msmq.storage.log.core.records import EXPRESS
@@ -190,7 +190,10 @@ class Engine:
         """Accept a planned batch into the group, if the segment has space; otherwise obtain space."""
         plan, segment = self._plan, self.active
         is_written = plan.is_written_since(mark)
-        has_space = not is_written or self.position.offset + plan.needed <= segment.header.size
+        # New groups go to a segment of the present version.
+        has_space = not is_written or (
+            segment.header.version == VERSION and self.position.offset + plan.needed <= segment.header.size
+        )
         has_reserve = self.supply.has_reserve or not is_written or batch.uses_reserve
         if has_space and has_reserve:
             self._group.append((batch, None))

@@ -17,7 +17,7 @@ from msmq.interfaces.storage import StorageError, StoredEvent
 from msmq.persistence.definition import QueueDefinition
 from msmq.storage.log.core.events import read_event
 from msmq.storage.log.core.format import Malformed
-from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, OFFSET_MASK
+from msmq.storage.log.core.records import EVENT_ONLY, EVENT_ROW, LOG_ROW, MESSAGE_ROW, OFFSET_MASK
 from msmq.storage.log.core.state import KeptQueue
 from msmq.storage.log.failures import failure
 from msmq.storage.log.follower import Follower, SegmentGone
@@ -92,6 +92,7 @@ class LogStoreReader:
             for lookup_id, *place, arrived, due, aborts, moves, _ in rows[:count]:
                 if _is_within(arrived, since, until):
                     packet = self._packet(log, (place[0], place[1], place[2]), bodies)
+                    moves &= ~EVENT_ONLY
                     found.append((lookup_id, arrived, aborts, moves, None if due < 0 else due, packet))
             return RowPage(found, rows[count][0] if is_more else None)
 

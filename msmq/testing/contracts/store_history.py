@@ -16,7 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from msmq.interfaces import IMessageStore
-from msmq.interfaces.storage import LogEntry, LogExtent
+from msmq.interfaces.storage import IMessageRuns, LogEntry, LogExtent
 from msmq.persistence.changes import (
     AppendEvent,
     AppendLog,
@@ -30,6 +30,7 @@ from msmq.persistence.changes import (
     RemoveMessages,
     RemoveQueue,
     RemoveState,
+    RemoveUnread,
     TrimEvents,
     TrimLog,
 )
@@ -89,11 +90,12 @@ TEXTS = ("", "\0", "\N{SNOWMAN}", "half a \ud83d", "\udfff\udc00")
 class Chance:
     """Any change, by a seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, takes_runs: bool) -> None:
         self.random = random.Random(seed)
         self.pick = self.random.choice
+        kinds = (*KINDS, Chance.remove_unread) if takes_runs else KINDS
         # The kinds of changes that are frequent in this history.
-        self.kinds = [self.pick(KINDS) for _ in range(6)] + [*KINDS]
+        self.kinds = [self.pick(kinds) for _ in range(6)] + [*kinds]
 
     def batches(self) -> list[list[Change]]:
         """Some that are handed over at once."""
@@ -129,18 +131,25 @@ class Chance:
 
     def put_message(self) -> Change:
         queue, lookup_id = self.place()
-        return PutMessage(queue, lookup_id, self.packet(), self.time(), *self.counts())
+        event_only = self.random.random() < 0.5
+        return PutMessage(queue, lookup_id, self.packet(), self.time(), *self.counts(), event_only=event_only)
 
     def put_messages(self) -> Change:
         queue, lookup_id = self.place()
         # Sometimes over others, and up to the last LookupIdentifier.
         count = min(self.random.randrange(1, 5), (1 << 64) - lookup_id)
         due = self.counts()[0]
-        return PutMessages(queue, lookup_id, [self.packet() for _ in range(count)], self.time(), due)
+        packets = [self.packet() for _ in range(count)]
+        return PutMessages(queue, lookup_id, packets, self.time(), due, self.random.random() < 0.5)
 
     def remove_messages(self) -> Change:
         gone = tuple(self.pick(LOOKUP_IDS) for _ in range(self.random.randrange(3)))
         return RemoveMessages(self.pick(QUEUES), gone, self.is_express())
+
+    def remove_unread(self) -> Change:
+        gone = tuple(self.random.sample(LOOKUP_IDS, self.random.randrange(4)))
+        told = AppendEvent(self.time(), b"", self.pick(TEXTS), self.pick(TEXTS), 7, self.pick(TEXTS))
+        return RemoveUnread(self.pick(QUEUES), gone, told)
 
     def move_message(self) -> Change:
         queue, lookup_id = self.place()
@@ -300,8 +309,8 @@ class StoreHistoryContract(_Base):
     def test_any_history(self) -> None:
         """It answers as plain dictionaries do, over any sequence of batches, reads and restarts."""
         for seed in range(self.histories):
-            chance = Chance(seed)
             self.begin()
+            chance = Chance(seed, takes_runs=IMessageRuns.providedBy(self.store))
             for _ in range(STEPS):
                 self.commit(chance)
                 self.look(chance)

@@ -31,7 +31,7 @@ class KilledTests(LogTestCase):
         found = int(snapshot.state[STEP])
         self.assertTrue(confirmed <= found <= handed, f"{confirmed} <= {found} <= {handed}")
         for step in range(self.step + 1, found + 1):
-            self.model.perform(batch(step))
+            self.model.perform(batch(step, takes_runs=True))
         self.step = found
         self.assert_holds(store, snapshot, self.model)
         self.done(store.close())

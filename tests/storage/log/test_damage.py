@@ -206,9 +206,9 @@ class ExchangedTests(LogTestCase):
         [path, *_] = self.filled()
         with path.open("r+b") as file:
             file.seek(8)
-            file.write(b"\2")
+            file.write(b"\3")
         self.assert_refused(
-            StorageError, f"{path}, offset 0: written by a newer version of msmq (log format 2"
+            StorageError, f"{path}, offset 0: written by a newer version of msmq (log format 3"
         )
         path.write_bytes(b"something else entirely".ljust(65536))
         self.assert_refused(StorageError, f"{path}, offset 0: not a segment of an msmq log")

@@ -46,8 +46,8 @@ class ManySegmentsTests(LogTestCase):
         store = self.opened()
         copied = 0
         for step in range(1, 401):
-            self.commit(store, *batch(step))
-            model.perform(batch(step))
+            self.commit(store, *batch(step, takes_runs=True))
+            model.perform(batch(step, takes_runs=True))
             if step % 50 == 0:
                 # First what a kill would leave, then what a stop does.
                 self.assert_copy_holds(store, model)

@@ -64,7 +64,7 @@ class PowerCutTests(LogTestCase):
                 tried[call.name] += 1
                 while at < confirmed:
                     at += 1
-                    model.perform(batch(at))
+                    model.perform(batch(at, takes_runs=True))
                 for likelihood in LIKELIHOODS:
                     where = f"step {confirmed} to {handed}, likelihood {likelihood}, during {call}"
                     fault = self.cut(disk, call, chance, likelihood, model, confirmed, handed)
@@ -106,7 +106,7 @@ class PowerCutTests(LogTestCase):
                 return f"it has step {found}"
             expected = copy.deepcopy(model)
             for step in range(confirmed + 1, found + 1):
-                expected.perform(batch(step))
+                expected.perform(batch(step, takes_runs=True))
             try:
                 self.assert_holds(store, snapshot, expected)
             finally:

@@ -9,7 +9,7 @@ import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import StoreIncomplete
-from msmq.persistence.changes import PutMessage, PutQueue, PutState
+from msmq.persistence.changes import AppendEvent, PutMessage, PutQueue, PutState, RemoveUnread
 from msmq.storage.log.core.format import BLOCK, FIRST
 from msmq.storage.log.core.recovery import recover
 from msmq.storage.log.core.scan import Position, Read
@@ -105,6 +105,26 @@ class EveryHistoryTests(SynchronousTestCase):
                 content[:] = before
                 content[group.offset : group.offset + length] = group.data[:length]
                 self.assertEqual(machine.recovered(), [1, 2] if length >= needed else [1], length)
+
+    def test_events_of_many_removals(self) -> None:
+        """A write is torn, too, where only the packet that its events share is incomplete."""
+        machine = Machine()
+        machine.confirm(machine.group(is_large=True))
+        machine.number += 1
+        told = AppendEvent(1.0, b"", "purged", "x" * 3 * BLOCK, 7, "private$\\q")
+        group = machine.encode(
+            [
+                PutState("number", b"%d" % machine.number),
+                PutMessage(QUEUE.identifier, 1, b"m", 1.0),
+                RemoveUnread(QUEUE.identifier, (1,), told),
+            ]
+        )
+        for missing in range(1, group.blocks):
+            twin = machine.copy()
+            twin.write(group, [part for part in range(group.blocks) if part != missing])
+            self.assertEqual(twin.recovered(), [1], missing)
+        machine.confirm(group)
+        self.assertEqual(machine.recovered(), [1, 2])
 
     def test_missing_segment(self) -> None:
         """The last segment cannot be taken away unnoticed: the one before it names it."""

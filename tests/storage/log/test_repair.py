@@ -217,7 +217,7 @@ class RepairTests(LogTestCase):
         """A segment of another version is refused by the repair too, and nothing is changed."""
 
         def newer(head: bytes) -> bytes:
-            start = head[:8] + b"\2" + head[9:60]
+            start = head[:8] + b"\3" + head[9:60]
             return start + crc32(start).to_bytes(4, "little") + head[64:]
 
         self.change(self.paths[1], newer)

@@ -16,7 +16,7 @@ from zlib import crc32
 import attrs
 
 from msmq.storage.log.core import records
-from msmq.storage.log.core.format import VERSION, Malformed
+from msmq.storage.log.core.format import VERSION, Malformed, check_version
 from msmq.storage.log.core.records import read_records, replay
 from msmq.storage.log.core.scan import Position
 from msmq.storage.log.core.state import State
@@ -85,10 +85,7 @@ def read_checkpoint_header(head: bytes) -> CheckpointHeader:
     )
     if magic != MAGIC:
         raise Malformed("not a checkpoint of an msmq log")
-    if version != VERSION:
-        raise Malformed(
-            f"written by another version of msmq (log format {version}, this one knows {VERSION})"
-        )
+    check_version(version)
     if _CRC.unpack_from(head, _HEADER.size)[0] != crc32(head[: _HEADER.size]):
         raise Malformed("the checksum of the checkpoint header does not match")
     return CheckpointHeader(store, number, Position(*place), next_queue, entry, event, size, checksum)

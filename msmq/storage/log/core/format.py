@@ -9,8 +9,10 @@ from zlib import crc32
 
 import attrs
 
-VERSION: Final = 1
-"""Format version; a store of another version is refused and not changed."""
+VERSION: Final = 2
+"""Format version that is written."""
+OLDEST: Final = 1
+"""The oldest version that can be read; a store of any other version is refused and not changed."""
 BLOCK: Final = 512
 """Alignment of groups, so that no disk sector has bytes of two groups."""
 FIRST: Final = 4096
@@ -40,16 +42,18 @@ class SegmentHeader:
     @ivar generation: increasing over all uses of all segments; never reused.
     @ivar size: usable bytes of the segment.
     @ivar nonce: 16 random bytes of this use.
+    @ivar version: of the format of its groups.
     """
 
     store: bytes
     generation: int
     size: int
     nonce: bytes
+    version: int = VERSION
 
     def to_bytes(self) -> bytes:
         """The header, with its checksum."""
-        head = _SEGMENT.pack(SEGMENT_MAGIC, VERSION, self.store, self.generation, self.size, self.nonce)
+        head = _SEGMENT.pack(SEGMENT_MAGIC, self.version, self.store, self.generation, self.size, self.nonce)
         return head + _CRC.pack(crc32(head))
 
     @property
@@ -68,16 +72,24 @@ def read_segment_header(head: bytes) -> SegmentHeader:
     magic, version, store, generation, size, nonce = _SEGMENT.unpack_from(head)
     if magic != SEGMENT_MAGIC:
         raise Malformed("not a segment of an msmq log")
-    if version != VERSION:
-        which = "a newer" if version > VERSION else "an older"
-        raise Malformed(
-            f"written by {which} version of msmq (log format {version}, this one knows {VERSION})"
-        )
+    check_version(version)
     if _CRC.unpack_from(head, _SEGMENT.size)[0] != crc32(head[: _SEGMENT.size]):
         raise Malformed("the checksum of the segment header does not match")
     if not FIRST < size <= LARGEST:
         raise Malformed(f"the segment header gives a size of {size} bytes")
-    return SegmentHeader(store, generation, size, nonce)
+    return SegmentHeader(store, generation, size, nonce, version)
+
+
+def check_version(version: int) -> None:
+    """Check that a version of the format can be read.
+
+    @raise Malformed: it cannot.
+    """
+    if not OLDEST <= version <= VERSION:
+        which = "a newer" if version > VERSION else "an older"
+        raise Malformed(
+            f"written by {which} version of msmq (log format {version}, this one knows {OLDEST} to {VERSION})"
+        )
 
 
 @attrs.frozen

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
-from msmq.storage.log.core.records import MESSAGE_ROW
+from msmq.storage.log.core.records import EVENT_ONLY_AT, MESSAGE_ROW
 
 BLOCK: Final = 1024
 """Rows of a block; one may have up to twice as many."""
@@ -70,10 +70,13 @@ class RowColumns:
     """Rows in ascending order of their LookupIdentifiers, as columns.
 
     No step of it is taken row by row: a start reads a million of them.
+
+    @ivar event_only: of each a byte, not 0 if its removal unread is followed by an event alone.
     """
 
     lookup_ids: Sequence[int]
     _words: array[int]
+    event_only: bytes
 
     @property
     def generations(self) -> array[int]:
@@ -230,6 +233,39 @@ class MessageRows(dict[int, bytes]):
             self._clear(number, first, count)
             place += count
 
+    def take(self, lookup_ids: array[int]) -> tuple[array[int], bytes]:
+        """Remove rows, and return the LookupIdentifiers and rows of those that were there, in this order.
+
+        Consecutive rows of a block are removed together.
+        """
+        taken, rows = array("Q"), bytearray()
+        place, end = 0, len(lookup_ids)
+        while place < end:
+            lookup_id = lookup_ids[place]
+            row = dict.pop(self, lookup_id, None)
+            if row is not None:
+                taken.append(lookup_id)
+                rows += row
+                place += 1
+                continue
+            found = self._find(lookup_id) if self._packed else None
+            if found is None:
+                place += 1
+                continue
+            number, first = found
+            block = self._blocks[number]
+            count = min(end - place, len(block.ids) - first)
+            if count > 1 and (
+                block.ids[first : first + count] != lookup_ids[place : place + count]
+                or block.present.find(0, first, first + count) >= 0
+            ):
+                count = 1
+            taken += lookup_ids[place : place + count]
+            rows += block.rows[first * _WIDTH : (first + count) * _WIDTH]
+            self._clear(number, first, count)
+            place += count
+        return taken, bytes(rows)
+
     def __delitem__(self, lookup_id: int) -> None:
         if self.pop(lookup_id) is None:
             raise KeyError(lookup_id)
@@ -291,11 +327,15 @@ class MessageRows(dict[int, bytes]):
     def columns(self) -> Iterator[RowColumns]:
         """The same, as columns."""
         for lookup_ids, rows in self.ordered():
+            flags = bytes(rows[EVENT_ONLY_AT::_WIDTH])
+            if any(flags):
+                rows = bytearray(rows)
+                rows[EVENT_ONLY_AT::_WIDTH] = bytes(len(flags))
             words = array("I")
             words.frombytes(rows)
             if sys.byteorder == "big":
                 words.byteswap()
-            yield RowColumns(lookup_ids, words)
+            yield RowColumns(lookup_ids, words, flags)
 
     def named(self, identity: bytes) -> Iterator[int | None]:
         """The messages with these last bytes of their row, and C{None} after each step in between.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Sequence
 from typing import Final, assert_never
 from uuid import UUID
@@ -22,6 +23,7 @@ from msmq.persistence.changes import (
     RemoveMessages,
     RemoveQueue,
     RemoveState,
+    RemoveUnread,
     RestoreLog,
     RestoreNumbers,
     TrimEvents,
@@ -30,14 +32,18 @@ from msmq.persistence.changes import (
 )
 from msmq.storage.identity import identity_of
 from msmq.storage.log.core import records
+from msmq.storage.log.core.events import IDENTITY as _IDENTITY
 from msmq.storage.log.core.events import event_packet
 from msmq.storage.log.core.group import GroupContent
 from msmq.storage.log.core.message_rows import MessageRows
-from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, PLACE
+from msmq.storage.log.core.records import EVENT_ROW, HAS_IDENTITY, LOG_ROW, MESSAGE_ROW, PLACE
 from msmq.storage.log.core.state import KeptQueue
 from msmq.storage.records import LAST_LOOKUP_ID, definition_record, is_text, outside
 
 _MESSAGE_BYTES: Final = records.MESSAGE_RECORD.size
+_PLACES: Final = struct.Struct(f"{PLACE.format}{MESSAGE_ROW.size - PLACE.size}x")
+_SIZE_AND_IDENTITY: Final = struct.Struct("<8xI28x20s")
+"""Of a row of a message: the size of its packet, and its identity."""
 
 
 class GroupPlan(GroupContent):
@@ -78,7 +84,7 @@ class GroupPlan(GroupContent):
                     change.arrived,
                     -1 if change.due is None else change.due,
                     change.aborts,
-                    change.moves,
+                    change.moves | records.EVENT_ONLY if change.event_only else change.moves,
                     identity_of(packet),
                 )
                 rows = kept.messages
@@ -96,6 +102,8 @@ class GroupPlan(GroupContent):
                 self._remove(change)
             elif isinstance(change, PutMessages):
                 self._put_messages(change)
+            elif isinstance(change, RemoveUnread):
+                self._remove_unread(change)
             else:
                 known = None
                 self._add_other(change)
@@ -108,6 +116,7 @@ class GroupPlan(GroupContent):
         place, added = self._base + self.size, 0
         number, arrived, kind = kept.number, change.arrived, int(records.Kind.MESSAGE)
         due = -1 if change.due is None else change.due
+        moves = records.EVENT_ONLY if change.event_only else 0
         pack = records.MESSAGE_RECORD.pack
         run: list[bytes] = []
         for lookup_id, packet in enumerate(change.packets, first):
@@ -124,7 +133,7 @@ class GroupPlan(GroupContent):
                     arrived,
                     due,
                     0,
-                    0,
+                    moves,
                     identity_of(packet),
                 )
             )
@@ -154,6 +163,38 @@ class GroupPlan(GroupContent):
                 raise outside(lookup_id)
         if kept is not None and gone and not change.is_express:
             self.write(records.messages_gone_record(kept.number, tuple(gone)))
+
+    def _remove_unread(self, change: RemoveUnread) -> None:
+        kept = self.state.queues.get(change.queue)
+        for lookup_id in change.lookup_ids:
+            if not 0 <= lookup_id <= LAST_LOOKUP_ID:
+                raise outside(lookup_id)
+        if kept is None:
+            return
+        messages, events = kept.messages, self.state.events
+        gone, rows = messages.take(array("Q", change.lookup_ids))
+        count = len(gone)
+        if not count:
+            return
+        self.undo.append((lambda _: messages.extend(gone, rows), None, None))
+        self.dead += _PLACES.iter_unpack(rows)
+        self.write(records.messages_gone_record(kept.number, tuple(gone)))
+        packet = event_packet(change.event)
+        place, checksum = self.packet(packet)
+        self.added += count - 1
+        self.added_size += (count - 1) * len(packet)
+        pack, size, time = EVENT_ROW.pack, len(packet), change.event.time
+        told = b"".join(
+            [
+                pack(place, size, checksum, time, _IDENTITY if bytes_of >= HAS_IDENTITY else 0, identity)
+                for bytes_of, identity in _SIZE_AND_IDENTITY.iter_unpack(rows)
+            ]
+        )
+        first = self.state.last_event + 1
+        self.state.last_event += count
+        events.extend(told)
+        self.undo.append((lambda _: events.pop_last_of(count), None, None))
+        self.write(records.events_record(first, told))
 
     def _add_other(
         self,
@@ -211,9 +252,10 @@ class GroupPlan(GroupContent):
         self.undo.append((rows, change.lookup_id, row))
         if not change.is_express:
             self.write(records.messages_gone_record(kept.number, (change.lookup_id,)))
-        place, size, checksum, arrived, *_, identity = MESSAGE_ROW.unpack(row)
+        place, size, checksum, arrived, _, _, moves, identity = MESSAGE_ROW.unpack(row)
         due = -1 if change.due is None else change.due
-        row = MESSAGE_ROW.pack(place, size, checksum, arrived, due, change.aborts, change.moves, identity)
+        moves = change.moves | moves & records.EVENT_ONLY
+        row = MESSAGE_ROW.pack(place, size, checksum, arrived, due, change.aborts, moves, identity)
         self.put_row(target, change.new_lookup_id, row, change.is_express)
 
     def _put_aborts(self, change: PutAborts) -> None:

@@ -54,6 +54,11 @@ EXPRESS: Final = 1 << 63
 """Flag in a location: the packet is in a file for express messages."""
 OFFSET_MASK: Final = (1 << 32) - 1
 
+EVENT_ONLY: Final = 1 << 31
+"""Flag beside MoveCount: an event is all that follows the removal of the message unread."""
+EVENT_ONLY_AT: Final = 39
+"""The byte of a row of a message that has this flag, and the high bits of MoveCount, which are 0."""
+
 _MESSAGE_SIZE: Final = MESSAGE_RECORD.size
 _LOG_SIZE: Final = KEY.size + LOG_ROW.size
 _EVENT_SIZE: Final = KEY.size + EVENT_ROW.size

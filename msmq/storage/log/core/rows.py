@@ -139,6 +139,14 @@ class EventRows:
         """Append the next event."""
         self._rows += row
 
+    def extend(self, rows: bytes) -> None:
+        """Append the rows of the next events."""
+        self._rows += rows
+
+    def pop_last_of(self, count: int) -> None:
+        """Take back the last C{count} of L{extend}."""
+        del self._rows[len(self._rows) - count * EVENT_ROW.size :]
+
     def put(self, sequence: int, row: bytes) -> bytes | None:
         """Keep the row of an event that is not forgotten; the one that it replaces is returned.
 

@@ -65,7 +65,7 @@ class KeptQueue:
 
     def index(self) -> MessageColumns:
         """Index of its messages for a start."""
-        found = MessageColumns()
+        found, event_only = MessageColumns(), bytearray()
         for columns in self.messages.columns():
             found.lookup_ids.extend(columns.lookup_ids)
             found.sizes.extend(columns.sizes)
@@ -73,6 +73,8 @@ class KeptQueue:
             found.due.extend(columns.due)
             found.aborts.extend(columns.aborts)
             found.moves.extend(columns.moves)
+            event_only += columns.event_only
+        found.event_only = event_only
         return found
 
 
