@@ -25,7 +25,7 @@ ACCOUNTS = (
     Account(CLERKS, "clerks", frozenset({STAFF}), is_user=False),
     Account(STAFF, "staff", is_user=False),
 )
-"""Alice is a clerk, and clerks are staff."""
+"""Accounts of the tests: Alice is a clerk, and clerks are staff."""
 
 RULES = Rules({"bosses": parse_sid("S-1-5-21-1-2-3-2003")})
 SEND = 4
@@ -38,10 +38,10 @@ else:
 
 
 class AccessControlContract(_Base):
-    """Mixed into a test case that says with L{make} what is tested."""
+    """Mixin for a test case that creates the access control under test in L{make}."""
 
     def make(self) -> IAccessControl:
-        """One with the L{RULES} that knows the L{ACCOUNTS}."""
+        """Create an access control with the L{RULES} that knows the L{ACCOUNTS}."""
         raise NotImplementedError
 
     def go_away(self) -> None:
@@ -66,7 +66,7 @@ class AccessControlContract(_Base):
         return self.answer(decision) if isinstance(decision, Deferred) else decision
 
     def test_it_is_one(self) -> None:
-        """Its methods are there with their arguments."""
+        """It has the methods of the interface with their arguments."""
         verifyObject(IAccessControl, self.access)
 
     def test_well_known_accounts_need_no_directory(self) -> None:
@@ -93,7 +93,7 @@ class AccessControlContract(_Base):
             self.assertEqual(self.check(sddl, ALICE).granted, granted)
 
     def test_unknown_accounts(self) -> None:
-        """There is no token, and no decision either."""
+        """An unknown account has no token, and no access decision."""
         everything = parse_sddl("D:(A;;GA;;;WD)")
         for asked in (
             self.access.token(STRANGER),
@@ -115,7 +115,7 @@ class AccessControlContract(_Base):
             self.assertEqual(self.answer(self.access.is_domain_user(sid)), is_user)
 
     def test_names(self) -> None:
-        """SIDs, well-known names, names of the rules, and names of accounts, with a domain or without."""
+        """SIDs, well-known names, names of the rules, and account names are resolved."""
         for principal, sid in (
             ("S-1-5-21-9-9-9-1", STRANGER),
             ("Everyone", EVERYONE),
@@ -128,7 +128,7 @@ class AccessControlContract(_Base):
         self.assertIn("'bob'", self.refusal(self.access.resolve("bob")))
 
     def test_a_sid_in_words(self) -> None:
-        """With its name, if that is known without asking."""
+        """A SID is shown with its name, if that is known without a query."""
         self.answer(self.access.token(ALICE))
         self.assertEqual(self.access.name_of(ALICE), "alice (S-1-5-21-1-2-3-1001)")
         self.assertEqual(self.access.name_of(EVERYONE), "everyone (S-1-1-0)")

@@ -1,4 +1,4 @@
-"""The contract of L{ICiphers}."""
+"""Contract of every L{ICiphers}."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ BODIES = (b"", b"x", b"fifteen bytes..", b"sixteen bytes...", bytes(range(256)) 
 
 
 class CiphersContract(_Base):
-    """Mix this into a C{TestCase} and say how ciphers are made."""
+    """Mixin for a C{TestCase} that creates the ciphers under test."""
 
     def make_ciphers(self, name: str, *, weak: bool = True) -> ICiphers:
-        """Ciphers of one queue manager, which are not open; the same for the same name."""
+        """Create the ciphers of one queue manager, not yet open; the same keys for the same name."""
         raise NotImplementedError
 
     def opened(self, name: str = "alpha", *, weak: bool = True) -> ICiphers:
-        """Ciphers that are."""
+        """Ciphers that are open."""
         ciphers = self.make_ciphers(name, weak=weak)
         ciphers.open()
         return ciphers
@@ -57,13 +57,13 @@ class CiphersContract(_Base):
         return next(key.key for key in of.encryption_keys.keys if key.provider_name == provider)
 
     def refused(self, call: Callable[..., Any], *arguments: Any) -> str:
-        """Why something is refused; with nothing but our own error."""
+        """The reason of a refusal, which is always the error of the interface."""
         with self.assertRaises(CipherError) as caught:
             call(*arguments)
         return str(caught.exception)
 
     def test_interface(self) -> None:
-        """It has what the interface says."""
+        """It has the methods of the interface."""
         self.assertTrue(verifyObject(ICiphers, self.opened()))
 
     def test_lists_of_keys(self) -> None:
@@ -93,7 +93,7 @@ class CiphersContract(_Base):
         self.assertIn(BASE_PROVIDER, self.refused(ciphers.recover_session_key, BASE_PROVIDER, encrypted))
 
     def test_keys_stay(self) -> None:
-        """After a restart they are the same."""
+        """The keys are the same after a restart."""
         ciphers = self.make_ciphers("alpha")
         ciphers.open()
         before = ciphers.encryption_keys, ciphers.signing_keys
@@ -125,7 +125,7 @@ class CiphersContract(_Base):
             self.assertEqual(SimpleBlob.from_bytes(key.encrypted).algorithm, 0x6801)
 
     def test_new_keys_are_new(self) -> None:
-        """No two are alike."""
+        """All generated session keys are different."""
         alpha = self.opened()
         public_key = self.public_key(alpha, AES_PROVIDER)
         keys = {alpha.make_session_key(0x6610, 256, 256, public_key).key for _ in range(5)}
@@ -144,14 +144,14 @@ class CiphersContract(_Base):
         self.refused(gamma.decrypt, 0x6610, found.key, cipher_text)
 
     def test_key_of_another_provider(self) -> None:
-        """The length shows it."""
+        """A key of another provider is detected by its length."""
         alpha, beta = self.opened("alpha"), self.opened("beta")
         sent = alpha.make_session_key(0x6801, 128, 128, self.public_key(beta, ENHANCED_PROVIDER))
         self.refused(beta.recover_session_key, BASE_PROVIDER, sent.encrypted)
         self.refused(beta.recover_session_key, "Nobody's Provider", sent.encrypted)
 
     def test_blobs_that_are_none(self) -> None:
-        """Cut short at any byte, with trailing bytes, with other constants, of another cipher."""
+        """Truncated blobs, trailing bytes, other constants and other ciphers are refused."""
         alpha = self.opened()
         public_key = self.public_key(alpha, BASE_PROVIDER)
         blob = alpha.make_session_key(0x6801, 40, 40, public_key).encrypted
@@ -167,7 +167,7 @@ class CiphersContract(_Base):
         self.refused(alpha.recover_session_key, BASE_PROVIDER, blob[:4] + b"\x10\x66\0\0" + blob[8:])
 
     def test_tampered_blob(self) -> None:
-        """Another bit in it is another key, or none; nothing else comes out."""
+        """A blob with a changed bit gives another key or is refused."""
         alpha = self.opened()
         sent = alpha.make_session_key(0x6610, 256, 256, self.public_key(alpha, AES_PROVIDER))
         for offset in range(12, len(sent.encrypted), 37):
@@ -180,7 +180,7 @@ class CiphersContract(_Base):
             self.assertNotEqual(found and found.key, sent.key)
 
     def test_bodies_that_are_none(self) -> None:
-        """Wrong lengths, and nothing at all: every block cipher has at least one block."""
+        """Bodies of wrong lengths, and empty ones, are refused: a block cipher has at least one block."""
         alpha = self.opened()
         for algorithm, _, padded, _, block in CIPHERS:
             if block == 1:
@@ -204,14 +204,14 @@ class CiphersContract(_Base):
             self.refused(alpha.decrypt, algorithm, bytes(16), bytes(16))
 
     def test_public_keys_that_are_none(self) -> None:
-        """A directory may hold anything."""
+        """Invalid public keys from a directory are refused."""
         alpha = self.opened()
         for modulus, length in ((0, 1024), (1, 1024), (0, 0), ((1 << 64) - 1, 64), ((1 << 128) - 1, 128)):
             blob = PublicKeyBlob(modulus, 65537, length)
             self.refused(alpha.make_session_key, 0x6610, 256, 256, blob)
 
     def test_nothing_secret_is_shown(self) -> None:
-        """Not in a C{repr}, and not in what is refused."""
+        """Neither a C{repr} nor an error shows a key."""
         alpha = self.opened()
         key = alpha.make_session_key(0x6610, 256, 256, self.public_key(alpha, AES_PROVIDER))
         self.assertNotIn(repr(key.key)[2:-1], repr(key))

@@ -1,4 +1,4 @@
-"""The contract of L{IDirectory}."""
+"""Contract of every L{IDirectory}."""
 
 from __future__ import annotations
 
@@ -42,31 +42,31 @@ else:
 
 
 class DirectoryContract(_Base):
-    """Mix this into a C{TestCase} and say how a directory gets its contents.
+    """Mixin for a C{TestCase} that creates the directory under test and its contents.
 
-    What a directory may decide itself (identifiers, paths, times, and the case in which it keeps names) is
-    never expected.
+    Values that a directory may decide itself (identifiers, paths, times, and the case of stored names) are
+    not compared.
     """
 
     def make_directory(self) -> IDirectory:
-        """A directory that is not open, and holds nothing; all that one test asks for are the same."""
+        """Create an empty directory that is not open; all of one test are the same directory."""
         raise NotImplementedError
 
     async def add(self, added: T) -> T:
         """Add an object to the directory, and return its Identifier.
 
-        The objects that it refers to, and the queue manager of a queue, are in there already.
+        The objects that it refers to, and the queue manager of a queue, exist already.
         """
         raise NotImplementedError
 
     async def add_distribution_list(self, *members: FormatName) -> DistributionListFormatName:
-        """Put a distribution list into the directory; its members are lists and public queues in it."""
+        """Add a distribution list, whose members are lists and public queues of the directory."""
         raise NotImplementedError
 
     async def disconnect(self) -> None:
         """Make the directory unreachable.
 
-        @raise SkipTest: this one cannot be.
+        @raise SkipTest: this directory cannot be made unreachable.
         """
         raise NotImplementedError
 
@@ -83,7 +83,7 @@ class DirectoryContract(_Base):
         return directory
 
     async def result_of(self, asked: Awaitable[Any]) -> DirectoryOperationResult:
-        """How what was asked failed."""
+        """The result of a failed request."""
         try:
             await asked
         except DirectoryError as error:
@@ -145,13 +145,13 @@ class DirectoryContract(_Base):
     # What every directory does
 
     def test_provides_the_interface(self) -> None:
-        """A directory has every method, and says what it is."""
+        """A directory has every method, and provides the interface."""
         directory = self.make_directory()
         verifyObject(IDirectory, directory)
         self.assertIsInstance(directory.name, str)
 
     async def test_read_by_identifier(self) -> None:
-        """MQDMPR-3.1.7.1.20-08: an object is found by its Identifier, and has what it was given."""
+        """MQDMPR-3.1.7.1.20-08: an object is found by its Identifier, with the added values."""
         directory = await self.opened()
         manager = await self.alpha(
             operating_system_type=OperatingSystemType.WIN_SERVER,
@@ -164,7 +164,7 @@ class DirectoryContract(_Base):
         self.assertIs(read.of, QueueManagerObject)
 
     async def test_public_queue(self) -> None:
-        """A public queue keeps every property, however its path is written."""
+        """A public queue has every property; its path is case-insensitive."""
         directory = await self.opened()
         await self.alpha()
         queue = await self.queue(
@@ -185,7 +185,7 @@ class DirectoryContract(_Base):
         self.assertEqual(parse_path_name(read["pathname"]), parse_path_name("ALPHA\\orders"))
 
     async def test_queue_of_defaults(self) -> None:
-        """A queue that was given nothing but a path has the defaults of the documents."""
+        """A queue with a path only has the defaults of the documents."""
         directory = await self.opened()
         await self.alpha()
         queue = await self.queue("plain")
@@ -208,7 +208,7 @@ class DirectoryContract(_Base):
         self.assert_holds(read, added, "name", "old_directory")
 
     async def test_site(self) -> None:
-        """A site keeps what it was given."""
+        """A site has the added values."""
         directory = await self.opened()
         site = await self.add(SiteObject(name="paris", foreign_site=True, inter_site_replication_interval=99))
         read = await directory.read(SiteObject, [equals("identifier", site.identifier)])
@@ -249,7 +249,7 @@ class DirectoryContract(_Base):
         self.assert_holds(read, user)
 
     async def test_read_by_name(self) -> None:
-        """Computers, queues and sites are found by their names, which have no case."""
+        """Computers, queues and sites are found by their names, case-insensitively."""
         directory = await self.opened()
         await self.alpha()
         await self.queue("orders")
@@ -279,7 +279,7 @@ class DirectoryContract(_Base):
         self.assertIs((await directory.read(QueueObject)).of, QueueObject)
 
     async def test_operators(self) -> None:
-        """Each operator compares as the document says."""
+        """Each operator compares as the document specifies."""
         directory = await self.opened()
         await self.alpha()
         for quota in (1, 2, 3):
@@ -296,7 +296,7 @@ class DirectoryContract(_Base):
             self.assertEqual(sorted(entry["quota"] for entry in found), quotas, operator)
 
     async def test_only_some_attributes(self) -> None:
-        """A read of some attributes returns those."""
+        """A read of some attributes returns only these."""
         directory = await self.opened()
         await self.alpha()
         queue = await self.queue("orders", label="orders", quota=7)
@@ -320,7 +320,7 @@ class DirectoryContract(_Base):
             self.assertIs(read[name], True)
 
     async def add_enterprise_without(self, attribute: str) -> None:
-        """Put an enterprise into the directory that has no value for this attribute."""
+        """Add an enterprise without a value for this attribute."""
         raise NotImplementedError
 
     async def test_read_all(self) -> None:
@@ -335,7 +335,7 @@ class DirectoryContract(_Base):
         self.assertEqual(len({entry["identifier"] for entry in found}), 2)
 
     async def test_sorted(self) -> None:
-        """MQDMPR-3.1.7.1.21-02: what is found is sorted by what has a priority."""
+        """MQDMPR-3.1.7.1.21-02: results are sorted by the attributes with a priority."""
         directory = await self.opened()
         await self.alpha()
         for name, label, quota in (("a", "x", 1), ("b", "x", 2), ("c", "y", 1)):
@@ -350,7 +350,7 @@ class DirectoryContract(_Base):
             self.assertEqual([(entry["label"], entry["quota"]) for entry in found], expected)
 
     async def test_reads_keep_apart(self) -> None:
-        """Two concurrent reads do not disturb each other."""
+        """Two concurrent reads are independent."""
         directory = await self.opened()
         await self.sites("london", "paris")
         ours = [AttributeFilter("name", FilterOperator.GREATER_THAN, "k")]
@@ -366,7 +366,7 @@ class DirectoryContract(_Base):
         await directory.end_read(first)
 
     async def test_ended_read(self) -> None:
-        """MQDMPR-3.1.7.1.23-01: a handle that was closed is not valid any more."""
+        """MQDMPR-3.1.7.1.23-01: a closed handle is not valid any more."""
         directory = await self.opened()
         await self.sites("london")
         handle = await directory.begin_read(SiteObject)
@@ -375,7 +375,7 @@ class DirectoryContract(_Base):
             self.assertIs(await self.result_of(asked), DirectoryOperationResult.GENERIC_ERROR)
 
     async def test_meaningless_read(self) -> None:
-        """A request that no directory could answer is an error of the caller."""
+        """An invalid request is an error of the caller."""
         directory = await self.opened()
         for asked in (
             lambda: directory.read(QueueObject, [equals("colour", 1)]),
@@ -390,7 +390,7 @@ class DirectoryContract(_Base):
             self.fail("a LocalProtocolError was expected")
 
     async def test_distribution_list(self) -> None:
-        """A distribution list has the members that it was given, lists among them or resolved."""
+        """A distribution list has its members; nested lists may be returned or resolved."""
         directory = await self.opened()
         await self.alpha()
         names = [PublicFormatName((await self.queue(name)).identifier) for name in ("a", "b")]
@@ -400,19 +400,19 @@ class DirectoryContract(_Base):
         self.assertIn(members, ({names[0], inner}, set(names)))
 
     async def test_unknown_distribution_list(self) -> None:
-        """A distribution list that there is not is not found."""
+        """An unknown distribution list is not found."""
         directory = await self.opened()
         asked = directory.resolve_distribution_list(DistributionListFormatName(NOWHERE))
         self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_NOT_FOUND)
 
     async def test_unknown_computer(self) -> None:
-        """A computer that there is not has no SID."""
+        """An unknown computer has no SID."""
         directory = await self.opened()
         asked = directory.object_sid("NOWHERE")
         self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_NOT_FOUND)
 
     async def test_away(self) -> None:
-        """A directory that cannot be reached says so, and answers again when it is back."""
+        """An unreachable directory reports that, and answers again when it is back."""
         directory = await self.opened()
         [site] = await self.sites("london")
         await self.disconnect()
@@ -432,7 +432,7 @@ class DirectoryContract(_Base):
         self.assertEqual(read["name"], "london")
 
     async def test_open_while_away(self) -> None:
-        """A directory that cannot be reached can be opened, and is reached later."""
+        """An unreachable directory can be opened, and is reached later."""
         self.make_directory()
         await self.disconnect()
         directory = await self.opened()

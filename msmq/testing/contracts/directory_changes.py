@@ -16,7 +16,7 @@ from msmq.testing.contracts.directory import CERTIFICATE, NOWHERE, SID, Director
 
 
 class WritableDirectoryContract(DirectoryContract):
-    """For a directory in which queue managers and queues are published."""
+    """Mixin for directories in which queue managers and queues can be published."""
 
     async def created(self, directory: IDirectory, queue: QueueObject) -> Any:
         """The directory's object of a published queue."""
@@ -24,7 +24,7 @@ class WritableDirectoryContract(DirectoryContract):
         return await directory.read(QueueObject, [equals("identifier", identifier)])
 
     async def test_publish(self) -> None:
-        """MQDMPR-3.1.7.1.18-01 MQDMPR-3.1.7.1.18-03: all that an object has is published."""
+        """MQDMPR-3.1.7.1.18-01 MQDMPR-3.1.7.1.18-03: all attributes of an object are published."""
         directory = await self.opened()
         await self.alpha()
         queue = QueueObject(pathname="ALPHA\\orders", label="orders", quota=5, journaling=True)
@@ -33,7 +33,7 @@ class WritableDirectoryContract(DirectoryContract):
         self.assert_holds(read, held, "qualified_pathname")
 
     async def test_publish_some(self) -> None:
-        """MQDMPR-3.1.7.1.18-01: only what is named is published; the rest has its default."""
+        """MQDMPR-3.1.7.1.18-01: only the named attributes are published; the rest have their defaults."""
         directory = await self.opened()
         await self.alpha()
         queue = QueueObject(pathname="ALPHA\\orders", label="orders", quota=5)
@@ -42,7 +42,7 @@ class WritableDirectoryContract(DirectoryContract):
         self.assertEqual((read["quota"], read["label"]), (5, ""))
 
     async def test_publish_queue_manager(self) -> None:
-        """MQDMPR-3.1.1.1-13: a queue manager that is published gets a FullPath by which it is found."""
+        """MQDMPR-3.1.1.1-13: a published queue manager gets a FullPath by which it is found."""
         directory = await self.opened()
         [site] = await self.sites("london")
         manager = QueueManagerObject(computer_name="BETA", site_identifier_list=(site.identifier,))
@@ -53,11 +53,11 @@ class WritableDirectoryContract(DirectoryContract):
         self.assertEqual(again["identifier"], identifier)
 
     async def publish_queue_manager(self, directory: IDirectory, manager: QueueManagerObject) -> UUID:
-        """Publish a queue manager; override it where something has to be there before."""
+        """Publish a queue manager; override it if this needs preparation."""
         return await directory.create(manager)
 
     async def test_paths_and_times(self) -> None:
-        """MQDMPR-3.1.1.2-13: the directory gives a queue its paths, and says when it was made and changed."""
+        """MQDMPR-3.1.1.2-13: the directory sets the paths of a queue, and its creation and change times."""
         directory = await self.opened()
         await self.alpha()
         read = await self.created(directory, QueueObject(pathname="ALPHA\\orders", full_path="mine"))
@@ -70,7 +70,7 @@ class WritableDirectoryContract(DirectoryContract):
         self.assertEqual(again["identifier"], read["identifier"])
 
     async def test_twice(self) -> None:
-        """MQDMPR-3.1.7.1.18-05: the same name, in whichever case, cannot be published twice."""
+        """MQDMPR-3.1.7.1.18-05: a name cannot be published twice, case-insensitively."""
         directory = await self.opened()
         await self.alpha()
         await directory.create(QueueObject(pathname="ALPHA\\orders"))
@@ -129,7 +129,7 @@ class WritableDirectoryContract(DirectoryContract):
             self.assertIs(await self.result_of(asked), DirectoryOperationResult.GENERIC_ERROR)
 
     async def test_write(self) -> None:
-        """MQDMPR-3.1.7.1.24-01: what is written is there, all of it or what is named."""
+        """MQDMPR-3.1.7.1.24-01: all attributes, or the named ones, are written."""
         directory = await self.opened()
         await self.alpha()
         queue = await self.queue("orders", label="one", quota=1)
@@ -143,7 +143,7 @@ class WritableDirectoryContract(DirectoryContract):
         self.assertEqual(read["pathname"].lower(), "alpha\\orders")
 
     async def test_removed_value(self) -> None:
-        """MQDMPR-3.1.1.2-13: a multicast address that is removed is not there any more."""
+        """MQDMPR-3.1.1.2-13: a removed multicast address is not set any more."""
         directory = await self.opened()
         await self.alpha()
         queue = await self.queue("orders", multicast_address="234.1.1.1:8001")
@@ -152,7 +152,7 @@ class WritableDirectoryContract(DirectoryContract):
         self.assertFalse(read["multicast_address"])
 
     async def test_write_by_name(self) -> None:
-        """An object without an Identifier is the one of its name."""
+        """An object without an Identifier is selected by its name."""
         directory = await self.opened()
         await self.alpha()
         queue = await self.queue("orders")
@@ -161,7 +161,7 @@ class WritableDirectoryContract(DirectoryContract):
         self.assertEqual(read["label"], "new")
 
     async def test_delete(self) -> None:
-        """MQDMPR-3.1.7.1.19-02: what is deleted is gone, and its name is free."""
+        """MQDMPR-3.1.7.1.19-02: a deleted object is not found, and its name can be used again."""
         directory = await self.opened()
         await self.alpha()
         queue = await self.queue("orders")
@@ -182,7 +182,7 @@ class WritableDirectoryContract(DirectoryContract):
                 self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_NOT_FOUND)
 
     async def test_delete_queue_manager(self) -> None:
-        """A queue manager goes when it has no queues."""
+        """A queue manager without queues can be deleted."""
         directory = await self.opened()
         manager = await self.alpha()
         queue = await self.queue("orders")

@@ -1,4 +1,4 @@
-"""The contract of L{IMessageStore}."""
+"""Contract of every L{IMessageStore}."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = ["BILLS", "HIGHEST", "ORDERS", "REMOTE", "MessageStoreContract", "put"
 
 
 class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventContract, RestoreContract):
-    """Mix this into a C{TestCase} and say how a store is made."""
+    """Mixin for a C{TestCase} that creates the store under test."""
 
     def test_provides_the_interface(self) -> None:
-        """A store has every method, and says what it is."""
+        """A store has every method, and provides the interface."""
         store = self.make_store()
         verifyObject(IMessageStore, store)
         self.assertIsInstance(store.name, str)
@@ -45,14 +45,14 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         self.assertEqual(sum(len(messages) for messages in snapshot.messages.values()), 0)
 
     async def test_packets_come_back(self) -> None:
-        """Packets are read as they were committed, in the order in which they are asked for."""
+        """Packets are read unchanged, in the requested order."""
         packets = [bytes(range(256)), b"", b"\0" * 100_000]
         store = await self.opened(PutQueue(ORDERS))
         await store.commit([put(number, packet) for number, packet in enumerate(packets)])
         self.assertEqual(list(await self.packets(store, 2, 0, 1)), [packets[2], packets[0], packets[1]])
 
     async def test_messages_in_one_change(self) -> None:
-        """Consecutive messages in one change are kept like single ones, and replace what is there."""
+        """Consecutive messages in one change are stored like single ones, and replace existing ones."""
         store = await self.opened(PutQueue(ORDERS), put(8, b"before"), put(20, b"later"))
         await store.commit([PutMessages(ORDERS.identifier, 3, [b"3", b"", b"5"], 1.5)])
         await store.commit([PutMessages(ORDERS.identifier, 7, [b"7", b"8" * 1000], 2.5, 1000)])
@@ -72,19 +72,19 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
             )
 
     async def test_messages_in_one_change_need_their_queue(self) -> None:
-        """All of them are refused where a single one would be, and with them the rest of the batch."""
+        """All of them are refused if a single one would be, with the whole batch."""
         store = await self.opened(PutQueue(ORDERS))
         run = PutMessages(BILLS.identifier, 1, [b"1", b"2"], 1.0)
         await self.refused(store.commit([put(9, b"9"), run]), UnknownQueue)
         await self.assert_missing(store, 9)
 
     async def test_lookup_ids_of_64_bits(self) -> None:
-        """The high byte of a LookupIdentifier and all 56 bits below it are kept."""
+        """All 64 bits of a LookupIdentifier are stored."""
         store = await self.opened(PutQueue(ORDERS), put(HIGHEST, b"last"), put(1, b"first"))
         self.assertEqual(list(await self.packets(store, HIGHEST, 1)), [b"last", b"first"])
 
     async def test_reading_no_message(self) -> None:
-        """A request for no message is answered with none."""
+        """A read of no messages returns none."""
         store = await self.opened(PutQueue(ORDERS))
         self.assertEqual(list(await self.packets(store)), [])
 
@@ -97,7 +97,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         self.assertEqual(list(await store.read(BILLS.identifier, [7])), [b"bill"])
 
     async def test_missing_message_is_named(self) -> None:
-        """Reading a message that is not there fails, and says which one it was."""
+        """Reading a missing message fails, and the error names it."""
         store = await self.opened(PutQueue(ORDERS), put(1))
         error = await self.refused(store.read(ORDERS.identifier, [1, 2]), MessageNotStored)
         self.assertEqual((error.queue, error.lookup_id), (ORDERS.identifier, 2))
@@ -114,7 +114,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         self.assertEqual(list(await self.packets(store, 1, 3)), [b"one", b"three"])
 
     async def test_removing_nothing_is_done(self) -> None:
-        """Removing what is not there, or was removed before, does nothing."""
+        """Removing a missing message has no effect."""
         store = await self.opened(PutQueue(ORDERS), put(1, b"one"))
         await store.commit(
             [
@@ -127,19 +127,19 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         self.assertEqual(list(await self.packets(store, 1)), [b"one"])
 
     async def test_message_is_replaced(self) -> None:
-        """A message that is committed twice is there once, as it was the second time."""
+        """A message that is put twice is stored once, with its second value."""
         store = await self.opened(PutQueue(ORDERS), put(1, b"one"), put(1, b"other"))
         self.assertEqual(list(await self.packets(store, 1)), [b"other"])
 
     async def test_removing_a_queue_removes_its_messages(self) -> None:
-        """With a queue go its messages; a queue of the same identifier begins empty."""
+        """Removing a queue removes its messages; a new queue of the same identifier is empty."""
         store = await self.opened(PutQueue(ORDERS), put(1), RemoveQueue(ORDERS.identifier))
         await self.assert_missing(store, 1)
         await store.commit([PutQueue(ORDERS)])
         await self.assert_missing(store, 1)
 
     async def test_replacing_a_definition_keeps_the_messages(self) -> None:
-        """A queue whose properties change keeps its messages."""
+        """Changing the properties of a queue keeps its messages."""
         changed = QueueDefinition(
             identifier=ORDERS.identifier, path="private$\\orders", number=16, label="new"
         )
@@ -147,7 +147,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         self.assertEqual(list(await self.packets(store, 1)), [b"one"])
 
     async def test_batch_is_all_or_nothing(self) -> None:
-        """When one change of a batch cannot be done, none is, and the store goes on."""
+        """If one change of a batch fails, none is made, and the store stays usable."""
         store = await self.opened(PutQueue(ORDERS), put(1, b"one"))
         batch: list[Change] = [put(2), RemoveMessages(ORDERS.identifier, (1,)), put(3, queue=BILLS), put(4)]
         error = await self.refused(store.commit(batch), UnknownQueue)
@@ -159,7 +159,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         self.assertEqual(list(await self.packets(store, 2)), [b"two"])
 
     async def test_changes_are_done_in_order(self) -> None:
-        """Within a batch a later change sees the earlier ones."""
+        """A later change of a batch sees the earlier ones."""
         store = await self.opened()
         await store.commit(
             [
@@ -184,13 +184,13 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         self.assertEqual(list(await self.packets(store, 2)), [b"two"])
 
     async def test_empty_batch(self) -> None:
-        """A batch of nothing is done."""
+        """An empty batch succeeds."""
         store = await self.opened()
         await store.commit([])
         await store.commit([PutQueue(ORDERS)])
 
     async def test_concurrent_batches(self) -> None:
-        """Batches need not wait for each other, are done in order, and are seen by a read behind them."""
+        """Concurrent batches are committed in order, and a later read sees them."""
         store = await self.opened(PutQueue(ORDERS))
         commits = [store.commit([put(1, b"%d" % number), put(2 + number)]) for number in range(50)]
         reading = store.read(ORDERS.identifier, [1, 51])
@@ -199,7 +199,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         self.assertEqual(list(await reading), [b"49", b"packet"])
 
     async def test_big_batch(self) -> None:
-        """Ten thousand messages go in as one batch, and out as one."""
+        """Ten thousand messages are put by one batch, and removed by one."""
         store = await self.opened(PutQueue(ORDERS))
         numbers = range(10_000)
         await store.commit([put(number, b"%d" % number) for number in numbers])
@@ -209,13 +209,13 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         await self.assert_missing(store, 9_999)
 
     async def test_largest_packet(self) -> None:
-        """A packet of 4 MiB, the largest there is, comes back whole."""
+        """A packet of 4 MiB, the maximum, is read unchanged."""
         packet = bytes(range(256)) * (0x00400000 // 256)
         store = await self.opened(PutQueue(ORDERS), put(1, packet))
         self.assertEqual((await self.packets(store, 1))[0], packet)
 
     async def test_closed_store_refuses(self) -> None:
-        """Before it is opened and after it is closed, a store says that it is not open."""
+        """Before it is opened and after it is closed, a store refuses requests."""
         store = self.make_store()
         await self.refused(store.commit([PutQueue(ORDERS)]), StoreNotOpen)
         await store.open()
@@ -251,7 +251,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         await closing
 
     async def test_what_is_there_after_a_restart(self) -> None:
-        """A durable store returns all that it keeps, and only that."""
+        """After a restart a durable store returns exactly the stored data."""
         store = await self.opened(
             PutQueue(BILLS), PutQueue(ORDERS), PutQueue(REMOTE), PutState("sequential_id", b"\1\0\xff")
         )
@@ -272,7 +272,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         self.assertEqual(list(await self.packets(again, HIGHEST, 2)), [b"12345", b""])
 
     async def test_what_is_gone_after_a_restart(self) -> None:
-        """A queue that was removed does not come back, and no message of it."""
+        """A removed queue and its messages are not there after a restart."""
         store = await self.opened(PutQueue(ORDERS), put(1), RemoveQueue(ORDERS.identifier))
         again, snapshot = await self.reopened(store)
         self.assertEqual(list(snapshot.queues), [])
@@ -290,7 +290,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
             self.assertEqual((list(snapshot.queues), dict(snapshot.state)), ([changed], {"n": b"2"}))
 
     async def test_all_that_is_known_of_a_message_after_a_restart(self) -> None:
-        """When it is due, its AbortCount and its MoveCount come back with a message."""
+        """After a restart a message has its expiry, AbortCount and MoveCount."""
         store = await self.opened(
             PutQueue(ORDERS),
             put(1, due=1_800_000_000, aborts=3, moves=70_000),
@@ -310,7 +310,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
             )
 
     async def test_every_kind_of_queue_after_a_restart(self) -> None:
-        """Journals, subqueues and system queues come back as they were, in the order of their coming."""
+        """After a restart journals, subqueues and system queues are the same, in creation order."""
         journal = QueueDefinition(
             identifier=UUID(int=1),
             path="private$\\orders;journal",
@@ -341,7 +341,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
             )
 
     async def test_order_of_queues(self) -> None:
-        """A queue that is put again keeps its position; one that was removed before comes last."""
+        """A queue that is put again keeps its position; one that was removed before is last."""
         first, second, third = (QueueDefinition(UUID(int=n), path=f"private$\\q{n}") for n in (9, 2, 5))
         changed = attrs.evolve(first, quota=7)
         store = await self.opened(*map(PutQueue, (first, second, third)), PutQueue(changed))
@@ -351,7 +351,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
             self.assertEqual(list(snapshot.queues), [changed, third, second])
 
     async def test_state_is_removed(self) -> None:
-        """A value that was removed is gone; removing one that is not there does nothing."""
+        """A removed value is not stored any more; removing a missing one has no effect."""
         store = await self.opened(
             PutState("a", b"1"), PutState("b", b"2"), PutState("c", b"3"), RemoveState("a")
         )

@@ -1,4 +1,4 @@
-"""The contract of L{IRouter}."""
+"""Contract of every L{IRouter}."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ else:
 
 
 class RouterContract(_Base):
-    """Mix this into a C{TestCase}, and define a router with an enterprise to route in."""
+    """Mixin for a C{TestCase} that creates the router under test, with its enterprise."""
 
     def make_router(self) -> IRouter:
-        """A router that is not open; all routers of one test route in the same enterprise."""
+        """Create a router that is not open; all routers of one test have the same enterprise."""
         raise NotImplementedError
 
     def connected_pairs(self) -> Iterable[tuple[UUID, UUID]]:

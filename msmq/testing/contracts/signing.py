@@ -1,4 +1,4 @@
-"""The contracts of L{ISigning} and L{ICertificateStore}."""
+"""Contracts of every L{ISigning} and every L{ICertificateStore}."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class SigningContract(Base):
     """Contract of every L{ISigning}."""
 
     def make(self) -> ISigning:
-        """The one under test."""
+        """Create the implementation under test."""
         raise AssertionError("each suite makes its own")
 
     def credentials(self, number: int = 0) -> Credentials:
-        """Some that were made before; the same for the same number."""
+        """Existing credentials; the same for the same number."""
         raise AssertionError("each suite makes its own")
 
     def test_it_provides(self) -> None:
@@ -44,7 +44,7 @@ class SigningContract(Base):
         verifyObject(ISigning, self.make())
 
     def test_each_algorithm(self) -> None:
-        """The signed digest is found among other inputs, by its position; no more of these are asked for."""
+        """The signed digest is found among other inputs, by its position; later inputs are not evaluated."""
         signing = self.make()
         credentials = self.credentials()
         for algorithm in HashAlgorithm:
@@ -73,7 +73,7 @@ class SigningContract(Base):
             self.assertIsInstance(signing.sign(credentials, unknown, b"signed"), Unusable)
 
     def test_another_certificate(self) -> None:
-        """A signature is not one of another certificate."""
+        """A signature is invalid with another certificate."""
         signing = self.make()
         signature = signing.sign(self.credentials(), HashAlgorithm.SHA_512, b"signed")
         assert isinstance(signature, bytes)
@@ -81,7 +81,7 @@ class SigningContract(Base):
         self.assertIsNone(signing.verify(other, signature, HashAlgorithm.SHA_512, [b"signed"]))
 
     def test_spoilt_signatures(self) -> None:
-        """Each bit counts, and any length."""
+        """A signature with any changed bit, or of another length, is invalid."""
         signing = self.make()
         credentials = self.credentials()
         signature = signing.sign(credentials, HashAlgorithm.SHA_512, b"signed")
@@ -156,7 +156,7 @@ class CertificateStoreContract(Base):
     """Contract of every L{ICertificateStore}."""
 
     def make_store(self) -> ICertificateStore:
-        """The one under test; each time the same contents, if they outlive it."""
+        """Create the store under test, each time with the same contents if they are durable."""
         raise AssertionError("each suite makes its own")
 
     def test_it_provides(self) -> None:

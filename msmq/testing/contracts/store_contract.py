@@ -51,17 +51,17 @@ def put(
     moves: int = 0,
     is_express: bool = False,
 ) -> PutMessage:
-    """A change that puts a message in a queue."""
+    """Create a change that puts a message in a queue."""
     return PutMessage(queue.identifier, lookup_id, packet, ARRIVED, due, aborts, moves, is_express)
 
 
 def remove(*lookup_ids: int, queue: QueueDefinition = ORDERS, is_express: bool = False) -> RemoveMessages:
-    """A change that removes messages from a queue."""
+    """Create a change that removes messages from a queue."""
     return RemoveMessages(queue.identifier, lookup_ids, is_express)
 
 
 def packet_of(source: UUID, message_id: int, rest: bytes = b"") -> bytes:
-    """As much of a UserMessage packet as names its message."""
+    """The beginning of a UserMessage packet, which identifies its message."""
     return bytes(16) + source.bytes_le + bytes(24) + message_id.to_bytes(4, "little") + rest
 
 
@@ -80,11 +80,11 @@ class StoreContract(_Base):
     """Fixtures of every part of the contract."""
 
     def make_store(self) -> IMessageStore:
-        """A store that is not open; all stores of one test have the same location."""
+        """Create a store that is not open; all stores of one test have the same location."""
         raise NotImplementedError
 
     async def opened(self, *changes: Change) -> IMessageStore:
-        """A store in which these changes were committed, one batch each."""
+        """An open store in which these changes were committed, one batch each."""
         store = self.make_store()
         await store.open()
         self.addCleanup(store.close)
@@ -104,7 +104,7 @@ class StoreContract(_Base):
         return await store.read(ORDERS.identifier, lookup_ids)
 
     async def refused(self, asked: Deferred[Any], kind: type[Refused]) -> Refused:
-        """How what was asked failed."""
+        """The error of a failed request."""
         try:
             await asked
         except kind as error:

@@ -1,4 +1,4 @@
-"""The contract of L{IMessageStore}: the event log."""
+"""Contract of every L{IMessageStore}: the event log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ THEIRS = identity(UUID("11111111-2222-3333-4444-555555555555"), 8)
 
 
 def event(number: int, owner: bytes = OURS) -> AppendEvent:
-    """A change that appends an entry to the event log."""
+    """Create a change that appends an entry to the event log."""
     return AppendEvent(float(number), owner, f"event {number}")
 
 
@@ -21,11 +21,11 @@ class EventContract(StoreContract):
     """Appending to the event log, and trimming it."""
 
     async def times(self, store: IMessageStore, after: int = 0) -> list[float]:
-        """The times of the events that there are."""
+        """The times of the stored events."""
         return [found.event.time for found in await store.read_events(after, 100_000)]
 
     async def test_events_are_read(self) -> None:
-        """Events come back as they were appended, the oldest first, each under a larger number."""
+        """Events are read unchanged, the oldest first, under increasing numbers."""
         events = [
             AppendEvent(
                 1_700_000_000.5,
@@ -59,7 +59,7 @@ class EventContract(StoreContract):
         self.assertEqual(read, [float(number) for number in range(25)])
 
     async def test_events_of_one_message(self) -> None:
-        """Events are found by the message that they are of, or as those of no message."""
+        """Events are found by their message, or as those without one."""
         store = await self.opened()
         owners = [OURS, THEIRS, OURS, b"", OURS]
         await store.commit([event(number, owner) for number, owner in enumerate(owners)])
@@ -71,7 +71,7 @@ class EventContract(StoreContract):
         self.assertEqual(second.event.time, 2.0)
 
     async def test_events_are_trimmed(self) -> None:
-        """The oldest go until as many are left as may be."""
+        """The oldest events are removed until the limit is reached."""
         store = await self.opened()
         await store.commit([event(number) for number in range(10)])
         for keep, left in ((20, 10), (10, 10), (7, 7), (8, 7), (1, 1), (0, 0)):
@@ -88,14 +88,14 @@ class EventContract(StoreContract):
         self.assertEqual(await self.times(store), [2.0, 3.0, 4.0, 5.0])
 
     async def test_many_events_are_trimmed(self) -> None:
-        """Ten thousand events go at once."""
+        """Ten thousand events are trimmed at once."""
         store = await self.opened()
         await store.commit([event(number) for number in range(10_000)])
         await store.commit([TrimEvents(3), event(10_000)])
         self.assertEqual(await self.times(store), [9997.0, 9998.0, 9999.0, 10_000.0])
 
     async def test_event_of_a_batch_that_failed(self) -> None:
-        """An event is there with the batch that it came in, or not at all."""
+        """An event of a failed batch is not stored."""
         store = await self.opened(PutQueue(ORDERS), put(1, b"one"))
         await self.refused(store.commit([event(1), remove(1), put(2, queue=BILLS)]), UnknownQueue)
         self.assertEqual(await self.times(store), [])
@@ -104,7 +104,7 @@ class EventContract(StoreContract):
         await self.assert_missing(store, 1)
 
     async def test_events_after_a_restart(self) -> None:
-        """A durable store still has its events, and gives no number twice."""
+        """A durable store has its events after a restart, and never reuses a number."""
         store = await self.opened(event(1), event(2), event(3))
         if not store.durable:
             return

@@ -1,4 +1,4 @@
-"""The contract of L{IMessageStore}: messages that need not survive the process."""
+"""Contract of every L{IMessageStore}: express messages, which need not survive the process."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SOURCE = UUID("11111111-2222-3333-4444-555555555555")
 
 
 class ExpressContract(StoreContract):
-    """Express messages are kept, but only for this time."""
+    """Express messages are stored until the next start."""
 
     async def test_express_message_is_read(self) -> None:
-        """Express messages are read together with others, in the order in which they are asked for."""
+        """Express messages are read together with others, in the requested order."""
         store = await self.opened(PutQueue(ORDERS), put(1, b"one"), put(3, b"three"))
         await store.commit([put(2, b"two", is_express=True), put(HIGHEST, b"last", is_express=True)])
         self.assertEqual(
@@ -32,7 +32,7 @@ class ExpressContract(StoreContract):
         )
 
     async def test_express_message_is_gone_after_a_restart(self) -> None:
-        """The next start knows nothing of them, and all of the others."""
+        """After a restart they are not stored any more, and all others are."""
         store = await self.opened(PutQueue(ORDERS), put(1, b"one"), put(2, is_express=True))
         await store.commit([put(3, b"three"), put(4, is_express=True)])
         again, snapshot = await self.reopened(store)
@@ -44,7 +44,7 @@ class ExpressContract(StoreContract):
             await self.assert_missing(again, 4)
 
     async def test_express_message_is_removed(self) -> None:
-        """It is removed as what it was put as, and removing nothing is done."""
+        """It is removed as an express message, and removing a missing one has no effect."""
         store = await self.opened(PutQueue(ORDERS))
         await store.commit([put(1, b"one", is_express=True), put(2, is_express=True), put(3, b"three")])
         await store.commit([remove(2, 3, 77, is_express=True), remove(1)])
@@ -52,7 +52,7 @@ class ExpressContract(StoreContract):
         await self.assert_missing(store, 2)
 
     async def test_express_message_is_replaced(self) -> None:
-        """One that is put twice is there once."""
+        """An express message that is put twice is stored once."""
         store = await self.opened(PutQueue(ORDERS))
         for packet in (b"one", b"other"):
             await store.commit([put(1, packet, is_express=True)])
@@ -86,7 +86,7 @@ class ExpressContract(StoreContract):
         self.assertEqual(list(await store.find(identity(SOURCE, 5))), [(ORDERS.identifier, 1)])
 
     async def test_express_messages_go_with_their_queue(self) -> None:
-        """A queue that is removed takes them with it; one of the same identifier begins empty."""
+        """Removing a queue removes them; a new queue of the same identifier is empty."""
         store = await self.opened(PutQueue(ORDERS), put(1, packet_of(SOURCE, 5), is_express=True))
         await store.commit([put(2, is_express=True), RemoveQueue(ORDERS.identifier)])
         self.assertEqual(list(await store.find(identity(SOURCE, 5))), [])
@@ -95,7 +95,7 @@ class ExpressContract(StoreContract):
             await self.assert_missing(store, lookup_id)
 
     async def test_batch_with_express_messages_is_all_or_nothing(self) -> None:
-        """A batch of both kinds that cannot be done leaves nothing of either."""
+        """A failed batch of both kinds stores neither."""
         store = await self.opened(PutQueue(ORDERS), put(1, b"one", is_express=True))
         batch: list[Change] = [
             put(2),

@@ -1,4 +1,4 @@
-"""Any store against the one in memory, over any sequence of batches, reads and restarts."""
+"""Comparison of a store with the memory store, over any sequence of batches, reads and restarts."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ Result = TypeVar("Result")
 
 STEPS = 20
 _PATIENCE = 240.0
-"""Seconds until a reactor that waits for a thread gives up; only a store that hangs reaches it."""
+"""Seconds after which a wait for a thread fails; only a store that hangs reaches it."""
 
 
 @implementer(IReactorFromThreads)
 class TurnedReactor(Clock):
-    """Runs the calls from threads when a test turns it, and due calls when a test advances its time."""
+    """Reactor that runs the calls from threads on request, and due calls when a test advances its time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class TurnedReactor(Clock):
         self._calls.put((callable, args, kwargs))
 
     def outcome(self, asked: Deferred[Result]) -> Result | Failure:
-        """Turn until it fires."""
+        """Run iterations until a Deferred fires."""
         outcomes: list[Result | Failure] = []
         asked.addBoth(outcomes.append)
         while not outcomes:
@@ -67,11 +67,11 @@ class TurnedReactor(Clock):
 
     @property
     def has_calls(self) -> bool:
-        """Whether a thread has asked for something that is not done yet."""
+        """Whether calls from threads are pending."""
         return not self._calls.empty()
 
     def turn(self) -> None:
-        """Make the calls that are due; without one, wait until a thread asks for something, and do it."""
+        """Make the due calls; without any, wait for a call from a thread, and make it."""
         if any(call.getTime() <= self.seconds() for call in self.getDelayedCalls()):
             self.advance(0)
             return
@@ -81,14 +81,14 @@ class TurnedReactor(Clock):
 
 QUEUES = (UUID(int=1), UUID(int=1 << 127))
 LOOKUP_IDS = (0, (7 << 56) + 5, 1 << 63, (1 << 64) - 1)
-"""Few of each, so that what happens to one often meets what happened to it before."""
+"""A small set, so that changes often concern the same objects."""
 
 OWNERS = (bytes(20), bytes(range(20)), b"\xff" * 20)
 TEXTS = ("", "\0", "\N{SNOWMAN}", "half a \ud83d", "\udfff\udc00")
 
 
 class Chance:
-    """Any change, by a seed."""
+    """Random changes, from a seed."""
 
     def __init__(self, seed: int, *, takes_runs: bool) -> None:
         self.random = random.Random(seed)
@@ -98,7 +98,7 @@ class Chance:
         self.kinds = [self.pick(kinds) for _ in range(6)] + [*kinds]
 
     def batches(self) -> list[list[Change]]:
-        """Some that are handed over at once."""
+        """Some batches that are submitted concurrently."""
         return [
             [self.pick(self.kinds)(self) for _ in range(self.random.randrange(1, 6))]
             for _ in range(self.random.randrange(1, 6))
@@ -136,7 +136,7 @@ class Chance:
 
     def put_messages(self) -> Change:
         queue, lookup_id = self.place()
-        # Sometimes over others, and up to the last LookupIdentifier.
+        # Sometimes in place of existing ones, and up to the largest LookupIdentifier.
         count = min(self.random.randrange(1, 5), (1 << 64) - lookup_id)
         due = self.counts()[0]
         packets = [self.packet() for _ in range(count)]
@@ -200,24 +200,24 @@ else:
 
 
 class StoreHistoryContract(_Base):
-    """Mix this into a C{SynchronousTestCase}: no history makes the store differ from dictionaries.
+    """Mixin for a C{SynchronousTestCase}: compares the store with plain dictionaries over random histories.
 
-    @cvar histories: how many of them are tried.
+    @cvar histories: the number of histories.
     """
 
     reactor: TurnedReactor
     histories = 15
 
     def make_place(self) -> None:
-        """Create another location, in which there is nothing."""
+        """Create another, empty location."""
         raise NotImplementedError
 
     def make_store(self) -> IMessageStore:
-        """A store that is not open, at that location; it is to use C{reactor}."""
+        """Create a store at that location, not open, which uses C{reactor}."""
         raise NotImplementedError
 
     def begin(self) -> None:
-        """Two stores that hold nothing."""
+        """Create two empty stores."""
         self.make_place()
         self.twin = MemoryMessageStore(durable=True)
         self.open()
@@ -225,7 +225,7 @@ class StoreHistoryContract(_Base):
         self.assert_alike(self.store.commit(queues), self.twin.commit(queues))
 
     def open(self) -> None:
-        """Open both; they find the same."""
+        """Open both stores, and compare their snapshots."""
         self.store = self.make_store()
         found, expected = self.done(self.store.open()), self.done(self.twin.open())
         self.assertEqual(list(found.queues), list(expected.queues))
@@ -244,7 +244,7 @@ class StoreHistoryContract(_Base):
         return outcome
 
     def assert_alike(self, ours: Deferred[Any], twins: Deferred[Any]) -> None:
-        """Both have the same result, or the same failure."""
+        """Assert that both have the same result, or the same failure."""
         found, expected = self.reactor.outcome(ours), self.reactor.outcome(twins)
         if isinstance(expected, Failure):
             assert isinstance(found, Failure), found
@@ -253,7 +253,7 @@ class StoreHistoryContract(_Base):
             self.assertEqual(found, expected)
 
     def commit(self, chance: Chance) -> None:
-        """Some batches, all pending at once, and a read behind them."""
+        """Commit some batches, all pending at once, followed by a read."""
         batches = chance.batches()
         queue, lookup_id = chance.place()
         commits = [self.store.commit(changes) for changes in batches]
@@ -263,7 +263,7 @@ class StoreHistoryContract(_Base):
         self.assert_alike(reading, self.twin.read(queue, [lookup_id]))
 
     def look(self, chance: Chance) -> None:
-        """Ask for all that can be asked for."""
+        """Compare the results of every read."""
         store, twin = self.store, self.twin
         for queue in QUEUES:
             for lookup_id in LOOKUP_IDS:
@@ -275,7 +275,7 @@ class StoreHistoryContract(_Base):
             self.look_at_events(some_owner, chance.random.randrange(1, 9))
 
     def look_at_events(self, owner: bytes | None, limit: int) -> None:
-        """The events are the same, under rising numbers."""
+        """Assert that the events are the same, under increasing numbers."""
         found = self.done(self.store.read_events(0, 1000, owner))
         expected = self.done(self.twin.read_events(0, 1000, owner))
         self.assertEqual([entry.event for entry in found], [entry.event for entry in expected])
@@ -287,9 +287,7 @@ class StoreHistoryContract(_Base):
         self.assertEqual(list(some), later[:limit])
 
     def look_at_log(self, queue: UUID, after: int, limit: int) -> None:
-        """The entries are the same, under rising numbers; some numbers that were never seen may be left
-        out.
-        """
+        """Assert that the entries are the same, under increasing numbers; numbers may have gaps."""
         found = self.done(self.store.read_log(queue, 0, 1000))
         expected = self.done(self.twin.read_log(queue, 0, 1000))
         self.assertEqual([_plain(entry) for entry in found], [_plain(entry) for entry in expected])
@@ -307,7 +305,7 @@ class StoreHistoryContract(_Base):
         self.assertEqual(list(some), later[:limit])
 
     def test_any_history(self) -> None:
-        """It answers as plain dictionaries do, over any sequence of batches, reads and restarts."""
+        """The store agrees with plain dictionaries, over any sequence of batches, reads and restarts."""
         for seed in range(self.histories):
             self.begin()
             chance = Chance(seed, takes_runs=IMessageRuns.providedBy(self.store))

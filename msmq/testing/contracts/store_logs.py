@@ -1,4 +1,4 @@
-"""The contract of L{IMessageStore}: message logs."""
+"""Contract of every L{IMessageStore}: message logs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MEBIBYTE = 1024 * 1024
 def log(
     lookup_id: int, packet: bytes = b"packet", arrived: float = 1.0, *, queue: QueueDefinition = ORDERS
 ) -> AppendLog:
-    """A change that appends a message to the message log of a queue."""
+    """Create a change that appends a message to the message log of a queue."""
     return AppendLog(queue.identifier, lookup_id, packet, arrived)
 
 
 def trim(
     before: float | None = None, keep_bytes: int | None = None, *, queue: QueueDefinition = ORDERS
 ) -> TrimLog:
-    """A change that trims the message log of a queue."""
+    """Create a change that trims the message log of a queue."""
     return TrimLog(queue.identifier, before, keep_bytes)
 
 
@@ -33,7 +33,7 @@ class LogContract(StoreContract):
         return [entry.packet for entry in await store.read_log(queue.identifier, 0, 10_000)]
 
     async def assert_extent(self, store: IMessageStore, queue: QueueDefinition = ORDERS) -> LogExtent:
-        """The extent says what reading finds."""
+        """Assert that the extent agrees with the entries."""
         extent = await store.log_extent(queue.identifier)
         entries = await store.read_log(queue.identifier, 0, 10_000)
         expected = LogExtent()
@@ -44,7 +44,7 @@ class LogContract(StoreContract):
         return extent
 
     async def test_log_is_read(self) -> None:
-        """Entries come back as they were appended, the oldest first, each under a larger number."""
+        """Entries are read unchanged, the oldest first, under increasing numbers."""
         store = await self.opened(PutQueue(ORDERS))
         await store.commit([log(HIGHEST, b"one", 5.5), log(2, b"", 4.0)])
         await store.commit([log(2, bytes(range(256)), 6.0)])
@@ -73,7 +73,7 @@ class LogContract(StoreContract):
         self.assertEqual([entry.packet for entry in read], [b"%d" % number for number in range(25)])
 
     async def test_log_of_large_packets(self) -> None:
-        """However large the packets are, one at least is read, and all in the end."""
+        """A read returns at least one entry, of any size, and repeated reads return all."""
         store = await self.opened(PutQueue(ORDERS))
         for number in range(4):
             await store.commit([log(number, bytes([number]) * (4 * MEBIBYTE))])
@@ -85,7 +85,7 @@ class LogContract(StoreContract):
         self.assertEqual(read, [0, 1, 2, 3])
 
     async def test_log_outlives_its_messages(self) -> None:
-        """An entry stays when its message is removed, and does not bring it back."""
+        """An entry stays when its message is removed, and the message stays removed."""
         store = await self.opened(PutQueue(ORDERS))
         await store.commit([put(1, b"one"), log(1, b"one")])
         await store.commit([remove(1)])
@@ -93,7 +93,7 @@ class LogContract(StoreContract):
         self.assertEqual(await self.logged(store), [b"one"])
 
     async def test_logs_keep_apart(self) -> None:
-        """Each queue has its own log; the numbers rise over all of them."""
+        """Each queue has its own log; the numbers increase over all logs."""
         store = await self.opened(PutQueue(ORDERS), PutQueue(BILLS))
         await store.commit([log(1, b"a"), log(1, b"b", queue=BILLS)])
         await store.commit([log(2, b"c", queue=BILLS), log(2, b"d")])
@@ -133,7 +133,7 @@ class LogContract(StoreContract):
         self.assertEqual(await self.assert_extent(store), LogExtent())
 
     async def test_log_is_trimmed_by_size(self) -> None:
-        """The oldest go, no more of them than have to."""
+        """The minimum number of the oldest entries is removed."""
         store = await self.opened(PutQueue(ORDERS))
         await store.commit([log(number, bytes([number]) * 100) for number in range(10)])
         for keep, left in ((1000, 10), (999, 9), (550, 5), (500, 5), (499, 4), (99, 0)):
@@ -146,7 +146,7 @@ class LogContract(StoreContract):
         self.assertEqual(await self.logged(store), [])
 
     async def test_log_is_trimmed_by_both(self) -> None:
-        """By age first; what is left counts against the size."""
+        """Entries are trimmed by age first; the rest counts towards the size."""
         store = await self.opened(PutQueue(ORDERS))
         await store.commit([log(number, b"12345", float(number)) for number in range(10)])
         await store.commit([trim(4.0, 20)])
@@ -195,7 +195,7 @@ class LogContract(StoreContract):
         await self.assert_extent(store)
 
     async def test_log_goes_with_its_queue(self) -> None:
-        """A queue that is removed takes its log with it, and one of the same identifier has none."""
+        """Removing a queue removes its log; a new queue of the same identifier has none."""
         store = await self.opened(PutQueue(ORDERS), log(1), RemoveQueue(ORDERS.identifier))
         self.assertEqual(await self.logged(store), [])
         self.assertEqual(await store.log_extent(ORDERS.identifier), LogExtent())
@@ -206,7 +206,7 @@ class LogContract(StoreContract):
         await self.assert_extent(store)
 
     async def test_log_after_a_restart(self) -> None:
-        """A durable store still has its logs, trimmed as they were."""
+        """A durable store has its trimmed logs after a restart."""
         store = await self.opened(PutQueue(ORDERS), *(log(number, b"%d" % number) for number in range(5)))
         await store.commit([trim(keep_bytes=3)])
         extent = await self.assert_extent(store)

@@ -1,4 +1,4 @@
-"""The contract of L{IMessageStore}: messages that move, are counted, and are searched for."""
+"""Contract of every L{IMessageStore}: moves, abort counts and searches."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def move(
     moves: int = 0,
     is_express: bool = False,
 ) -> MoveMessage:
-    """A change that moves a message to another queue."""
+    """Create a change that moves a message to another queue."""
     return MoveMessage(
         queue.identifier, lookup_id, target.identifier, new_lookup_id, due, aborts, moves, is_express
     )
 
 
 class MoveContract(StoreContract):
-    """Moving, counting aborts, finding."""
+    """Moving messages, counting aborts, finding messages."""
 
     async def bills(self, store: IMessageStore, *lookup_ids: int) -> Sequence[bytes]:
         return await store.read(BILLS.identifier, lookup_ids)
@@ -57,7 +57,7 @@ class MoveContract(StoreContract):
         )
 
     async def test_message_moves(self) -> None:
-        """A message that moves is in the target, under its new LookupIdentifier, and nowhere else."""
+        """A moved message is only in the target, under its new LookupIdentifier."""
         store = await self.both_queues()
         await store.commit([move(1, HIGHEST)])
         await self.assert_missing(store, 1)
@@ -65,7 +65,7 @@ class MoveContract(StoreContract):
         self.assertEqual(list(await self.packets(store, 2)), [b"two"])
 
     async def test_moved_message_after_a_restart(self) -> None:
-        """It keeps its ArrivalTime; when it is due and its counts are those of the move."""
+        """It keeps its ArrivalTime; its expiry and counts are those of the move."""
         store = await self.opened(PutQueue(ORDERS), PutQueue(BILLS), put(1, b"one", due=5, aborts=1, moves=1))
         await store.commit([move(1, 7, due=None, aborts=2, moves=3)])
         snapshot = await self.snapshot(store)
@@ -81,7 +81,7 @@ class MoveContract(StoreContract):
         self.assertEqual(list(await self.bills(store, 9, 8)), [b"nine", b"two"])
 
     async def test_moving_into_an_unknown_queue(self) -> None:
-        """The batch fails whole when the target is not kept, or was removed before in the batch."""
+        """The whole batch fails if the target does not exist, or was removed earlier in the batch."""
         store = await self.opened(PutQueue(ORDERS), put(1, b"one"))
         error = await self.refused(store.commit([remove(1), move(1, 7)]), UnknownQueue)
         self.assertEqual(error.queue, BILLS.identifier)
@@ -105,14 +105,14 @@ class MoveContract(StoreContract):
             )
 
     async def test_moving_onto_another(self) -> None:
-        """A message at the position that another comes to is replaced by it."""
+        """A moved message replaces one at its new position."""
         store = await self.both_queues()
         await store.commit([move(1, 9)])
         self.assertEqual(list(await self.bills(store, 9)), [b"one"])
         await self.assert_missing(store, 1)
 
     async def test_moving_on(self) -> None:
-        """A message that moves twice in one batch is only where it came to at last."""
+        """A message that moves twice in one batch is only at its last position."""
         store = await self.both_queues()
         await store.commit([move(1, 5), move(5, 6, queue=BILLS, target=ORDERS), move(6, 7)])
         self.assertEqual(list(await self.bills(store, 7)), [b"one"])
@@ -127,7 +127,7 @@ class MoveContract(StoreContract):
         await self.assert_missing(store, 3)
 
     async def test_putting_and_moving(self) -> None:
-        """A message moves in the batch in which it was put, and its position is free again."""
+        """A message can move in the batch in which it was put, and its first position is free again."""
         store = await self.both_queues()
         await store.commit(
             [put(3, b"three"), move(3, 3, moves=1), put(3, b"other"), move(2, 2), put(2, b"new")]
@@ -145,13 +145,13 @@ class MoveContract(StoreContract):
         await self.assert_no_bill(store, 4)
 
     async def test_emptying_a_position_for_a_move(self) -> None:
-        """A position that was emptied, or filled, earlier in the batch takes the message that moves there."""
+        """A message can move to a position that was emptied, or filled, earlier in the batch."""
         store = await self.both_queues()
         await store.commit([remove(9, queue=BILLS), move(1, 9), put(8, b"eight", queue=BILLS), move(2, 8)])
         self.assertEqual(list(await self.bills(store, 9, 8)), [b"one", b"two"])
 
     async def test_moving_nothing_onto_what_was_aborted(self) -> None:
-        """The count of a message stays, though one that is not kept was to replace it."""
+        """The move of a missing message does not affect the AbortCount of the message at its target."""
         store = await self.both_queues()
         await store.commit([PutAborts(BILLS.identifier, 9, 7), move(5, 9, aborts=2)])
         snapshot = await self.snapshot(store)
@@ -159,7 +159,7 @@ class MoveContract(StoreContract):
             self.assertEqual(list(snapshot.messages[BILLS.identifier]), [(9, 4, ARRIVED, None, 7, 0)])
 
     async def test_queue_that_is_removed_after_a_move(self) -> None:
-        """With its new queue a message is gone; with its old one it is not."""
+        """A moved message is removed with its new queue, not with its old one."""
         store = await self.both_queues()
         await store.commit(
             [move(9, 9, queue=BILLS, target=ORDERS), move(1, 1), RemoveQueue(BILLS.identifier)]
@@ -180,7 +180,7 @@ class MoveContract(StoreContract):
         await self.assert_missing(store, 0)
 
     async def test_aborts_are_counted(self) -> None:
-        """The AbortCount changes and nothing else; of a message that is not kept, nothing."""
+        """Only the AbortCount changes; for a missing message there is no effect."""
         store = await self.opened(PutQueue(ORDERS), put(1, b"one", due=5, moves=2), put(2, b"two", aborts=1))
         queue = ORDERS.identifier
         await store.commit(
@@ -197,7 +197,7 @@ class MoveContract(StoreContract):
             )
 
     async def test_aborts_and_moves_in_one_batch(self) -> None:
-        """The count that came last holds, be it of the move or of the abort."""
+        """The last count in a batch applies, of the move or of the abort."""
         store = await self.both_queues()
         await store.commit(
             [
@@ -233,7 +233,7 @@ class MoveContract(StoreContract):
         self.assertEqual(list(await store.find(identity(BOB, 6))), [])
 
     async def test_message_is_found_where_it_is_now(self) -> None:
-        """One that moved is found at its new position, one that was replaced or removed not at all."""
+        """A moved message is found at its new position; a replaced or removed one is not found."""
         store = await self.opened(PutQueue(ORDERS), PutQueue(BILLS))
         await store.commit([put(number, packet_of(ALICE, number)) for number in range(5)])
         commits = [

@@ -1,4 +1,4 @@
-"""The contract of L{IMessageStore}: what is taken over from another store keeps its numbers."""
+"""Contract of every L{IMessageStore}: restored entries of another store keep their numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RestoreContract(StoreContract):
     """Changes that a migration writes."""
 
     async def test_restored_log(self) -> None:
-        """Entries have the numbers that they had, and what is appended later has larger ones."""
+        """Restored entries keep their numbers, and later entries have larger ones."""
         store = await self.opened(PutQueue(ORDERS), PutQueue(BILLS))
         entries = (LoggedPacket(7, HIGHEST, b"seven", 1.5), LoggedPacket(9, 1, b"nine", 2.5))
         await store.commit(
@@ -45,7 +45,7 @@ class RestoreContract(StoreContract):
         self.assertEqual(await store.log_extent(ORDERS.identifier), LogExtent(7, 11, 3, 15))
 
     async def test_restored_log_is_trimmed(self) -> None:
-        """A log that was taken over is trimmed like any other."""
+        """A restored log is trimmed like any other."""
         store = await self.opened(PutQueue(ORDERS))
         entries = tuple(LoggedPacket(number, number, b"entry", float(number)) for number in (3, 5, 8))
         await store.commit([RestoreLog(ORDERS.identifier, 3, entries)])
@@ -53,7 +53,7 @@ class RestoreContract(StoreContract):
         self.assertEqual(await store.log_extent(ORDERS.identifier), LogExtent(8, 8, 1, 5))
 
     async def test_restored_log_needs_a_queue(self) -> None:
-        """Entries for a queue that is not kept are refused."""
+        """Entries for an unknown queue are refused."""
         store = await self.opened(PutQueue(ORDERS))
         await self.refused(store.commit([RestoreLog(BILLS.identifier, 1)]), UnknownQueue)
 
