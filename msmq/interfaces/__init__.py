@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         ReceivedMessage,
     )
     from msmq.interfaces.routing import IRouter, NoRoute
+    from msmq.interfaces.server_program import IServerProgram
     from msmq.interfaces.session import IConnector, ISession
     from msmq.interfaces.session_policy import ISessionPolicy, SessionPeer
     from msmq.interfaces.sessions import ISessions
@@ -135,6 +136,7 @@ __all__ = [
     "IRouter",
     "IRouterFactory",
     "IServedDirectory",
+    "IServerProgram",
     "ISession",
     "ISessionPolicy",
     "ISessionPolicyFactory",
@@ -201,6 +203,7 @@ _MODULES: Final = {
         "IWatchedDirectory",
     ),
     "msmq.interfaces.access": ("Account", "AccountUnknown", "IAccessControl", "IAccounts", "Ruling"),
+    "msmq.interfaces.server_program": ("IServerProgram",),
     "msmq.interfaces.plugins": (
         "DirectoryContext",
         "IAccessControlFactory",

@@ -183,17 +183,17 @@ class Session:
             self._receive_internal(packet, now)
             self._end_of_arrivals(now)
             return False
-        limit = min(len(arrived), portion_end(core, start))
+        portion = arrived[start : portion_end(core, start)]
         end = start
-        while end < limit:
-            packet, session_header = arrived[end]
+        for packet, session_header in portion:
             if packet[2] & _INTERNAL:
                 break
             end += 1
             if session_header is not None:
                 # It is compared with the messages that are counted by then.
                 break
-        portion = arrived[start:end]
+        if end < start + len(portion):
+            portion = portion[: end - start]
         self._passed(end)
         # In OPEN the machine would do the same; looking it up costs as much as several messages.
         if core.state is SessionState.OPEN:

@@ -105,6 +105,7 @@ INTERFACES = [
     "IRouter",
     "IRouterFactory",
     "IServedDirectory",
+    "IServerProgram",
     "ISession",
     "ISessionPolicy",
     "ISessionPolicyFactory",
