@@ -423,11 +423,17 @@ class IInspection(Interface):
     def outgoing() -> Sequence[OutgoingQueueSummary]:
         """Every outgoing queue."""
 
+    def each_outgoing() -> Iterator[OutgoingQueueSummary]:
+        """The same, one at a time; see L{each_queue}."""
+
     def outgoing_queue(name: str) -> OutgoingQueueSummary:
         """One outgoing queue, by its format name."""
 
     def sessions() -> Sequence[SessionSummary]:
         """Every session, in both directions."""
+
+    def each_session() -> Iterator[SessionSummary]:
+        """The same, one at a time, for a caller that pauses in between: those that end then are included."""
 
     def transactions() -> Sequence[TransactionSummary]:
         """Every transaction that has not ended."""

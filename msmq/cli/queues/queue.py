@@ -195,9 +195,7 @@ def queue_pause(settings: Settings, path: str) -> None:
     The pause includes subqueues, and persists across restarts.  Messages that a reader has already locked can
     still be confirmed; peek, browse, move and purge see all messages.
     """
-    with settings.naming(path):
-        settings.output.one(settings.client.pause_queue(path))
-    settings.output.flush()
+    _pause(settings, path, settings.client.pause_queue)
 
 
 @queue.command("resume")
@@ -206,8 +204,17 @@ def queue_pause(settings: Settings, path: str) -> None:
 @pass_settings
 def queue_resume(settings: Settings, path: str) -> None:
     """Let the readers of the paused queue PATH go on."""
-    with settings.naming(path):
-        settings.output.one(settings.client.resume_queue(path))
+    _pause(settings, path, settings.client.resume_queue)
+
+
+def _pause(settings: Settings, path: str, action: Callable[[str], dict[str, Any]]) -> None:
+    """Pause or resume a queue, or each that matches a pattern."""
+    if is_pattern(path):
+        done = [action(queue["path"]) for queue in local_queues(settings, [path])]
+        settings.output.many(done, (*_COLUMNS, "paused"))
+    else:
+        with settings.naming(path):
+            settings.output.one(action(path))
     settings.output.flush()
 
 

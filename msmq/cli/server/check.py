@@ -78,7 +78,9 @@ class _Findings:
     "--queue", "paths", metavar="PATH", multiple=True, help="A queue to check; repeatable.  [default: all]"
 )
 @click.option("--messages", metavar="W,C", type=_OPTION, help="Messages in one queue.")
-@click.option("--age", metavar="W,C", type=_OPTION, help="Age of the first message of one queue, in seconds.")
+@click.option(
+    "--age", metavar="W,C", type=_OPTION, help="Age of the oldest message of one queue, in seconds."
+)
 @click.option("--quota", metavar="W,C", type=_OPTION, help="Used percent of the quota of one queue.")
 @click.option("--outgoing", metavar="W,C", type=_OPTION, help="Pending messages for one destination.")
 @click.option(
@@ -108,7 +110,7 @@ def check(
         _check_server(found, status, dead_letters)
         queues = [client.queue(path) for path in paths] if paths else client.queues()
         for queue in queues:
-            _check_queue(settings, found, queue, messages or _NEVER, age, quota or _NEVER, bool(paths))
+            _check_queue(found, queue, messages or _NEVER, age, quota or _NEVER, bool(paths))
         if outgoing is not None:
             for each in client.outgoing():
                 found.judge(
@@ -142,7 +144,6 @@ def _check_server(found: _Findings, status: dict[str, Any], dead_letters: Thresh
 
 
 def _check_queue(
-    settings: Settings,
     found: _Findings,
     queue: dict[str, Any],
     messages: Thresholds,
@@ -160,21 +161,21 @@ def _check_queue(
         if shows_figures:
             found.figures.append(quota.perfdata(f"quota {path}", used, "%"))
     if age is not None:
-        seconds = _age(settings, path) if count else 0.0
-        found.judge(age.severity(seconds), f"the first message of {path} has waited for {seconds:.0f} s")
+        seconds = _age(queue)
+        found.judge(age.severity(seconds), f"the oldest message of {path} is {seconds:.0f} s old")
         if shows_figures:
             found.figures.append(age.perfdata(f"age {path}", seconds, "s"))
 
 
-def _age(settings: Settings, path: str) -> float:
-    """Age in seconds of the first receivable message of a queue; 0 for none."""
+def _age(queue: dict[str, Any]) -> float:
+    """Age in seconds of the oldest receivable message of a queue; 0 for none."""
     import time
     from datetime import datetime
 
-    for value in settings.client.browse(path, limit=1, bodies=False):
-        if "arrived_time" in value:
-            return max(0.0, round(time.time() - datetime.fromisoformat(value["arrived_time"]).timestamp(), 1))
-    return 0.0
+    oldest = queue["oldest_message_time"]
+    if oldest is None:
+        return 0.0
+    return max(0.0, round(time.time() - datetime.fromisoformat(oldest).timestamp(), 1))
 
 
 def _print(settings: Settings, found: _Findings, status: dict[str, Any]) -> None:

@@ -126,6 +126,8 @@ def _of_queue(queue: Mapping[str, Any], wall: float) -> Iterator[Alarm]:
         used = held / (quota * 1024) if quota else 1.0
         if used >= NEARLY_FULL:
             yield Alarm(2 if used >= 1 else 1, path, f"{path}: {used:.0%} of the quota used")
+    if queue.get("paused"):
+        yield Alarm(1, path, f"{path}: paused for its readers: msmq queue resume")
     oldest = queue.get("oldest_message_time")
     if oldest is not None and queue["type"] != "system":
         age = wall - datetime.fromisoformat(oldest).timestamp()

@@ -200,7 +200,11 @@ class ManagerInspection:
 
     def outgoing(self) -> list[OutgoingQueueSummary]:
         """See L{IInspection.outgoing}."""
-        return self._parts.outgoing_holds.summarize_all(self._model.outgoing_queues())
+        return list(self.each_outgoing())
+
+    def each_outgoing(self) -> Iterator[OutgoingQueueSummary]:
+        """See L{IInspection.each_outgoing}."""
+        return self._parts.outgoing_holds.each_summary(self._model.outgoing_queues())
 
     def outgoing_queue(self, name: str) -> OutgoingQueueSummary:
         """See L{IInspection.outgoing_queue}.
@@ -211,11 +215,15 @@ class ManagerInspection:
 
     def sessions(self) -> list[SessionSummary]:
         """See L{IInspection.sessions}."""
+        return list(self.each_session())
+
+    def each_session(self) -> Iterator[SessionSummary]:
+        """See L{IInspection.each_session}."""
         peers = self._parts.peers
-        return [
-            summarize_session(connection, peers.clock_skew(connection), peers.other_addresses(connection))
-            for connection in self._parts.sessions.connections
-        ]
+        for connection in list(self._parts.sessions.connections):
+            yield summarize_session(
+                connection, peers.clock_skew(connection), peers.other_addresses(connection)
+            )
 
     def transactions(self) -> list[TransactionSummary]:
         """See L{IInspection.transactions}."""

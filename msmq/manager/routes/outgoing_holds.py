@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import ClassVar
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, Final
 
 from twisted.logger import Logger
 
@@ -17,6 +17,9 @@ from msmq.manager.routes.outgoing_redirects import OutgoingRedirects
 from msmq.queues.holds import Holds, host_text
 from msmq.queues.leaving.transaction import NOTHING_UNCOMMITTED
 from msmq.queues.outgoing import OutgoingQueue
+
+_SLICE: Final = 100
+"""Queues between two looks at open transactions."""
 
 
 class OutgoingHolds:
@@ -85,15 +88,23 @@ class OutgoingHolds:
 
     def summarize_all(self, queues: Iterable[OutgoingQueue]) -> list[OutgoingQueueSummary]:
         """Several outgoing queues."""
-        uncommitted = self._performer.model.transacting.uncommitted()
-        summaries = []
-        for queue in queues:
+        return list(self.each_summary(queues))
+
+    def each_summary(self, queues: Iterable[OutgoingQueue]) -> Iterator[OutgoingQueueSummary]:
+        """The same, one at a time, for a caller that pauses in between; deleted ones are left out."""
+        transacting = self._performer.model.transacting
+        uncommitted = transacting.uncommitted()
+        for number, queue in enumerate(list(queues), 1):
+            if number % _SLICE == 0:
+                # The caller may have paused meanwhile.
+                uncommitted = transacting.uncommitted()
+            if queue.is_deleted:
+                continue
             reasons = [reason.value for reason in self._transfer.hops.held_by(queue)]
             unsent = uncommitted.get(queue, NOTHING_UNCOMMITTED)
             redirected_to = self._redirects.host(queue)
             next_attempt = self._transfer.next_attempt(queue)
-            summaries.append(summarize_outgoing(queue, unsent, reasons, redirected_to, next_attempt))
-        return summaries
+            yield summarize_outgoing(queue, unsent, reasons, redirected_to, next_attempt)
 
     def retry_now(self, text: str) -> OutgoingQueueSummary:
         """Dial the next hop of a name now, if it waits for the next attempt.

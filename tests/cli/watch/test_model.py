@@ -148,12 +148,14 @@ class AlarmTests(ModelTestCase):
         """Quotas that are nearly used, messages that are not read, and next hops that are not reached."""
         old: dict[str, Any] = {"oldest_message_time": moment(WALL - 7300)}
         queues = (queue("full", messages=1, quota=1), queue("old", **old), queue("s", type="system", **old))
-        self.model.take(sample(0, queues, (outgoing(BETA, messages=3, state="WAITING"),)))
+        held = queue("held", paused=True)
+        self.model.take(sample(0, (*queues, held), (outgoing(BETA, messages=3, state="WAITING"),)))
         self.assertEqual(
             self.alarms(),
             [
                 "full: 98% of the quota used",
                 "old: not read, the oldest message is 2 h 1 m old",
+                "held: paused for its readers: msmq queue resume",
                 f"{BETA}: 3 messages, WAITING",
             ],
         )

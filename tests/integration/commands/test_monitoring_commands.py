@@ -22,7 +22,7 @@ class CheckTests(CommandTestCase):
             self.assertEqual((ended.status, ended.objects[0]["status"]), (status, word))
         aged = await self.msmq("check", "--queue", ORDERS, "--age", ",0")
         self.assertEqual(aged.status, 2)
-        self.assertIn(f"the first message of {ORDERS} has waited for", aged.output.decode())
+        self.assertIn(f"the oldest message of {ORDERS} is", aged.output.decode())
         gone = await self.msmq("check", "--control", "/nonexistent/socket")
         self.assertEqual((gone.status, gone.output[:15]), (2, b"MSMQ CRITICAL -"))
 

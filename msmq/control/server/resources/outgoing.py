@@ -29,7 +29,7 @@ class OutgoingResources:
     async def outgoing(self, request: ControlRequest) -> bytes | None:
         """Every outgoing queue."""
         without_parameters(request)
-        return await self._context.listed(request, self._manager.inspection.outgoing())
+        return await self._context.listed(request, self._manager.inspection.each_outgoing())
 
     @app.route("/v1/outgoing/<path:name>", methods=["GET"])
     def outgoing_queue(self, request: ControlRequest, name: str) -> bytes:

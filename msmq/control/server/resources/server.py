@@ -60,7 +60,7 @@ class ServerResources:
     async def sessions(self, request: ControlRequest) -> bytes | None:
         """The sessions with other queue managers."""
         without_parameters(request)
-        return await self._context.listed(request, self._inspection.sessions())
+        return await self._context.listed(request, self._inspection.each_session())
 
     @app.route("/v1/route", methods=["GET"])
     async def route(self, request: ControlRequest) -> bytes:
