@@ -1,4 +1,4 @@
-"""The base class of brokers of one's own."""
+"""Base class of brokers: receivers of messages with a queue manager of their own."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class Broker(Service):
         return later(min(LONGEST_RETRY, 2.0 ** min(message.attempt - 1, 10)))
 
     def lane(self, message: ReceivedMessage) -> Hashable | None:
-        """What messages that are processed one after the other have in common; C{None} for no order.
+        """The key of the messages that are processed one after the other; C{None} for no order.
 
         By default the queue of a message, and for a transactional one also the queue manager that sent it, as
         the protocol promises their order ([MS-MQQB] 3.1.1.1.1.8). It is called once for each message.

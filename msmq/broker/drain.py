@@ -50,7 +50,7 @@ class Handler(Protocol):
         """Decide about a message whose processing has raised an error."""
 
     def lane(self, message: ReceivedMessage) -> Hashable | None:
-        """What messages that are processed in order have in common; C{None} for no order."""
+        """The key of the messages that are processed in order; C{None} for no order."""
 
 
 class Drain:
@@ -258,7 +258,7 @@ class Drain:
             self._detach(self._serve(lane))
 
     def _key(self, taken: TakenMessage) -> Hashable:
-        """The lane of a message: what the broker says, or the message alone."""
+        """The key of a message: that of the broker, or one for the message alone."""
         try:
             key = self._handler.lane(taken.message)
             hash(key)

@@ -77,7 +77,7 @@ class TakenMessage:
 class Lane:
     """Messages that are processed one after the other.
 
-    @ivar key: what they have in common.
+    @ivar key: their common key.
     @ivar is_parked: whether the first one waits because of L{later<msmq.broker.outcomes.later>}.
     @ivar is_processing: whether the first one is being processed.
     """

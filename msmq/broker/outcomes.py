@@ -61,7 +61,7 @@ def reject(message_class: MessageClass = MessageClass.NACK_RECEIVE_REJECTED, rea
     """The message will not be processed: it is removed, with the negative acknowledgements and dead letters
     that its sender asked for ([MS-MQDMPR] 3.1.1.12).
 
-    @param message_class: what the sender is told, one of the C{NACK_} classes.
+    @param message_class: the class of the negative acknowledgement, one of the C{NACK_} classes.
     @param reason: a text for the event log, which C{msmq explain} shows.
     @raise LocalProtocolError: C{message_class} is not such a class, or C{reason} is not a str.
     """

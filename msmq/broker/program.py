@@ -65,7 +65,7 @@ class SessionHandler(Handler, Protocol):
 
 @implementer(IServerProgram)
 class BrokerProgram:
-    """The part of a broker that works with a queue manager, whatever runs that.
+    """Processing of messages by a broker with a given queue manager, in any server.
 
     @param broker: its coroutines.
     @param queues: the declared queues; C{None} for every private queue, created on demand.
@@ -151,7 +151,7 @@ class BrokerProgram:
         self._release_held()
 
     def end(self) -> Deferred[None]:
-        """Finish what is in process, and end."""
+        """Finish the messages in process, and end."""
         return Deferred.fromCoroutine(self._end())
 
     # Called by the broker

@@ -23,7 +23,7 @@ class Intake(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether so many messages wait that no more are read."""
+        """Whether the limit on pending messages is reached, so that no more are read."""
 
     def capacity(self) -> Deferred[bool]:
         """Fires with true when more messages may be read, and with false when that has taken too long."""
@@ -52,7 +52,7 @@ class BrokerSession(SessionProtocol):
         self._intake = intake
 
     def may_open(self) -> bool:
-        """Refuse further sessions while so many messages wait that none would be read."""
+        """Refuse further sessions while the limit on pending messages is reached."""
         return super().may_open() and not self._intake.is_full
 
     def session_opened(self) -> None:

@@ -14,7 +14,7 @@ from msmq.structures.status import MQError
 
 @attrs.frozen
 class MessageChange:
-    """What became of one message.
+    """Result of an operation on one message.
 
     @ivar identifier: C{None} of one that was removed and could not be read.
     @ivar new: the identifier of the message that was sent in its place, or as its copy.

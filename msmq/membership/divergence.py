@@ -1,6 +1,6 @@
 """Divergence of a directory object from the queue manager's own object, and the policy for it.
 
-[MS-MQDMPR] 3.1.7.1.25 takes over whatever the directory has.  A directory has more writers than the queue
+[MS-MQDMPR] 3.1.7.1.25 adopts every value of the directory.  A directory has more writers than the queue
 manager: a change there that loosens a queue (authentication, encryption or journaling off, a smaller quota, a
 wider list) is not adopted unless the configuration allows it, and reported in both cases.
 """

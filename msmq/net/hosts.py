@@ -115,7 +115,7 @@ class HostTable:
         return cls({host_key(name): parse_host_entry(value) for name, value in hosts.items()})
 
     def find(self, name: str) -> HostEntry | None:
-        """The entry of a computer name or address, whatever its spelling."""
+        """The entry of a computer name or address, in any spelling."""
         return self.entries.get(host_key(name))
 
 

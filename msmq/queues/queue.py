@@ -420,7 +420,7 @@ class Queue:
     def pack(self) -> None:
         """Pack messages that were not used lately, a bounded number.
 
-        Whatever has available positions of this queue from before has to use L{MessagePosition.current}.
+        Code that holds available positions of this queue from before has to use L{MessagePosition.current}.
         """
         for number, level in enumerate(self._levels):
             if level is not None and len(level.ripe) > SPARE and self.may_pack(number):

@@ -67,7 +67,7 @@ class NoRoute(MQError):
     MQ_ERROR_MACHINE_NOT_FOUND if source or destination is unknown, MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE if
     no route connects them.
 
-    @ivar reason: the rule that failed, or whatever a router of another kind has for it.
+    @ivar reason: the rule that failed, or the reason given by a router of another kind.
     """
 
     def __init__(self, reason: object, detail: str = "") -> None:

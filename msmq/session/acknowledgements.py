@@ -83,7 +83,7 @@ def ack_send_expired(core: SessionCore, now: Moment) -> None:
 def begin_processing(core: SessionCore, now: Moment) -> None:
     """Delivered messages take time: acknowledge at intervals until L{end_processing}.
 
-    The peer closes a session on which it hears nothing for AckWaitTimeout ([MS-MQQB] 3.1.6.3), and would send
+    The peer closes a session without acknowledgements for AckWaitTimeout ([MS-MQQB] 3.1.6.3), and would send
     the messages again, which then take as long again.
     """
     core.is_processing = True
@@ -139,7 +139,7 @@ def acknowledgement_for_carrier(core: SessionCore, now: Moment) -> SessionHeader
 def persisted(core: SessionCore, through: int, now: Moment) -> None:
     """Recoverable messages up to number C{through} are stored, or permanently refused.
 
-    @raise LocalProtocolError: so many have not arrived.
+    @raise LocalProtocolError: fewer have arrived.
     """
     if through > core.recoverable_message_received_count:
         raise LocalProtocolError(

@@ -28,7 +28,7 @@ class ScrubPolicy:
         return max(1, int(self.bytes_per_second * self.interval))
 
     def wait(self, size: int) -> float:
-        """Seconds until the next step after one that read so many bytes."""
+        """Seconds until the next step after one that read this number of bytes."""
         return max(self.interval, size / self.bytes_per_second)
 
 

@@ -77,7 +77,7 @@ def _currency(data: bytes) -> tuple[str, str]:
 
 
 def _date(data: bytes) -> tuple[str, str]:
-    """Ticks of .NET or days of COM: as ticks, every date of COM since 1899 lies after the year 9999."""
+    """Ticks of .NET or days of COM: as ticks, every date of COM since 1899 is after the year 9999."""
     ticks = int.from_bytes(data, "little", signed=True)
     if 0 <= ticks < LATEST:
         return str(ticks_text(ticks)), " in ticks, as System.Messaging writes it"

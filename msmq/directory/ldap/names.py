@@ -68,7 +68,7 @@ def parent(name: str, levels: int = 1) -> str:
 
 
 def folded(name: str) -> str:
-    """A distinguished name for comparison, whatever its spelling.
+    """A distinguished name in canonical form, for comparison.
 
     @raise DistinguishedNameError: it is none.
     """

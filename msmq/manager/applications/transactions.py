@@ -124,7 +124,7 @@ class Transactions:
         return TransactionHandle(self, transactions.create(identifier, self._performer.clock.now().wall))
 
     def enlist(self, identifier: UUID) -> NoReturn:
-        """[MS-MQDMPR] 3.1.1.14 a transaction with SinglePhase False, which a DTC coordinates: there is none.
+        """[MS-MQDMPR] 3.1.1.14 a transaction with SinglePhase False, which a DTC coordinates: always refused.
 
         @raise MQError: MQ_ERROR_DTC_CONNECT.
         """

@@ -92,7 +92,7 @@ class PeerQueueLimits:
     def _drop_idle(
         self, name: FormatName, host: str, names: Collection[FormatName], *, is_dialled: bool
     ) -> bool:
-        """Count the queues, and drop idle ones if that leaves room for this name."""
+        """Count the queues, and drop idle ones if this name can then have one."""
         model = self._performer.model
         queues = list(model.outgoing_queues())
         idle = [queue for queue in queues if not queue.positions and not queue.users]

@@ -20,7 +20,7 @@ class WaitingAcknowledgements:
     """Looks through the queues of a next hop that was dialled without success.
 
     @param moved: know senders at other addresses, and report what waits.
-    @param trusts: C{trust_identifiers}: an identifier is believed at whatever address, so nothing is sought.
+    @param trusts: C{trust_identifiers}: an identifier is trusted at any address, so no look-up is made.
     """
 
     def __init__(self, hops: NextHops, acks: AckSessions, moved: MovedSenders, *, trusts: bool) -> None:
@@ -65,9 +65,9 @@ class WaitingAcknowledgements:
                 self._moved.report_requested(hop, queue, counts, now)
 
     def seek_senders(self, hop: NextHop, now: float) -> list[NextHop]:
-        """Where the directory has those for whom acknowledgements wait that an address does not take.
+        """Look up in the directory the senders whose acknowledgements wait for an unreachable address.
 
-        What waits for a sender that the directory does not know is reported.
+        Acknowledgements for a sender that the directory does not know are reported.
 
         @param now: seconds since 1970-01-01 UTC.
         @return: the next hops to dial.

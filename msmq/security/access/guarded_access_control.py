@@ -1,4 +1,4 @@
-"""Access control of a plugin or an application, which denies whatever it fails to decide."""
+"""Wrapper of the access control of a plugin or an application: an error in it denies access."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ def other_version(where: object, version: int, ours: int) -> StorageError:
 def without_body(head: bytes, size: int) -> bytes | None:
     """A packet of this size with this beginning and a body of zeros; C{None} if it cannot be determined.
 
-    It cannot where something lies behind the body, or the body begins behind the head, or it is damaged.
+    It cannot if other data follows the body, if the body begins after the head, or if it is damaged.
     """
     packet = head + bytes(size - len(head))
     try:

@@ -90,7 +90,7 @@ class PeerQueueCounts:
 def decide_room(counts: PeerQueueCounts) -> int | None:
     """Decide whether one more outgoing queue is created for a peer, by the queues that have messages.
 
-    @return: how many idle queues are dropped first, if there are so many; C{None} if none is created.
+    @return: the number of idle queues to drop first; C{None} if the queue is not created.
     """
     free = MOST_OUTGOING_QUEUES - (counts.queues - counts.idle)
     is_dialled_much = counts.is_dialled and counts.dialled_of_host >= MOST_DIALLED_FOR_A_HOST

@@ -140,7 +140,7 @@ def method_fault(
 def certificate_fault(
     certificate: SigningCertificate, policy: SigningPolicy, now: float
 ) -> SecurityFault | None:
-    """Why a certificate is refused, whoever its owner is.
+    """The reason to refuse a certificate, for any owner.
 
     @param now: seconds since 1970-01-01 UTC.
     """

@@ -64,7 +64,7 @@ class UnprovenSenders:
         self._senders: dict[Hashable, UnprovenSender] = {}
 
     def __len__(self) -> int:
-        """How many there are, of which some may have come to their end."""
+        """The number of entries, including expired ones."""
         return len(self._senders)
 
     def find(self, sender: Hashable, proof: bytes, now: Moment) -> UnprovenSender | None:

@@ -289,7 +289,7 @@ class LdapConnection:
                 repeatable = False
 
     def close(self) -> None:
-        """Close the connection for good; pending requests fail."""
+        """Close the connection permanently; pending requests fail."""
         self._is_closed = True
         if self._writer is not None:
             self._writer.close()
