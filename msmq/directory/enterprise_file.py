@@ -165,7 +165,7 @@ def check_enterprise(path: Path) -> list[FileProblem]:
         return list(error.problems)
     reading = _read(path, content)
     if not any(problem.is_fault for problem in reading.problems):
-        reading.tell(find_unusable_backups(reading.topology))
+        reading.add_problems(find_unusable_backups(reading.topology))
     return reading.sorted_problems()
 
 
@@ -233,7 +233,7 @@ class _Reading:
             self._add(row, self._user)
         written = (DeclaredAccount(row.path, row.values) for row in (*rows["user"], *rows["group"]))
         self.accounts = gather(written, self.refuse)
-        self._judge(rows)
+        self._check_topology(rows)
 
     def refuse(self, path: KeyPath, problem: str, line: int | None = None, *, is_fault: bool = True) -> None:
         self._refusals += 1
@@ -436,15 +436,15 @@ class _Reading:
             found.append(identifier)
         return tuple(found)
 
-    def _judge(self, rows: Mapping[str, Iterable[_Row]]) -> None:
+    def _check_topology(self, rows: Mapping[str, Iterable[_Row]]) -> None:
         """Validate the topology as a whole."""
         builder = TopologyBuilder()
         add_objects(builder, self.objects, self.addresses)
         built = builder.build()
         self.topology = built.topology
-        self.tell(built.problems)
+        self.add_problems(built.problems)
 
-    def tell(self, problems: Iterable[EnterpriseProblem]) -> None:
+    def add_problems(self, problems: Iterable[EnterpriseProblem]) -> None:
         """Report the problems of the topology, with their lines."""
         for problem in problems:
             line = problem.where.rpartition(":")[2]

@@ -230,8 +230,8 @@ class DiscoveryClient:
         self._run = None
         if run.stored is not None and run.stored.servers:
             self.directory_servers = tuple(server.name for server in run.stored.servers)
-        told = run.stored or (run.latest if self._keeps_networks else None)
-        self.connected_networks = () if told is None else told.connected_networks
+        reply = run.stored or (run.latest if self._keeps_networks else None)
+        self.connected_networks = () if reply is None else reply.connected_networks
         return [DiscoveryEnded(True)]
 
     def _fail(self) -> list[DiscoveryEffect]:

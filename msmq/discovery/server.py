@@ -88,7 +88,7 @@ class DiscoveryServer:
         @param source: the IP address and port that it came from.
         @param is_ipx: received over IPX.
         """
-        outcome = self._judge(datagram, is_ipx)
+        outcome = self._classify(datagram, is_ipx)
         if source is not None and not isinstance(outcome, Unanswered) and not can_be_answered(*source):
             outcome = Unanswered.NO_RETURN_ADDRESS
         if isinstance(outcome, Unanswered):
@@ -97,7 +97,7 @@ class DiscoveryServer:
         self.answered += 1
         return outcome.to_bytes()
 
-    def _judge(self, datagram: bytes, is_ipx: bool) -> TopologyServerReply | Unanswered:
+    def _classify(self, datagram: bytes, is_ipx: bool) -> TopologyServerReply | Unanswered:
         try:
             request = TopologyClientRequest.from_bytes(datagram, is_ipx=is_ipx)
         except RemoteProtocolError:

@@ -47,7 +47,7 @@ class AcknowledgementBatch:
         self._about: list[tuple[UserMessageView, MessageClass]] = []
         self._admission: Admission | None = None
 
-    def tell(
+    def add(
         self,
         views: Iterable[UserMessageView],
         message_class: MessageClass,

@@ -111,7 +111,12 @@ class Parts:
         transactions: TransactionListener,
     ) -> None:
         reactor, clock, new_identifier = runtime.reactor, runtime.clock, runtime.new_identifier
-        directory, router, settings, gate = place.directory, place.router, policy.session, security.gate
+        directory, router, settings, trusted_peers = (
+            place.directory,
+            place.router,
+            policy.session,
+            security.trusted_peers,
+        )
         self.model = model
         self.store = store
         self.sessions = sessions
@@ -141,13 +146,13 @@ class Parts:
                     clock,
                     kept=kept_topology,
                     was_read=client.health.read,
-                    tell=add_objects,
+                    add_objects=add_objects,
                     changed=self.topology_changed,
                     in_thread=runtime.in_thread,
                 )
         self.router = router
         self.destinations = destinations = Destinations(model, clock, self.public)
-        self.peers = Peers(model.identifier, clock, gate, trusts=settings.trust_identifiers)
+        self.peers = Peers(model.identifier, clock, trusted_peers, trusts=settings.trust_identifiers)
         self.answer_room = PeerQueueLimits(performer, self.peers, self)
         certificates = security.providers.make_certificates(clock, runtime.in_thread)
         signer = Signer(
@@ -159,7 +164,7 @@ class Parts:
             certificates,
             sends_sender=security.providers.sends_sender,
         )
-        self.gate = gate
+        self.trusted_peers = trusted_peers
         streams = self.streams = IncomingStreams(settings)
         connectors = Connectors(model, router)
         outbox = self.outbox = Outbox(
@@ -188,10 +193,10 @@ class Parts:
         )
         self.departures = UnreadRemovals(performer, outbox, self.events, self.sequences)
         self.flow = FlowControl(performer, reactor)
-        moved = MovedSenders(self.peers, router, gate, self._note)
+        moved = MovedSenders(self.peers, router, trusted_peers, self._note)
         acks = AckSessions(self.peers, self.redirects)
         self.order_acks = OrderAcks(performer, outbox, streams, acks, reactor)
-        self.turns = ArrivalCommits(performer, settings, streams, self.order_acks, reactor)
+        self.arrival_commits = ArrivalCommits(performer, settings, streams, self.order_acks, reactor)
         local = LocalQueues(performer, outbox, self.events, reactor)
         self.integration: Integration | None = None
         self.directory_effects: DirectoryEffects | None = None
@@ -232,8 +237,10 @@ class Parts:
         self.administration = Administration(
             performer, self.departures, local, self.integration, descriptors, reactor, new_identifier
         )
-        self.permissions = None if descriptors is None else Permissions(performer, local, descriptors, gate)
-        self.ways = RouteTable(model.identifier, router, reactor, self)
+        self.permissions = (
+            None if descriptors is None else Permissions(performer, local, descriptors, trusted_peers)
+        )
+        self.route_table = RouteTable(model.identifier, router, reactor, self)
         self.ciphers = None if directory is None else security.ciphers
         self.decryption = Decryption(reactor, clock, self.ciphers, security.encryption)
         self.encryption = Encryption(
@@ -253,7 +260,7 @@ class Parts:
             security.providers,
             certificates,
             signer,
-            gate,
+            trusted_peers,
             self.decryption,
             descriptors,
             reactor,
@@ -265,8 +272,8 @@ class Parts:
         self.inspector = self.securing.inspector
         refusals = RefusalLog()
         guesses = GuessLimit()
-        acknowledging = AcknowledgingPeers(clock, gate, guesses)
-        self.express_history = ExpressHistory(model.identifier, gate, settings)
+        acknowledging = AcknowledgingPeers(clock, trusted_peers, guesses)
+        self.express_history = ExpressHistory(model.identifier, trusted_peers, settings)
         self.source_journal = SourceJournal(
             performer,
             self.events,
@@ -282,16 +289,16 @@ class Parts:
         arrivals = Arrivals(
             performer,
             outbox,
-            self.turns,
-            Forwarding(performer, role, gate, self.answer_room, connectors),
+            self.arrival_commits,
+            Forwarding(performer, role, trusted_peers, self.answer_room, connectors),
             self.inspector,
             self.express_history,
             Acknowledgements(performer, self.sequences, receivers, acknowledging, guesses, refusals),
-            gate,
+            trusted_peers,
             ArrivalRefusals(
                 performer,
                 self.events,
-                PeerDeadLetters(performer, gate, over_quota=policy.dead_letter_over_quota),
+                PeerDeadLetters(performer, trusted_peers, over_quota=policy.dead_letter_over_quota),
                 self.express_history,
                 refusals,
             ),
@@ -302,7 +309,9 @@ class Parts:
             trusts_identifiers=settings.trust_identifiers,
         )
         self.holds = Holds(is_clone=bool(policy.clone.suspicion))
-        hops = NextHops(sessions, self.peers, acks, moved, self.ways, self.public, self.holds, self.redirects)
+        hops = NextHops(
+            sessions, self.peers, acks, moved, self.route_table, self.public, self.holds, self.redirects
+        )
         waiting = WaitingAcknowledgements(hops, acks, moved, trusts=settings.trust_identifiers)
         dispatcher = Dispatcher(
             performer,
@@ -322,7 +331,7 @@ class Parts:
             self.peers,
             hops,
             SenderSearch(hops, waiting, acks, performer, self),
-            self.ways,
+            self.route_table,
             dispatcher,
             self.deliveries,
             self.source_journal,
@@ -386,7 +395,7 @@ class Parts:
 
     def topology_changed(self) -> None:
         """The router has read a changed enterprise."""
-        self.ways.changed()
+        self.route_table.changed()
 
     async def ask_directory(self, procedure: Procedure[R]) -> R:
         """See L{Integration.ask}."""

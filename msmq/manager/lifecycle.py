@@ -38,7 +38,7 @@ class ManagerLifecycle:
             parts.sequences.load(snapshot.state)
             parts.source_journal.load(snapshot.state)
             parts.deliveries.load(snapshot.state)
-            parts.turns.load(snapshot.state)
+            parts.arrival_commits.load(snapshot.state)
             parts.holds.load(snapshot.state)
             parts.redirects.load(snapshot.state)
             if parts.permissions is not None:
@@ -75,7 +75,7 @@ class ManagerLifecycle:
         parts.logs.start()
         parts.sequences.start()
         parts.source_journal.start()
-        parts.turns.start()
+        parts.arrival_commits.start()
         # Messages that expired while the queue manager was stopped are removed now.
         parts.performer.perform(())
         parts.outgoing_redirects.start()
@@ -110,7 +110,7 @@ class ManagerLifecycle:
         parts.sequences.stop()
         parts.source_journal.stop()
         parts.deliveries.stop()
-        parts.turns.stop()
+        parts.arrival_commits.stop()
         parts.order_acks.stop()
         parts.encryption.stop()
         parts.decryption.stop()

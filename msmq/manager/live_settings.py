@@ -23,7 +23,7 @@ class LiveSettings:
     @ivar send_keys: the limit on message keys.
     @ivar send_key_lifetime: their lifetime in seconds.
     @ivar send_insecure_nacks: [MS-MQQB] 3.1.7.15 SendInsecureNacks.
-    @ivar gate: the addresses that may send unauthenticated messages.
+    @ivar trusted_peers: the addresses that may send unauthenticated messages.
     @ivar encryption: the ciphers.
     @ivar signing: the signatures.
     """
@@ -35,7 +35,7 @@ class LiveSettings:
     send_keys: int
     send_key_lifetime: float
     send_insecure_nacks: bool
-    gate: TrustedPeers
+    trusted_peers: TrustedPeers
     encryption: Preferences
     signing: SigningPolicy
 
@@ -46,11 +46,11 @@ class LiveSettings:
         parts.deliveries.configure(self.delivery_records)
         parts.keyed.keys.configure(self.send_keys, self.send_key_lifetime)
         parts.outbox.configure(send_insecure=self.send_insecure_nacks)
-        parts.gate.configure(self.gate)
+        parts.trusted_peers.configure(self.trusted_peers)
         parts.encryption.configure(self.encryption)
         parts.decryption.configure(self.encryption)
         parts.securing.configure(self.signing)
         parts.sequences.configure(self.session)
         parts.source_journal.configure(self.session)
-        parts.turns.history.configure(self.session)
+        parts.arrival_commits.history.configure(self.session)
         parts.express_history.configure(self.session)

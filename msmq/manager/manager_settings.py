@@ -107,15 +107,15 @@ class EnterpriseSettings:
 class ManagerSecurity:
     """Trust, access control, and the keys and certificates of a queue manager.
 
-    @ivar gate: the addresses that may send unauthenticated messages.
-    @ivar access: controls access to queues by their descriptors; with C{None} the gate is the only check.
+    @ivar trusted_peers: the addresses that may send unauthenticated messages.
+    @ivar access: controls access to queues by their descriptors; with C{None} only the address is checked.
     @ivar ciphers: encrypts and decrypts bodies, with keys that are published in the directory; C{None}
     refuses encrypted messages.
     @ivar encryption: settings of encryption.
     @ivar providers: sign messages and verify signatures.
     """
 
-    gate: TrustedPeers
+    trusted_peers: TrustedPeers
     access: AccessPolicy | None
     ciphers: ICiphers | None
     encryption: Preferences

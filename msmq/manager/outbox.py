@@ -116,20 +116,23 @@ class Outbox:
         answers = self.answers()
         if local:
             arrived = (view for queue, view in arrivals if queue in local)
-            answers.tell(arrived, MessageClass.ACK_REACH_QUEUE)
-        told = [*answers.prepare(), *also(first)]
-        if admission.changes or admission.overflow or told:
-            await undivided(self._store(admission, answers, told))
+            answers.add(arrived, MessageClass.ACK_REACH_QUEUE)
+        consequences = [*answers.prepare(), *also(first)]
+        if admission.changes or admission.overflow or consequences:
+            await undivided(self._store(admission, answers, consequences))
         else:
             self._show(admission, answers)
         return first
 
     async def _store(
-        self, admission: Admission, answers: AcknowledgementBatch | None = None, told: Sequence[Change] = ()
+        self,
+        admission: Admission,
+        answers: AcknowledgementBatch | None = None,
+        consequences: Sequence[Change] = (),
     ) -> None:
         performer = self._performer
         try:
-            await performer.commit([*admission.changes, *told])
+            await performer.commit([*admission.changes, *consequences])
         except Exception:
             self._withdraw(admission)
             if answers is not None:

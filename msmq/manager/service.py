@@ -131,7 +131,7 @@ class QueueManagerService(Service):
         self._life.start()
         if suspicion := self._parts.outgoing_holds.suspicion:
             self.note("clone_suspected", f"{suspicion}; nothing is sent to other queue managers")
-        self._subscriptions.tell(QueueManagerEvent.STARTED)
+        self._subscriptions.notify(QueueManagerEvent.STARTED)
 
     def stopService(self) -> Deferred[None]:
         """[MS-MQQB] 3.1.4.2 Queue Manager Stopped: end the sessions and all waits, then close the store."""
@@ -141,7 +141,7 @@ class QueueManagerService(Service):
 
     def _stopped(self, result: Any) -> Any:
         self.state = ServiceState.STOPPED
-        self._subscriptions.tell(QueueManagerEvent.STOPPED)
+        self._subscriptions.notify(QueueManagerEvent.STOPPED)
         return result
 
     def configure(self, settings: LiveSettings) -> None:
@@ -161,12 +161,12 @@ class QueueManagerService(Service):
         Messages to others wait; local queues are not affected. After a restart it is online.
         """
         self._work.transfer.take_offline()
-        self._subscriptions.tell(QueueManagerEvent.TAKEN_OFFLINE)
+        self._subscriptions.notify(QueueManagerEvent.TAKEN_OFFLINE)
 
     def bring_online(self) -> None:
         """[MS-MQDMPR] 3.1.4.13 Bring Online: accept and dial sessions again, and send pending messages."""
         self._work.transfer.bring_online()
-        self._subscriptions.tell(QueueManagerEvent.BROUGHT_ONLINE)
+        self._subscriptions.notify(QueueManagerEvent.BROUGHT_ONLINE)
 
     @property
     def connection_active(self) -> bool:
@@ -175,7 +175,7 @@ class QueueManagerService(Service):
 
     def trusts(self, address: str) -> bool:
         """Whether the configuration accepts unauthenticated messages from this address."""
-        return self._parts.gate.admits(address)
+        return self._parts.trusted_peers.admits(address)
 
     @property
     def membership(self) -> Membership | None:

@@ -312,7 +312,7 @@ class DirectoryAccess:
         if held is None:
             return
         if outcome.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
-            yield from self._tell(held.pathname, (_GONE,), ())
+            yield from self._report_divergence(held.pathname, (_GONE,), ())
             return
         if not outcome.succeeded:
             return
@@ -328,13 +328,13 @@ class DirectoryAccess:
                 self.local.public_queues[identifier] = refreshed
 
     def _report(self, path: str, differences: Sequence[Divergence]) -> Procedure[None]:
-        yield from self._tell(
+        yield from self._report_divergence(
             path,
             tuple(str(each) for each in differences if each.is_kept),
             tuple(str(each) for each in differences if not each.is_kept),
         )
 
-    def _tell(self, path: str, kept: tuple[str, ...], taken: tuple[str, ...]) -> Procedure[None]:
+    def _report_divergence(self, path: str, kept: tuple[str, ...], taken: tuple[str, ...]) -> Procedure[None]:
         if kept or taken or path in self._reported:
             yield ReportDivergence(path, kept, taken)
         if kept:

@@ -196,11 +196,11 @@ def list_divergence(own: SecurityDescriptor, found: SecurityDescriptor) -> tuple
     there = {_bare(ace) for ace in named_entries(found)}
     texts = [
         f"the directory {verb} {right} {preposition} {sid_text(sid)}, and the list of the queue does not"
-        for verb, preposition, right, sid in _told(there - here)
+        for verb, preposition, right, sid in _rights_of_entries(there - here)
     ]
     texts += [
         f"the list of the queue {verb} {right} {preposition} {sid_text(sid)}, and the directory does not"
-        for verb, preposition, right, sid in _told(here - there)
+        for verb, preposition, right, sid in _rights_of_entries(here - there)
     ]
     texts = [
         f"the directory allows every right to messages to {sid_text(ace.sid)} by an entry without a right"
@@ -213,13 +213,13 @@ def _bare(ace: Ace) -> Ace:
     return attrs.evolve(ace, mask=CONTROL_ACCESS, flags=0, inherited_object_type=None)
 
 
-def _told(entries: set[Ace]) -> list[tuple[str, str, str, bytes]]:
-    told = []
+def _rights_of_entries(entries: set[Ace]) -> list[tuple[str, str, str, bytes]]:
+    rights = []
     for ace in sorted(entries, key=lambda each: (each.type in DENYING, each.sid, str(each.object_type))):
         right = QUEUE_KIND.words_of(ALLOWED_BY[ace.object_type] if ace.object_type is not None else 0)[0]
         is_denial = ace.type in DENYING
-        told.append(("denies" if is_denial else "allows", "to", right, ace.sid))
-    return told
+        rights.append(("denies" if is_denial else "allows", "to", right, ace.sid))
+    return rights
 
 
 def _sweeping(found: SecurityDescriptor) -> list[Ace]:

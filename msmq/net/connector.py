@@ -182,7 +182,7 @@ class Connector:
             try:
                 self._untried.extend(await self._resolve())
             except MQError as error:
-                self._tell("unresolved", "no address for a next hop: {error}", error=error)
+                self._log_failure("unresolved", "no address for a next hop: {error}", error=error)
                 return ConnectionProgress.DNS_FAILURE
             self._found = tuple(hop.address for hop in self._untried)
         progress = ConnectionProgress.DNS_FAILURE
@@ -198,7 +198,7 @@ class Connector:
                 protocol.session.pinged()
             if not self._factory.reserve_descriptor(protocol):
                 line = "cannot connect to {address}: all descriptors for dialled sessions are in use"
-                self._tell("unreachable", line, address=hop.address)
+                self._log_failure("unreachable", line, address=hop.address)
                 progress = ConnectionProgress.SOCKET_CONNECT_FAILURE
                 continue
             try:
@@ -209,13 +209,13 @@ class Connector:
             except Exception as error:
                 self._factory.release_descriptor(protocol)
                 line = "cannot connect to {address}: {error}"
-                self._tell("unreachable", line, address=hop.address, error=error)
+                self._log_failure("unreachable", line, address=hop.address, error=error)
                 progress = ConnectionProgress.SOCKET_CONNECT_FAILURE
             else:
                 return ConnectionProgress.IN_PROCESS
         return progress
 
-    def _tell(self, kind: str, line: str, **values: object) -> None:
+    def _log_failure(self, kind: str, line: str, **values: object) -> None:
         """Log a failed attempt, within the limit on log lines."""
         if (others := self._factory.peer_line(kind)) is not None:
             self.log.info(line + "{others}", others=others, **values)

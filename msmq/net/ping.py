@@ -84,7 +84,9 @@ class PingResponderProtocol(DatagramProtocol):
             datagram, host, port, self.clock.now(), refuses=lambda: self.would_refuse((host, port))
         )
         if isinstance(outcome, Ignored):
-            self._tell("ignored", "ignored a datagram from {host}:{port}: {why}", addr, why=outcome.value)
+            self._log_datagram(
+                "ignored", "ignored a datagram from {host}:{port}: {why}", addr, why=outcome.value
+            )
             self.ping_ignored(outcome, (host, port))
             return
         assert self.transport is not None, "there is a socket"
@@ -92,15 +94,15 @@ class PingResponderProtocol(DatagramProtocol):
             self.transport.write(outcome.response.to_bytes(), (host, port))
         except OSError as error:
             # A forged source, or no route back to it: no peer waits for this answer.
-            self._tell("unanswered", "cannot answer {host}:{port}: {error}", addr, error=error)
+            self._log_datagram("unanswered", "cannot answer {host}:{port}: {error}", addr, error=error)
             return
         is_refused = outcome.response.is_refused
-        self._tell(
+        self._log_datagram(
             "answered", "answered a ping from {host}:{port}, refused: {refused}", addr, refused=is_refused
         )
         self.ping_answered(outcome, (host, port))
 
-    def _tell(self, kind: str, line: str, address: tuple[str, int], **values: object) -> None:
+    def _log_datagram(self, kind: str, line: str, address: tuple[str, int], **values: object) -> None:
         """Log an event that any host can cause, within the limit on log lines."""
         omitted = self._lines[kind].take(self.clock.now())
         if omitted is not None:

@@ -268,7 +268,7 @@ class SessionProtocol(SessionHooks):
         if self._is_write_paused:
             self._is_write_paused = False
             self._perform(self.session.congestion_ended(self._now()))
-            self._guarded(self._tell_room)
+            self._guarded(self._report_capacity)
 
     def stopProducing(self) -> None:
         """The connection is closing; L{connectionLost} follows."""
@@ -316,7 +316,7 @@ class SessionProtocol(SessionHooks):
         assert self.transport is not None, "there is a connection"
         return self.transport
 
-    def _tell_room(self) -> None:
+    def _report_capacity(self) -> None:
         if self.is_open:
             call_hook(self.room_for_messages)
 
@@ -361,7 +361,7 @@ class SessionProtocol(SessionHooks):
                     for message in messages:
                         self._guarded(self.message_acknowledged, message)
             case WindowOpened():
-                self._guarded(self._tell_room)
+                self._guarded(self._report_capacity)
             case Opened():
                 self.opened = self._now().wall
                 self._factory.handshake_done(self)

@@ -99,7 +99,7 @@ class SessionFactory(ServerFactory):
         self._lines = _lines_of(self.settings)
         self.is_offline = False
         self.receive_memory = ReceiveMemory(self.settings.receive_memory, self.reactor)
-        self._doorkeeper = ConnectionLimits(
+        self._connection_limits = ConnectionLimits(
             self.settings.sessions_per_second, self.settings.max_connections_per_host, allowed
         )
         self._connections: set[SessionProtocol] = set()
@@ -123,7 +123,9 @@ class SessionFactory(ServerFactory):
         self.settings = settings
         self.receive_memory.configure(settings.receive_memory)
         self._lines = _lines_of(settings)
-        self._doorkeeper.configure(settings.sessions_per_second, settings.max_connections_per_host, allowed)
+        self._connection_limits.configure(
+            settings.sessions_per_second, settings.max_connections_per_host, allowed
+        )
 
     def attach(self, broker: IBroker, *, is_offline: bool) -> None:
         """See L{ISessions.attach<msmq.interfaces.sessions.ISessions.attach>}."""
@@ -162,12 +164,12 @@ class SessionFactory(ServerFactory):
     @property
     def refused(self) -> Mapping[str, int]:
         """The number of refused connections, by the limit or setting that refused them."""
-        return {refusal.value: count for refusal, count in self._doorkeeper.refused.items()}
+        return {refusal.value: count for refusal, count in self._connection_limits.refused.items()}
 
     @property
     def refused_peers(self) -> Sequence[RefusedPeer]:
         """The peers of refused connections, the latest first."""
-        return self._doorkeeper.refused_peers()
+        return self._connection_limits.refused_peers()
 
     @property
     def descriptors(self) -> DescriptorUse:
@@ -196,7 +198,7 @@ class SessionFactory(ServerFactory):
     def _refusal(self, host: str) -> ConnectionRefusal | None:
         if self.is_offline:
             return ConnectionRefusal.OFFLINE
-        return self._doorkeeper.judge(host, self._incoming.of(host), self.clock.now())
+        return self._connection_limits.check(host, self._incoming.of(host), self.clock.now())
 
     def refuse(self, refusal: ConnectionRefusal, host: str, detail: str) -> None:
         """Count a refused connection, and log it within the limit on log lines.
@@ -219,7 +221,7 @@ class SessionFactory(ServerFactory):
 
         @return: whether the log may say so; of many that are alike it says one a minute.
         """
-        return self._doorkeeper.note(host, refusal, self.clock.now())
+        return self._connection_limits.note(host, refusal, self.clock.now())
 
     def peer_line(self, kind: str) -> str | None:
         """Rate limit for a log line that peers cause: its suffix, or C{None} if it is omitted.

@@ -49,8 +49,8 @@ def reading(choice: str, *, headers: bool = False) -> BodyReaders:
     def decode(view: UserMessageView) -> tuple[str | None, str | None]:
         outcome = decoders.decode(body_of(view), choice)
         decoded = outcome.decoded
-        told = None if decoded is None else text(json.dumps(decoded.as_json(), ensure_ascii=False))
-        return told, text(outcome.error) or None
+        content = None if decoded is None else text(json.dumps(decoded.as_json(), ensure_ascii=False))
+        return content, text(outcome.error) or None
 
     return BodyReaders(decode, of_headers)
 

@@ -207,7 +207,7 @@ def _event_values(stored: StoredEvent) -> dict[str, Any]:
     queue = None
     if event.queue:
         queue = text(event.queue if is_outgoing_path(event.queue) else f".\\{event.queue}")
-    told = {
+    values = {
         "time": unix_time(event.time),
         "id": correlation_text(event.identity) if event.identity else None,
         "event": text(event.event),
@@ -217,13 +217,13 @@ def _event_values(stored: StoredEvent) -> dict[str, Any]:
         "queue": queue,
     }
     return {
-        "value": json.dumps(told, ensure_ascii=False).encode(),
+        "value": json.dumps(values, ensure_ascii=False).encode(),
         "topic": EVENTS_TOPIC,
         "partition": 0,
         "offset": stored.sequence,
         "timestamp": microseconds(event.time),
         "timestampType": 1,
-        **told,
+        **values,
     }
 
 

@@ -67,14 +67,14 @@ class PinnedTls:
         """See L{ITls.server}."""
         context = self._context(identity)
         if pins:
-            context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, self._judge(pins))
+            context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, self._verification(pins))
         return _Connections(context)
 
     def client(self, identity: TlsIdentity | None, pins: frozenset[str]) -> _Connections:
         """See L{ITls.client}."""
         context = self._context(identity)
         # Without pins every certificate is refused.
-        context.set_verify(SSL.VERIFY_PEER, self._judge(pins))
+        context.set_verify(SSL.VERIFY_PEER, self._verification(pins))
         return _Connections(context)
 
     def _context(self, identity: TlsIdentity | None) -> SSL.Context:
@@ -90,8 +90,8 @@ class PinnedTls:
             _use(identity, context)
         return context
 
-    def _judge(self, pins: frozenset[str]) -> Callable[..., bool]:
-        def judge(
+    def _verification(self, pins: frozenset[str]) -> Callable[..., bool]:
+        def verify(
             connection: SSL.Connection, certificate: crypto.X509, problem: int, depth: int, _: int
         ) -> bool:
             if depth:
@@ -106,7 +106,7 @@ class PinnedTls:
                 return self._refuse(connection, found, "is not valid yet")
             return True
 
-        return judge
+        return verify
 
     def _refuse(self, connection: SSL.Connection, found: str, why: str) -> bool:
         peer = connection.get_app_data().getPeer()

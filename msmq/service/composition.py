@@ -253,7 +253,7 @@ def compose(
             site=queue_manager.sites[0] if queue_manager.sites else None,
         ),
         security=ManagerSecurity(
-            gate=live.gate,
+            trusted_peers=live.trusted_peers,
             access=_access_policy(configuration.security, access, deciding),
             ciphers=None if directory is None else _ciphers(configuration),
             encryption=live.encryption,
@@ -297,7 +297,7 @@ def live_settings(configuration: Configuration, store: IMessageStore) -> LiveSet
         send_keys=limits.send_keys,
         send_key_lifetime=configuration.timers.send_key_lifetime,
         send_insecure_nacks=configuration.security.permit_insecure_nacks,
-        gate=_gate(configuration.security),
+        trusted_peers=_trusted_peers(configuration.security),
         encryption=_preferences(configuration),
         signing=_signing_policy(configuration.security),
     )
@@ -357,7 +357,7 @@ def directory_context(
     )
 
 
-def _gate(security: SecuritySettings) -> TrustedPeers:
+def _trusted_peers(security: SecuritySettings) -> TrustedPeers:
     said = security.unauthenticated
     return TrustedPeers(
         Unauthenticated.LOOPBACK if said is None else Unauthenticated(said),

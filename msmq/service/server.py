@@ -202,7 +202,7 @@ class Server(Service):
             self.log.error("the configuration is not reloaded, and nothing has changed: {text}", text=text)
             raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, f"nothing has changed: {text}") from error
         self._reloads[RELOADED] += 1
-        self._tell(f"configuration reloaded; {result}")
+        self._log_line(f"configuration reloaded; {result}")
         return result.describe()
 
     def _reload(self) -> ReloadResult:
@@ -311,10 +311,10 @@ class Server(Service):
         if self._program is not None:
             self._program.begin()
         name = configuration.queue_manager.name
-        self._tell(f"queue manager {name}, identifier {braced(identifier)}")
-        self._tell(f"listens on {', '.join(self._addresses) or 'no address'}")
-        self._tell(f"control socket {listen.control or 'off'}, data directory {data}")
-        self._tell(_store_line(store))
+        self._log_line(f"queue manager {name}, identifier {braced(identifier)}")
+        self._log_line(f"listens on {', '.join(self._addresses) or 'no address'}")
+        self._log_line(f"control socket {listen.control or 'off'}, data directory {data}")
+        self._log_line(_store_line(store))
 
     async def _convert_former_store(self) -> None:
         """Convert the store of an older version, if the configuration names the store."""
@@ -326,7 +326,7 @@ class Server(Service):
             cast(IReactorFromThreads, self._reactor),
             accepts_loss=self._accepts_loss,
         ):
-            self._tell(converted)
+            self._log_line(converted)
 
     async def _identity(self, context: DirectoryContext) -> UUID:
         """[MS-MQDMPR] 3.1.1.1 Identifier; at the first start the one in the directory, or a new one."""
@@ -379,7 +379,7 @@ class Server(Service):
         self._undo.append(port.stopListening)
         host = cast(IPv4Address | IPv6Address, port.getHost())
         self.web = (host.host, host.port)
-        self._tell(f"web on {socket_text(*self.web)}")
+        self._log_line(f"web on {socket_text(*self.web)}")
 
     async def _listen_for_remote_control(
         self, endpoint: StreamEndpoint, tokens: TokenFile, parts: ServerParts
@@ -389,7 +389,7 @@ class Server(Service):
         self._undo.append(port.stopListening)
         host = cast(IPv4Address | IPv6Address, port.getHost())
         self.remote_control = (host.host, host.port)
-        self._tell(f"remote control on {socket_text(*self.remote_control)}")
+        self._log_line(f"remote control on {socket_text(*self.remote_control)}")
 
     async def _listen(
         self, key: str, endpoint: StreamEndpoint, factory: IProtocolFactory, parts: ServerParts
@@ -419,7 +419,7 @@ class Server(Service):
 
     def _listen_for_discovery(self, endpoint: DatagramEndpoint, discovery: DiscoveryServerProtocol) -> None:
         if ":" in endpoint.interface:
-            self._tell(f"discovery needs IPv4; {endpoint} is not opened")
+            self._log_line(f"discovery needs IPv4; {endpoint} is not opened")
             return
         try:
             port = discovery.listen(endpoint.port, endpoint.interface)
@@ -456,7 +456,7 @@ class Server(Service):
                 lambda failure: self.log.failure("undoing a start that failed", failure)
             )
 
-    def _tell(self, line: str) -> None:
+    def _log_line(self, line: str) -> None:
         self.log.info("{line}", line=line)
 
 

@@ -95,7 +95,7 @@ class ConnectionLimits:
         self._allowed = allowed
         self._buckets.clear()
 
-    def judge(self, host: str, connections: int, now: Moment) -> ConnectionRefusal | None:
+    def check(self, host: str, connections: int, now: Moment) -> ConnectionRefusal | None:
         """Why a connection from this host is refused; C{None} if it is accepted.
 
         @param host: its IP address; empty for a connection without one, from this machine.

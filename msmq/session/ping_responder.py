@@ -112,7 +112,7 @@ class PingResponder:
         @param refuses: whether a session from this initiator would be refused now (RF); a callable is called
         only for a request that is answered.
         """
-        outcome = self._judge(datagram, host, port, now)
+        outcome = self._classify(datagram, host, port, now)
         if isinstance(outcome, Ignored):
             self.ignored[outcome] += 1
             return outcome
@@ -120,7 +120,7 @@ class PingResponder:
         refused = refuses if isinstance(refuses, bool) else refuses()
         return PingAnswer(outcome, outcome.response(self._identifier, is_refused=refused))
 
-    def _judge(self, datagram: bytes, host: str, port: int, now: Moment) -> Ping | Ignored:
+    def _classify(self, datagram: bytes, host: str, port: int, now: Moment) -> Ping | Ignored:
         try:
             request = Ping.from_bytes(datagram)
         except RemoteProtocolError:

@@ -123,7 +123,7 @@ class DuplicateHistory:
 
     # Arrival
 
-    def judge(self, views: Iterable[UserMessageView], now: Moment) -> list[bool]:
+    def classify(self, views: Iterable[UserMessageView], now: Moment) -> list[bool]:
         """[MS-MQQB] 3.1.5.8.1: whether each message is a duplicate.
 
         Those that are not, and are recoverable and not transactional, count as accepted from now on, unless

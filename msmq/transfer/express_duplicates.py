@@ -59,7 +59,7 @@ class ExpressDuplicates:
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
 
-    def judge(
+    def classify(
         self, views: Sequence[UserMessageView], own: Container[bytes], peer: bytes | None, now: Moment
     ) -> Container[UserMessageView]:
         """The duplicates among these messages; the others are recorded, unless taken back.

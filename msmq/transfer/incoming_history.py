@@ -52,7 +52,7 @@ class IncomingHistory:
             return self.streams.has_passed(message)
         return message.is_recoverable and self.duplicates.knows(message)
 
-    def judge(
+    def classify(
         self, messages: Sequence[UserMessageView], address: str, now: Moment
     ) -> dict[UserMessageView, Verdict]:
         """The verdicts about messages that are not simply accepted, and about transactional ones.
@@ -63,10 +63,10 @@ class IncomingHistory:
         verdicts: dict[UserMessageView, Verdict] = {}
         transactional = [message for message in messages if message.is_transactional]
         if transactional:
-            judged = self.streams.judge(transactional, f"TCP:{address}", now)
+            judged = self.streams.classify(transactional, f"TCP:{address}", now)
             verdicts = dict(zip(transactional, judged, strict=True))
         if len(transactional) < len(messages):
-            duplicates = self.duplicates.judge(messages, now)
+            duplicates = self.duplicates.classify(messages, now)
             for message in compress(messages, duplicates) if True in duplicates else ():
                 verdicts[message] = Verdict.DUPLICATE
         return verdicts

@@ -79,7 +79,7 @@ class IncomingStream:
     connection: str | None = None
     host: str = ""
 
-    def judge(self, sequence: int, number: int, previous: int) -> Verdict:
+    def classify(self, sequence: int, number: int, previous: int) -> Verdict:
         """[MS-MQQB] 3.1.5.8.6: whether this message is the next; if so, advance past it."""
         if sequence == self.sequence:
             if number <= self.number:

@@ -92,7 +92,7 @@ class IncomingStreams:
         self._deadlines: Deadlines[IncomingStream] = Deadlines()
         self._advanced: dict[IncomingStream, None] = {}
         self._refused: dict[IncomingStream, None] = {}
-        # As they were before the last call of judge.
+        # As they were before the last call of classify.
         self._judged_last: dict[IncomingStream, tuple[int, int, int]] = {}
         self._forgotten: list[StateChange] = []
         self._batch: tuple[list[_Step], list[StateChange]] | None = None
@@ -131,7 +131,7 @@ class IncomingStreams:
 
     # Arrival
 
-    def judge(self, views: Sequence[UserMessageView], address: str, now: Moment) -> list[Verdict]:
+    def classify(self, views: Sequence[UserMessageView], address: str, now: Moment) -> list[Verdict]:
         """[MS-MQQB] 3.1.5.8.6: which of these transactional messages for this queue manager are next.
 
         @param views: in the order in which they came, over one connection.
@@ -161,14 +161,14 @@ class IncomingStreams:
                     stream.host = host
                     self._by_host[host] += 1
                 stream.last_access = now.unix_seconds
-            verdicts.append(stream.judge(sequence, number, previous))
+            verdicts.append(stream.classify(sequence, number, previous))
         for stream in touched:
             (self._advanced if stream.accepted else self._refused)[stream] = None
             self._schedule(stream, now)
         return verdicts
 
     def has_passed(self, view: UserMessageView) -> bool:
-        """Whether L{judge} would call this message a duplicate now."""
+        """Whether L{classify} would call this message a duplicate now."""
         stream = self._streams.get(view.source_queue_manager + self._key_of(view))
         _, sequence, number, _ = place_of(view)
         return stream is not None and (sequence, number) <= (stream.sequence, stream.number)

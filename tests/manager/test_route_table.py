@@ -85,15 +85,15 @@ class WaysTests(SynchronousTestCase):
         self.clock = ManualClock()
         self.router = ScriptedRouter()
         self.changes: list[UUID] = []
-        self.ways = RouteTable(CA, self.router, self.clock.reactor, self)
-        self.addCleanup(self.ways.stop)
+        self.table = RouteTable(CA, self.router, self.clock.reactor, self)
+        self.addCleanup(self.table.stop)
 
     def route_changed(self, destination: UUID) -> None:
         """See L{RouteListener}."""
         self.changes.append(destination)
 
     def hops(self, destination: UUID = CC) -> list[str]:
-        return names(hop.identifier for hop in self.ways.hops(destination))
+        return names(hop.identifier for hop in self.table.hops(destination))
 
     def test_answer_at_once(self) -> None:
         """It is looked up for each destination once, without a notification."""
@@ -112,10 +112,10 @@ class WaysTests(SynchronousTestCase):
 
     def test_without_a_router(self) -> None:
         """There is no route to any queue manager."""
-        ways = RouteTable(CA, None, self.clock.reactor, self)
-        self.assertEqual(ways.hops(CC), ())
-        ways.missed([GA])
-        ways.changed()
+        table = RouteTable(CA, None, self.clock.reactor, self)
+        self.assertEqual(table.hops(CC), ())
+        table.missed([GA])
+        table.changed()
         self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
 
     def test_no_route(self) -> None:
@@ -143,7 +143,7 @@ class WaysTests(SynchronousTestCase):
         self.router.answers = [["gA"]]
         self.hops()
         self.hops(GB)
-        self.ways.changed()
+        self.table.changed()
         self.assertEqual(self.changes, [CC, GB])
         self.router.answers = [["gC"]]
         self.assertEqual((self.hops(), self.hops(GB)), (["gC"], []))
@@ -156,7 +156,7 @@ class WaysTests(SynchronousTestCase):
         """A change ends the wait for a missing route."""
         self.router.answers = [nowhere(), ["gA"]]
         self.hops()
-        self.ways.changed()
+        self.table.changed()
         self.assertEqual(self.hops(), ["gA"])
         self.clock.advance(2 * RETRY)
         self.assertEqual(len(self.router.asked), 2)
@@ -164,7 +164,7 @@ class WaysTests(SynchronousTestCase):
     def test_a_query_changes_the_routes(self) -> None:
         """A query without result has the enterprise read, which may be done before the answer is there."""
         self.router.answers = [nowhere(), ["gA"]]
-        self.router.on_asked = [self.ways.changed]
+        self.router.on_asked = [self.table.changed]
         self.assertEqual(self.hops(), ["gA"])
 
     def test_missed(self) -> None:
@@ -172,21 +172,21 @@ class WaysTests(SynchronousTestCase):
         self.router.answers = [["gA"], ["gB"]]
         self.hops()
         self.hops(GB)
-        self.ways.missed([GA])
+        self.table.missed([GA])
         self.assertEqual(self.changes, [CC])
         self.router.answers = [["gC"]]
         self.assertEqual((self.hops(), self.hops(GB)), (["gC"], ["gB"]))
         self.assertEqual(self.router.asked[-1], (CC, frozenset([GA])))
-        self.ways.missed([GA])
+        self.table.missed([GA])
         self.assertEqual(self.changes, [CC])
 
     def test_missed_destination(self) -> None:
         """There is no route around the destination itself, which is not avoided on routes to it."""
         self.router.answers = [["gB"]]
         self.hops(GB)
-        self.ways.missed([GB])
+        self.table.missed([GB])
         self.assertEqual(self.changes, [])
-        self.ways.changed()
+        self.table.changed()
         self.hops(GB)
         self.assertEqual(self.router.asked[-1], (GB, frozenset()))
 
@@ -194,7 +194,7 @@ class WaysTests(SynchronousTestCase):
         """After a minute the old route is tried again."""
         self.router.answers = [["gA"], ["gC"], ["gA"]]
         self.hops()
-        self.ways.missed([GA])
+        self.table.missed([GA])
         self.hops()
         self.clock.advance(AVOIDED - 1)
         self.assertEqual(self.changes, [CC])
@@ -206,11 +206,11 @@ class WaysTests(SynchronousTestCase):
         """A session with it ends that at once; one with another queue manager does not."""
         self.router.answers = [["gA"], ["gC"], ["gA"]]
         self.hops()
-        self.ways.missed([GA])
+        self.table.missed([GA])
         self.hops()
-        self.ways.reached(GB)
+        self.table.reached(GB)
         self.assertEqual(self.changes, [CC])
-        self.ways.reached(GA)
+        self.table.reached(GA)
         self.assertEqual((self.changes, self.hops()), ([CC, CC], ["gA"]))
         self.clock.advance(2 * AVOIDED)
         self.assertEqual(len(self.router.asked), 3)
@@ -220,9 +220,9 @@ class WaysTests(SynchronousTestCase):
         self.router.answers = [nowhere()]
         self.hops()
         self.hops(GB)
-        self.ways.missed([GA])
-        self.ways.stop()
+        self.table.missed([GA])
+        self.table.stop()
         self.router.answer("gB")
         self.assertEqual((self.hops(GB), self.hops(GC), self.changes), ([], [], []))
-        self.ways.missed([GC])
+        self.table.missed([GC])
         self.assertEqual(self.clock.reactor.getDelayedCalls(), [])

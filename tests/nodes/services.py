@@ -70,7 +70,7 @@ def make_service(
         "site": None,
     }
     security = {
-        "gate": TrustedPeers(),
+        "trusted_peers": TrustedPeers(),
         "access": None,
         "ciphers": None,
         "encryption": Preferences(),

@@ -125,7 +125,8 @@ class IncomingTransferTests(ReceiverTestCase):
 
     def infos(self) -> dict[UUID, IncomingTransferInfo]:
         return {
-            info.sender_identifier: info for info in self.beta.service._parts.turns.history.streams.infos()
+            info.sender_identifier: info
+            for info in self.beta.service._parts.arrival_commits.history.streams.infos()
         }
 
     def test_what_it_mirrors(self) -> None:

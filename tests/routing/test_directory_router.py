@@ -109,7 +109,7 @@ class RouterTestCase(SynchronousTestCase):
             self.clock,
             kept=self.kept,
             was_read=self.times.append,
-            tell=add_objects,
+            add_objects=add_objects,
             changed=self.change,
             in_thread=in_thread,
         )

@@ -36,8 +36,8 @@ class WatchedTls(PinnedTls):
         super().__init__(refused)
         self.depths: list[int] = []
 
-    def _judge(self, pins: frozenset[str]) -> Callable[..., bool]:
-        judge = super()._judge(pins)
+    def _verification(self, pins: frozenset[str]) -> Callable[..., bool]:
+        judge = super()._verification(pins)
 
         def watching(*arguments: object) -> bool:
             depth = arguments[3]

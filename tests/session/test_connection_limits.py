@@ -21,13 +21,13 @@ PEER = "192.0.2.7"
 class DoorkeeperTests(SynchronousTestCase):
     def let_in(self, door: ConnectionLimits, times: int, host: str = PEER, now: Moment = NOW) -> int:
         """The number of connections that are accepted, of this number."""
-        return sum(door.judge(host, 0, now) is None for _ in range(times))
+        return sum(door.check(host, 0, now) is None for _ in range(times))
 
     def test_a_host_has_its_rate(self) -> None:
         """A burst is accepted, then a fixed number each second; another host has a limit of its own."""
         door = ConnectionLimits(200, 1000)
         self.assertEqual(self.let_in(door, 1000), 200)
-        self.assertIs(door.judge(PEER, 0, NOW), ConnectionRefusal.RATE)
+        self.assertIs(door.check(PEER, 0, NOW), ConnectionRefusal.RATE)
         self.assertEqual(self.let_in(door, 1000, "192.0.2.8"), 200)
         self.assertEqual(self.let_in(door, 1000, now=NOW.later(0.5)), 100)
         self.assertEqual(self.let_in(door, 1000, now=NOW.later(3600)), 200)
@@ -60,14 +60,14 @@ class DoorkeeperTests(SynchronousTestCase):
         """With a list, no other is, from loopback neither; a connection without an address is."""
         door = ConnectionLimits(0, 1000, AddressSet.of(["192.0.2.0/28", "2001:db8::7"]))
         for host in ("192.0.2.7", "::ffff:192.0.2.7", "2001:db8::7", ""):
-            self.assertIsNone(door.judge(host, 0, NOW), host)
+            self.assertIsNone(door.check(host, 0, NOW), host)
         for host in ("192.0.2.16", "127.0.0.1", "2001:db8::8", "neighbour"):
-            self.assertIs(door.judge(host, 0, NOW), ConnectionRefusal.NOT_ALLOWED, host)
+            self.assertIs(door.check(host, 0, NOW), ConnectionRefusal.NOT_ALLOWED, host)
 
     def test_a_host_has_so_many_at_one_time(self) -> None:
         """One more is refused, and does not count against its rate."""
         door = ConnectionLimits(2, 3)
-        self.assertIs(door.judge(PEER, 3, NOW), ConnectionRefusal.CONNECTIONS)
+        self.assertIs(door.check(PEER, 3, NOW), ConnectionRefusal.CONNECTIONS)
         self.assertEqual(self.let_in(door, 5), 2)
 
     def test_what_is_refused_is_counted_and_shown(self) -> None:
@@ -91,11 +91,11 @@ class DoorkeeperTests(SynchronousTestCase):
         door = ConnectionLimits(1, 1000)
         hosts = [f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}" for number in range(20_000)]
         for host in hosts:
-            door.judge(host, 0, NOW)
+            door.check(host, 0, NOW)
             door.note(host, ConnectionRefusal.RATE, NOW)
         self.assertEqual(len(door.refused_peers()), PEERS_SHOWN)
         self.assertEqual(
-            sum(door.judge(host, 0, NOW) is ConnectionRefusal.RATE for host in hosts[-1000:]), 1000
+            sum(door.check(host, 0, NOW) is ConnectionRefusal.RATE for host in hosts[-1000:]), 1000
         )
         self.assertLess(PEERS_REMEMBERED, len(hosts))
         self.assertEqual(door.refused_peers()[0].address, hosts[-1])

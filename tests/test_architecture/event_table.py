@@ -18,11 +18,13 @@ PAGE: Final = PROJECT / "docs" / "events.md"
 _LEVELS: Final = {"debug": "debug", "info": "info", "warn": "warn", "error": "error", "critical": "critical"}
 _LOGGERS: Final = ("log", "_log", "_LOG")
 
-TOLD: Final = {
+WRITTEN: Final = {
     "msmq/net/connector.py": "{others}",
     "msmq/net/ping.py": "{omitted}",
 }
-"""Modules whose method C{_tell} takes the texts of lines, and what it adds to them."""
+"""Modules whose method of L{WRITERS} takes the texts of lines, and what it adds to them."""
+
+WRITERS = ("_log_failure", "_log_datagram")
 
 
 @attrs.frozen(order=True)
@@ -52,21 +54,21 @@ def _lines_of(path: Path) -> Iterator[LogLine]:
     for node in nodes_of(tree):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
-        told = name in TOLD and node.func.attr == "_tell"
-        if told or (_logger(node.func.value) in _LOGGERS and node.func.attr in (*_LEVELS, "failure")):
+        is_written = name in WRITTEN and node.func.attr in WRITERS
+        if is_written or (_logger(node.func.value) in _LOGGERS and node.func.attr in (*_LEVELS, "failure")):
             level = "debug" if name == "msmq/net/ping.py" else _LEVELS.get(node.func.attr, "critical")
-            if told and name == "msmq/net/connector.py":
+            if is_written and name == "msmq/net/connector.py":
                 level = "info"
-            for text in _texts(tree, node, told=told):
-                yield LogLine(name.split("/")[1], text + (TOLD[name] if told else ""), level, name)
+            for text in _texts(tree, node, is_written=is_written):
+                yield LogLine(name.split("/")[1], text + (WRITTEN[name] if is_written else ""), level, name)
 
 
 def _logger(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def _texts(tree: ast.Module, call: ast.Call, *, told: bool) -> list[str]:
-    found = call.args[1 if told else 0]
+def _texts(tree: ast.Module, call: ast.Call, *, is_written: bool) -> list[str]:
+    found = call.args[1 if is_written else 0]
     if isinstance(found, ast.Constant):
         return [str(found.value)]
     if isinstance(found, ast.Name):

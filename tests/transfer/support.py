@@ -250,10 +250,10 @@ class Receiver:
         self.accepted: list[bytes] = []
         self.in_turn: tuple[list[StateChange], list[bytes]] | None = None
 
-    def judge(self, *packets: bytes, address: str = "TCP:10.0.0.9") -> list[Verdict]:
+    def classify(self, *packets: bytes, address: str = "TCP:10.0.0.9") -> list[Verdict]:
         """Deliver messages; accepted ones wait for the store then."""
         views = [UserMessageView(packet) for packet in packets]
-        verdicts = self.streams.judge(views, address, self.now)
+        verdicts = self.streams.classify(views, address, self.now)
         for view, verdict in zip(views, verdicts, strict=True):
             if verdict is Verdict.ACCEPTED:
                 self.accepted.append(bytes(view.body))
@@ -289,7 +289,7 @@ class Receiver:
 
     def take(self, *packets: bytes, address: str = "TCP:10.0.0.9") -> list[Verdict]:
         """Messages arrive and are stored at once."""
-        verdicts = self.judge(*packets, address=address)
+        verdicts = self.classify(*packets, address=address)
         self.begin()
         self.stored()
         return verdicts

@@ -44,7 +44,7 @@ class History:
 
     def take(self, *views: UserMessageView) -> list[bool]:
         """Messages arrive and are stored at once; of each whether it is a duplicate."""
-        verdicts = self.core.judge(views, self.now)
+        verdicts = self.core.classify(views, self.now)
         self.apply(self.core.take_changes(self.now))
         self.core.stored(self.now)
         return verdicts
@@ -75,7 +75,7 @@ class DuplicateTests(SynchronousTestCase):
         self.assertEqual(history.take(recoverable(1), recoverable(1, GAMMA)), [False, False])
 
     def test_express_and_transactional_messages_are_not_known(self) -> None:
-        """MQQB-3.1.5.8.1-01: sequences judge the one kind, and the other may come twice."""
+        """MQQB-3.1.5.8.1-01: sequences decide about the one kind, and the other may come twice."""
         history = History()
         express = UserMessageView(user_packet(message_id=1))
         transactional = UserMessageView(transactional_packet(message_id=1))
@@ -86,7 +86,7 @@ class DuplicateTests(SynchronousTestCase):
     def test_a_refused_message_may_come_again(self) -> None:
         """MQQB-3.1.5.8.2-04: over a quota now, delivered later."""
         history = History()
-        self.assertEqual(history.core.judge([recoverable(1), recoverable(2)], START), [False, False])
+        self.assertEqual(history.core.classify([recoverable(1), recoverable(2)], START), [False, False])
         history.core.take_back([recoverable(1), recoverable(9)])
         history.take()
         self.assertEqual(history.take(recoverable(1), recoverable(2)), [False, True])
@@ -95,13 +95,13 @@ class DuplicateTests(SynchronousTestCase):
         """It is a duplicate already, and of what failed it is not one any more."""
         history = History()
         core = history.core
-        core.judge([recoverable(1)], START)
+        core.classify([recoverable(1)], START)
         self.assertTrue(core.must_store)
         history.apply(core.take_changes(START))
         self.assertFalse(core.must_store)
-        self.assertEqual(core.judge([recoverable(1), recoverable(2)], START), [True, False])
+        self.assertEqual(core.classify([recoverable(1), recoverable(2)], START), [True, False])
         core.failed()
-        self.assertEqual(core.judge([recoverable(1), recoverable(2)], START), [False, False])
+        self.assertEqual(core.classify([recoverable(1), recoverable(2)], START), [False, False])
 
     def test_one_commit_at_a_time(self) -> None:
         """And each ends once."""
@@ -203,7 +203,7 @@ class RestartTests(SynchronousTestCase):
     def test_only_what_is_stored_survives(self) -> None:
         """A crash before the commit, and the copy is delivered."""
         history = History()
-        history.core.judge([recoverable(1)], START)
+        history.core.classify([recoverable(1)], START)
         history.core.take_changes(START)
         history.restart()
         self.assertEqual(history.take(recoverable(1)), [False])
@@ -221,7 +221,7 @@ class RestartTests(SynchronousTestCase):
         history = History(SessionSettings(duplicate_entries=1))
         history.take(recoverable(1))
         history.take(recoverable(2))
-        history.core.judge([recoverable(3)], START)
+        history.core.classify([recoverable(3)], START)
         history.core.take_changes(START)
         history.core.failed()
         history.take(recoverable(4))
@@ -255,7 +255,7 @@ class RestartTests(SynchronousTestCase):
         delivered: list[int] = []
         for batch in batches:
             views = list(map(recoverable, batch))
-            verdicts = history.core.judge(views, history.now)
+            verdicts = history.core.classify(views, history.now)
             changes = history.core.take_changes(history.now)
             new = [number for number, known in zip(batch, verdicts, strict=True) if not known]
             end = data.draw(st.sampled_from(("stored", "failed", "killed before", "killed after")))

@@ -207,7 +207,7 @@ class World:
 
     def deliver(self, packet: bytes, *, is_full: bool = False) -> None:
         view = UserMessageView(packet)
-        (verdict,) = self.receiver.judge(packet, address="TCP:127.0.0.1")
+        (verdict,) = self.receiver.classify(packet, address="TCP:127.0.0.1")
         if is_full:
             self.receiver.streams.take_back()
             if verdict is Verdict.ACCEPTED:

@@ -59,69 +59,69 @@ class ExpressDuplicatesTests(SynchronousTestCase):
         settings = SessionSettings(duplicate_entries=entries, duplicate_lifetime=lifetime)
         self.core = ExpressDuplicates(settings)
 
-    def judge(self, *views: UserMessageView, peer: UUID | None = ALPHA) -> list[bool]:
+    def classify(self, *views: UserMessageView, peer: UUID | None = ALPHA) -> list[bool]:
         """For each message whether it is a duplicate."""
         source = None if peer is None else peer.bytes_le
-        found: Container[UserMessageView] = self.core.judge(views, OWN, source, self.now)
+        found: Container[UserMessageView] = self.core.classify(views, OWN, source, self.now)
         return [view in found for view in views]
 
     def test_same_identifier(self) -> None:
         """A message that comes again is a duplicate, within one batch and later."""
-        self.assertEqual(self.judge(express(1), express(1), express(2)), [False, True, False])
-        self.assertEqual(self.judge(express(2), express(1)), [True, True])
+        self.assertEqual(self.classify(express(1), express(1), express(2)), [False, True, False])
+        self.assertEqual(self.classify(express(2), express(1)), [True, True])
 
     def test_mixed_batch(self) -> None:
         """One duplicate, or one message of another kind, changes nothing for the others of its batch."""
         self.start(entries=100, lifetime=100.0)
-        self.judge(express(1), express(2))
+        self.classify(express(1), express(2))
         others = express(3), express(4, recoverable=True), express(5, GAMMA)
-        self.assertEqual(self.judge(*others, express(2)), [False, False, False, True])
-        self.assertEqual(self.judge(express(3), express(4), express(5), express(6)), [True] + [False] * 3)
+        self.assertEqual(self.classify(*others, express(2)), [False, False, False, True])
+        self.assertEqual(self.classify(express(3), express(4), express(5), express(6)), [True] + [False] * 3)
 
     def test_another_sender(self) -> None:
         """A MessageID is its sender's own."""
-        self.assertEqual(self.judge(express(1), peer=None), [False])
-        self.assertEqual(self.judge(express(1, GAMMA), peer=None), [False])
+        self.assertEqual(self.classify(express(1), peer=None), [False])
+        self.assertEqual(self.classify(express(1, GAMMA), peer=None), [False])
 
     def test_recoverable(self) -> None:
         """Recoverable messages are passed over: their history is in the store."""
-        self.assertEqual(self.judge(*[express(1, recoverable=True)] * 2), [False, False])
+        self.assertEqual(self.classify(*[express(1, recoverable=True)] * 2), [False, False])
         self.assertEqual(len(self.core), 0)
 
     def test_for_another_queue_manager(self) -> None:
         """A message in transit is judged at its destination."""
         passing = UserMessageView(patch_queue_manager_address(express(1).packet, GAMMA.bytes_le))
-        self.assertEqual(self.judge(passing, passing), [False, False])
+        self.assertEqual(self.classify(passing, passing), [False, False])
 
     def test_forged_source(self) -> None:
         """A message to a direct name that names another source marks nothing, and drops nothing."""
-        self.assertEqual(self.judge(express(1), peer=GAMMA), [False])
-        self.assertEqual(self.judge(express(1)), [False])
-        self.assertEqual(self.judge(express(1), peer=GAMMA), [False])
+        self.assertEqual(self.classify(express(1), peer=GAMMA), [False])
+        self.assertEqual(self.classify(express(1)), [False])
+        self.assertEqual(self.classify(express(1), peer=GAMMA), [False])
         handed_on = UserMessageView(patch_queue_manager_address(express(2).packet, BETA.bytes_le))
-        self.assertEqual(self.judge(handed_on, peer=GAMMA), [False])
-        self.assertEqual(self.judge(handed_on, peer=GAMMA), [True])
+        self.assertEqual(self.classify(handed_on, peer=GAMMA), [False])
+        self.assertEqual(self.classify(handed_on, peer=GAMMA), [True])
 
     def test_taken_back(self) -> None:
         """A message that was not acknowledged is accepted again."""
-        self.judge(express(1), express(2))
+        self.classify(express(1), express(2))
         self.core.take_back([express(1), express(3, recoverable=True)])
-        self.assertEqual(self.judge(express(1), express(2)), [False, True])
+        self.assertEqual(self.classify(express(1), express(2)), [False, True])
 
     def test_lifetime(self) -> None:
         """One that does not come again is forgotten after one to two lifetimes."""
-        self.judge(express(1))
+        self.classify(express(1))
         self.now = self.now.later(99)
-        self.assertEqual(self.judge(express(1)), [True])
+        self.assertEqual(self.classify(express(1)), [True])
         self.now = self.now.later(201)
-        self.judge(express(2))
+        self.classify(express(2))
         self.now = self.now.later(100)
-        self.assertEqual(self.judge(express(1)), [False])
+        self.assertEqual(self.classify(express(1)), [False])
 
     def test_off(self) -> None:
         """With no entries every message is delivered."""
         self.start(entries=0, lifetime=100.0)
-        self.assertEqual(self.judge(express(1), express(1)), [False, False])
+        self.assertEqual(self.classify(express(1), express(1)), [False, False])
 
     @given(st.lists(st.lists(st.integers(0, 12), max_size=4)), st.integers(1, 5))
     def test_bound(self, batches: list[list[int]], entries: int) -> None:
@@ -129,7 +129,7 @@ class ExpressDuplicatesTests(SynchronousTestCase):
         self.start(entries=entries, lifetime=100.0)
         recent: list[int] = []
         for batch in batches:
-            for number, is_duplicate in zip(batch, self.judge(*map(express, batch)), strict=True):
+            for number, is_duplicate in zip(batch, self.classify(*map(express, batch)), strict=True):
                 if number in recent[-entries:]:
                     self.assertTrue(is_duplicate)
                 recent = [each for each in recent if each != number] + [number]

@@ -41,7 +41,7 @@ class RoomTests(SynchronousTestCase):
         """It is removed with the next commit."""
         receiver = self.receiver()
         receiver.advance(100)
-        receiver.judge(message(1, source=GAMMA))
+        receiver.classify(message(1, source=GAMMA))
         receiver.begin()
         receiver.failed()
         self.assertEqual(receiver.take(message(1, source=GAMMA)), [ACCEPTED])
@@ -50,8 +50,8 @@ class RoomTests(SynchronousTestCase):
     def test_a_stream_that_is_being_stored_stays(self) -> None:
         """Even if its clock says that it is old."""
         receiver = self.receiver(idle=-1)
-        receiver.judge(message(2), message(2, source=BETA))
-        self.assertEqual(receiver.judge(message(1, source=GAMMA)), [NO_ROOM])
+        receiver.classify(message(2), message(2, source=BETA))
+        self.assertEqual(receiver.classify(message(1, source=GAMMA)), [NO_ROOM])
 
 
 class SharesTests(SynchronousTestCase):
@@ -65,7 +65,7 @@ class SharesTests(SynchronousTestCase):
         """How many streams one host gets."""
         for count in range(100):
             self.sources += 1
-            verdicts = self.receiver.judge(message(1, source=UUID(int=self.sources)), address=address)
+            verdicts = self.receiver.classify(message(1, source=UUID(int=self.sources)), address=address)
             self.store()
             if verdicts == [NO_ROOM]:
                 return count
@@ -82,7 +82,7 @@ class SharesTests(SynchronousTestCase):
         self.assertEqual(self.receiver.streams.held_by("TCP:10.0.0.9"), 5)
         self.assertEqual(self.fill("TCP:10.0.0.10"), 2)
         self.assertEqual(self.fill("TCP:10.0.0.11"), 1)
-        self.assertEqual(self.receiver.judge(message(2, source=UUID(int=1))), [ACCEPTED])
+        self.assertEqual(self.receiver.classify(message(2, source=UUID(int=1))), [ACCEPTED])
 
     def test_a_network_of_ipv6_is_one_host(self) -> None:
         """A host with one of its addresses gets no more with another."""
@@ -95,7 +95,7 @@ class SharesTests(SynchronousTestCase):
             transactional_packet(place=(X, 1, 0), private_number=7, source=UUID(int=100 + number))
             for number in range(3)
         ]
-        self.receiver.judge(*packets)
+        self.receiver.classify(*packets)
         self.store()
         self.assertEqual(self.fill(), 2)
         self.receiver = self.receiver.restart()
@@ -109,7 +109,7 @@ class SharesTests(SynchronousTestCase):
         self.fill()
         for number in range(1, 4):
             again = message(2, source=UUID(int=number))
-            self.assertEqual(self.receiver.judge(again, address="TCP:10.0.0.10"), [ACCEPTED])
+            self.assertEqual(self.receiver.classify(again, address="TCP:10.0.0.10"), [ACCEPTED])
         self.store()
         self.assertEqual([self.receiver.streams.held_by(f"TCP:10.0.0.{host}") for host in (9, 10)], [2, 3])
         self.assertEqual(self.fill(), 1)
@@ -118,5 +118,5 @@ class SharesTests(SynchronousTestCase):
         """Those of the host that has most too."""
         self.fill()
         self.receiver.advance(100)
-        self.assertEqual(self.receiver.judge(message(1, source=GAMMA)), [ACCEPTED])
+        self.assertEqual(self.receiver.classify(message(1, source=GAMMA)), [ACCEPTED])
         self.assertEqual(len(self.receiver.streams), 5)

@@ -174,7 +174,7 @@ class AcceptanceTests(SynchronousTestCase):
                 sequence > incoming[0] and previous == 0
             )
             view = UserMessageView(transactional_packet(place=place))
-            (verdict,) = streams.judge([view], "TCP:10.0.0.9", START)
+            (verdict,) = streams.classify([view], "TCP:10.0.0.9", START)
             self.assertEqual(verdict is ACCEPTED, is_next)
             if is_next:
                 incoming = sequence, number
@@ -213,7 +213,7 @@ class RejectTests(SynchronousTestCase):
         """The first sender, the destination, and the last message that is stored."""
         receiver = Receiver()
         receiver.take(message(1), message(2))
-        receiver.judge(message(3))
+        receiver.classify(message(3))
         (info,) = receiver.streams.infos()
         self.assertEqual(
             (info.sender_identifier, info.sequence_identifier, info.sequence_number),
@@ -234,9 +234,9 @@ class RejectTests(SynchronousTestCase):
         """Their count is stored with what comes next; an accepted message has to be."""
         receiver = Receiver()
         receiver.take(message(1))
-        receiver.judge(message(1))
+        receiver.classify(message(1))
         self.assertFalse(receiver.streams.must_store)
-        receiver.judge(message(2))
+        receiver.classify(message(2))
         self.assertTrue(receiver.streams.must_store)
 
 
@@ -244,10 +244,10 @@ class TurnTests(SynchronousTestCase):
     def test_acceptance_runs_ahead_of_the_store(self) -> None:
         """The next batch is judged while the one before is being written, and then is written itself."""
         receiver = Receiver()
-        receiver.judge(message(1))
+        receiver.classify(message(1))
         receiver.begin()
         self.assertEqual(
-            receiver.judge(message(2), message(2), message(4)), [ACCEPTED, DUPLICATE, OUT_OF_ORDER]
+            receiver.classify(message(2), message(2), message(4)), [ACCEPTED, DUPLICATE, OUT_OF_ORDER]
         )
         receiver.stored()
         self.assertEqual(receiver.queue, [b"1"])
@@ -258,7 +258,7 @@ class TurnTests(SynchronousTestCase):
     def test_one_commit_at_a_time(self) -> None:
         """A second one would outlive the failure of the first."""
         receiver = Receiver()
-        receiver.judge(message(1))
+        receiver.classify(message(1))
         self.assertFalse(receiver.streams.is_storing)
         receiver.begin()
         self.assertTrue(receiver.streams.is_storing)
@@ -271,21 +271,21 @@ class TurnTests(SynchronousTestCase):
         """MQQB-3.1.5.8.6-07: the messages of the commit and those behind it come again, and are accepted."""
         receiver = Receiver()
         receiver.take(message(1))
-        receiver.judge(message(2))
+        receiver.classify(message(2))
         receiver.begin()
-        receiver.judge(message(3))
+        receiver.classify(message(3))
         receiver.failed()
         self.assertFalse(receiver.streams.must_store)
-        self.assertEqual(receiver.judge(message(3), message(1)), [OUT_OF_ORDER, DUPLICATE])
+        self.assertEqual(receiver.classify(message(3), message(1)), [OUT_OF_ORDER, DUPLICATE])
         self.assertEqual(receiver.take(message(2), message(3)), [ACCEPTED] * 2)
         self.assertEqual(receiver.queue, [b"1", b"2", b"3"])
 
     def test_a_failure_takes_new_streams_back(self) -> None:
         """A stream without stored messages is removed after a failed commit."""
         receiver = Receiver()
-        receiver.judge(message(1))
+        receiver.classify(message(1))
         receiver.begin()
-        receiver.judge(message(1, source=GAMMA))
+        receiver.classify(message(1, source=GAMMA))
         receiver.failed()
         self.assertEqual(len(receiver.streams), 0)
         self.assertIs(receiver.streams.deadline, None)
@@ -294,7 +294,7 @@ class TurnTests(SynchronousTestCase):
     def test_a_crash_before_the_store_has_written(self) -> None:
         """MQQB-3.1.5.8.6-07: the message is accepted when it is sent again."""
         receiver = Receiver()
-        receiver.judge(message(1))
+        receiver.classify(message(1))
         receiver.begin()
         receiver = receiver.restart()
         self.assertEqual(receiver.take(message(1)), [ACCEPTED])
@@ -302,7 +302,7 @@ class TurnTests(SynchronousTestCase):
     def test_a_crash_after_the_store_has_written(self) -> None:
         """The message and the state are there together, so it is a duplicate then."""
         receiver = Receiver()
-        receiver.judge(message(1))
+        receiver.classify(message(1))
         receiver.begin()
         receiver.write()
         receiver = receiver.restart()
@@ -316,11 +316,11 @@ class TakeBackTests(SynchronousTestCase):
     def test_a_batch_is_taken_back(self) -> None:
         """Its messages are the next ones again; what was accepted before it stays."""
         receiver = Receiver()
-        receiver.judge(message(1))
-        receiver.judge(message(2), message(3))
+        receiver.classify(message(1))
+        receiver.classify(message(2), message(3))
         receiver.streams.take_back()
         del receiver.accepted[1:]
-        self.assertEqual(receiver.judge(message(3), message(2)), [OUT_OF_ORDER, ACCEPTED])
+        self.assertEqual(receiver.classify(message(3), message(2)), [OUT_OF_ORDER, ACCEPTED])
         receiver.begin()
         receiver.stored()
         self.assertEqual(receiver.queue, [b"1", b"2"])
@@ -329,7 +329,7 @@ class TakeBackTests(SynchronousTestCase):
     def test_a_new_stream_is_taken_back(self) -> None:
         """No state of it is left to be stored."""
         receiver = Receiver()
-        receiver.judge(message(1))
+        receiver.classify(message(1))
         receiver.streams.take_back()
         self.assertEqual((len(receiver.streams), receiver.streams.must_store), (0, False))
         self.assertEqual(receiver.streams.take_changes(), [])
@@ -337,9 +337,9 @@ class TakeBackTests(SynchronousTestCase):
     def test_what_is_being_stored_stays(self) -> None:
         """The pending commit is not changed."""
         receiver = Receiver()
-        receiver.judge(message(1))
+        receiver.classify(message(1))
         receiver.begin()
-        receiver.judge(message(2))
+        receiver.classify(message(2))
         receiver.streams.take_back()
         receiver.accepted.clear()
         self.assertFalse(receiver.streams.must_store)
@@ -349,10 +349,10 @@ class TakeBackTests(SynchronousTestCase):
     def test_only_the_last_batch_is(self) -> None:
         """Twice, or after a commit has begun, it has no effect."""
         receiver = Receiver()
-        receiver.judge(message(1))
-        receiver.judge()
+        receiver.classify(message(1))
+        receiver.classify()
         receiver.streams.take_back()
-        receiver.judge(message(2))
+        receiver.classify(message(2))
         receiver.begin()
         receiver.streams.take_back()
         receiver.stored()

@@ -90,7 +90,7 @@ class TimerTests(SynchronousTestCase):
         receiver = Receiver()
         receiver.take(message(1), message(2))
         receiver.advance(1)
-        receiver.judge(message(1))
+        receiver.classify(message(1))
         self.assertEqual(self.numbers(receiver.advance(1)), [2])
 
     def test_no_acknowledgement_without_a_message(self) -> None:
@@ -102,13 +102,13 @@ class TimerTests(SynchronousTestCase):
     def test_only_what_is_stored_is_acknowledged(self) -> None:
         """MQQB-3.1.1.6.2-02: while the disk is at work the OrderAck waits, or says what was before."""
         receiver = Receiver()
-        receiver.judge(message(1))
+        receiver.classify(message(1))
         receiver.begin()
         self.assertEqual(receiver.advance(20), [])
         receiver.stored()
         self.assertEqual(receiver.advance(0.499), [])
         self.assertEqual(self.numbers(receiver.advance(0.001)), [1])
-        receiver.judge(message(2), message(1))
+        receiver.classify(message(2), message(1))
         receiver.begin()
         self.assertEqual(self.numbers(receiver.advance(1)), [1])
 
@@ -117,7 +117,7 @@ class TimerTests(SynchronousTestCase):
         receiver = Receiver()
         receiver.take(message(1))
         receiver.advance(1)
-        receiver.judge(message(2))
+        receiver.classify(message(2))
         receiver.begin()
         receiver.failed()
         self.assertEqual(receiver.advance(1), [])
@@ -128,7 +128,7 @@ class TimerTests(SynchronousTestCase):
         receiver.take(message(1))
         receiver = receiver.restart()
         self.assertIs(receiver.streams.deadline, None)
-        receiver.judge(message(1))
+        receiver.classify(message(1))
         self.assertEqual(self.numbers(receiver.advance(1)), [1])
 
     def test_each_stream_has_its_own(self) -> None:
@@ -194,10 +194,10 @@ class DestinationTests(SynchronousTestCase):
         receiver = Receiver()
         receiver.take(message(1), address=PEER)
         receiver.take(private_message(1), address="TCP:10.0.0.8")
-        receiver.judge(message(2), address=PEER)
+        receiver.classify(message(2), address=PEER)
         receiver.begin()
         receiver.streams.disconnected(PEER)
         receiver.stored()
         self.assertEqual([ack.answer_to for ack in receiver.advance(1)], [ALPHA])
-        receiver.judge(message(2), address="TCP:10.0.0.7")
+        receiver.classify(message(2), address="TCP:10.0.0.7")
         self.assertEqual(receiver.advance(1), [OwedOrderAck("TCP:10.0.0.7", X, 2, ALPHA)])

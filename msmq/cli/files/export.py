@@ -60,15 +60,15 @@ def export(
         raise click.UsageError(str(error)) from error
     except StorageError as error:
         raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
-    for told in done:
-        if told.trimmed is not None:
-            first, last = told.trimmed
+    for exported in done:
+        if exported.trimmed is not None:
+            first, last = exported.trimmed
             complain(
-                f"{told.topic}: the entries {first} to {last} were trimmed before they were exported",
+                f"{exported.topic}: the entries {first} to {last} were trimmed before they were exported",
                 "msmq export",
             )
     columns = ("topic", "stream", "rows", "damaged", "files")
-    output.many([attrs.asdict(told) for told in done], columns)
+    output.many([attrs.asdict(exported) for exported in done], columns)
     output.flush()
 
 

@@ -45,7 +45,7 @@ def import_(
 
     problems = 0
 
-    def tell(row: Row, reason: str) -> None:
+    def skip(row: Row, reason: str) -> None:
         nonlocal problems
         problems += 1
         if problems <= _SHOWN:
@@ -61,7 +61,7 @@ def import_(
                 topic=topic,
                 key=key,
                 keep_express=express,
-                on_skipped=tell,
+                on_skipped=skip,
                 on_rows=bar.update,
             )
             bar.length = importer.expected()
@@ -77,10 +77,10 @@ def import_(
     if problems > _SHOWN:
         complain(f"and {problems - _SHOWN} more", "msmq import")
     output = settings.output
-    told = [
+    rows = [
         {"destination": destination, "messages": count, "dry_run": dry_run}
         for destination, count in done.messages.items()
     ]
-    output.many(told, ("destination", "messages", "dry_run"))
+    output.many(rows, ("destination", "messages", "dry_run"))
     output.flush()
     return 1 if done.skipped else 0

@@ -64,7 +64,7 @@ class _Findings:
     problems: list[tuple[int, str]] = attrs.field(factory=list)
     figures: list[str] = attrs.field(factory=list)
 
-    def judge(self, severity: int, problem: str) -> None:
+    def report(self, severity: int, problem: str) -> None:
         if severity:
             self.problems.append((severity, problem))
 
@@ -113,12 +113,12 @@ def check(
             _check_queue(found, queue, messages or _NEVER, age, quota or _NEVER, bool(paths))
         if outgoing is not None:
             for each in client.outgoing():
-                found.judge(
+                found.report(
                     outgoing.severity(each["messages"]),
                     f"{each['messages']} messages are pending for {each['format_name']} ({each['state']})",
                 )
     except MQError as error:
-        found.judge(_CRITICAL, str(error))
+        found.report(_CRITICAL, str(error))
         status = {}
     found.problems.sort(key=lambda problem: -problem[0])
     _print(settings, found, status)
@@ -127,14 +127,14 @@ def check(
 
 def _check_server(found: _Findings, status: dict[str, Any], dead_letters: Thresholds) -> None:
     if status["state"] != "running":
-        found.judge(_CRITICAL, f"the server is {status['state']}")
+        found.report(_CRITICAL, f"the server is {status['state']}")
     if status["throttled"]:
-        found.judge(_CRITICAL, "the store is full, no messages are accepted")
+        found.report(_CRITICAL, "the store is full, no messages are accepted")
     letters = status["dead_letters"]
-    found.judge(dead_letters.severity(letters), f"{letters} dead letter(s)")
+    found.report(dead_letters.severity(letters), f"{letters} dead letter(s)")
     directory = status.get("directory")
     if directory is not None and not directory["reached"]:
-        found.judge(1, f"the directory is unreachable: {directory['problem']}")
+        found.report(1, f"the directory is unreachable: {directory['problem']}")
     found.figures += [
         _NEVER.perfdata("messages", status["messages"]),
         _NEVER.perfdata("bytes", status["bytes"], "B"),
@@ -152,17 +152,17 @@ def _check_queue(
     shows_figures: bool,
 ) -> None:
     path, count = queue["path"], queue["messages"]
-    found.judge(messages.severity(count), f"{count} messages in {path}")
+    found.report(messages.severity(count), f"{count} messages in {path}")
     if shows_figures:
         found.figures.append(messages.perfdata(f"messages {path}", count))
     if queue["quota"]:
         used = queue["bytes"] / (queue["quota"] * 1024) * 100
-        found.judge(quota.severity(used), f"{used:.0f} % of the quota of {path} used")
+        found.report(quota.severity(used), f"{used:.0f} % of the quota of {path} used")
         if shows_figures:
             found.figures.append(quota.perfdata(f"quota {path}", used, "%"))
     if age is not None:
         seconds = _age(queue)
-        found.judge(age.severity(seconds), f"the oldest message of {path} is {seconds:.0f} s old")
+        found.report(age.severity(seconds), f"the oldest message of {path} is {seconds:.0f} s old")
         if shows_figures:
             found.figures.append(age.perfdata(f"age {path}", seconds, "s"))
 

@@ -71,12 +71,12 @@ class Audit:
         try:
             result = await work()
         except MQError as error:
-            self.tell(caller, operation, error=error)
+            self.record(caller, operation, error=error)
             raise
         except Exception:
-            self.tell(caller, operation, error=internal_error())
+            self.record(caller, operation, error=internal_error())
             raise
-        self.tell(caller, operation, result=_result(result))
+        self.record(caller, operation, result=_result(result))
         return result
 
     def record_import(self, caller: Caller, taken: Mapping[str, int]) -> None:
@@ -85,9 +85,9 @@ class Audit:
         @param taken: the number of accepted messages, by destination.
         """
         for destination, count in taken.items():
-            self.tell(caller, AuditedOperation("import", destination), result=_messages(count))
+            self.record(caller, AuditedOperation("import", destination), result=_messages(count))
 
-    def tell(
+    def record(
         self, caller: Caller, operation: AuditedOperation, *, result: str = "", error: MQError | None = None
     ) -> None:
         """Log the result of an operation.

@@ -82,23 +82,23 @@ class LdapAccounts:
         sid = entry.first(SID) or b""
         classes = {each.lower() for each in entry.all(_CLASS)}
         if dialect is Dialect.ACTIVE_DIRECTORY:
-            groups = await self._told_groups(entry)
+            groups = await self._computed_groups(entry)
             if not groups and b"user" in classes:
                 # Each account has a primary group, which is in this attribute too; so reading it was denied.
-                raise _untold(entry, f"the directory does not return its {_GROUP_SIDS}")
+                raise _unknown_groups(entry, f"the directory does not return its {_GROUP_SIDS}")
         else:
-            groups = await self._found_groups(entry)
+            groups = await self._searched_groups(entry)
         is_user = b"user" in classes and not classes & {b"computer", b"group"}
         return Account(sid, _name(entry), frozenset(groups - {sid}), is_user)
 
-    async def _told_groups(self, entry: Entry) -> set[bytes]:
+    async def _computed_groups(self, entry: Entry) -> set[bytes]:
         # It is computed for a single entry only, and returned only when requested by name.
-        told = await self._operations.entry(entry.name, (_GROUP_SIDS,))
-        if told is None:
-            raise _untold(entry, "it no longer exists")
-        return set(filter(_is_sid, told.all(_GROUP_SIDS)))
+        found_entry = await self._operations.entry(entry.name, (_GROUP_SIDS,))
+        if found_entry is None:
+            raise _unknown_groups(entry, "it no longer exists")
+        return set(filter(_is_sid, found_entry.all(_GROUP_SIDS)))
 
-    async def _found_groups(self, entry: Entry) -> set[bytes]:
+    async def _searched_groups(self, entry: Entry) -> set[bytes]:
         root = await self._operations.root()
         sids: set[bytes] = set()
         seen = {entry.name}
@@ -115,7 +115,7 @@ class LdapAccounts:
                         sids.add(sid)
             # The account itself is among them.
             if len(seen) > MOST_GROUPS + 1:
-                raise _untold(entry, f"it is in more than {MOST_GROUPS}")
+                raise _unknown_groups(entry, f"it is in more than {MOST_GROUPS}")
         return sids
 
 
@@ -126,7 +126,7 @@ def _is_sid(value: bytes | None) -> bool:
         return False
 
 
-def _untold(entry: Entry, why: str) -> DirectoryError:
+def _unknown_groups(entry: Entry, why: str) -> DirectoryError:
     return DirectoryError(DirectoryOperationResult.GENERIC_ERROR, f"the groups of {entry.name}: {why}")
 
 

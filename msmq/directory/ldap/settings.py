@@ -133,8 +133,8 @@ class LdapSettings:
 
     def __str__(self) -> str:
         default = LDAPS_PORT if self.is_tls else LDAP_PORT
-        told = ",".join(map(str, self.servers)) or ("" if self.port == default else f":{self.port}")
-        return f"{'ldaps' if self.is_tls else 'ldap'}://{told}/{self.base}"
+        servers = ",".join(map(str, self.servers)) or ("" if self.port == default else f":{self.port}")
+        return f"{'ldaps' if self.is_tls else 'ldap'}://{servers}/{self.base}"
 
 
 def parse_settings(description: str, options: Mapping[str, object]) -> LdapSettings:

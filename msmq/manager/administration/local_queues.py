@@ -75,19 +75,19 @@ class LocalQueues:
                 count=len(deletion.positions),
             )
         self._performer.perform(deletion.effects)
-        told: Deferred[None] = Deferred()
-        Deferred.fromCoroutine(self._finish_deletion(deletion, told)).addErrback(
+        stored: Deferred[None] = Deferred()
+        Deferred.fromCoroutine(self._finish_deletion(deletion, stored)).addErrback(
             lambda failure: self.log.failure("the deletion of a queue was not completed", failure)
         )
-        await told
+        await stored
 
-    async def _finish_deletion(self, deletion: Deletion, told: Deferred[None]) -> None:
+    async def _finish_deletion(self, deletion: Deletion, stored: Deferred[None]) -> None:
         """Remove the messages of a deleted queue, a slice per iteration of the reactor, with their events.
 
         Pending enqueues and removals report their messages themselves.
 
-        @param told: fires when all of it is stored, or fails at the first failure of the store; the deletion
-        is retried until it is complete.
+        @param stored: fires when all of it is stored, or fails at the first failure of the store; the
+        deletion is retried until it is complete.
         """
         performer = self._performer
         gone = deletion.positions
@@ -102,8 +102,8 @@ class LocalQueues:
             removal = performer.model.delete_messages(slice_of_it, performer.clock.now(), in_bulk=in_bulk)
             answers = self._outbox.answers()
             views = (position.view for position in resting if position.view is not None)
-            answers.tell(views, MessageClass.NACK_Q_DELETED)
-            if not await self._see_to([*self._events.trim(removal.changes), *answers.prepare()], told):
+            answers.add(views, MessageClass.NACK_Q_DELETED)
+            if not await self._see_to([*self._events.trim(removal.changes), *answers.prepare()], stored):
                 return
             performer.perform(performer.model.messages_deleted(removal, performer.clock.now()))
             answers.show()
@@ -111,16 +111,16 @@ class LocalQueues:
                 position.view = None
             if gone:
                 await deferLater(self._reactor, 0)
-        while await self._see_to(deletion.fence, told):
+        while await self._see_to(deletion.fence, stored):
             if deletion.is_decided:
                 break
             await deferLater(self._reactor, UNDECIDED)
         else:
             return
-        if await self._see_to(deletion.changes, told):
+        if await self._see_to(deletion.changes, stored):
             performer.model.deleted(deletion)
-            if not told.called:
-                told.callback(None)
+            if not stored.called:
+                stored.callback(None)
 
     async def _read(self, positions: Sequence[MessagePosition]) -> None:
         """Read the packets that can be read; a message received meanwhile does not affect the others."""
@@ -138,11 +138,11 @@ class LocalQueues:
         for position, view in zip(positions, views, strict=True):
             position.view = view
 
-    async def _see_to(self, changes: Sequence[Change], told: Deferred[None]) -> bool:
+    async def _see_to(self, changes: Sequence[Change], stored: Deferred[None]) -> bool:
         try:
             await self._performer.commit(changes)
             return True
         except MQError as error:
-            if not told.called:
-                told.errback(error)
+            if not stored.called:
+                stored.errback(error)
         return await self._performer.insist(changes, "the deletion of a queue")

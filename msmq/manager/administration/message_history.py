@@ -107,9 +107,9 @@ def _summary(
         if outgoing:
             return f"waits in outgoing queue {waiting[0]}"
         return f"is in queue {waiting[0]}"
-    told = [event for event in events if event.message_class and event.event != ADMINISTERED]
-    if told:
-        last = told[-1]
+    failures = [event for event in events if event.message_class and event.event != ADMINISTERED]
+    if failures:
+        last = failures[-1]
         name = class_name(last.message_class)
         if last.message_class == MessageClass.ACK_REACH_QUEUE:
             return f"reached its queue, according to {name}; whether it was received is not recorded here"

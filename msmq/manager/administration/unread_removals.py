@@ -95,7 +95,7 @@ class UnreadRemovals:
         if not departure.queue.is_system:
             # The sender of a copy was informed about the message itself.
             views = (position.view for position in departure.positions if position.view is not None)
-            answers.tell(views, departure.message_class)
+            answers.add(views, departure.message_class)
         return answers
 
     async def _read(self, departure: Departure, is_patient: bool, in_bulk: bool) -> None:

@@ -124,7 +124,7 @@ class Reads:
 
     def _answers(self, positions: Sequence[MessagePosition]) -> AcknowledgementBatch:
         answers = self._outbox.answers()
-        answers.tell(reported_receipts(positions), MessageClass.ACK_RECEIVE)
+        answers.add(reported_receipts(positions), MessageClass.ACK_RECEIVE)
         return answers
 
 

@@ -303,9 +303,9 @@ class Search:
         try:
             refuse(admission.refusals, len(arrivals))
             if target.is_local:
-                answers.tell((view for _, view in arrivals), MessageClass.ACK_REACH_QUEUE)
+                answers.add((view for _, view in arrivals), MessageClass.ACK_REACH_QUEUE)
             changes += answers.prepare()
-            await performer.commit([*changes, *self._told(view, sent, position)])
+            await performer.commit([*changes, *self._requeue_event(view, sent, position)])
         except Exception:
             answers.withdraw()
             model.withdraw(admission)
@@ -328,14 +328,14 @@ class Search:
             position.queue.take_one(position, core)
             model.transacting.receive(core, [position])
             sent = MessageIdentifier(model.identifier, self._outbox.send_in(core, [target], [copy]))
-            await self._transactions.commit(core, self._told(view, sent, position))
+            await self._transactions.commit(core, self._requeue_event(view, sent, position))
         except Exception:
             if core.may_end:
                 await self._transactions.abort(core)
             raise
         return sent
 
-    def _told(
+    def _requeue_event(
         self, view: UserMessageView, sent: MessageIdentifier, position: MessagePosition
     ) -> list[Change]:
         """The event of a dead letter that is sent again."""

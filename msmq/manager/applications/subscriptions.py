@@ -41,9 +41,9 @@ class Subscriptions:
         ended = QueueManagerEvent.TRANSACTION_ABORTED
         if transaction.state is TransactionState.COMMITTED:
             ended = QueueManagerEvent.TRANSACTION_COMMITTED
-        self.tell(ended, transaction.identifier)
+        self.notify(ended, transaction.identifier)
 
-    def tell(self, event: QueueManagerEvent, transaction: UUID | None = None) -> None:
+    def notify(self, event: QueueManagerEvent, transaction: UUID | None = None) -> None:
         """Notify the subscribers of an event."""
         occurrence = Occurrence(event, transaction)
         for subscriber in list(self._subscribers.values()):

@@ -172,8 +172,8 @@ class Transactions:
             if position.view is not None and not isinstance(queue, OutgoingQueue)
         )
         answers = self._outbox.answers()
-        answers.tell(sent, MessageClass.ACK_REACH_QUEUE)
-        answers.tell(reported_receipts(commitment.removal.positions), MessageClass.ACK_RECEIVE)
+        answers.add(sent, MessageClass.ACK_REACH_QUEUE)
+        answers.add(reported_receipts(commitment.removal.positions), MessageClass.ACK_RECEIVE)
         keys = self._keyed.committing(transaction)
         changes = [*commitment.changes, *answers.prepare(), *model.reservations(), *keys, *also]
         try:

@@ -63,7 +63,7 @@ class DirectoryRouter:
     @param kept: the topology of the last run, used until the directory can be read.
     @param was_read: called with the time at which the topology in use was read, in seconds since 1970-01-01
     UTC.
-    @param tell: passes objects of the directory to a builder.
+    @param add_objects: passes objects of the directory to a builder.
     @param changed: called after routes have changed, so that waiting messages are tried again.
     @param in_thread: calls a function in a worker thread.
     """
@@ -81,7 +81,7 @@ class DirectoryRouter:
         *,
         kept: KeptTopology,
         was_read: Callable[[float], None],
-        tell: Callable[[TopologyBuilder, Iterable[DirectoryObject]], None],
+        add_objects: Callable[[TopologyBuilder, Iterable[DirectoryObject]], None],
         changed: Callable[[], None],
         in_thread: Callable[..., Deferred[Any]],
         times: RoutingTimes | None = None,
@@ -94,7 +94,7 @@ class DirectoryRouter:
         self._kept = kept
         self._was_read = was_read
         self._has_restored = False
-        self._tell = tell
+        self._add_objects = add_objects
         self._changed = changed
         self._in_thread = in_thread
         self._alternates = Alternates(self.topology)
@@ -267,7 +267,7 @@ class DirectoryRouter:
 
     def _snapshot(self, objects: Sequence[DirectoryObject]) -> RoutingSnapshot:
         builder = TopologyBuilder()
-        self._tell(builder, objects)
+        self._add_objects(builder, objects)
         return RoutingSnapshot.of(builder.build(), self.core.snapshot.own)
 
     def _report(self, enterprise: Enterprise) -> None:

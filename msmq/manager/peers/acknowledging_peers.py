@@ -13,24 +13,24 @@ from msmq.transfer.receivers import Receiver
 class AcknowledgingPeers:
     """Gathers the facts about a peer for decisions about its acknowledgements.
 
-    @param gate: the trusted addresses, and those that may acknowledge.
+    @param trusted_peers: the trusted addresses, and those that may acknowledge.
     @param guesses: the limit on acknowledgements of unknown messages.
     """
 
-    def __init__(self, clock: IClock, gate: TrustedPeers, guesses: GuessLimit) -> None:
+    def __init__(self, clock: IClock, trusted_peers: TrustedPeers, guesses: GuessLimit) -> None:
         self._clock = clock
-        self._gate = gate
+        self._trusted_peers = trusted_peers
         self._guesses = guesses
 
     def of_session(self, session: ISession) -> AcknowledgingPeer:
         """The current facts about the peer of a session."""
-        address, gate = session.remote_address, self._gate
+        address, trusted_peers = session.remote_address, self._trusted_peers
         return AcknowledgingPeer(
             receiver=peer_of(session),
             address=address,
-            is_admitted=gate.admits(address),
-            may_acknowledge=gate.may_acknowledge(address),
-            is_configured=gate.accepts_acknowledgements(address),
+            is_admitted=trusted_peers.admits(address),
+            may_acknowledge=trusted_peers.may_acknowledge(address),
+            is_configured=trusted_peers.accepts_acknowledgements(address),
             has_guesses_left=self._guesses.admits(address, self._clock.now()),
         )
 

@@ -29,7 +29,7 @@ class ArrivalBatch:
     @ivar dead_letters: dead letters of refused messages, stored and shown with the batch.
     @ivar changes: the changes for those, and the events of stored messages.
     @ivar express: messages whose express ones are recorded for duplicate detection.
-    @ivar is_judged: they have to be stored with the changed history.
+    @ivar is_classified: they have to be stored with the changed history.
     @ivar acknowledgements: the results of OrderAcks and FinalAcks among them.
     @ivar proofs: administration acknowledgements among them that journal copies wait for.
     @ivar refused: which of them the security checks refuse.
@@ -50,7 +50,7 @@ class ArrivalBatch:
     dead_letters: list[MessagePosition] = attrs.field(factory=list)
     changes: list[Change] = attrs.field(factory=list)
     express: list[UserMessageView] = attrs.field(factory=list)
-    is_judged: bool = False
+    is_classified: bool = False
     is_cut: bool = False
     is_short_of_streams: bool = False
     acknowledgements: list[Deferred[bool]] = attrs.field(factory=list)

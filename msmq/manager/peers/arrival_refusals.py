@@ -99,7 +99,7 @@ class ArrivalRefusals:
         if isinstance(why, MessageClass):
             reason = why.name
             only_at = batch.session.remote_address if message in batch.unverified else None
-            batch.answers.tell((message,), why, is_refusal=True, only_at=only_at)
+            batch.answers.add((message,), why, is_refusal=True, only_at=only_at)
         else:
             reason = why
         session = batch.session

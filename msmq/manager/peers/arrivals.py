@@ -59,12 +59,12 @@ class Arrivals:
         self,
         performer: Performer,
         outbox: Outbox,
-        turns: ArrivalCommits,
+        arrival_commits: ArrivalCommits,
         forwarding: Forwarding,
         inspector: Inspector,
         express: ExpressHistory,
         acknowledgements: Acknowledgements,
-        gate: TrustedPeers,
+        trusted_peers: TrustedPeers,
         refusals: ArrivalRefusals,
         reports: Reports | None,
         connectors: Connectors,
@@ -76,7 +76,7 @@ class Arrivals:
         """Create the part, with its policies.
 
         @param refusals: records messages that are not accepted.
-        @param gate: the addresses that may send unauthenticated messages.
+        @param trusted_peers: the addresses that may send unauthenticated messages.
         @param reports: reports of traced messages; C{None} if none are sent.
         @param connectors: finds the queues of messages for foreign sites.
         @param source_journal: gets the administration acknowledgements among the messages.
@@ -86,7 +86,7 @@ class Arrivals:
         """
         self._express = express
         self._inspector = inspector
-        self._turns = turns
+        self._arrival_commits = arrival_commits
         self._performer = performer
         self._outbox = outbox
         self._connectors = connectors
@@ -94,7 +94,7 @@ class Arrivals:
         self._deliveries = deliveries
         self._own_addresses = (NULL_GUID.bytes_le, performer.model.identifier.bytes_le)
         self._trusts_identifiers = trusts_identifiers
-        self._gate = gate
+        self._trusted_peers = trusted_peers
         self._forwarding = forwarding
         self._reports = reports
         self._refusals = refusals
@@ -174,7 +174,7 @@ class Arrivals:
         """
         routes: dict[UserMessageView, OutgoingQueue] = {}
         facts = self._facts(batch, messages, queues, routes, free, now)
-        decision = decide(messages, facts, self._turns.history, now)
+        decision = decide(messages, facts, self._arrival_commits.history, now)
         arrivals = self._perform(batch, messages, queues, routes, decision)
         return self._admit(batch, messages, arrivals, now)
 
@@ -211,7 +211,7 @@ class Arrivals:
             without_route = self._find_routes(batch, messages, destinations, routes, now)
         return ArrivalFacts(
             address=session.remote_address,
-            is_trusted=self._gate.admits(session.remote_address),
+            is_trusted=self._trusted_peers.admits(session.remote_address),
             peer=batch.peer,
             destinations=destinations,
             security=batch.refused,
@@ -219,7 +219,7 @@ class Arrivals:
             free=free,
             is_routing_server=is_routing,
             without_route=without_route,
-            duplicates=self._express.judge(batch, messages, queues, now),
+            duplicates=self._express.classify(batch, messages, queues, now),
         )
 
     def _find_routes(
@@ -255,7 +255,7 @@ class Arrivals:
     ) -> list[tuple[Queue, UserMessageView]]:
         """Refuse, count and acknowledge as decided; returns the messages that enter their queues."""
         batch.unverified = decision.unverified
-        batch.is_judged = decision.is_judged
+        batch.is_classified = decision.is_classified
         if decision.closure is not None:
             batch.close = CloseReason[decision.closure.name]
         outcomes = decision.outcomes
@@ -289,7 +289,7 @@ class Arrivals:
                     self._refusals.no_stream(
                         batch,
                         message,
-                        self._turns.history.streams.held_by(f"TCP:{batch.session.remote_address}"),
+                        self._arrival_commits.history.streams.held_by(f"TCP:{batch.session.remote_address}"),
                     )
                 case ArrivalOutcome.IGNORED:
                     self._express.take_back((message,))
@@ -324,7 +324,7 @@ class Arrivals:
             performer.overflow(admission)
         drained = performer.drained()
         if reached:
-            batch.answers.tell(reached, MessageClass.ACK_REACH_QUEUE)
+            batch.answers.add(reached, MessageClass.ACK_REACH_QUEUE)
         batch.proofs = self._source_journal.answers(session, admission.groups)
         if batch.proofs is not None and batch.proofs.change is not None:
             admission.changes += as_changes([batch.proofs.change])
@@ -332,9 +332,9 @@ class Arrivals:
         if self._deliveries.answered(admission.groups, session.remote_address, now) and changes:
             changes += self._deliveries.changes()
         is_behind = session in self._gathering
-        if batch.is_judged or changes or drained is not None or is_behind:
+        if batch.is_classified or changes or drained is not None or is_behind:
             # Messages after others that wait for a commit are stored in order, too.
-            batch.is_judged |= is_behind
+            batch.is_classified |= is_behind
             stored = Deferred.fromCoroutine(self._store(batch, admission, changes, drained, now))
             if drained is not None or batch.acknowledgements or batch.close is not None:
                 return stored
@@ -370,7 +370,7 @@ class Arrivals:
 
     def disconnected(self, address: str) -> None:
         """[MS-MQQB] 3.1.6.9: no session with this address is left."""
-        self._turns.history.streams.disconnected(f"TCP:{address}")
+        self._arrival_commits.history.streams.disconnected(f"TCP:{address}")
 
     async def _store(
         self,
@@ -382,8 +382,8 @@ class Arrivals:
     ) -> None:
         """Store and show the messages, and only then let the session acknowledge them."""
         performer = self._performer
-        if batch.is_judged:
-            stored_at = await self._turns.store(changes, now)
+        if batch.is_classified:
+            stored_at = await self._arrival_commits.store(changes, now)
         else:
             try:
                 await performer.commit(changes)

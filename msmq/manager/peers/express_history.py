@@ -18,21 +18,21 @@ from msmq.wire.guid import NULL_GUID
 class ExpressHistory:
     """The history of express messages of one queue manager; which are recorded is L{is_recorded}."""
 
-    def __init__(self, identifier: UUID, gate: TrustedPeers, settings: SessionSettings) -> None:
+    def __init__(self, identifier: UUID, trusted_peers: TrustedPeers, settings: SessionSettings) -> None:
         """Create an empty history.
 
         @param identifier: that of this queue manager.
-        @param gate: the addresses whose messages are trusted without a signature.
+        @param trusted_peers: the addresses whose messages are trusted without a signature.
         """
         self._own = (NULL_GUID.bytes_le, identifier.bytes_le)
-        self._gate = gate
+        self._trusted_peers = trusted_peers
         self._duplicates = ExpressDuplicates(settings)
 
     def configure(self, settings: SessionSettings) -> None:
         """Apply another size and lifetime from the next message on."""
         self._duplicates.configure(settings)
 
-    def judge(
+    def classify(
         self,
         batch: ArrivalBatch,
         messages: Sequence[UserMessageView],
@@ -44,7 +44,7 @@ class ExpressHistory:
         @param queues: the local queue of each message.
         """
         if None in queues or batch.refused:
-            is_trusted = self._gate.admits(batch.session.remote_address)
+            is_trusted = self._trusted_peers.admits(batch.session.remote_address)
             messages = [
                 message
                 for message, queue in zip(messages, queues, strict=False)
@@ -59,7 +59,7 @@ class ExpressHistory:
         if not express:
             return ()
         batch.express.extend(express)
-        return self._duplicates.judge(express, self._own, batch.peer, now)
+        return self._duplicates.classify(express, self._own, batch.peer, now)
 
     def take_back(self, views: Iterable[UserMessageView]) -> None:
         """Remove messages that were not accepted and not acknowledged: they are sent again."""

@@ -48,19 +48,19 @@ class Forwarding:
         self,
         performer: Performer,
         role: RoutingRole,
-        gate: TrustedPeers,
+        trusted_peers: TrustedPeers,
         answer_room: PeerQueueLimits,
         connectors: Connectors,
     ) -> None:
         """Create the part; it forwards while this queue manager is a routing server.
 
         @param role: whether this queue manager is a routing server.
-        @param gate: the addresses whose messages become dead letters here if they fail here (reading 64).
+        @param trusted_peers: the addresses whose failed messages become dead letters here (reading 64).
         @param answer_room: the limits on outgoing queues created on behalf of peers.
         @param connectors: determine whether a message may be for a connector queue.
         """
         self._performer = performer
-        self._gate = gate
+        self._trusted_peers = trusted_peers
         self._role = role
         self._answer_room = answer_room
         self._connectors = connectors
@@ -91,5 +91,5 @@ class Forwarding:
 
         @param address: where it came from.
         """
-        keeps_dead_letter = wants_local_dead_letter(message) and self._gate.admits(address)
+        keeps_dead_letter = wants_local_dead_letter(message) and self._trusted_peers.admits(address)
         return UserMessageView(forwarded_packet(message, keeps_dead_letter=keeps_dead_letter))

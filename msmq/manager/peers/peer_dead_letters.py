@@ -19,14 +19,14 @@ class PeerDeadLetters:
     Trusted are messages from trusted addresses, and messages with a valid signature.
     """
 
-    def __init__(self, performer: Performer, gate: TrustedPeers, *, over_quota: bool) -> None:
+    def __init__(self, performer: Performer, trusted_peers: TrustedPeers, *, over_quota: bool) -> None:
         """Create the part, with its policies.
 
-        @param gate: the addresses that are trusted without a signature.
+        @param trusted_peers: the addresses that are trusted without a signature.
         @param over_quota: whether a message over the quota of its queue is kept as well.
         """
         self._performer = performer
-        self._gate = gate
+        self._trusted_peers = trusted_peers
         self._over_quota = over_quota
 
     def keep(self, batch: ArrivalBatch, message: UserMessageView, why: MessageClass | str) -> str:
@@ -37,7 +37,7 @@ class PeerDeadLetters:
         """
         facts = RefusedFacts(
             asks_for_dead_letter=wants_local_dead_letter(message),
-            is_admitted=self._gate.admits(batch.session.remote_address),
+            is_admitted=self._trusted_peers.admits(batch.session.remote_address),
             is_authenticated=_is_authenticated(batch, message),
             keeps_over_quota=self._over_quota,
         )

@@ -22,9 +22,9 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.decisions.peer_decision import (
     IdentifierFacts,
     StatedIdentifier,
+    classify_identifier,
     is_clock_off,
     is_source_address,
-    judge_identifier,
 )
 from msmq.wire.guid import braced
 
@@ -65,20 +65,20 @@ class Peers:
     """Records open sessions by the identifiers of their peers, and detects duplicates of an identifier.
 
     A known identifier at another address is logged, and messages for that queue manager stay with its known
-    address, as L{judge_identifier} decides.
+    address, as L{classify_identifier} decides.
 
     @param identifier: the local identifier, which no peer may have.
     @ivar trusts: whether identifiers are trusted from any address.
-    @param gate: the addresses from which an identifier is trusted.
+    @param trusted_peers: the addresses from which an identifier is trusted.
     """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, identifier: UUID, clock: IClock, gate: TrustedPeers, *, trusts: bool) -> None:
+    def __init__(self, identifier: UUID, clock: IClock, trusted_peers: TrustedPeers, *, trusts: bool) -> None:
         self._identifier = identifier
         self._clock = clock
         self.trusts = trusts
-        self._gate = gate
+        self._trusted_peers = trusted_peers
         # The least recently connected one comes first.
         self._peers: dict[UUID, Peer] = {}
         self._by_session: dict[ISession, tuple[Peer, bytes]] = {}
@@ -147,7 +147,7 @@ class Peers:
     def _meet(self, peer: Peer, address: str) -> None:
         """Record an address at which an identifier is stated, and warn of one at several."""
         is_listed = address in peer.others
-        stated = judge_identifier(
+        stated = classify_identifier(
             IdentifierFacts(
                 is_own=peer.identifier == self._identifier,
                 is_at_address=address == peer.address,
@@ -240,7 +240,7 @@ class Peers:
 
     def _come(self, source: bytes, address: str) -> None:
         known = self._from.get(source)
-        if is_source_address(known, address, lambda: self._gate.admits(address)):
+        if is_source_address(known, address, lambda: self._trusted_peers.admits(address)):
             self._from.pop(source, None)
             self._from[source] = address
             if len(self._from) > MOST_PEERS:

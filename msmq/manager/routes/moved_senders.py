@@ -34,7 +34,7 @@ class MovedSenders:
         (L{TrustedPeers.is_trusted}), and the address from which the message came was dialled without success.
 
     @param router: has the topology of the directory; C{None} in workgroup mode.
-    @param gate: the addresses that are trusted.
+    @param trusted_peers: the addresses that are trusted.
     @param report: appends an event of the queue manager itself: its name, the reason, the queue.
     """
 
@@ -44,12 +44,12 @@ class MovedSenders:
         self,
         peers: Peers,
         router: IRouter | None,
-        gate: TrustedPeers,
+        trusted_peers: TrustedPeers,
         report: Callable[[str, str, str], None],
     ) -> None:
         self._peers = peers
         self._router = router
-        self._gate = gate
+        self._trusted_peers = trusted_peers
         self._report = report
 
     def session(self, source: UUID, *, is_unanswered: bool) -> ISession | None:
@@ -76,7 +76,7 @@ class MovedSenders:
                 if machine is not None and machine.address
                 else None,
                 is_unanswered=is_unanswered,
-                is_trusted=self._gate.is_trusted(session.remote_address),
+                is_trusted=self._trusted_peers.is_trusted(session.remote_address),
             )
         )
 
@@ -98,7 +98,7 @@ class MovedSenders:
         waiting = frozenset(sources)
         since = self._to_report(hop, queue, waiting, now)
         if since is not None:
-            self._tell(
+            self._record(
                 queue,
                 f"{queue.message_count} acknowledgements for queue manager {_named(waiting)} wait for "
                 f"{hop.key}, which has not answered since {since}: if its address has changed, "
@@ -119,7 +119,7 @@ class MovedSenders:
         waiting = frozenset(requested)
         since = self._to_report(hop, queue, waiting, now)
         if since is not None:
-            self._tell(
+            self._record(
                 queue,
                 f"{sum(requested.values())} administration acknowledgements that queue manager "
                 f"{_named(waiting)} requested wait for {hop.key}, which has not answered since {since}: if "
@@ -139,7 +139,7 @@ class MovedSenders:
         hop.reported[queue] = waiting
         return datetime.fromtimestamp(since, UTC).isoformat(timespec="seconds")
 
-    def _tell(self, queue: OutgoingQueue, reason: str) -> None:
+    def _record(self, queue: OutgoingQueue, reason: str) -> None:
         self._report("acknowledgements_wait", reason, str(queue.destination))
         self.log.warn("{reason}", reason=reason)
 

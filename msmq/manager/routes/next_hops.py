@@ -52,7 +52,7 @@ class NextHops:
         peers: Peers,
         acks: AckSessions,
         moved: MovedSenders,
-        ways: RouteTable,
+        route_table: RouteTable,
         names: PublicNames | None,
         holds: Holds,
         redirects: Redirects,
@@ -68,7 +68,7 @@ class NextHops:
         self._peers = peers
         self._acks = acks
         self._moved = moved
-        self._ways = ways
+        self._route_table = route_table
         self._names = names
         self._holds = holds
         self._redirects = redirects
@@ -134,7 +134,7 @@ class NextHops:
             self._by_destination.setdefault(owner, {})[queue] = None
             hops = [
                 RoutedHop(hop.identifier, hop.qualified_computer_name or hop.name)
-                for hop in self._ways.hops(owner)
+                for hop in self._route_table.hops(owner)
             ]
         return routed_hop(name, owner, hops, self._is_paused)
 

@@ -78,7 +78,7 @@ class MessageSecurity:
         providers: SecurityProviders,
         certificates: Certificates | None,
         signer: Signer,
-        gate: TrustedPeers,
+        trusted_peers: TrustedPeers,
         decryption: Decryption,
         descriptors: SecurityDescriptors | None,
         reactor: IReactorTime,
@@ -102,7 +102,7 @@ class MessageSecurity:
             else CertificatePublisher(certificates, users, new_identifier, self.user_cert_cache, unproven)
         )
         self._authentication: Authentication | None = None
-        steps: list[SecurityStep] = [gate, QueueRequirements(), decryption]
+        steps: list[SecurityStep] = [trusted_peers, QueueRequirements(), decryption]
         if providers.signing is not None:
             self._authentication = Authentication(
                 providers.signing,
@@ -115,7 +115,7 @@ class MessageSecurity:
                 read_directory,
             )
             steps.append(self._authentication)
-        admission = QueueAccessCheck(gate, descriptors)
+        admission = QueueAccessCheck(trusted_peers, descriptors)
         replies = ReplyAccessCheck(model, admission, clock)
         self.inspector = Inspector(reactor, [*steps, admission, replies], replies)
 

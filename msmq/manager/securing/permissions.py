@@ -18,7 +18,7 @@ from msmq.manager.applications.targets import own_queue
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.performer import Performer
 from msmq.manager.securing.protection import Protection
-from msmq.manager.securing.queue_access_decision import judge
+from msmq.manager.securing.queue_access_decision import decide_access
 from msmq.manager.securing.security_descriptors import (
     SecurityDescriptors,
     checked,
@@ -82,12 +82,16 @@ class Permissions:
     log: ClassVar[Logger] = Logger()
 
     def __init__(
-        self, performer: Performer, local: LocalQueues, descriptors: SecurityDescriptors, gate: TrustedPeers
+        self,
+        performer: Performer,
+        local: LocalQueues,
+        descriptors: SecurityDescriptors,
+        trusted_peers: TrustedPeers,
     ) -> None:
         self._performer = performer
         self._local = local
         self.descriptors = descriptors
-        self._gate = gate
+        self._trusted_peers = trusted_peers
         self._altering = DeferredLock()
 
     def load(self, state: Mapping[str, bytes]) -> None:
@@ -205,21 +209,21 @@ class Permissions:
             token = await self.descriptors.access.token(sid)
         except AccountUnknown as error:
             return attrs.evolve(verdict, reason=str(error))
-        judged = judge(self.descriptors.access, protection, sid, mask, target.kind)
-        judgement = await judged if isinstance(judged, Deferred) else judged
+        judged = decide_access(self.descriptors.access, protection, sid, mask, target.kind)
+        decision = await judged if isinstance(judged, Deferred) else judged
         verdict = attrs.evolve(
             verdict,
             name=name_of(sid),
             groups=[name_of(group) for group in sorted(token.groups)],
-            granted=judgement.granted,
-            reason=judgement.decision.why(),
-            source=judgement.source,
+            granted=decision.granted,
+            reason=decision.decision.why(),
+            source=decision.source,
         )
         if sid == ANONYMOUS and mask & QueueAccess.MQSEC_WRITE_MESSAGE and target.queue is not None:
-            # The gate and the requirements of the queue are checked before the descriptor.
+            # The address and the requirements of the queue are checked before the descriptor.
             verdict = attrs.evolve(
                 verdict,
-                unauthenticated=self._gate.unauthenticated.value,
+                unauthenticated=self._trusted_peers.unauthenticated.value,
                 demanded="a signature" if target.queue.definition.authenticate else None,
             )
         return verdict

@@ -8,7 +8,7 @@ from msmq.interfaces.access import AccountUnknown, Ruling
 from msmq.interfaces.session import ISession
 from msmq.manager.securing.inspection import Accepted, Answer, Outcome, Refused
 from msmq.manager.securing.protection import Protection
-from msmq.manager.securing.queue_access_decision import QueueAccessDecision, judge
+from msmq.manager.securing.queue_access_decision import QueueAccessDecision, decide_access
 from msmq.manager.securing.security_descriptors import SecurityDescriptors, protected_queue
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.queues.queue import Queue
@@ -32,23 +32,23 @@ class QueueAccessCheck:
 
     message_class = MessageClass.NACK_ACCESS_DENIED
 
-    def __init__(self, gate: TrustedPeers, descriptors: SecurityDescriptors | None = None) -> None:
-        self._gate = gate
+    def __init__(self, trusted_peers: TrustedPeers, descriptors: SecurityDescriptors | None = None) -> None:
+        self._trusted_peers = trusted_peers
         self._descriptors = descriptors
         self._open: dict[tuple[str, bytes], tuple[Ruling | None, bool]] = {}
 
     def guards(self, session: ISession, queue: Queue) -> bool:
         """Whether an unauthenticated message may be refused."""
-        return self._gate.guards(session, queue) or not self.is_open(queue)
+        return self._trusted_peers.guards(session, queue) or not self.is_open(queue)
 
     def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
         """Refuse unauthenticated messages from untrusted addresses, and senders without write access."""
         sender = _sender(message)
-        if sender is None and not self._gate.admits(session.remote_address):
-            return Refused(self.message_class, self._gate.refusal(session.remote_address))
-        return self.judge(queue, message)
+        if sender is None and not self._trusted_peers.admits(session.remote_address):
+            return Refused(self.message_class, self._trusted_peers.refusal(session.remote_address))
+        return self.check_access(queue, message)
 
-    def judge(self, queue: Queue, message: Accepted) -> Answer:
+    def check_access(self, queue: Queue, message: Accepted) -> Answer:
         """Check whether the sender of a message may write to a queue."""
         descriptors = self._descriptors
         if descriptors is None:
@@ -60,10 +60,10 @@ class QueueAccessCheck:
             return Deferred.fromCoroutine(self._ask(protection, descriptors, who, message))
         if protection.descriptor is None and protection.limit is None:
             return message
-        judgement = judge(descriptors.access, protection, who, _WRITE, QUEUE_KIND)
-        if isinstance(judgement, Deferred):
-            return Deferred.fromCoroutine(self._judged_later(judgement, message))
-        return self._judged(judgement, message)
+        decision = decide_access(descriptors.access, protection, who, _WRITE, QUEUE_KIND)
+        if isinstance(decision, Deferred):
+            return Deferred.fromCoroutine(self._outcome_later(decision, message))
+        return self._outcome(decision, message)
 
     async def _ask(
         self, asked: Deferred[Protection], descriptors: SecurityDescriptors, who: bytes, message: Accepted
@@ -71,14 +71,14 @@ class QueueAccessCheck:
         protection = await asked
         if protection.descriptor is None and protection.limit is None:
             return message
-        judgement = judge(descriptors.access, protection, who, _WRITE, QUEUE_KIND)
-        if isinstance(judgement, Deferred):
-            return await self._judged_later(judgement, message)
-        return self._judged(judgement, message)
+        decision = decide_access(descriptors.access, protection, who, _WRITE, QUEUE_KIND)
+        if isinstance(decision, Deferred):
+            return await self._outcome_later(decision, message)
+        return self._outcome(decision, message)
 
-    async def _judged_later(self, judgement: Deferred[QueueAccessDecision], message: Accepted) -> Outcome:
+    async def _outcome_later(self, decision: Deferred[QueueAccessDecision], message: Accepted) -> Outcome:
         try:
-            return self._judged(await judgement, message)
+            return self._outcome(await decision, message)
         except AccountUnknown as error:
             return Refused(self.message_class, str(error))
 
@@ -115,10 +115,10 @@ class QueueAccessCheck:
             return False
         return decision.granted
 
-    def _judged(self, judgement: QueueAccessDecision, message: Accepted) -> Outcome:
-        if judgement.granted:
+    def _outcome(self, decision: QueueAccessDecision, message: Accepted) -> Outcome:
+        if decision.granted:
             return message
-        return Refused(self.message_class, judgement.why())
+        return Refused(self.message_class, decision.why())
 
 
 def _sender(message: Accepted) -> bytes | None:

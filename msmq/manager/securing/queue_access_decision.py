@@ -34,7 +34,7 @@ class QueueAccessDecision:
         return f"{self.decision.why()}, by {self.source}"
 
 
-def judge(
+def decide_access(
     access: IAccessControl, protection: Protection, sid: bytes, asked: int, kind: ObjectKind
 ) -> QueueAccessDecision | Deferred[QueueAccessDecision]:
     """Check one account's rights; a Deferred only if the account has to be looked up in a directory.
@@ -45,29 +45,29 @@ def judge(
     """
     decision = access.check(protection.descriptor or SecurityDescriptor(), sid, asked, kind)
     if isinstance(decision, Deferred):
-        return Deferred.fromCoroutine(_judge_later(decision, access, protection, sid, asked))
-    judgement = QueueAccessDecision(decision, protection.source)
+        return Deferred.fromCoroutine(_decide_later(decision, access, protection, sid, asked))
+    access_decision = QueueAccessDecision(decision, protection.source)
     if not decision.granted or protection.limit is None or not asked & MESSAGE_RIGHTS:
-        return judgement
+        return access_decision
     limited = access.check(protection.limit, sid, asked & MESSAGE_RIGHTS, QUEUE_KIND)
     if isinstance(limited, Deferred):
-        return limited.addCallback(_limited, judgement)
-    return _limited(limited, judgement)
+        return limited.addCallback(_limited, access_decision)
+    return _limited(limited, access_decision)
 
 
-async def _judge_later(
+async def _decide_later(
     checking: Deferred[AccessDecision],
     access: IAccessControl,
     protection: Protection,
     sid: bytes,
     asked: int,
 ) -> QueueAccessDecision:
-    judgement = QueueAccessDecision(await checking, protection.source)
-    if not judgement.granted or protection.limit is None or not asked & MESSAGE_RIGHTS:
-        return judgement
+    access_decision = QueueAccessDecision(await checking, protection.source)
+    if not access_decision.granted or protection.limit is None or not asked & MESSAGE_RIGHTS:
+        return access_decision
     limited = access.check(protection.limit, sid, asked & MESSAGE_RIGHTS, QUEUE_KIND)
-    return _limited(limited if isinstance(limited, AccessDecision) else await limited, judgement)
+    return _limited(limited if isinstance(limited, AccessDecision) else await limited, access_decision)
 
 
-def _limited(limited: AccessDecision, judgement: QueueAccessDecision) -> QueueAccessDecision:
-    return judgement if limited.granted else QueueAccessDecision(limited, IN_THE_DIRECTORY)
+def _limited(limited: AccessDecision, access_decision: QueueAccessDecision) -> QueueAccessDecision:
+    return access_decision if limited.granted else QueueAccessDecision(limited, IN_THE_DIRECTORY)

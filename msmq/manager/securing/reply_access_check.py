@@ -59,26 +59,26 @@ class ReplyAccessCheck:
         closed = self._closed(message.view)
         if closed is None:
             return message
-        judged = self._admission.judge(closed, message)
+        judged = self._admission.check_access(closed, message)
         if isinstance(judged, Deferred):
-            later: Deferred[Outcome] = judged.addCallback(self._judged, message)
+            later: Deferred[Outcome] = judged.addCallback(self._outcome, message)
             return later
-        return self._judged(judged, message)
+        return self._outcome(judged, message)
 
     def silenced(self, message: UserMessageView) -> UserMessageView:
         """A message in transit, or a refused one: its sender was not authenticated."""
         if message.acknowledge and self.concern(message):
-            self._tell(message, "its sender is not authenticated")
+            self._log_suppression(message, "its sender is not authenticated")
             return without_acknowledgements(message)
         return message
 
-    def _judged(self, judged: Outcome, message: Accepted) -> Outcome:
+    def _outcome(self, judged: Outcome, message: Accepted) -> Outcome:
         if not isinstance(judged, Refused):
             return message
-        self._tell(message.view, judged.reason)
+        self._log_suppression(message.view, judged.reason)
         return attrs.evolve(message, view=without_acknowledgements(message.view))
 
-    def _tell(self, message: UserMessageView, reason: str) -> None:
+    def _log_suppression(self, message: UserMessageView, reason: str) -> None:
         if (others := self._lines.take(self._clock.now())) is not None:
             self.log.warn(
                 "no acknowledgement of message {message} is put into its administration queue here:"

@@ -20,7 +20,7 @@ from msmq.manager.applications.targets import SendTarget, readable_queue
 from msmq.manager.assembly import Parts
 from msmq.manager.securing.permissions import Permissions
 from msmq.manager.securing.protection import Protection
-from msmq.manager.securing.queue_access_decision import QueueAccessDecision, judge
+from msmq.manager.securing.queue_access_decision import QueueAccessDecision, decide_access
 from msmq.manager.securing.security_descriptors import protected_queue
 from msmq.queues.arriving.message import Message
 from msmq.queues.queue import Queue
@@ -252,12 +252,12 @@ class RestrictedQueueManager:
             found = descriptors.of(protected_queue(queue))
             protection = found if isinstance(found, Protection) else await found
         try:
-            judged = judge(descriptors.access, protection, self.sid, int(right), kind)
-            judgement = judged if isinstance(judged, QueueAccessDecision) else await judged
+            judged = decide_access(descriptors.access, protection, self.sid, int(right), kind)
+            decision = judged if isinstance(judged, QueueAccessDecision) else await judged
         except AccountUnknown as error:
             raise MQError(Status.MQ_ERROR_ACCESS_DENIED, str(error)) from error
-        if not judgement.granted:
-            raise MQError(Status.MQ_ERROR_ACCESS_DENIED, judgement.why())
+        if not decision.granted:
+            raise MQError(Status.MQ_ERROR_ACCESS_DENIED, decision.why())
 
 
 def _answers(message: Message) -> Iterator[FormatName | PathName]:

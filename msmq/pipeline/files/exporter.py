@@ -152,7 +152,7 @@ class Exporter:
             for request in requests:
                 yield self._export(request)
 
-    def _shelf(self, request: ExportRequest) -> TopicFiles:
+    def _topic_files(self, request: ExportRequest) -> TopicFiles:
         topic = request.topic
         whose = (self._store.identifier(), str(topic.queue), request.stream)
         return TopicFiles(
@@ -161,43 +161,43 @@ class Exporter:
 
     def _behind(self, request: ExportRequest) -> int:
         """The first number of a log that is not exported yet."""
-        return max((place.last for place in self._shelf(request).places()), default=-1) + 1
+        return max((place.last for place in self._topic_files(request).places()), default=-1) + 1
 
     def _export(self, request: ExportRequest) -> Exported:
-        told = Exported(request.topic.name, request.stream)
-        writer = _Writer(self._shelf(request), told, self._on_rows, self._file_rows)
+        exported = Exported(request.topic.name, request.stream)
+        writer = _Writer(self._topic_files(request), exported, self._on_rows, self._file_rows)
         try:
             if request.stream == "events":
-                for events in self._events(request, told):
+                for events in self._events(request, exported):
                     writer.write(events, _event_facts, event_batch)
             else:
-                for packets in self._packets(request, told):
+                for packets in self._packets(request, exported):
                     writer.write(packets, _packet_facts(request.stream), self._batch)
             writer.finish()
         except BaseException:
             writer.abandon()
             raise
-        return told
+        return exported
 
     def _batch(self, packets: Sequence[StoredPacket]) -> Any:
         return message_batch(packets, _EXPORTED, self._reading)
 
-    def _events(self, request: ExportRequest, told: Exported) -> Iterator[Sequence[StoredEvent]]:
+    def _events(self, request: ExportRequest, exported: Exported) -> Iterator[Sequence[StoredEvent]]:
         bounds = self._store.event_bounds()
-        begin = self._from(request, bounds, told)
+        begin = self._from(request, bounds, exported)
         while True:
             events, following = self._store.events(begin, bounds[1])
             yield events
             if following is None:
                 return
-            begin = self._still(following, self._store.event_bounds()[0], told)
+            begin = self._still(following, self._store.event_bounds()[0], exported)
 
-    def _packets(self, request: ExportRequest, told: Exported) -> Iterator[Sequence[StoredPacket]]:
-        return self._logged(request, told) if request.stream == "log" else self._lying(request)
+    def _packets(self, request: ExportRequest, exported: Exported) -> Iterator[Sequence[StoredPacket]]:
+        return self._logged(request, exported) if request.stream == "log" else self._of_queue(request)
 
-    def _logged(self, request: ExportRequest, told: Exported) -> Iterator[Sequence[StoredPacket]]:
+    def _logged(self, request: ExportRequest, exported: Exported) -> Iterator[Sequence[StoredPacket]]:
         topic, end = request.topic, self._store.log_end()
-        begin = self._from(request, self._store.log_bounds(topic.queue), told)
+        begin = self._from(request, self._store.log_bounds(topic.queue), exported)
         while True:
             page = self._store.log(topic.queue, begin, end, since=None, until=None, bodies=True)
             yield [
@@ -206,25 +206,25 @@ class Exporter:
             ]
             if page.next is None:
                 return
-            begin = self._still(page.next, self._store.log_bounds(topic.queue)[0], told)
+            begin = self._still(page.next, self._store.log_bounds(topic.queue)[0], exported)
 
-    def _still(self, following: int, first: int, told: Exported) -> int:
+    def _still(self, following: int, first: int, exported: Exported) -> int:
         """Where to continue, given the expected and the actual first row."""
         if first <= following:
             return following
-        told.trimmed = told.trimmed[0] if told.trimmed else following, first - 1
+        exported.trimmed = exported.trimmed[0] if exported.trimmed else following, first - 1
         return first
 
-    def _from(self, request: ExportRequest, bounds: tuple[int, int], told: Exported) -> int:
+    def _from(self, request: ExportRequest, bounds: tuple[int, int], exported: Exported) -> int:
         behind = self._behind(request)
         if 0 < behind < bounds[0]:
-            told.trimmed = behind, bounds[0] - 1
+            exported.trimmed = behind, bounds[0] - 1
         return max(behind, bounds[0])
 
-    def _lying(self, request: ExportRequest) -> Iterator[Sequence[StoredPacket]]:
+    def _of_queue(self, request: ExportRequest) -> Iterator[Sequence[StoredPacket]]:
         topic = request.topic
         # A transaction that commits late may add a lower number than those in the files.
-        known = self._shelf(request).numbers("lookup_id")
+        known = self._topic_files(request).numbers("lookup_id")
         begin: int | None = 0
         while begin is not None:
             page = self._store.messages(
@@ -254,10 +254,10 @@ class _Writer:
     """Writes rows to files: a new file for each date, and when a file is large enough."""
 
     def __init__(
-        self, shelf: TopicFiles, told: Exported, on_rows: Callable[[int], None], file_rows: int
+        self, topic_files: TopicFiles, exported: Exported, on_rows: Callable[[int], None], file_rows: int
     ) -> None:
-        self._shelf = shelf
-        self._told = told
+        self._topic_files = topic_files
+        self._exported = exported
         self._on_rows = on_rows
         self._file_rows = file_rows
         self._file: NewFile | None = None
@@ -275,7 +275,7 @@ class _Writer:
                 self.finish()
             while same:
                 if self._file is None:
-                    self._file = self._shelf.file(date, facts(same[0])[1])
+                    self._file = self._topic_files.file(date, facts(same[0])[1])
                 part = same[: self._file_rows - self._file.rows]
                 del same[: len(part)]
                 self._add(part, facts, batch(part))
@@ -285,8 +285,8 @@ class _Writer:
         assert file is not None
         file.write(batch, facts(rows[-1])[1], sum(facts(row)[2] for row in rows))
         if "packet" in batch.schema.names:
-            self._told.damaged += batch.column("id").null_count
-        self._told.rows += len(rows)
+            self._exported.damaged += batch.column("id").null_count
+        self._exported.rows += len(rows)
         self._on_rows(len(rows))
         if file.rows >= self._file_rows or file.bytes >= FILE_BYTES:
             self.finish()
@@ -296,7 +296,7 @@ class _Writer:
         if self._file is not None:
             self._file.finish()
             self._file = None
-            self._told.files += 1
+            self._exported.files += 1
 
     def abandon(self) -> None:
         """Delete unfinished files."""

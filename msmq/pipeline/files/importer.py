@@ -220,9 +220,9 @@ class ImportProgress:
 
         @raise FilesError: it cannot be written.
         """
-        told = {"task": self._task, "done": sorted(self.done), "begun": self.begun}
+        state = {"task": self._task, "done": sorted(self.done), "begun": self.begun}
         try:
-            write_durably(self._path, json.dumps(told).encode("ascii"), 0o666)
+            write_durably(self._path, json.dumps(state).encode("ascii"), 0o666)
         except OSError as error:
             raise FilesError(
                 f"{self._path}: {error.strerror or error}; --progress names a file that can be written"
@@ -269,7 +269,7 @@ class Importer:
         self._on_rows = on_rows
         self._keep_express = keep_express
         self._kinds = QueueKinds(client)
-        self._told = Imported()
+        self._imported = Imported()
 
     @property
     def task(self) -> str:
@@ -298,7 +298,7 @@ class Importer:
         """
         for _, record in self._records(None):
             self._count(record)
-        return self._told
+        return self._imported
 
     def run(self, progress: ImportProgress) -> Imported:
         """Send all rows that are not accepted yet.
@@ -329,11 +329,11 @@ class Importer:
             progress.note()
             raise
         progress.remove()
-        return self._told
+        return self._imported
 
     def _count(self, record: StreamRecord) -> None:
         destination = record.header["destination"]
-        self._told.messages[destination] = self._told.messages.get(destination, 0) + 1
+        self._imported.messages[destination] = self._imported.messages.get(destination, 0) + 1
 
     def _records(self, progress: ImportProgress | None) -> Iterator[tuple[Row, StreamRecord]]:
         for row in self._rows(progress):
@@ -351,7 +351,7 @@ class Importer:
                     key=key,
                 )
             except UnsendableRow as error:
-                self._told.skipped += 1
+                self._imported.skipped += 1
                 self._on_skipped(row, str(error))
             else:
                 yield row, record

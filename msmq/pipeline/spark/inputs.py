@@ -226,10 +226,10 @@ def _files_of(one: Input) -> list[_Files]:
             schema = parquet.read_schema(file)
         except (pyarrow.ArrowException, OSError):
             raise ReadingError(f"the input {file} is not a file in Parquet") from None
-        told = (schema.metadata or {}).get(VERSION_KEY, b"0")
-        if not told.isdigit() or int(told) > VERSION:
+        version = (schema.metadata or {}).get(VERSION_KEY, b"0")
+        if not version.isdigit() or int(version) > VERSION:
             raise ReadingError(
-                f"the input {file} has version {told.decode('ascii', 'replace')} of the record format;"
+                f"the input {file} has version {version.decode('ascii', 'replace')} of the record format;"
                 f" this msmq reads {VERSION}"
             )
         found.setdefault("event" in schema.names, []).append(str(file.absolute()))

@@ -60,7 +60,7 @@ def make_session(
     find_spark()
     if "SPARK_REMOTE" not in os.environ:
         find_java()
-    if master is None and not _is_told_where():
+    if master is None and not _has_master():
         master = "local[*]"
     given: dict[str, str] = {**ALWAYS}
     if master is not None:
@@ -118,17 +118,17 @@ def find_java() -> Path:
             " apt-get install openjdk-17-jre-headless), or set $JAVA_HOME"
         )
     try:
-        told = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
+        output = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
     except OSError as error:
-        told = str(error)
-    version = _VERSION.search(told)
+        output = str(error)
+    version = _VERSION.search(output)
     if version is None or int(version[1]) < OLDEST_JAVA:
         what = f"is Java {version[1]}" if version else "does not show its version"
         raise SparkUnavailable(f"{found} {what}: Spark needs Java {OLDEST_JAVA} or newer")
     return found
 
 
-def _is_told_where() -> bool:
+def _has_master() -> bool:
     """Whether Spark's own settings select the master."""
     if "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ:
         return True

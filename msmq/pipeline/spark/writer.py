@@ -98,7 +98,7 @@ class _Sending:
             sizes.append(len(record.body))
             yield record
 
-    def _tell(self, sent: Sequence[WriterCommitMessage | None]) -> None:
+    def _report(self, sent: Sequence[WriterCommitMessage | None]) -> None:
         if self._options.dry_run:
             tasks = [one for one in sent if isinstance(one, Sent)]
             count, size = sum(one.messages for one in tasks), sum(one.size for one in tasks)
@@ -112,7 +112,7 @@ class MsmqWriter(_Sending, DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """No operation: every task has sent its rows."""
-        self._tell(messages)
+        self._report(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing: what was sent was sent, and has its key."""
@@ -123,7 +123,7 @@ class MsmqStreamWriter(_Sending, DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """No operation: every task of the batch has sent its rows."""
-        self._tell(messages)
+        self._report(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing: what was sent was sent, and has its key."""

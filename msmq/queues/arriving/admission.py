@@ -153,7 +153,7 @@ def admit(
             # Most were sent in the same second, and have the same expiry.
             stamp = packet[limit] + packet[SENT_TIME]
             if stamp != last_stamp or size > free or size > room:
-                status = judge(target, view, free, room, now)
+                status = enqueue_status(target, view, free, room, now)
                 if status:
                     admission.refusals.append(EnqueueRefusal(number - first, target, view, status))
                     continue
@@ -224,7 +224,7 @@ def _put(
     return PutMessages(queue, following - len(packets), packets, arrived, due, event_only)
 
 
-def judge(queue: Queue, view: UserMessageView, free: int, room: int, now: Moment) -> EnqueueStatus:
+def enqueue_status(queue: Queue, view: UserMessageView, free: int, room: int, now: Moment) -> EnqueueStatus:
     """Whether a message is admitted to a queue, or the reason why not.
 
     @param free: bytes that QueueManagerQuota still allows.

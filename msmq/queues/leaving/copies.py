@@ -147,8 +147,8 @@ class MessageCopies:
                 reason = KEPT
             elif self.dropped != dropped:
                 reason = "the dead-letter queue is full"
-            told = "; ".join(filter(None, (why, reason)))
-            changes.append(departure_event(position, message_class, now, told))
+            explanation = "; ".join(filter(None, (why, reason)))
+            changes.append(departure_event(position, message_class, now, explanation))
         return copies
 
     def dead_letter_failed(

@@ -12,7 +12,7 @@ import attrs
 
 from msmq.moment import Moment
 from msmq.persistence.changes import AppendLog, Change, PutAborts, RemoveMessages
-from msmq.queues.arriving.admission import EnqueueRefusal, EnqueueStatus, judge
+from msmq.queues.arriving.admission import EnqueueRefusal, EnqueueStatus, enqueue_status
 from msmq.queues.collection import POISON, QueueCollection
 from msmq.queues.holdings import Holdings, forget_queues, room_in
 from msmq.queues.leaving.copies import MessageCopies
@@ -72,7 +72,7 @@ class QueueTransactions:
         sent: list[MessagePosition] = []
         refusals: list[EnqueueRefusal] = []
         for index, (queue, view) in enumerate(arrivals):
-            status = judge(queue, view, self._holdings.storage.free, room_in(queue), now)
+            status = enqueue_status(queue, view, self._holdings.storage.free, room_in(queue), now)
             if status is not EnqueueStatus.STORED:
                 refusals.append(EnqueueRefusal(index, queue, view, status))
                 break

@@ -52,7 +52,7 @@ def rebuild(path: Path, mark: Path) -> list[str]:
     for suffix in ("", "-wal", "-shm"):
         target.with_name(f"{target.name}{suffix}").unlink(missing_ok=True)
     create_file(target)
-    told: list[str] = []
+    lines: list[str] = []
     log = path.with_name(f"{path.name}-wal")
     try:
         if log.exists():
@@ -62,7 +62,7 @@ def rebuild(path: Path, mark: Path) -> list[str]:
             # An unparsable definition does not prevent reading the others.
             source.execute("PRAGMA writable_schema = ON")
             with closing(sqlite3.connect(target, isolation_level=None)) as copy:
-                _build(source, copy, path, mark, told)
+                _build(source, copy, path, mark, lines)
     except (sqlite3.Error, OSError) as error:
         raise StorageError(f"{path}: cannot repair: {error}; restore the store from a backup") from error
     sync(target)
@@ -70,11 +70,11 @@ def rebuild(path: Path, mark: Path) -> list[str]:
     os.replace(path, path.with_name(f"{path.name}.damaged"))
     os.replace(target, path)
     sync(path.parent)
-    return told
+    return lines
 
 
 def _build(
-    source: sqlite3.Connection, copy: sqlite3.Connection, path: Path, mark: Path, told: list[str]
+    source: sqlite3.Connection, copy: sqlite3.Connection, path: Path, mark: Path, lines: list[str]
 ) -> None:
     copy.execute("PRAGMA auto_vacuum = INCREMENTAL")
     copy.execute("PRAGMA journal_mode = DELETE").fetchone()
@@ -83,13 +83,13 @@ def _build(
         copy.execute(statement)
     copy.execute("DELETE FROM sequence")
     for table, key in _TABLES.items():
-        _copy(source, copy, table, key, path, told)
+        _copy(source, copy, table, key, path, lines)
     for name in ("log", "event"):
         (last,) = copy.execute(f"SELECT coalesce(max(sequence), 0) FROM {name}").fetchone()
         copy.execute("INSERT OR IGNORE INTO sequence VALUES (?, 1, ?)", (name, last))
     _keep_number(source, copy, mark)
-    _repair_small_tables(copy, path, told)
-    _take_orphans(copy, path, told)
+    _repair_small_tables(copy, path, lines)
+    _take_orphans(copy, path, lines)
     copy.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     copy.execute(f"PRAGMA user_version = {SCHEMA.version}")
     copy.execute("COMMIT")
@@ -101,7 +101,7 @@ def _copy(
     table: str,
     key: Sequence[str],
     path: Path,
-    told: list[str],
+    lines: list[str],
 ) -> None:
     columns = [row[1] for row in copy.execute(f"PRAGMA table_info({table})").fetchall()]
     marks = ", ".join("?" * len(columns))
@@ -110,7 +110,7 @@ def _copy(
     for is_descending in (False, True):
         for found in _keys(source, table, key, is_descending=is_descending):
             if found is None:
-                told.append(f"{path}: table {table}: rows beyond a damaged page cannot be read")
+                lines.append(f"{path}: table {table}: rows beyond a damaged page cannot be read")
                 break
             if found in seen:
                 return
@@ -123,7 +123,7 @@ def _copy(
                     raise sqlite3.DatabaseError("the row is not found by its key")
                 copy.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", row)
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-                told.append(f"{path}: table {table}, row {'/'.join(map(str, found))}: {error}")
+                lines.append(f"{path}: table {table}, row {'/'.join(map(str, found))}: {error}")
         else:
             return
 
@@ -164,7 +164,7 @@ def _keep_number(source: sqlite3.Connection, copy: sqlite3.Connection, mark: Pat
     copy.execute("UPDATE generation SET store = ?, number = ?, is_checked = ?", row)
 
 
-def _repair_small_tables(copy: sqlite3.Connection, path: Path, told: list[str]) -> None:
+def _repair_small_tables(copy: sqlite3.Connection, path: Path, lines: list[str]) -> None:
     for row, identifier, definition, checksum in copy.execute("SELECT * FROM queue").fetchall():
         try:
             right = queue_checksum(row, identifier, definition)
@@ -173,21 +173,21 @@ def _repair_small_tables(copy: sqlite3.Connection, path: Path, told: list[str]) 
             kept_bytes = [one for one in (identifier, definition) if isinstance(one, bytes)]
             keep(quarantine_path(path) / f"queue-{row}", b"\n".join(kept_bytes))
             copy.execute("DELETE FROM queue WHERE id = ?", (row,))
-            told.append(f"{path}: table queue, row {row}: removed with its messages; see quarantine")
+            lines.append(f"{path}: table queue, row {row}: removed with its messages; see quarantine")
             continue
         if right != checksum:
             copy.execute("UPDATE queue SET checksum = ? WHERE id = ?", (right, row))
             where = f"{path}: table queue, row {row}"
-            told.append(f"{where}: kept, but the properties of {kept.path} may have changed")
+            lines.append(f"{where}: kept, but the properties of {kept.path} may have changed")
     for name, value, checksum in copy.execute("SELECT * FROM state").fetchall():
         if not isinstance(value, bytes) or record_checksum(name.encode(), value) != checksum:
             keep(quarantine_path(path) / f"state-{name.encode().hex()[:100]}", bytes(value or b""))
             copy.execute("DELETE FROM state WHERE name = ?", (name,))
-            told.append(f"{path}: table state, row {name}: removed; its bytes are in quarantine")
+            lines.append(f"{path}: table state, row {name}: removed; its bytes are in quarantine")
     copy.execute("DELETE FROM removed_queue WHERE id IN (SELECT id FROM queue)")
 
 
-def _take_orphans(copy: sqlite3.Connection, path: Path, told: list[str]) -> None:
+def _take_orphans(copy: sqlite3.Connection, path: Path, lines: list[str]) -> None:
     """Quarantine packets without a message."""
     orphans = copy.execute(
         "SELECT id, content FROM packet WHERE id NOT IN (SELECT packet FROM message WHERE queue IN"
@@ -195,7 +195,7 @@ def _take_orphans(copy: sqlite3.Connection, path: Path, told: list[str]) -> None
     ).fetchall()
     for number, content in orphans:
         keep(quarantine_path(path) / f"packet-{number}", content if isinstance(content, bytes) else b"")
-        told.append(
+        lines.append(
             f"{path}: table packet, row {number}: no message refers to it; its bytes are in quarantine"
         )
     copy.execute(

@@ -239,12 +239,12 @@ class LogMessageStore:
         )
         self._phase = _Phase.OPEN
         if events := loss.events():
-            self.commit(events).addErrback(self._not_told)
+            self.commit(events).addErrback(self._event_not_stored)
         if self._closing:
             self._close()
         done.callback(snapshot)
 
-    def _not_told(self, failed: Failure) -> None:
+    def _event_not_stored(self, failed: Failure) -> None:
         self.log.error("an accepted loss has no event: {error}", error=failed.value)
 
     def _deliver(self, outcomes: Sequence[Outcome]) -> None:

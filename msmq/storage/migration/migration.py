@@ -139,10 +139,10 @@ class Migration:
         if found != copied:
             parts = ", ".join(name for name in SECTIONS if found[name] != copied[name])
             raise DigestMismatch(f"{self._target.text} does not hold what {self._source.text} holds: {parts}")
-        self._tell("proven")
+        self._report_step("proven")
         moved = attrs.evolve(mark, role=MigrationRole.MOVED, other=self._target.text)
         await source.commit([PutState(MARK, moved.to_bytes())])
-        self._tell("retired")
+        self._report_step("retired")
         summary = MigrationSummary(self._source.text, self._target.text, found, is_resumed)
         await self._release(source, moved, str(summary))
         return summary
@@ -167,7 +167,7 @@ class Migration:
                         await writing
                     finally:
                         page = await following
-                    self._tell("copied", rows)
+                    self._report_step("copied", rows)
             finally:
                 await _do(worker, reader.close)
             return mark, is_resumed
@@ -193,7 +193,7 @@ class Migration:
             )
         mark = MigrationMark(MigrationRole.TARGET, self._new_identifier(), self._source.text)
         await target.commit([PutState(MARK, mark.to_bytes())])
-        self._tell("claimed")
+        self._report_step("claimed")
         return mark
 
     async def _finish(self, source: IMessageStore, mark: MigrationMark) -> None:
@@ -221,9 +221,9 @@ class Migration:
                 )
         finally:
             await target.close()
-        self._tell("released")
+        self._report_step("released")
         await source.commit([PutState(MARK, attrs.evolve(mark, is_finished=True).to_bytes())])
-        self._tell("finished")
+        self._report_step("finished")
 
     async def _digest(self, place: StoreLocation, worker: Worker) -> StoreDigest:
         unreported = 0
@@ -232,7 +232,7 @@ class Migration:
             nonlocal unreported
             unreported += rows
             if unreported >= REPORTED_ROWS:
-                self._reactor.callFromThread(self._tell, "verified", unreported)
+                self._reactor.callFromThread(self._report_step, "verified", unreported)
                 unreported = 0
 
         def read() -> StoreDigest:
@@ -243,10 +243,10 @@ class Migration:
                 reader.close()
 
         found = await _do(worker, read)
-        self._tell("verified", unreported)
+        self._report_step("verified", unreported)
         return found
 
-    def _tell(self, step: str, rows: int = 0) -> None:
+    def _report_step(self, step: str, rows: int = 0) -> None:
         self._report(MigrationProgress(step, rows))
 
 

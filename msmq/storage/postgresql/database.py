@@ -120,7 +120,7 @@ class ServerDatabase:
             self.damaged = len(taken)
             events = [*loss.events(), *(one.event(policy.now()) for one in taken)]
             if events:
-                self._told(self.write([events]))
+                self._raise_first(self.write([events]))
         except psycopg.Error as error:
             link.close()
             raise failure(address, "open", error) from None
@@ -345,7 +345,7 @@ class ServerDatabase:
             if link.row("SELECT current_setting($1)", [name]) == ("off",):
                 self.log.warn("{place}: {name} is off: {risk}", place=self.address.text, name=name, risk=risk)
 
-    def _told(self, outcomes: Outcomes) -> None:
+    def _raise_first(self, outcomes: Outcomes) -> None:
         for outcome in outcomes:
             if outcome is not None:
                 raise outcome

@@ -77,7 +77,7 @@ class ArrivalHistory(Protocol):
     def has_passed(self, message: UserMessageView, /) -> bool:
         """Whether a message would be a duplicate now."""
 
-    def judge(
+    def classify(
         self, messages: Sequence[UserMessageView], address: str, now: Moment, /
     ) -> Mapping[UserMessageView, Verdict]:
         """The verdicts about these messages, except those that are simply accepted."""
@@ -155,7 +155,7 @@ class ArrivalDecision:
     session closes.
     @ivar acknowledged: how many of the recoverable messages, from the first on, the session acknowledges
     after the commit.
-    @ivar is_judged: the state of streams and duplicates has changed, and is stored with the messages.
+    @ivar is_classified: the state of streams and duplicates has changed, and is stored with the messages.
     @ivar closure: why the session closes, if it does.
     @ivar unverified: recoverable messages of unauthenticated senders at untrusted addresses;
         a negative acknowledgement is sent only to that address.
@@ -163,7 +163,7 @@ class ArrivalDecision:
 
     outcomes: Sequence[MessageOutcome]
     acknowledged: int
-    is_judged: bool
+    is_classified: bool
     closure: Closure | None
     unverified: Container[UserMessageView] = ()
 
@@ -208,7 +208,7 @@ def decide(
     outcomes = _Outcomes(facts, now)
     for message, destination in zip(messages, facts.destinations, strict=True):
         outcomes.add_express(message, destination)
-    return outcomes.decision(is_judged=False)
+    return outcomes.decision(is_classified=False)
 
 
 def _of_run(
@@ -243,7 +243,7 @@ def _of_run(
         size += message.size
     if size > facts.free:
         return None
-    verdicts = history.judge(messages, facts.address, now)
+    verdicts = history.classify(messages, facts.address, now)
     outcomes: list[MessageOutcome] = [ArrivalOutcome.ENQUEUED] * len(messages)
     for index, message in enumerate(messages) if verdicts else ():
         if (verdict := verdicts.get(message, Verdict.ACCEPTED)) is not Verdict.ACCEPTED:
@@ -256,9 +256,9 @@ def _with_recoverable(
 ) -> ArrivalDecision:
     unverified = _unverified(messages, facts)
     end, closure, refusal = _first_unacceptable(messages, facts, history)
-    is_judged = closure is not Closure.UNSUPPORTED_MESSAGE
+    is_classified = closure is not Closure.UNSUPPORTED_MESSAGE
     verdicts: Mapping[UserMessageView, Verdict] = {}
-    if is_judged:
+    if is_classified:
         judged = [
             message
             for message, destination in zip(messages[:end], facts.destinations, strict=False)
@@ -268,13 +268,13 @@ def _with_recoverable(
             # An order queue is not a delivery destination.
             and (destination is not Destination.MISSING or not is_for_order_queue(message.packet))
         ]
-        verdicts = history.judge(judged, facts.address, now)
+        verdicts = history.classify(judged, facts.address, now)
     outcomes = _Outcomes(facts, now, unverified, closure)
     for message, destination in zip(messages[:end], facts.destinations, strict=False):
-        outcomes.add_judged(message, destination, verdicts.get(message))
+        outcomes.add_classified(message, destination, verdicts.get(message))
     if refusal is not None:
         outcomes.add(refusal)
-    return outcomes.decision(is_judged=is_judged)
+    return outcomes.decision(is_classified=is_classified)
 
 
 def _first_unacceptable(
@@ -365,8 +365,10 @@ class _Outcomes:
     def add(self, outcome: MessageOutcome) -> None:
         self._outcomes.append(outcome)
 
-    def decision(self, *, is_judged: bool) -> ArrivalDecision:
-        return ArrivalDecision(self._outcomes, self._acknowledged, is_judged, self._closure, self._unverified)
+    def decision(self, *, is_classified: bool) -> ArrivalDecision:
+        return ArrivalDecision(
+            self._outcomes, self._acknowledged, is_classified, self._closure, self._unverified
+        )
 
     def add_express(self, message: UserMessageView, destination: Destination) -> None:
         """Decide about a message that is not recoverable."""
@@ -377,7 +379,9 @@ class _Outcomes:
         else:
             self.add(self._of_accepted(message, destination))
 
-    def add_judged(self, message: UserMessageView, destination: Destination, verdict: Verdict | None) -> None:
+    def add_classified(
+        self, message: UserMessageView, destination: Destination, verdict: Verdict | None
+    ) -> None:
         """Decide about a message of a batch in which some are recoverable.
 
         Messages from the first unacknowledged one on are not acknowledged; those enqueued after it are

@@ -47,7 +47,7 @@ class IdentifierFacts:
     absent_for: float
 
 
-def judge_identifier(facts: IdentifierFacts) -> StatedIdentifier:
+def classify_identifier(facts: IdentifierFacts) -> StatedIdentifier:
     """Decide what to record of the identifier that a peer states."""
     if facts.is_own:
         return StatedIdentifier.OWN

@@ -61,7 +61,7 @@ class AdmissionTestCase(ReceiverTestCase):
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
         options = {
-            "gate": self.gate,
+            "trusted_peers": self.gate,
             "send_insecure_nacks": self.insecure_nacks,
             "access": self.policy,
         }

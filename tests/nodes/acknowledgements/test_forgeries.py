@@ -92,7 +92,7 @@ class ForgeryTests(ForgeryTestCase):
             (stranger.heard, self.beta.service.inspection.outgoing(), self.taken()), ([], [], ([], []))
         )
         self.check_counts(stranger)
-        self.beta = self.reconfigured(self.beta, gate=TrustedPeers(peers=AddressSet.of([STRANGER])))
+        self.beta = self.reconfigured(self.beta, trusted_peers=TrustedPeers(peers=AddressSet.of([STRANGER])))
         again = self.forge(*chain(1, 2, source=NOBODY), identifier=NOBODY)
         self.clock.advance(1)
         self.assertEqual(self.taken(), ([b"1", b"2"], []))

@@ -47,7 +47,7 @@ class MovedSenderTestCase(NodesTestCase):
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
         store = kwargs.pop("store", None) or self.stores.setdefault(name, MemoryMessageStore(durable=True))
         gate = TrustedPeers(peers=AddressSet.of([*self.peers, "127.0.0.3"]))
-        options = {"gate": gate}
+        options = {"trusted_peers": gate}
         return super().node(
             name, identifier, store=store, options=options, directory=self.directory, **kwargs
         )

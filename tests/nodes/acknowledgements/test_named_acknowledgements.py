@@ -30,7 +30,7 @@ class NamedTestCase(ScriptedTestCase):
     def setUp(self) -> None:
         super().setUp()
         if self.gate != TrustedPeers():
-            self.alpha = self.restart(self.alpha, options={"gate": self.gate})
+            self.alpha = self.restart(self.alpha, options={"trusted_peers": self.gate})
         self.peer = self.dial("ALPHA", is_prompt=True)
 
     def put(self, *bodies: bytes, **properties: Any) -> None:

@@ -21,7 +21,7 @@ class DuplicatesTestCase(ScriptedTestCase):
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
         kwargs.setdefault("store", FaultyStore())
         gate = TrustedPeers(Unauthenticated.DENY, AddressSet())
-        options = {"gate": gate} if self.is_strict and name == "BETA" else {}
+        options = {"trusted_peers": gate} if self.is_strict and name == "BETA" else {}
         return super().node(name, identifier, options=options, quota=8, **kwargs)
 
     is_strict = False

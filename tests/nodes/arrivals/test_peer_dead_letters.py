@@ -153,7 +153,7 @@ class ReasonTests(ArrivalTests):
 class UntrustedTests(ArrivalTests):
     """BETA takes unsigned messages from nowhere."""
 
-    options = {"gate": DENIED}  # noqa: RUF012
+    options = {"trusted_peers": DENIED}  # noqa: RUF012
 
     def test_nothing_is_kept(self) -> None:
         """The disk is not filled by an address that the configuration does not trust; its event says so."""
@@ -304,7 +304,7 @@ class GateTests(EnterpriseTestCase):
     def test_from_an_untrusted_address(self) -> None:
         """A gate that does not trust the address of its sender passes it on, and keeps nothing of it."""
         self.kill("BETA")
-        self.options = {"gate": DENIED}
+        self.options = {"trusted_peers": DENIED}
         self.revive("BETA")
         self.options = {}
         self.gate = self.nodes["BETA"]

@@ -74,7 +74,9 @@ class NamedTests(ReceiverTestCase):
     to = str(PrivateFormatName(GAMMA, 1))
     options: dict[str, Any] = {  # noqa: RUF012
         **ON,
-        "gate": TrustedPeers(Unauthenticated.ALLOW, acknowledgers=AddressSet((parse_network("10.9.9.9"),))),
+        "trusted_peers": TrustedPeers(
+            Unauthenticated.ALLOW, acknowledgers=AddressSet((parse_network("10.9.9.9"),))
+        ),
     }
 
     def setUp(self) -> None:

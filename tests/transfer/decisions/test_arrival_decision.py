@@ -62,7 +62,7 @@ class History:
     def has_passed(self, message: UserMessageView) -> bool:
         return message in self.passed
 
-    def judge(
+    def classify(
         self, messages: Sequence[UserMessageView], address: str, now: Moment
     ) -> Mapping[UserMessageView, Verdict]:
         self.judged += messages
@@ -153,8 +153,8 @@ class RunTests(DecisionTestCase):
         self.assertEqual(judged, self.history.judged)
         self.assertEqual(list(alone.outcomes), list(mixed.outcomes)[1:])
         self.assertEqual(
-            (alone.acknowledged, alone.is_judged, alone.closure, set(alone.unverified)),  # type: ignore[call-overload]
-            (mixed.acknowledged, mixed.is_judged, mixed.closure, set(mixed.unverified)),  # type: ignore[call-overload]
+            (alone.acknowledged, alone.is_classified, alone.closure, set(alone.unverified)),  # type: ignore[call-overload]
+            (mixed.acknowledged, mixed.is_classified, mixed.closure, set(mixed.unverified)),  # type: ignore[call-overload]
         )
         return alone
 
@@ -272,7 +272,7 @@ class ClosureTests(DecisionTestCase):
                 decision.outcomes, [ArrivalOutcome.ENQUEUED, ArrivalRefusal(f"UNSUPPORTED_{name}")]
             )
             self.assertIs(decision.closure, Closure.UNSUPPORTED_MESSAGE)
-            self.assertEqual((decision.is_judged, decision.acknowledged), (False, 0))
+            self.assertEqual((decision.is_classified, decision.acknowledged), (False, 0))
             self.assertEqual(self.history.judged, [])
 
     def test_message_of_another(self) -> None:

@@ -11,9 +11,9 @@ from msmq.transfer.decisions.peer_decision import (
     MOVED_AFTER,
     IdentifierFacts,
     StatedIdentifier,
+    classify_identifier,
     is_clock_off,
     is_source_address,
-    judge_identifier,
 )
 
 KNOWN, OWN = StatedIdentifier.KNOWN, StatedIdentifier.OWN
@@ -21,7 +21,7 @@ MOVED, ELSEWHERE = StatedIdentifier.MOVED, StatedIdentifier.ELSEWHERE
 
 
 class IdentifierTests(SynchronousTestCase):
-    """L{judge_identifier}: a known identifier at another address is a clone, a forgery, or has moved."""
+    """L{classify_identifier}: a known identifier at another address is a clone, a forgery, or has moved."""
 
     def test_each_outcome(self) -> None:
         """A line for each; the first fact that applies decides."""
@@ -44,7 +44,7 @@ class IdentifierTests(SynchronousTestCase):
                 **facts,
             }
             with self.subTest(facts=facts):
-                self.assertIs(judge_identifier(IdentifierFacts(**known)), expected)
+                self.assertIs(classify_identifier(IdentifierFacts(**known)), expected)
 
 
 class SourceTests(SynchronousTestCase):

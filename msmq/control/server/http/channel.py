@@ -152,7 +152,7 @@ class RecordConnection(ResponseStream):
             else:
                 HTTPChannel.write(self._channel, data)
 
-    def tell(self, *, is_awaited: bool = False, **header: object) -> None:
+    def send_header(self, *, is_awaited: bool = False, **header: object) -> None:
         """Write a record without a body."""
         self.write(StreamRecord(header).to_bytes(), is_awaited=is_awaited)
 

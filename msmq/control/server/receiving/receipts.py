@@ -146,8 +146,8 @@ class Confirmations:
         self._records.clear()
         self.connection.abort()
 
-    def _tell(self, **header: object) -> None:
-        self.connection.tell(is_awaited=True, **header)
+    def _answer(self, **header: object) -> None:
+        self.connection.send_header(is_awaited=True, **header)
         self._unread += self.connection.is_behind
 
     def _confirm(self, receipt: object, is_answered: object) -> None:
@@ -155,7 +155,7 @@ class Confirmations:
             self._abort()
             return
         running(self._receipts.confirm(receipt)).addCallbacks(
-            lambda count: self._tell(confirmed=receipt, messages=count) if is_answered else None,
+            lambda count: self._answer(confirmed=receipt, messages=count) if is_answered else None,
             lambda failure: self._refuse(receipt, failure),
         )
 
@@ -164,4 +164,4 @@ class Confirmations:
         if not isinstance(error, MQError):
             self._log.failure("Messages that a reader had confirmed could not be removed", failure)
             error = internal_error()
-        self._tell(**refusal(error), receipt=receipt)
+        self._answer(**refusal(error), receipt=receipt)

@@ -139,7 +139,7 @@ class ActiveReceives:
         self._receipts[receipts.identifier] = receipts
         take = self._in_transaction if wanted.transactional else self._messages
         try:
-            last = await self._told(response, take(response, receipts, wanted))
+            last = await self._last_record(response, take(response, receipts, wanted))
             await receipts.at_most(0)
             # The result of the last confirmation is sent before the end.
             await next_reactor_turn(self._clock)
@@ -150,7 +150,7 @@ class ActiveReceives:
             del self._receipts[receipts.identifier]
             end()
 
-    async def _told(self, response: ResponseStream, work: Awaitable[None]) -> dict[str, str]:
+    async def _last_record(self, response: ResponseStream, work: Awaitable[None]) -> dict[str, str]:
         """The last record of a stream, from the result of its work."""
         try:
             await work

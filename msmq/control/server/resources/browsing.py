@@ -58,15 +58,15 @@ class BrowsingResources:
             stream.close()
 
     async def _search(self, stream: ResponseStream, search: MessageSearch, path: str, after: int) -> None:
-        began = told = self._clock.seconds()
+        began = reported = self._clock.seconds()
         page = await running(self._inspection.browse(path, after=after, count=PAGE))
         while True:
             for line in search.lines(page):
                 if line:
                     stream.write(line)
                 if (now := self._clock.seconds()) - began >= TURN:
-                    if now - told >= PROGRESS:
-                        told = now
+                    if now - reported >= PROGRESS:
+                        reported = now
                         stream.write(json_line(search.progress()))
                     await next_reactor_turn(self._clock)
                     await stream.drained()

@@ -130,7 +130,7 @@ class _Count:
         self._reasons: dict[bytes, str] = {}
         self._groups: dict[tuple[str | None, ...], _Group] = {}
         self._looked_at = 0
-        self._told = self._began = clock.seconds()
+        self._reported = self._began = clock.seconds()
 
     async def read_reasons(self) -> None:
         """Take the reasons of all messages from the event log, whose length is limited."""
@@ -176,8 +176,8 @@ class _Count:
 
     async def _pause(self) -> None:
         now = self._clock.seconds()
-        if now - self._told >= PROGRESS:
-            self._told = now
+        if now - self._reported >= PROGRESS:
+            self._reported = now
             self._stream.write(json_line({"looked_at": self._looked_at, "groups": len(self._groups)}))
         await next_reactor_turn(self._clock)
         await self._stream.drained()

@@ -208,7 +208,7 @@ class _MessageChanges:
         )
         self._done = 0
         self._failed = 0
-        self._told = self._began = context.clock.seconds()
+        self._reported = self._began = context.clock.seconds()
         self._slice: Deferred[Sequence[MessageChange]] | None = None
 
     async def run(self, request: ControlRequest) -> None:
@@ -217,7 +217,7 @@ class _MessageChanges:
         operation = AuditedOperation(
             action.name, self._path, {**action.details, **_shortened(self._selection.described)}
         )
-        tell = self._context.audit.tell
+        tell = self._context.audit.record
         caller = request.caller
         if self._is_dry:
             await self._refusable()
@@ -323,8 +323,8 @@ class _MessageChanges:
         now = clock.seconds()
         if turn and now - self._began < turn:
             return
-        if now - self._told >= PROGRESS:
-            self._told = now
+        if now - self._reported >= PROGRESS:
+            self._reported = now
             self._stream.write(
                 json_line({**self._search.progress(), "done": self._done, "failed": self._failed})
             )

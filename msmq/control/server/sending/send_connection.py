@@ -81,5 +81,5 @@ class SendConnection:
             error = await self._pipeline.ended
         finally:
             self._pipeline.close()
-        self._connection.tell(end="complete" if error is None else "error")
+        self._connection.send_header(end="complete" if error is None else "error")
         self._connection.end()

@@ -255,10 +255,10 @@ class LdapConnection:
                 return answered
             faults.append(f"{server}: {describe(answered.result)}")
         named = ", ".join(refused.result.referrals) or "no other server"
-        told = "; ".join(faults) or f"it refers to {named}"
+        detail = "; ".join(faults) or f"it refers to {named}"
         raise DirectoryError(
             DirectoryOperationResult.DIRECTORY_NOT_CONNECTED,
-            f"{self._server} is read-only, and no server accepts the write: {told}",
+            f"{self._server} is read-only, and no server accepts the write: {detail}",
         )
 
     async def ask_here(
@@ -384,8 +384,8 @@ class LdapConnection:
         if len(faults) == 1:
             [(_, fault)] = faults.items()
             raise LdapDisconnectedError(fault)
-        told = "; ".join(f"{server}: {fault}" for server, fault in faults.items())
-        raise LdapDisconnectedError(told or "no directory server is known, and none was found")
+        detail = "; ".join(f"{server}: {fault}" for server, fault in faults.items())
+        raise LdapDisconnectedError(detail or "no directory server is known, and none was found")
 
     async def _connect(self, server: LdapServer) -> None:
         settings = self.settings

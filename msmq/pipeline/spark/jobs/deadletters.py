@@ -44,9 +44,9 @@ def failures(messages: DataFrame) -> DataFrame:
     dead = F.col("place").isin(*DEAD)
     kind = F.coalesce(_header(*EXCEPTION_TYPES), *(_decoded(form, path) for form, path, _ in _BODIES))
     text = F.coalesce(_header(*EXCEPTION_TEXTS), *(_decoded(form, path) for form, _, path in _BODIES))
-    told = F.regexp_extract(text, r"^\s*([^\r\n]*)", 1)
+    first_line = F.regexp_extract(text, r"^\s*([^\r\n]*)", 1)
     # Rebus writes "3 unhandled exceptions: ...", or the text of an exception, which begins with its type.
-    typed = F.regexp_extract(told, r"^([A-Za-z_][\w.+`]*(?:Exception|Error))\b:?", 1)
+    typed = F.regexp_extract(first_line, r"^([A-Za-z_][\w.+`]*(?:Exception|Error))\b:?", 1)
     return (
         messages.where(dead | F.col("place").isin(*ARRIVED))
         .select(
@@ -56,7 +56,7 @@ def failures(messages: DataFrame) -> DataFrame:
             F.substring(F.coalesce(F.nullif(kind, F.lit("")), F.nullif(typed, F.lit(""))), 1, _LONGEST).alias(
                 "exception"
             ),
-            F.nullif(pattern(told), F.lit("")).alias("pattern"),
+            F.nullif(pattern(first_line), F.lit("")).alias("pattern"),
         )
         .where("class_name IS NOT NULL OR exception IS NOT NULL OR pattern IS NOT NULL")
     )

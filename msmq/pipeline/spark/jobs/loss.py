@@ -105,7 +105,7 @@ def fates(messages: DataFrame, events: DataFrame) -> DataFrame:
         .groupBy(F.col("destination").alias("reached"))
         .agg((F.sum("recorded") > 0).alias("keeps_record"))
     )
-    told = (
+    events_of_loss = (
         messages.where(place.isin(*ARRIVED) & is_about_another() & F.col("correlation_id").isNotNull())
         .groupBy(F.col("correlation_id").alias("about"))
         .agg(
@@ -120,7 +120,7 @@ def fates(messages: DataFrame, events: DataFrame) -> DataFrame:
         .agg(F.max(F.struct(F.col("time"), line.alias("line")))["line"].alias("line"))
     )
     joined = (
-        found.join(told, found["id"] == told["about"], "left")
+        found.join(events_of_loss, found["id"] == events_of_loss["about"], "left")
         .join(explained, found["id"] == explained["of"], "left")
         .join(reached, found["destination"] == reached["reached"], "left")
     )

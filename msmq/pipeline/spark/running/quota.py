@@ -141,19 +141,19 @@ def _check_paths(setting: JobContext, known: Iterable[Quota]) -> None:
             raise ReadingError(f"--quota {path}: no input has that queue{hint}")
 
 
-def _verdict(told: DataFrame, refused: Row | None, total: int) -> str:
+def _verdict(forecasts: DataFrame, refused: Row | None, total: int) -> str:
     """The headline: refusals over quota, the next full place, or else the place with the highest use."""
-    verdict = f"{told.count():,} queues, journals and logs hold messages"
+    verdict = f"{forecasts.count():,} queues, journals and logs hold messages"
     if refused is not None:
         verdict += f"; {total:,} were refused over a quota, {refused['messages']:,} of them for"
         verdict += f" {refused['queue']} at {refused['store']}"
-    soon = told.where("full_at IS NOT NULL").orderBy("full_at", "store", "queue").first()
+    soon = forecasts.where("full_at IS NOT NULL").orderBy("full_at", "store", "queue").first()
     if soon is not None:
         return (
             f"{verdict}; {soon['queue']} ({soon['place']}) at {soon['store']} is full"
             f" at {time_text(soon['full_at'])}"
         )
-    fullest = told.where("filled IS NOT NULL").orderBy(F.desc("filled"), "store", "queue").first()
+    fullest = forecasts.where("filled IS NOT NULL").orderBy(F.desc("filled"), "store", "queue").first()
     if fullest is None:
         return f"{verdict}; none of them has a known quota"
     place = f"{fullest['queue']} ({fullest['place']}) at {fullest['store']}"
@@ -166,11 +166,11 @@ def _run(setting: JobContext) -> JobOutcome:
     _check_paths(setting, known)
     quotas = merged_quotas(known, _asked(options))
     grown = growth(setting.estate.messages, options.step).cache()
-    told = forecast(grown, setting.spark.createDataFrame(quotas, QUOTAS)).cache()
+    forecasts = forecast(grown, setting.spark.createDataFrame(quotas, QUOTAS)).cache()
     refused = refusals(setting.estate.events).cache()
     total = refused.agg(F.coalesce(F.sum("messages"), F.lit(0))).collect()[0][0]
-    verdict = _verdict(told, refused.orderBy(F.desc("messages"), "store", "queue").first(), total)
-    largest = told.orderBy(F.desc("bytes"), "store", "queue", "place")
+    verdict = _verdict(forecasts, refused.orderBy(F.desc("messages"), "store", "queue").first(), total)
+    largest = forecasts.orderBy(F.desc("bytes"), "store", "queue", "place")
     curves = []
     for row in largest.take(_DRAWN):
         same = (
@@ -231,7 +231,7 @@ def _run(setting: JobContext) -> JobOutcome:
             )
         ],
     )
-    return JobOutcome(report, {"growth": grown, "forecast": told, "refusals": refused})
+    return JobOutcome(report, {"growth": grown, "forecast": forecasts, "refusals": refused})
 
 
 JOB = Job(

@@ -112,8 +112,8 @@ def _run(setting: JobContext) -> JobOutcome:
         differs = differences(before, after).cache()
         given |= {"tables_what_if": after, "differences": differs}
         of_effect = {row["effect"]: row["count"] for row in differs.groupBy("effect").count().collect()}
-        told = ", ".join(f"{of_effect[effect]:,} {effect}" for effect in EFFECTS if effect in of_effect)
-        verdict += f"; what if {' and '.join(setting.options.what_if)}: {told or 'nothing changes'}"
+        effects = ", ".join(f"{of_effect[effect]:,} {effect}" for effect in EFFECTS if effect in of_effect)
+        verdict += f"; what if {' and '.join(setting.options.what_if)}: {effects or 'nothing changes'}"
         sections.append(_what_if(differs, of_effect, name))
     facts = [*setting.facts, ("sites", len(topology.sites)), ("links", len(topology.links))]
     return JobOutcome(JobReport("The enterprise", verdict, facts, sections), given)

@@ -107,6 +107,6 @@ def describe_failure(said: str, principal: str, service: str) -> KerberosFailure
     for pattern, kind, words in _WORDS:
         if re.search(pattern, text, re.IGNORECASE):
             realm = principal.rpartition("@")[2]
-            told = words.format(principal=principal, service=service, realm=realm)
-            return KerberosFailure(kind, f"{told} ({text})")
+            reason = words.format(principal=principal, service=service, realm=realm)
+            return KerberosFailure(kind, f"{reason} ({text})")
     return KerberosFailure(FailureKind.REFUSED, f"Kerberos refuses {principal}: {text}")
